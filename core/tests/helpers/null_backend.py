@@ -1,23 +1,24 @@
 """The null backend: the whole contract, and no arithmetic. Every output is zero."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 from dovetail.container import WeightStore
-from dovetail.ir import Array, Graph, Tensor
-from dovetail.ops import OpRegistry
+from dovetail.ir import Array, Tensor
+from dovetail.ops import CheckedGraph
+from dovetail.runtime.base import BackendBase, ContextBase, PreparedBase
 from dovetail.runtime.contract import (
-    SUPPORTED,
     Capabilities,
     Image,
-    NodeView,
-    Options,
+    Prepared,
+    PrepareRequest,
+    Restored,
     RunControl,
-    Support,
 )
+from dovetail.runtime.interface import Interface
 
 
-class NullPrepared:
+class NullPrepared(PreparedBase):
     def __init__(self, nodes: tuple[str, ...]) -> None:
         self.nodes = nodes
 
@@ -31,28 +32,42 @@ class NullPrepared:
         for array in outputs.values():
             array.fill(0)
 
-    def image(self) -> Image:
-        return Image({"nodes": list(self.nodes)})
-
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Nothing is computed from them."""
 
 
-class NullBackend:
-    name: ClassVar[str] = "null"
-    options_type: ClassVar[type[Options]] = Options
+class NullContext(ContextBase):
+    def image(self, graphs: Mapping[str, Prepared]) -> Image:
+        plans = {name: {"nodes": list(made.nodes)} for name, made in graphs.items()}
+        return Image(self.backend.fingerprint(self.device), plans)
 
-    def __init__(self, ops: OpRegistry) -> None:
-        self.ops = ops
+    def restore(
+        self,
+        image: Image,
+        graph: Callable[[str], CheckedGraph] | None,
+        request: Callable[[str], PrepareRequest],
+    ) -> Mapping[str, Restored]:
+        assert graph is not None, "the plan has no inputs and outputs"
+        return {
+            name: Restored(
+                Interface.of(name, graph(name).inputs, graph(name).outputs),
+                NullPrepared(tuple(plan["nodes"])),
+            )
+            for name, plan in image.graphs.items()
+        }
+
+
+class NullBackend(BackendBase):
+    name: ClassVar[str] = "null"
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(True, True, True, True, True, True, True, True)
+        names = Capabilities.__dataclass_fields__.keys() - {"opaque_ops", "overlap"}
+        return Capabilities(**dict.fromkeys(names, True))
 
-    def validate(self, node: NodeView) -> Support:
-        return SUPPORTED
+    def open_context(self, device: object, config: object, weights: WeightStore) -> NullContext:
+        return NullContext(self, device, config, weights)
 
-    def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> NullPrepared:
-        return NullPrepared(tuple(n.name for n in graph.nodes))
-
-    def restore(self, image: Image, weights: WeightStore) -> NullPrepared:
-        return NullPrepared(tuple(image.plan["nodes"]))
+    def prepare(
+        self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
+    ) -> NullPrepared:
+        return NullPrepared(tuple(view.node.name for view in graph.nodes))

@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.container import WeightStore
 from dovetail.ir import Array, DType, Graph, Node, Shape, Spec, Tensor, TensorKind
-from dovetail.ops import In, Op, OpPackage, OpRegistry
+from dovetail.ops import EVERYTHING, NOTHING, In, Op, OpPackage, OpRegistry, check_ops
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import (
     Bound,
@@ -172,9 +172,8 @@ class Net:
         self, registry: KernelRegistry, *, engine: Engine | None = None, fuse: bool = True
     ) -> PlanPrepared:
         reorder = None if engine is None else engine.reorder
-        plan = build_plan(
-            self.graph, OPS, registry, WeightStore(), None, reorder=reorder, fuse=fuse
-        )
+        checked = check_ops(self.graph, OPS, NOTHING if fuse else EVERYTHING)
+        plan = build_plan(checked, registry, WeightStore(), None, reorder=reorder)
         return PlanPrepared(plan)
 
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from dovetail.container import Model, Producer, WeightStore
-from dovetail.errors import BackendError
+from dovetail.container import Model, Producer
 from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind
-from dovetail.ops import In, Op, OpPackage, OpRegistry, Out, float32
+from dovetail.ops import CheckedGraph, In, NodeView, Op, OpPackage, OpRegistry, Out, float32
 from dovetail.runtime import Backend, contract
 from dovetail.runtime import Graph as RuntimeGraph
+from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.plan import KernelRegistry, PlanPrepared, build_plan
 
 PACKAGE = OpPackage("test.ops")
@@ -73,12 +73,9 @@ class ReferenceOptions(contract.Options, frozen=True):
     names: list[str] = msgspec.field(default_factory=list)
 
 
-class ReferenceBackend:
+class ReferenceBackend(BackendBase):
     name: ClassVar[str] = "reference"
-    options_type: ClassVar[type[contract.Options]] = ReferenceOptions
-
-    def __init__(self, ops: OpRegistry) -> None:
-        self.ops = ops
+    configs: ClassVar[contract.Configs] = contract.Configs(backend=ReferenceOptions)
 
     def capabilities(self) -> contract.Capabilities:
         return contract.Capabilities(
@@ -90,19 +87,19 @@ class ReferenceBackend:
             memory_handles=True,
         )
 
-    def validate(self, node: contract.NodeView) -> contract.Support:
+    def validate(self, node: NodeView, device: Any, config: Any) -> contract.Support:
         if any(spec is not None and spec.dtype is DType.FLOAT_64 for spec in node.ins):
             return contract.Support(
                 False, "no-float64", "in[0].dtype", "FLOAT_64", ("FLOAT_32",), "cast to FLOAT_32"
             )
         return contract.SUPPORTED
 
-    def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> PlanPrepared:
+    def prepare(
+        self, graph: CheckedGraph, request: contract.PrepareRequest, context: ContextBase
+    ) -> PlanPrepared:
         kernels = KernelRegistry(self.name)
-        return PlanPrepared(build_plan(graph, self.ops, kernels, weights, options))
-
-    def restore(self, image: contract.Image, weights: WeightStore) -> PlanPrepared:
-        raise BackendError("no", code="CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        plan = build_plan(graph, kernels, context.weights, self.options, control=request.control)
+        return PlanPrepared(plan)
 
 
 class BareBackend(ReferenceBackend):

@@ -14,9 +14,18 @@ from reference_backend import PACKAGE, BareBackend, ReferenceBackend
 
 from dovetail.container import WeightStore
 from dovetail.errors import BackendError
-from dovetail.ir import Array, Graph, Tensor
+from dovetail.ir import Array, Tensor
+from dovetail.ops import CheckedGraph, NodeView
 from dovetail.runtime import contract
-from dovetail.runtime.contract import Capabilities, Image, NodeView, RunControl, Support
+from dovetail.runtime.base import ContextBase, PreparedBase
+from dovetail.runtime.contract import (
+    Capabilities,
+    Fingerprint,
+    Image,
+    PrepareRequest,
+    RunControl,
+    Support,
+)
 from dovetail.testing import CHECKS, Bench, Call, Check, OpCase, Status, run_case, run_check
 from dovetail.testing.ops import HALVE
 
@@ -24,10 +33,10 @@ each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id
 ABLE = Capabilities(op_packages=True, cancel=True, watch=True, asynchronous=True)
 
 
-class Through:
+class Through(PreparedBase):
     """A prepared graph that does what the one inside it does."""
 
-    def __init__(self, inner: contract.Prepared, graph: Graph) -> None:
+    def __init__(self, inner: contract.Prepared, graph: CheckedGraph) -> None:
         self.inner = inner
         self.graph = graph
 
@@ -35,9 +44,6 @@ class Through:
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
     ) -> None:
         self.inner.run(inputs, outputs, control)
-
-    def image(self) -> Image:
-        return self.inner.image()
 
     def update(self, tensors: Sequence[Tensor]) -> None:
         self.inner.update(tensors)
@@ -48,20 +54,38 @@ class Broken(ReferenceBackend):
 
     name = "broken"
     prepared: type[Through] = Through
+    context: type[ContextBase] = ContextBase
     able = ABLE
 
     def capabilities(self) -> Capabilities:
         return self.able
 
-    def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> Any:
-        return self.prepared(super().prepare(graph, options, weights), graph)
+    def open_context(self, device: Any, config: Any, weights: WeightStore) -> ContextBase:
+        return self.context(self, device, config, weights)
+
+    def prepare(self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase) -> Any:
+        return self.prepared(super().prepare(graph, request, context), graph)
 
 
-def breaking(run: Any = None, able: Capabilities = ABLE, **methods: Any) -> type[Broken]:
-    """Create a backend whose prepared graphs have another `run`, or other methods."""
+def breaking(
+    run: Any = None, able: Capabilities = ABLE, in_context: Any = None, **methods: Any
+) -> type[Broken]:
+    """Create a backend whose prepared graphs have another `run`, or other methods.
+
+    Args:
+        run: The method of prepared graphs.
+        able: The capabilities.
+        in_context: Methods of contexts by name.
+        methods: Other methods of prepared graphs.
+    """
     if run is not None:
         methods["run"] = run
-    return type("Broken", (Broken,), {"prepared": type("P", (Through,), methods), "able": able})
+    members = {
+        "prepared": type("P", (Through,), methods),
+        "context": type("C", (ContextBase,), in_context or {}),
+        "able": able,
+    }
+    return type("Broken", (Broken,), members)
 
 
 def off_by_one(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
@@ -151,26 +175,25 @@ def not_implemented(self: Through, *arguments: object) -> None:
 
 
 class RenamesNodes(Broken):
-    def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> Any:
-        made = super().prepare(graph, options, weights)
-        graph.nodes[0].sources = ("elsewhere",)
+    def prepare(self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase) -> Any:
+        made = super().prepare(graph, request, context)
+        graph.nodes[0].node.sources = ("elsewhere",)
         return made
 
 
 class RefusesOthers(Broken):
     """Takes packages and then refuses their ops."""
 
-    def validate(self, node: NodeView) -> Support:
+    def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         return Support(False, "package", "package", node.package, ("own",))
 
 
-class RestoresAnything(Broken):
-    def restore(self, image: Image, weights: WeightStore) -> Any:
-        return None
-
-
-def nothing(self: Through, *arguments: object) -> None:
+def nothing(self: object, *arguments: object) -> None:
     """Claims to have done it."""
+
+
+def empty_image(self: ContextBase, graphs: object) -> Image:
+    return Image(Fingerprint(), {})
 
 
 CACHING = Capabilities(op_packages=True, caching=True)
@@ -197,12 +220,12 @@ PROMISES: dict[str, tuple[type[contract.Backend], str]] = {
     "no watch": (breaking(blind), "watch"),
     "no other package": (RefusesOthers, "op_packages"),
     "no image": (breaking(able=CACHING), "caching"),
-    "an empty image": (breaking(able=CACHING, image=lambda self: Image({})), "caching"),
+    "an empty image": (breaking(able=CACHING, in_context={"image": empty_image}), "caching"),
     "no update": (breaking(able=UPDATES), "updates"),
     "an update without effect": (breaking(able=UPDATES, update=nothing), "updates"),
-    "an image that is refused by accident": (breaking(image=not_implemented), "caching"),
+    "an image that is refused by accident": (breaking(in_context={"image": not_implemented}), "caching"),
     "an update that is refused by accident": (breaking(update=not_implemented), "updates"),
-    "a restore that nobody claims": (RestoresAnything, "caching"),
+    "a restore that nobody claims": (breaking(in_context={"restore": nothing}), "caching"),
 }
 
 
@@ -264,12 +287,12 @@ CASE: OpCase = HALVE[0]
 
 
 class PreparesNothing(Broken):
-    def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> Any:
+    def prepare(self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase) -> Any:
         raise BackendError("not after all", code="GRAPH_ERROR_FINALIZE_FAILED")
 
 
 class RefusesInSilence(Broken):
-    def validate(self, node: NodeView) -> Support:
+    def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         return Support(ok=False)
 
 

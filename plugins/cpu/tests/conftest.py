@@ -11,8 +11,17 @@ import pytest
 
 from dovetail.container import WeightStore
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
-from dovetail.ops import OpRegistry, bind_node, check_ops, input_specs, simulate
-from dovetail.runtime.contract import RunControl
+from dovetail.ops import (
+    EVERYTHING,
+    NOTHING,
+    OpRegistry,
+    bind_node,
+    check_ops,
+    input_specs,
+    simulate,
+)
+from dovetail.runtime import ContextConfig, DeviceConfig
+from dovetail.runtime.contract import PrepareRequest, RunControl
 from dovetail.runtime.plan import PlanPrepared
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
 from dovetail_opset import PACKAGE
@@ -45,9 +54,16 @@ class Ran:
 
 def prepare(graph: Graph, *, fuse: bool = True) -> PlanPrepared:
     """Prepare a graph on NumPy's kernels; those of oneDNN are tested in its own dist."""
-    check_ops(graph, REGISTRY)
-    options = CpuOptions(engine=EngineChoice.NUMPY, fuse=fuse)
-    prepared = CpuBackend(REGISTRY).prepare(graph, options, WeightStore())
+    return prepare_with(CpuOptions(engine=EngineChoice.NUMPY), graph, REGISTRY, fuse=fuse)
+
+
+def prepare_with(
+    options: CpuOptions, graph: Graph, ops: OpRegistry, *, fuse: bool = True
+) -> PlanPrepared:
+    backend = CpuBackend(ops, options)
+    context = backend.open_context(DeviceConfig(), ContextConfig(), WeightStore())
+    checked = check_ops(graph, ops, NOTHING if fuse else EVERYTHING)
+    prepared = context.prepare(checked, PrepareRequest())
     assert isinstance(prepared, PlanPrepared)
     return prepared
 

@@ -12,7 +12,15 @@ import pytest
 
 from dovetail.container import WeightStore
 from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
-from dovetail.ops import OpRegistry, bind_node, check_ops, input_specs, simulate
+from dovetail.ops import (
+    EVERYTHING,
+    NOTHING,
+    OpRegistry,
+    bind_node,
+    check_ops,
+    input_specs,
+    simulate,
+)
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, Step, build_plan
 from dovetail_onednn import convolution, onednn_kernels, reorder
@@ -87,10 +95,10 @@ class Model:
         return {t.name: np.full(t.shape, np.nan, np.float32) for t in self.graph.outputs}
 
     def prepare(self, weights: WeightStore | None = None, *, fuse: bool = True) -> PlanPrepared:
-        check_ops(self.graph, OPS)
+        checked = check_ops(self.graph, OPS, NOTHING if fuse else EVERYTHING)
         kernels = onednn_kernels("test")
         store = WeightStore() if weights is None else weights
-        plan = build_plan(self.graph, OPS, kernels, store, None, reorder=reorder, fuse=fuse)
+        plan = build_plan(checked, kernels, store, None, reorder=reorder)
         return PlanPrepared(plan)
 
     def run(self, prepared: PlanPrepared, feeds: Mapping[str, Array]) -> dict[str, Array]:

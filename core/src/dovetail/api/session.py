@@ -19,13 +19,13 @@ from dovetail.api.specialization import (
     sole_source,
 )
 from dovetail.arguments import check_arguments
-from dovetail.container import Model, WeightStore
+from dovetail.container import Model
 from dovetail.errors import BackendError, ConfigError, suggest_name
 from dovetail.ir import Array, DType
 from dovetail.ops import OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Context, Graph, Profile, Signal
-from dovetail.runtime.buffers import Endpoint
 from dovetail.runtime.config_file import RunConfig, config_from, load_config
+from dovetail.runtime.interface import Endpoint
 from dovetail.runtime.names import backend_name
 
 
@@ -79,7 +79,6 @@ class Session:
         name = backend_name(backend)
         self._config = run = _run_config(config, name)
         self._backend = Backend.create(name, run.backend.get(name), ops)
-        self._weights = WeightStore()
         self._specializer: Specializer | None = None
         try:
             if path is not None:
@@ -199,7 +198,6 @@ class Session:
     def _prepared(self, *models: Model) -> Context:
         """Return a context with the models' graphs, finalized."""
         context = self._backend.create_context(config=self._config.context_config)
-        context.weights = self._weights.sibling()
         try:
             for each in models:
                 for graph in context.compose(each):

@@ -96,9 +96,8 @@ def _use(plugin: Plugin) -> tuple[str, ...]:
         return (f"{len(installed_ops().package(plugin.name).schemas)} ops",)
     if plugin.group == _BACKENDS:
         backend_class: Any = load(plugin.group, plugin.name)
-        backend = backend_class(installed_ops())
-        if hasattr(backend, "doctor"):
-            return tuple(str(line) for line in backend.doctor())
+        backend = backend_class(installed_ops(), backend_class.configs.backend())
+        return tuple(str(line) for line in backend.platform().notes)
     return ()
 
 

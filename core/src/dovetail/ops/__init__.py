@@ -1,6 +1,17 @@
 """Op schemas, op packages and their registry; no operators."""
 
-from dovetail.ops.check import bind_node, check_ops, find_op_faults, input_specs, node_faults
+from dovetail.ops.check import (
+    bind_node,
+    check_ops,
+    checked_node,
+    find_op_faults,
+    input_specs,
+    matched_node,
+    node_faults,
+    opaque_node,
+    require_known,
+)
+from dovetail.ops.checked import EVERYTHING, NOTHING, CheckedGraph, NodeView, Observed
 from dovetail.ops.defined import DefinedOp
 from dovetail.ops.op import UNBOUNDED, Arrays, Domain, In, Op, Out, Port, Range
 from dovetail.ops.params import (
@@ -23,14 +34,19 @@ from dovetail.ops.shape_text import ShapeText
 from dovetail.ops.simulate import from_real, simulate, to_real, unstorable
 
 __all__ = [
+    "EVERYTHING",
+    "NOTHING",
     "REQUIRED",
     "UNBOUNDED",
     "Arrays",
     "Bias",
+    "CheckedGraph",
     "DefinedOp",
     "Domain",
     "Granularity",
     "In",
+    "NodeView",
+    "Observed",
     "Op",
     "OpPackage",
     "OpRegistry",
@@ -46,6 +62,7 @@ __all__ = [
     "bind_node",
     "bool8",
     "check_ops",
+    "checked_node",
     "choice",
     "find_op_faults",
     "float32",
@@ -53,7 +70,10 @@ __all__ = [
     "input_specs",
     "int32",
     "last_axis",
+    "matched_node",
     "node_faults",
+    "opaque_node",
+    "require_known",
     "scalar",
     "simulate",
     "tensor",

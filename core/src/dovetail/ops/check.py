@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dovetail.errors import DovetailError, Problem, UnsupportedOpError
 from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind
 from dovetail.ir.check import find_faults, raise_faults
+from dovetail.ops.checked import NOTHING, CheckedGraph, NodeView, Observed
 from dovetail.ops.op import Op, Port
 from dovetail.ops.registry import OpRegistry
 from dovetail.ops.schema import OpSchema
@@ -30,53 +31,99 @@ def find_op_faults(graph: Graph, registry: OpRegistry) -> list[Problem]:
     return [p for node in graph.nodes for p in node_faults(node, registry)]
 
 
-def check_ops(graph: Graph, registry: OpRegistry) -> None:
-    """Raise if a graph has faults.
+def check_ops(
+    graph: Graph, registry: OpRegistry, observed: Observed = NOTHING
+) -> CheckedGraph:
+    """Return a checked graph.
 
     Raises:
         UnsupportedOpError: The graph uses unknown ops; all are listed, with their number of nodes.
         GraphError: The graph has faults; all are listed.
     """
-    if missing := _missing(graph, registry):
+    require_known(graph.nodes, registry, f"graph '{graph.name}'")
+    raise_faults(graph, find_faults(graph))  # ops cannot be checked on a broken structure
+    views: dict[Node, NodeView] = {}
+    faults: list[Problem] = []
+    for node in graph.nodes:
+        view, found = checked_node(node, registry)
+        faults += found
+        if view is not None:
+            views[node] = view
+    raise_faults(graph, faults)
+    return CheckedGraph.of(graph, views, observed)
+
+
+def require_known(nodes: Iterable[Node], registry: OpRegistry, where: str) -> None:
+    """Raise if nodes use unknown ops.
+
+    Args:
+        nodes: The nodes.
+        registry: The ops.
+        where: Name of their graph.
+
+    Raises:
+        UnsupportedOpError: They do; all ops are listed, with their number of nodes.
+    """
+    if missing := _missing(nodes, registry):
         raise UnsupportedOpError(
             "the graph uses ops that no available op package defines",
-            where=f"graph '{graph.name}'",
+            where=where,
             problems=missing,
             hint="install the dist of the op package, or pass it with --op-packages",
         )
-    raise_faults(graph, find_op_faults(graph, registry))
 
 
-def _missing(graph: Graph, registry: OpRegistry) -> list[Problem]:
+def _missing(nodes: Iterable[Node], registry: OpRegistry) -> list[Problem]:
     """Return a problem for each unknown op, with the nodes that use it."""
     wanted: dict[tuple[str, str], list[Node]] = {}
-    for node in graph.nodes:
+    for node in nodes:
         wanted.setdefault((node.package, node.op_type), []).append(node)
     found = []
-    for (package, op_type), nodes in wanted.items():
+    for (package, op_type), users in wanted.items():
         try:
             registry.find(package, op_type)
         except UnsupportedOpError as error:
-            first = nodes[0].where
-            where = first if len(nodes) == 1 else f"{first} and {len(nodes) - 1} more"
+            first = users[0].where
+            where = first if len(users) == 1 else f"{first} and {len(users) - 1} more"
             found.append(Problem(error.message, where, error.hint))
     return found
 
 
 def node_faults(node: Node, registry: OpRegistry) -> list[Problem]:
     """Return every reason why a node does not match its op; empty if it matches."""
+    return checked_node(node, registry)[1]
+
+
+def checked_node(node: Node, registry: OpRegistry) -> tuple[NodeView | None, list[Problem]]:
+    """Bind a node to its op and infer its outputs.
+
+    Returns:
+        The view of the node, or None and every reason why it does not match its op.
+    """
     try:
         schema = registry.find(node.package, node.op_type)
     except DovetailError as error:
-        return [Problem(error.message, node.where, error.hint)]
+        return None, [Problem(error.message, node.where, error.hint)]
+    return matched_node(node, schema)
+
+
+def matched_node(node: Node, schema: OpSchema) -> tuple[NodeView | None, list[Problem]]:
+    """Return the view of a node, or None and every reason why it does not match this op."""
     texts = schema.arity_faults(len(node.inputs), len(node.outputs))
     if not texts:
         texts += _port_faults(schema.inputs, node.inputs)
         texts += _port_faults(schema.outputs, node.outputs)
     texts += schema.param_faults(node.params)
     if texts:
-        return [Problem(text, node.where) for text in texts]
-    return _inference_faults(schema, node)
+        return None, [Problem(text, node.where) for text in texts]
+    return _inferred(schema, node)
+
+
+def opaque_node(node: Node) -> NodeView:
+    """Return the view of a node whose op is unknown: with what the graph declares."""
+    return NodeView(
+        node, None, None, tuple(input_specs(node)), tuple(t.spec for t in node.outputs)
+    )
 
 
 def _port_faults(ports: tuple[Port, ...], tensors: Sequence[Tensor | None]) -> list[str]:
@@ -92,17 +139,18 @@ def _port_faults(ports: tuple[Port, ...], tensors: Sequence[Tensor | None]) -> l
     return found
 
 
-def _inference_faults(schema: OpSchema, node: Node) -> list[Problem]:
-    ins = input_specs(node)
-    declared = [t.spec for t in node.outputs]
+def _inferred(schema: OpSchema, node: Node) -> tuple[NodeView | None, list[Problem]]:
+    ins = tuple(input_specs(node))
+    declared = tuple(t.spec for t in node.outputs)
     try:
-        inferred = schema.infer(schema.bind(node.params, ins), ins, declared)
+        op = schema.bind(node.params, ins)
+        inferred = schema.infer(op, ins, declared)
     except DovetailError as error:
-        return [Problem(error.message, node.where, error.hint), *error.problems]
+        return None, [Problem(error.message, node.where, error.hint), *error.problems]
     if len(inferred) < len(node.outputs):
         text = f"has {len(node.outputs)} outputs, but {schema.full_name} returns {len(inferred)}"
-        return [Problem(text, node.where)]
-    return [
+        return None, [Problem(text, node.where)]
+    faults = [
         Problem(
             f"output '{tensor.name}' is declared {tensor.dtype.name} {tensor.shape}, "
             f"but {schema.full_name} returns {spec.dtype.name} {spec.shape}",
@@ -111,3 +159,4 @@ def _inference_faults(schema: OpSchema, node: Node) -> list[Problem]:
         for tensor, spec in zip(node.outputs, inferred, strict=False)  # omitted trailing inputs
         if (tensor.dtype, tensor.shape) != (spec.dtype, spec.shape)
     ]
+    return (None if faults else NodeView(node, schema, op, ins, declared)), faults

@@ -10,7 +10,8 @@ from dovetail.runtime.context import Context
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.memory import Memory
 from dovetail.runtime.names import backend_name
-from dovetail.runtime.profile import EventType, EventUnit, Profile, ProfileEvent, ProfileLevel
+from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
+from dovetail.runtime.profile import Profile, ProfileLevel
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal, SignalKind
 from dovetail.runtime.tensor import Tensor

@@ -9,17 +9,24 @@ from weakref import WeakSet
 
 from dovetail import ir
 from dovetail.arguments import check_arguments
-from dovetail.errors import BackendError, OpError, PluginError
-from dovetail.ops import OpPackage, OpRegistry, node_faults
+from dovetail.container import WeightStore
+from dovetail.errors import BackendError, OpError, PluginError, Problem, UnsupportedOpError
+from dovetail.ops import NodeView, OpPackage, OpRegistry, checked_node, opaque_node
 from dovetail.plugins import GROUPS, load
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
-from dovetail.runtime.config import ContextConfig, DeviceConfig, Priority, typed_config
+from dovetail.runtime.config import (
+    ContextConfig,
+    DeviceConfig,
+    GraphConfig,
+    Priority,
+    typed_config,
+)
 from dovetail.runtime.context import Context
 from dovetail.runtime.handle import Handle, api_call, call_with_hooks
 from dovetail.runtime.names import backend_name
-from dovetail.runtime.plugin_errors import translate_errors
+from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.profile import Profile, ProfileLevel
 from dovetail.runtime.queue import ExecutionQueue
 from dovetail.runtime.signal import Signal, SignalKind
@@ -73,16 +80,24 @@ class Backend(Handle):
     """A backend in use, from which all other handles are created.
 
     A context manager; leaving it frees contexts, devices and the backend.
+
+    Attributes:
+        plugin: The backend plugin.
+        ops: The op registry.
+        capabilities: Its capabilities.
+        contexts: Its contexts.
+        weights: The store whose siblings the contexts have.
     """
 
     kind = "backend"
     invalid_code = "BACKEND_ERROR_INVALID_HANDLE"
 
-    def __init__(self, plugin: contract.Backend, options: contract.Options, ops: OpRegistry):
+    def __init__(self, plugin: contract.Backend, ops: OpRegistry):
         super().__init__()
         self.plugin = plugin
-        self.options = options
         self.ops = ops
+        self.capabilities = plugin.capabilities()
+        self.weights = WeightStore()
         self.contexts: list[Context] = []
         self._children: WeakSet[Handle] = WeakSet()  # handles that become invalid with it
         self._host: Device | None = None
@@ -115,14 +130,13 @@ class Backend(Handle):
             plugin_class = backend_class(name) if isinstance(name, str) else _checked_class(name)
             registry = installed_ops() if ops is None else ops
             where = f"options of backend '{plugin_class.name}'"
-            options = typed_config(config, plugin_class.options_type, where)
+            options = typed_config(config, plugin_class.configs.backend, where)
             with translate_errors(
                 plugin_class.name,
                 "the backend cannot be started",
                 "BACKEND_ERROR_CANNOT_INITIALIZE",
             ):
-                plugin = plugin_class(registry)
-            return cls(plugin, options, registry)
+                return cls(plugin_class(registry, options), registry)
 
         return call_with_hooks(
             "backend_create", {"name": name, "config": config, "ops": ops}, create
@@ -134,9 +148,11 @@ class Backend(Handle):
         return self.plugin.name
 
     @property
-    def capabilities(self) -> contract.Capabilities:
-        """The capabilities of the backend."""
-        return self.plugin.capabilities()
+    def host(self) -> Device:
+        """The device of contexts that are created without one."""
+        if self._host is None:
+            self._host = self._own(Device(self, self.plugin.configs.device()))
+        return self._host
 
     def describe(self) -> str:
         """Return the backend's name for errors."""
@@ -176,21 +192,51 @@ class Backend(Handle):
         self.ops.add(package)
 
     @api_call("backend_validate_op")
-    def validate_op(self, node: ir.Node) -> contract.Support:
+    def validate_op(
+        self,
+        node: ir.Node,
+        device: Device | None = None,
+        config: GraphConfig | Mapping[str, Any] | None = None,
+    ) -> contract.Support:
         """Return whether the backend supports a node, with the reason if not.
+
+        Args:
+            node: The node.
+            device: By default the host.
+            config: Settings of the graph that it is meant for.
 
         Raises:
             OpError: The node does not match its op.
+            ConfigError: The config is wrong.
         """
-        if faults := node_faults(node, self.ops):
+        view, faults = self.checked(node)
+        if view is None:
             raise OpError("the node does not match its op", where=node.where, problems=faults)
+        settings = typed_config(config, self.plugin.configs.graph, "graph config")
         with translate_errors(self.name, "`validate` failed", "GRAPH_ERROR_GENERAL"):
-            return self.plugin.validate(contract.NodeView.of(node, self.ops))
+            return self.plugin.validate(view, (device or self.host).config, settings)
+
+    def checked(self, node: ir.Node) -> tuple[NodeView | None, list[Problem]]:
+        """Return the view of a node, or None and every reason why it does not match its op.
+
+        Nodes of unknown ops are opaque if the backend supports that.
+        """
+        if self.capabilities.opaque_ops:
+            try:
+                self.ops.find(node.package, node.op_type)
+            except UnsupportedOpError:
+                return opaque_node(node), []
+        return checked_node(node, self.ops)
 
     @api_call("device_create")
     def create_device(self, config: DeviceConfig | Mapping[str, Any] | None = None) -> Device:
-        """Create a device handle."""
-        return self._own(Device(self, typed_config(config, DeviceConfig, "device config")))
+        """Create a device handle.
+
+        Raises:
+            ConfigError: The config is wrong.
+        """
+        settings = typed_config(config, self.plugin.configs.device, "device config")
+        return self._own(Device(self, settings))
 
     @api_call("context_create")
     def create_context(
@@ -208,18 +254,17 @@ class Backend(Handle):
             BackendError: The device belongs to another backend, or the backend has no priorities.
             ConfigError: The config is wrong.
         """
-        if device is None:
-            self._host = self._host or self._own(Device(self, DeviceConfig()))
-            device = self._host
+        device = device or self.host
         device.require_alive()
         if device.backend is not self:
             raise BackendError(
                 f"the device belongs to {device.backend.describe()}",
                 code="CONTEXT_ERROR_INVALID_ARGUMENT",
             )
-        context = Context(self, device, typed_config(config, ContextConfig, "context config"))
-        if context.priority is not Priority.NORMAL:
+        settings = typed_config(config, self.plugin.configs.context, "context config")
+        if Priority.of(settings.context_priority, "context config") is not Priority.NORMAL:
             self.require("priority", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        context = Context(self, device, settings)
         self.contexts.append(context)
         return context
 
@@ -265,6 +310,8 @@ class Backend(Handle):
             )
         for child in self._children:
             child.invalidate()
+        with log_errors(f"closing backend '{self.name}'"):
+            self.plugin.close()
         self.invalidate()
 
     def _own(self, child: H) -> H:

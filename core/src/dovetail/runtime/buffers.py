@@ -2,76 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dovetail.errors import BackendError, Problem, suggest_name
-from dovetail.ir import Array, DType, Graph, Shape, Tensor
+from dovetail.ir import Array
+from dovetail.runtime.contract import Binding
+from dovetail.runtime.interface import Endpoint, Interface
 from dovetail.runtime.memory import Memory
 
+if TYPE_CHECKING:  # a context's graphs check their buffers here
+    from dovetail.runtime.context import Context
+
 Buffer = Array | Memory
-
-# Up to this size in bytes, copying an array is faster than binding another one (some 2 us).
-_SMALL = 1 << 14
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An input or output of a graph, as the application sees it.
-
-    Attributes:
-        tensor: The tensor.
-        shape: Its shape.
-        storage: NumPy type of a stored element.
-        is_float32: Whether stored elements are float32, so that they are the real values.
-        is_small: Whether copying it is faster than binding another array.
-    """
-
-    tensor: Tensor
-    shape: Shape
-    storage: np.dtype[np.generic]
-    is_float32: bool
-    is_small: bool
-
-    @classmethod
-    def of(cls, tensor: Tensor) -> Endpoint:
-        """Create the endpoint of a tensor."""
-        storage, is_float32 = tensor.dtype.storage, tensor.dtype is DType.FLOAT_32
-        nbytes = math.prod(tensor.shape) * storage.itemsize
-        return cls(tensor, tensor.shape, storage, is_float32, nbytes <= _SMALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """The inputs and outputs of a graph, recorded when it is finalized.
-
-    Attributes:
-        graph: Name of the graph.
-        inputs, outputs: Endpoints by tensor name.
-        gives_real: Whether the stored values of all outputs are the real values.
-    """
-
-    graph: str
-    inputs: Mapping[str, Endpoint]
-    outputs: Mapping[str, Endpoint]
-    gives_real: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        gives_real = all(end.is_float32 for end in self.outputs.values())
-        object.__setattr__(self, "gives_real", gives_real)
-
-    @classmethod
-    def of(cls, graph: Graph) -> Interface:
-        """Create the interface of a graph."""
-        inputs, outputs = graph.inputs, graph.outputs
-        return cls(
-            graph.name,
-            {t.name: Endpoint.of(t) for t in inputs},
-            {t.name: Endpoint.of(t) for t in outputs},
-        )
 
 
 class Results:
@@ -105,23 +50,33 @@ class Results:
 
 
 def checked_buffers(
-    interface: Interface, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer] | None
-) -> tuple[dict[str, Array], dict[str, Array] | None]:
-    """Return the arrays of a run: C-contiguous inputs, and outputs if any were given.
+    interface: Interface,
+    inputs: Mapping[str, Buffer],
+    outputs: Mapping[str, Buffer] | None,
+    context: Context,
+) -> tuple[dict[str, Binding], dict[str, Binding] | None]:
+    """Return what a run reads and writes: C-contiguous arrays, and tokens of registered memory.
+
+    Args:
+        interface: Interface of the graph.
+        inputs: The application's inputs.
+        outputs: Its outputs, if it gave any.
+        context: The context that registered memory must belong to.
 
     Raises:
         BackendError: Names are unknown or missing, arrays do not match, or outputs cannot be
             written or share memory with an input or another output; every fault is listed.
     """
-    given, faults = _matched("input", interface.inputs, inputs)
-    taken: dict[str, Array] | None = None
+    given, faults = _matched("input", interface.inputs, inputs, context)
+    taken: dict[str, Binding] | None = None
     if outputs is not None:
-        taken, mismatches = _matched("output", interface.outputs, outputs)
+        taken, mismatches = _matched("output", interface.outputs, outputs, context)
         faults += mismatches
         faults += [
             Problem("must be writable and C-contiguous", f"output '{name}'")
             for name, array in taken.items()
-            if not array.flags.writeable or not array.flags.c_contiguous
+            if isinstance(array, np.ndarray)
+            and not (array.flags.writeable and array.flags.c_contiguous)
         ]
         faults += _overlaps(given, taken)
     if faults:
@@ -132,12 +87,12 @@ def checked_buffers(
             problems=faults,
         )
     for name, array in given.items():
-        if not array.flags.c_contiguous:
+        if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
             given[name] = array.copy()
     return given, taken
 
 
-def _overlaps(given: Mapping[str, Array], taken: Mapping[str, Array]) -> list[Problem]:
+def _overlaps(given: Mapping[str, Binding], taken: Mapping[str, Binding]) -> list[Problem]:
     """Return a problem for each output that shares memory with an input or another output."""
     named = [(f"output '{name}'", array) for name, array in taken.items()]
     others = [(f"input '{name}'", array) for name, array in given.items()]
@@ -145,38 +100,58 @@ def _overlaps(given: Mapping[str, Array], taken: Mapping[str, Array]) -> list[Pr
         Problem(f"shares memory with {what}", where, "pass a separate array for each")
         for i, (where, array) in enumerate(named)
         for what, other in (*others, *named[:i])
-        if np.may_share_memory(array, other)
+        if _is_shared(array, other)
     ]
 
 
+def _is_shared(one: Binding, other: Binding) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.may_share_memory(one, other)
+    return one is other
+
+
 def _matched(
-    word: str, ends: Mapping[str, Endpoint], given: Mapping[str, Buffer]
-) -> tuple[dict[str, Array], list[Problem]]:
-    """Return the given arrays by name, and every reason why one does not match its endpoint."""
+    word: str, ends: Mapping[str, Endpoint], given: Mapping[str, Buffer], context: Context
+) -> tuple[dict[str, Binding], list[Problem]]:
+    """Return the given buffers by name, and every reason why one does not match its endpoint."""
     faults: list[Problem] = []
-    arrays: dict[str, Array] = {}
+    found: dict[str, Binding] = {}
     for name, end in ends.items():
         buffer: object = given.get(name)
         if isinstance(buffer, Memory):
             buffer.require_alive()
-            buffer = buffer.array
+            faults += _memory_faults(end, buffer, context)
+            if buffer.binding is not None:
+                buffer = found[name] = buffer.binding
         if isinstance(buffer, np.ndarray):
             # a subclass (np.matrix, a masked array) computes differently
-            array = arrays[name] = buffer if type(buffer) is np.ndarray else np.asarray(buffer)
+            array = found[name] = buffer if type(buffer) is np.ndarray else np.asarray(buffer)
             if array.shape != end.shape or array.dtype != end.storage:
                 faults += _array_faults(end, array)
+        elif name in found:  # a token
+            continue
         elif name in given:
             text = f"expected a NumPy array, got {type(buffer).__name__}"
             faults.append(Problem(text, f"tensor '{name}'"))
         else:
             faults.append(Problem(f"missing {word} '{name}'"))
-    if len(arrays) != len(given):
+    if len(found) != len(given):
         faults[:0] = [
             Problem(f"{word} '{name}' not found", hint=suggest_name(name, ends))
             for name in given
             if name not in ends
         ]
-    return arrays, faults
+    return found, faults
+
+
+def _memory_faults(end: Endpoint, memory: Memory, context: Context) -> list[Problem]:
+    where, found, form = f"tensor '{end.tensor.name}'", [], memory.descriptor
+    if memory.context is not context:
+        found.append(Problem("the memory is registered in another context", where))
+    if form.array is None and (form.shape, form.dtype) != (end.shape, end.tensor.dtype):
+        wanted = f"{end.tensor.dtype.name} {end.shape}"
+        found.append(Problem(f"expected {wanted}, got {form.dtype.name} {form.shape}", where))
+    return found
 
 
 def _array_faults(end: Endpoint, array: Array) -> list[Problem]:

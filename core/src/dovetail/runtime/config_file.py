@@ -215,7 +215,7 @@ class _Faults:
         if not isinstance(options, Mapping):
             return
         try:
-            convert(dict(options), backend_class(backend).options_type, where=where, path=path)
+            convert(dict(options), backend_class(backend).configs.backend, where=where, path=path)
         except ConfigError as error:
             self._errors.append(error)
         except PluginError:  # raised again when the backend is created

@@ -11,14 +11,17 @@ from weakref import WeakSet
 
 from dovetail import ir
 from dovetail.arguments import check_arguments
-from dovetail.container import Model, WeightStore
-from dovetail.errors import BackendError, suggest_name
-from dovetail.ir import Array, DType
-from dovetail.ops import check_ops
+from dovetail.container import Model
+from dovetail.errors import BackendError, OpError, Problem, suggest_name
+from dovetail.ir import Array, DType, Shape
+from dovetail.ir.check import check, raise_faults
+from dovetail.ops import require_known
 from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
+from dovetail.runtime.contract import MemoryDescriptor
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.memory import Memory
+from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.tensor import Tensor
 
 if TYPE_CHECKING:  # a context belongs to a backend, which imports it
@@ -30,7 +33,9 @@ class Context(Handle):
 
     Attributes:
         backend, device: Its backend and device.
-        weights: Packed weights, shared by its graphs.
+        weights: Forms of constants, shared by its graphs.
+        plugin: What the backend keeps for it.
+        finishing: Threads that are notifying the application of an execution's end.
     """
 
     kind = "context"
@@ -42,7 +47,12 @@ class Context(Handle):
         self.device = device
         self.config = config
         self.priority = Priority.of(config.context_priority, "context config")
-        self.weights = WeightStore()
+        self.weights = backend.weights.sibling()
+        with translate_errors(
+            backend.name, "`open_context` failed", "COMMON_ERROR_RESOURCE_UNAVAILABLE"
+        ):
+            self.plugin = backend.plugin.open_context(device.config, config, self.weights)
+        self.finishing: set[int] = set()
         self._graphs: dict[str, Graph] = {}
         self._memory: WeakSet[Memory] = WeakSet()
         self._lock = threading.RLock()
@@ -67,7 +77,8 @@ class Context(Handle):
             BackendError: The name is empty or taken, or the backend has no priorities.
             ConfigError: The config is wrong.
         """
-        graph = Graph(self, name, typed_config(config, GraphConfig, f"config of graph '{name}'"))
+        settings = typed_config(config, self.backend.plugin.configs.graph, f"config of graph '{name}'")
+        graph = Graph(self, name, settings)
         with self._lock:
             self._require_open()
             if not name or name in self._graphs:
@@ -144,25 +155,54 @@ class Context(Handle):
         """Create the graphs of a model with the same calls as an application.
 
         Raises:
-            GraphError: A graph has faults; all of them are listed.
+            UnsupportedOpError: A graph uses unknown ops; all of them are listed.
+            GraphError: A graph has faults; all of them are listed, and no graph is created.
         """
         for graph in model.graphs.values():
-            check_ops(graph, self.backend.ops)
-        return tuple(self._compose(graph) for graph in model.graphs.values())
+            check(graph)
+            if not self.backend.capabilities.opaque_ops:
+                require_known(graph.nodes, self.backend.ops, f"graph '{graph.name}'")
+        made: list[Graph] = []
+        try:
+            for graph in model.graphs.values():
+                made.append(self.create_graph(graph.name))
+                self._compose(graph, made[-1])
+        except BaseException:
+            for handle in made:
+                del self._graphs[handle.name]
+                handle.invalidate()
+            raise
+        return tuple(made)
 
     @api_call("memory_register")
-    def register_memory(self, array: Array, dtype: DType) -> Memory:
-        """Register an array, so that its handle can be an input or output.
+    def register_memory(
+        self,
+        array: Array | None,
+        dtype: DType,
+        shape: Shape | None = None,
+        custom: Mapping[str, Any] | None = None,
+    ) -> Memory:
+        """Register memory, so that its handle can be an input or output.
 
         Args:
-            array: C-contiguous, stored values of `dtype`.
+            array: C-contiguous, stored values of `dtype`; None for memory that is not the host's.
             dtype: Type of its elements.
+            shape: Its shape; by default the array's.
+            custom: What the backend needs to find memory that is not the host's.
 
         Raises:
-            BackendError: The backend does not support memory handles, or the array is unsuitable.
+            BackendError: The backend does not support memory handles or this memory, or the array
+                is unsuitable.
         """
         self.backend.require("memory_handles", "MEM_ERROR_NOT_SUPPORTED")
-        memory = Memory(array, dtype)
+        if shape is None:
+            shape = () if array is None else array.shape
+        descriptor = MemoryDescriptor(dtype, shape, array, custom)
+        memory = Memory(self, descriptor)
+        with translate_errors(
+            self.backend.name, "`register_memory` failed", "MEM_ERROR_INVALID_ARGUMENT"
+        ):
+            memory.binding = self.plugin.register_memory(descriptor)
         self._memory.add(memory)
         return memory
 
@@ -174,7 +214,8 @@ class Context(Handle):
             BackendError: The call comes from an execution's `notify` while others wait, which would
                 be a deadlock; or another thread is freeing the context.
         """
-        notified = self.device.queue.is_current  # by an execution that is still registered
+        # by an execution that is still registered
+        notified = threading.get_ident() in self.finishing
         with self._lock:
             self._require_open()
             if notified and not self._is_idle(notified):
@@ -188,6 +229,8 @@ class Context(Handle):
         for handle in (*self._graphs.values(), *self._memory):
             handle.invalidate()
         self._graphs.clear()
+        with log_errors(f"closing a context of backend '{self.backend.name}'"):
+            self.plugin.close()
         self.backend.contexts.remove(self)
         self.invalidate()
 
@@ -219,22 +262,30 @@ class Context(Handle):
                 "the context is being freed", code=self.invalid_code, hint="create another context"
             )
 
-    def _compose(self, graph: ir.Graph) -> Graph:
-        handle = self.create_graph(graph.name)
+    def _compose(self, graph: ir.Graph, handle: Graph) -> None:
+        """Add the tensors and nodes of a graph.
+
+        Raises:
+            GraphError: Nodes do not match their ops; every reason is listed.
+        """
         tensors: dict[ir.Tensor, Tensor] = {
             t: handle.create_tensor(
                 t.name, t.dtype, t.shape, t.kind, t.encoding, t.data, t.source, t.source_perm
             )
             for t in graph.tensors.values()
         }
+        faults: list[Problem] = []
         for node in graph.nodes:
-            handle.add_node(
-                node.name,
-                node.package,
-                node.op_type,
-                [None if t is None else tensors[t] for t in node.inputs],
-                [tensors[t] for t in node.outputs],
-                node.params,
-                node.sources,
-            )
-        return handle
+            try:
+                handle.add_node(
+                    node.name,
+                    node.package,
+                    node.op_type,
+                    [None if t is None else tensors[t] for t in node.inputs],
+                    [tensors[t] for t in node.outputs],
+                    node.params,
+                    node.sources,
+                )
+            except OpError as error:
+                faults += [Problem(p.message, p.where or error.where, p.hint) for p in error.problems]
+        raise_faults(graph, faults)

@@ -1,13 +1,15 @@
 """Contract of backend plugins.
 
-A backend is a class with a `name`, an `options_type` and five methods. Core provides everything
-else: handles, states, configs, priorities, queues, timeouts, profiling events, hooks, files.
+A backend is a class made once for a runtime handle, `SomeBackend(ops, options)`. It opens contexts,
+which prepare graphs, and prepared graphs run. Core provides everything else: handles, states,
+priorities, queues, timeouts, profiling events, hooks, files. `dovetail.runtime.base` has base
+classes with defaults for all but `validate` and `prepare`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -15,12 +17,32 @@ import msgspec
 
 from dovetail.container import WeightStore
 from dovetail.errors import BackendError
-from dovetail.ir import Array, Graph, Node, Spec, Tensor
-from dovetail.ops import Op, OpRegistry, OpSchema, bind_node, input_specs
+from dovetail.ir import Array, DType, Shape, Tensor
+from dovetail.ops import CheckedGraph, NodeView, OpRegistry
+from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
+from dovetail.runtime.interface import Interface
+from dovetail.runtime.measurements import ProfileEvent
 
 
 class Options(msgspec.Struct, frozen=True):
     """Base of a backend's options: a Struct whose fields all have defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configs:
+    """Types of a backend's four configs: Structs whose fields all have defaults.
+
+    Attributes:
+        backend: Its options.
+        device: Settings of a device.
+        context: Settings of a context.
+        graph: Settings of a graph; those of a config file are matched by `graph_names`.
+    """
+
+    backend: type[Options] = Options
+    device: type[DeviceConfig] = DeviceConfig
+    context: type[ContextConfig] = ContextConfig
+    graph: type[GraphConfig] = GraphConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,55 +51,73 @@ class Capabilities:
 
     Attributes:
         op_packages: Runs ops of other packages.
+        opaque_ops: Accepts nodes whose op package is not installed (`NodeView.is_opaque`).
         caching: Creates and restores context binaries (`image`, `restore`).
         cancel: Checks `RunControl` between steps, so that signals and timeouts work.
         watch: Reports each step to `RunControl.watch`, for detailed profiling and debug outputs.
         asynchronous: Supports execution in a queue's thread.
+        overlap: Several executions of a graph may be in progress (`Prepared.submit`).
         priority: Higher-priority executions overtake waiting ones.
         updates: Binds new data to UPDATEABLE tensors after finalize (`update`).
         memory_handles: Supports registered memory as inputs and outputs.
     """
 
     op_packages: bool = False
+    opaque_ops: bool = False
     caching: bool = False
     cancel: bool = False
     watch: bool = False
     asynchronous: bool = False
+    overlap: bool = False
     priority: bool = False
     updates: bool = False
     memory_handles: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
-    """A checked node with its bound op, for validation and preparation."""
+class DeviceInfo:
+    """A device that a backend can use.
 
-    node: Node
-    schema: OpSchema
-    op: Op
-    ins: tuple[Spec | None, ...]
-    outs: tuple[Spec, ...]
+    Attributes:
+        name: Its name.
+        cores: Number of its cores.
+        soc: Name of the system on chip that it is part of or stands for; empty if it is none.
+    """
 
-    @classmethod
-    def of(cls, node: Node, ops: OpRegistry) -> NodeView:
-        """Return the view of a node that has no faults.
+    name: str
+    cores: int = 1
+    soc: str = ""
 
-        Raises:
-            UnsupportedOpError: The op is not in the registry.
-        """
-        schema = ops.find(node.package, node.op_type)
-        outs = tuple(t.spec for t in node.outputs)
-        return cls(node, schema, bind_node(schema, node), tuple(input_specs(node)), outs)
 
-    @property
-    def package(self) -> str:
-        """Name of the op package."""
-        return self.node.package
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The devices and libraries of a backend, as `doctor` shows them.
 
-    @property
-    def op_type(self) -> str:
-        """Name of the op."""
-        return self.node.op_type
+    Attributes:
+        devices: Its devices.
+        version: Version of the backend.
+        notes: Lines on its libraries and their state.
+    """
+
+    devices: tuple[DeviceInfo, ...] = (DeviceInfo("host"),)
+    version: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Fingerprint(msgspec.Struct, frozen=True):
+    """All that prepared graphs depend on besides the model.
+
+    Attributes:
+        facts: Values by name: library, version, instruction set, threads, options, op packages and
+            kernel dists, format of the plan.
+    """
+
+    facts: dict[str, str] = {}
+
+    def differences(self, other: Fingerprint) -> tuple[str, ...]:
+        """Return the names of the facts that differ, sorted."""
+        names = self.facts.keys() | other.facts.keys()
+        return tuple(sorted(n for n in names if self.facts.get(n) != other.facts.get(n)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,63 +209,209 @@ class RunControl:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """A prepared graph as data: a plan of JSON types, and its prepacked weights."""
+class PrepareRequest:
+    """How a graph is to be prepared; its observed tensors are in the `CheckedGraph`.
 
-    plan: Mapping[str, Any]
+    Attributes:
+        config: Settings of the graph; an instance of `Configs.graph`.
+        control: Checked between parts of the work, so that it can be cancelled.
+        record: Receives measurements of the preparation; None without a profile.
+    """
+
+    config: GraphConfig = GraphConfig()  # noqa: RUF009 - immutable
+    control: RunControl = field(default_factory=RunControl)
+    record: Callable[[ProfileEvent], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Prepared graphs of a context as data.
+
+    Attributes:
+        fingerprint: What they depend on.
+        graphs: The plan of each graph, of JSON types, by name. The backend alone reads it.
+        blobs: Their prepacked weights by key.
+        opaque: The graphs as one blob, of a backend that cannot describe them.
+    """
+
+    fingerprint: Fingerprint
+    graphs: Mapping[str, Any]
     blobs: Mapping[str, Array] = field(default_factory=dict)
+    opaque: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDescriptor:
+    """Memory that an application registers.
+
+    Attributes:
+        dtype: Type of its elements.
+        shape: Its shape.
+        array: The bytes, if they are in host memory: C-contiguous stored values.
+        custom: What a backend needs to find memory of another kind.
+    """
+
+    dtype: DType
+    shape: Shape
+    array: Array | None = None
+    custom: Mapping[str, Any] | None = None
+
+
+class Token(Protocol):
+    """Registered memory that is not in host memory, of the backend that returned it."""
+
+    def release(self) -> None:
+        """Release it; called once, when the application deregisters it or the context ends."""
+
+
+Binding = Any  # an array, or a `Token`
+Done = Callable[[BaseException | None], None]
 
 
 class Prepared(Protocol):
-    """A finalized graph. `run` is never called concurrently on one object."""
+    """A graph ready to run."""
 
     def run(
-        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
+        self,
+        inputs: Mapping[str, Binding],
+        outputs: Mapping[str, Binding],
+        control: RunControl,
     ) -> None:
-        """Execute the graph once.
+        """Execute the graph once; never called concurrently on one object.
 
         Args:
-            inputs: Stored values by tensor name: C-contiguous, with the right dtype (`storage`) and
-                shape.
-            outputs: Arrays of the same form, written in place.
+            inputs: By tensor name: C-contiguous stored values with the right dtype (`storage`) and
+                shape, or a token of registered memory.
+            outputs: The same, written in place.
             control: Checked between steps.
 
         Raises:
             BackendError: A node failed with any exception; `where` names the node.
         """
 
-    def image(self) -> Image:
-        """Return the prepared graph as data; only with the capability `caching`."""
+    def submit(
+        self,
+        inputs: Mapping[str, Binding],
+        outputs: Mapping[str, Binding],
+        control: RunControl,
+        done: Done,
+    ) -> None:
+        """Begin an execution; `done` is called once at its end, with the error or None.
+
+        With the capability `overlap`, it may return before the end and be called again meanwhile.
+
+        Args:
+            inputs: As for `run`; they stay unchanged until the end.
+            outputs: As for `run`.
+            control: As for `run`.
+            done: Called in any thread.
+        """
 
     def update(self, tensors: Sequence[Tensor]) -> None:
-        """Replace the data of UPDATEABLE tensors; only with the capability `updates`."""
+        """Use other data or encodings of UPDATEABLE tensors; only with the capability `updates`.
+
+        Args:
+            tensors: Tensors of the graph, already changed; types and shapes are as they were.
+        """
+
+    def section(self, base: Prepared | None) -> Image:
+        """Return the updateable tensors as an image; only with `updates` and `caching`.
+
+        Args:
+            base: Leave out what is as in this graph, prepared from the same model.
+        """
+
+    def apply(self, section: Image) -> None:
+        """Use the updateable tensors of a section; only with `updates` and `caching`."""
+
+    def close(self) -> None:
+        """Release what it holds; called once, while nothing runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A graph of an image, ready to run, with its inputs and outputs."""
+
+    interface: Interface
+    prepared: Prepared
+
+
+class BackendContext(Protocol):
+    """What a backend keeps for a context: a device, memory, prepared graphs."""
+
+    def prepare(self, graph: CheckedGraph, request: PrepareRequest) -> Prepared:
+        """Prepare a graph for execution; every node has been validated.
+
+        Args:
+            graph: Not changed.
+            request: How to prepare it.
+        """
+
+    def image(self, graphs: Mapping[str, Prepared]) -> Image:
+        """Return prepared graphs of this context as data; only with the capability `caching`."""
+
+    def restore(
+        self,
+        image: Image,
+        graph: Callable[[str], CheckedGraph] | None,
+        request: Callable[[str], PrepareRequest],
+    ) -> Mapping[str, Restored]:
+        """Return the graphs of an image without preparing them again; only with `caching`.
+
+        Args:
+            image: From `image`, perhaps of another process; nothing in it can be trusted.
+            graph: Returns the graph of a name, if the model is at hand.
+            request: Returns how the graph of a name is to be prepared.
+
+        Raises:
+            ContainerError: The image is damaged, of another backend, or of another fingerprint.
+        """
+
+    def register_memory(self, descriptor: MemoryDescriptor) -> Binding:
+        """Return what `run` receives for registered memory; only with `memory_handles`."""
+
+    def close(self) -> None:
+        """Release what it holds; called once, after its prepared graphs have been closed."""
 
 
 class Backend(Protocol):
     """A backend plugin, a class that an entry point of `dovetail.backends` loads.
 
-    It is created with the op registry of the session: `SomeBackend(ops)`.
+    It is created for each runtime handle, with the op registry and its options:
+    `SomeBackend(ops, options)`.
     """
 
     name: ClassVar[str]
-    options_type: ClassVar[type[Options]]
+    configs: ClassVar[Configs]
 
-    def __init__(self, ops: OpRegistry) -> None: ...
+    def __init__(self, ops: OpRegistry, options: Any) -> None: ...
 
     def capabilities(self) -> Capabilities:
-        """Return its capabilities."""
+        """Return its capabilities with these options."""
 
-    def validate(self, node: NodeView) -> Support:
-        """Return whether it supports a node, with the reason if not."""
+    def platform(self) -> Platform:
+        """Return its devices and libraries."""
 
-    def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> Prepared:
-        """Prepare a graph for execution; the graph is checked and every node validated.
+    def validate(self, node: NodeView, device: Any, config: Any) -> Support:
+        """Return whether it supports a node, with the reason if not.
 
         Args:
-            graph: Not changed.
-            options: An instance of `options_type`.
-            weights: Prepacked weights, shared by all graphs of a context.
+            node: The node.
+            device: Settings of the device; an instance of `configs.device`.
+            config: Settings of the graph; an instance of `configs.graph`.
         """
 
-    def restore(self, image: Image, weights: WeightStore) -> Prepared:
-        """Return the prepared graph of an image without preparing it again; only with `caching`."""
+    def open_context(self, device: Any, config: Any, weights: WeightStore) -> BackendContext:
+        """Return what it keeps for a new context.
+
+        Args:
+            device: Settings of the device.
+            config: Settings of the context; an instance of `configs.context`.
+            weights: Forms of constants, shared by all graphs of the context.
+        """
+
+    def fingerprint(self, device: Any) -> Fingerprint:
+        """Return all that prepared graphs depend on besides the model."""
+
+    def close(self) -> None:
+        """Release what it holds; called once, after its contexts have been closed."""

@@ -2,60 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from dovetail import ir
-from dovetail.errors import GraphError, Problem, UnsupportedOpError
-from dovetail.ops import find_op_faults
-from dovetail.runtime.contract import NodeView, Prepared
+from dovetail.errors import GraphError, Problem, UnsupportedOpError, suggest_name
+from dovetail.ir.check import find_faults
+from dovetail.ops import CheckedGraph, NodeView, Observed
+from dovetail.runtime.config import GraphConfig
+from dovetail.runtime.contract import Prepared, PrepareRequest
+from dovetail.runtime.measurements import ProfileEvent
 from dovetail.runtime.plugin_errors import translate_errors
 from dovetail.runtime.signal import Signal, controlled
 
-if TYPE_CHECKING:  # both import graphs, which are prepared here
-    from dovetail.runtime.backend import Backend
+if TYPE_CHECKING:  # it imports graphs, which are prepared here
     from dovetail.runtime.context import Context
 
 
-def prepare_graph(graph: ir.Graph, context: Context, signal: Signal | None) -> Prepared:
+def checked_graph(
+    graph: ir.Graph, views: Mapping[ir.Node, NodeView], observed: Observed
+) -> CheckedGraph:
+    """Return a graph whose nodes have been checked when they were added.
+
+    Raises:
+        GraphError: The graph is not well formed, or an observed tensor is unknown; every fault is
+            listed.
+    """
+    faults = find_faults(graph)
+    faults += [
+        Problem(f"observed tensor '{name}' not found", hint=suggest_name(name, graph.tensors))
+        for name in sorted(observed.names - graph.tensors.keys())
+    ]
+    if faults:
+        where = f"graph '{graph.name}'"
+        raise GraphError(f"{len(faults)} fault(s) found", where=where, problems=faults)
+    return CheckedGraph.of(graph, views, observed)
+
+
+def prepare_graph(
+    graph: CheckedGraph,
+    context: Context,
+    config: GraphConfig,
+    signal: Signal | None,
+    record: Callable[[ProfileEvent], None] | None,
+) -> Prepared:
     """Prepare a graph on its context's backend.
 
     Args:
-        graph: Must not change afterwards.
-        context: The graph's context.
+        graph: The graph.
+        context: Its context.
+        config: Its settings.
         signal: As for `Graph.finalize`.
+        record: Receives measurements of the preparation.
 
     Raises:
         BackendError: The backend failed, or the signal's timeout was exceeded.
-        GraphError: The graph is not well formed; every fault is listed.
         UnsupportedOpError: The backend does not support some nodes; all are listed.
     """
-    backend = context.backend
-    if faults := find_op_faults(graph, backend.ops):
-        raise GraphError(f"{len(faults)} fault(s) found", where=_where(graph), problems=faults)
-    _require_support(graph, backend)
+    _require_support(graph, context, config)
     with (
         controlled(signal) as control,
-        translate_errors(backend.name, "`prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
+        translate_errors(context.backend.name, "`prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
     ):
-        prepared = backend.plugin.prepare(graph, backend.options, context.weights)
+        prepared = context.plugin.prepare(graph, PrepareRequest(config, control, record))
         control.check()
     return prepared
 
 
-def _require_support(graph: ir.Graph, backend: Backend) -> None:
+def _require_support(graph: CheckedGraph, context: Context, config: GraphConfig) -> None:
+    backend, device = context.backend, context.device.config
     with translate_errors(backend.name, "`validate` failed", "GRAPH_ERROR_GENERAL"):
-        verdicts = [
-            (node, backend.plugin.validate(NodeView.of(node, backend.ops))) for node in graph.nodes
-        ]
+        verdicts = [(v.node, backend.plugin.validate(v, device, config)) for v in graph.nodes]
     unsupported = [Problem(str(v), node.where) for node, v in verdicts if not v.ok]
     if unsupported:
         raise UnsupportedOpError(
             f"backend '{backend.name}' does not support "
             f"{len(unsupported)} of {len(verdicts)} nodes",
-            where=_where(graph),
+            where=graph.where,
             problems=unsupported,
         )
-
-
-def _where(graph: ir.Graph) -> str:
-    return f"graph '{graph.name}'"

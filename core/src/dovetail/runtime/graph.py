@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dovetail import ir
 from dovetail.errors import BackendError, OpError, Problem
 from dovetail.ir import Array, Blob, DType, Encoding, Param, Shape, TensorKind
-from dovetail.ops import node_faults
+from dovetail.ops import NOTHING, NodeView, Observed
 from dovetail.plugins.hooks import hooks
-from dovetail.runtime.buffers import Buffer, Interface, Results, checked_buffers
+from dovetail.runtime.buffers import Buffer, Results, checked_buffers
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
-from dovetail.runtime.contract import Prepared, RunControl, Watch
-from dovetail.runtime.finalization import prepare_graph
+from dovetail.runtime.contract import Binding, Done, Prepared, RunControl, Watch
+from dovetail.runtime.finalization import checked_graph, prepare_graph
 from dovetail.runtime.handle import Handle, api_call, current_call
-from dovetail.runtime.profile import EventType, Measurement, Profile, ProfileEvent
+from dovetail.runtime.interface import Interface
+from dovetail.runtime.measurements import EventType, ProfileEvent
+from dovetail.runtime.plugin_errors import log_errors
+from dovetail.runtime.profile import Measurement, Profile
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal, release_control, take_control
 from dovetail.runtime.tensor import Tensor
@@ -37,6 +40,7 @@ class Graph(Handle):
     Attributes:
         context: Its context.
         ir: The tensors and nodes added so far.
+        config: Its settings.
     """
 
     kind = "graph"
@@ -46,7 +50,8 @@ class Graph(Handle):
         super().__init__()
         self.context = context
         self.ir = ir.Graph(name)
-        self._priority = self._checked_priority(config)
+        self.config = self._checked_config(config)
+        self._views: dict[ir.Node, NodeView] = {}
         self._prepared: Prepared | None = None
         self._interface = Interface(name, {}, {})
         self._results = Results(self._interface)
@@ -74,7 +79,9 @@ class Graph(Handle):
     @property
     def interface(self) -> Interface:
         """The inputs and outputs for the application."""
-        return Interface.of(self.ir) if self._prepared is None else self._interface
+        if self._prepared is not None:
+            return self._interface
+        return Interface.of(self.name, self.ir.inputs, self.ir.outputs)
 
     @property
     def is_finalized(self) -> bool:
@@ -84,7 +91,10 @@ class Graph(Handle):
     @property
     def priority(self) -> Priority:
         """Its own priority, or the context's."""
-        return self.context.priority if self._priority is None else self._priority
+        own = self.config.graph_priority
+        if own is None:
+            return self.context.priority
+        return Priority.of(own, f"config of graph '{self.name}'")
 
     def describe(self) -> str:
         """Return the graph's name for errors."""
@@ -171,14 +181,15 @@ class Graph(Handle):
             params,
             sources=sources,
         )
-        if faults := node_faults(node, self.context.backend.ops):
+        view, faults = self.context.backend.checked(node)
+        if view is None:
             raise OpError(
                 "the node does not match its op",
                 code="GRAPH_ERROR_INVALID_OP_CONFIG",
                 where=node.where,
                 problems=[Problem(f.message, hint=f.hint) for f in faults],
             )
-        self.ir.add_node(node)
+        self._views[self.ir.add_node(node)] = view
 
     @api_call("graph_set_config")
     def set_config(self, config: GraphConfig | Mapping[str, Any]) -> None:
@@ -189,20 +200,28 @@ class Graph(Handle):
             BackendError: The config sets a priority, and the backend has none.
         """
         where = f"config of graph '{self.name}'"
-        self._priority = self._checked_priority(typed_config(config, GraphConfig, where))
+        settings = typed_config(config, self.context.backend.plugin.configs.graph, where)
+        self.config = self._checked_config(settings)
 
     @api_call("graph_finalize")
-    def finalize(self, profile: Profile | None = None, signal: Signal | None = None) -> None:
+    def finalize(
+        self,
+        profile: Profile | None = None,
+        signal: Signal | None = None,
+        observed: Observed = NOTHING,
+    ) -> None:
         """Prepare the graph for execution.
 
         Args:
             profile: Records the duration.
             signal: Checked at the end at the latest, since a backend may prepare a graph without
                 interruption.
+            observed: Tensors that a watch of later runs receives, besides the outputs.
 
         Raises:
             BackendError: The graph is finalized, or the backend failed.
-            GraphError: The graph is not well formed; every fault is listed.
+            GraphError: The graph is not well formed, or an observed tensor is unknown; every fault
+                is listed.
             UnsupportedOpError: The backend does not support some nodes; all are listed.
         """
         self._require_open()
@@ -214,8 +233,11 @@ class Graph(Handle):
             if self._prepared is not None:  # another thread was quicker
                 self._raise_unchangeable("is finalized")
             start = time.perf_counter()
-            prepared = prepare_graph(self.ir, self.context, signal)
-            self._interface = Interface.of(self.ir)
+            parts: list[ProfileEvent] = []
+            record = None if profile is None else parts.append
+            checked = checked_graph(self.ir, self._views, observed)
+            prepared = prepare_graph(checked, self.context, self.config, signal, record)
+            self._interface = Interface.of(self.name, checked.inputs, checked.outputs)
             self._results = Results(self._interface)
             self._guards = _guards(self.ir)
             self._prepared = prepared
@@ -223,7 +245,7 @@ class Graph(Handle):
             self._finalizing.release()
         if profile is not None:
             took = (time.perf_counter() - start) * 1e6
-            profile.add(ProfileEvent(EventType.FINALIZE, self.name, took))
+            profile.add(ProfileEvent(EventType.FINALIZE, self.name, took, children=tuple(parts)))
 
     # -- executing -------------------------------------------------------------------------------
 
@@ -256,7 +278,7 @@ class Graph(Handle):
         if watch is not None:  # otherwise it would look like a run without steps
             self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
-        given, taken = checked_buffers(self._interface, inputs, outputs)
+        given, taken = checked_buffers(self._interface, inputs, outputs, self.context)
         measured = Measurement(self.name, profile, watch)
         self.context.enter(queued=False)
         try:
@@ -294,29 +316,39 @@ class Graph(Handle):
         """
         self.context.backend.require("asynchronous", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
-        given, taken = checked_buffers(self._interface, inputs, outputs)
+        given, taken = checked_buffers(self._interface, inputs, outputs, self.context)
         measured = Measurement(self.name, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
+        overlaps = self.context.backend.capabilities.overlap
         self.context.enter(queued=True)
 
         def run() -> None:
+            waited = (time.perf_counter() - queued) * 1e6
+            if overlaps:
+                self._submit(prepared, given, taken, control, measured, waited, done)
+                return
             error: BaseException | None = None
             try:
-                waited = (time.perf_counter() - queued) * 1e6
                 self._run(prepared, given, taken, control, measured, waited_us=waited)
             except BaseException as failure:  # noqa: BLE001 - travels to who waits
                 error = failure
+            done(error)
+
+        def done(error: BaseException | None) -> None:
             release_control(signal)
             self.context.leave_queue()  # a waiting caller can queue another run at once
             if call is not None:
                 hooks.api_complete(call.failed(error) if error else call.returned(taken))
             execution.finish(error)
+            thread = threading.get_ident()
+            self.context.finishing.add(thread)
             try:
                 if notify is not None:
                     notify(error)
             except Exception:
                 log.exception("notify of graph '%s' failed", self.name)
             finally:
+                self.context.finishing.discard(thread)
                 self.context.leave(queued=True)
 
         try:
@@ -334,16 +366,19 @@ class Graph(Handle):
 
     def invalidate(self) -> None:
         """Invalidate the handle and release the prepared graph; called by the context."""
-        self._prepared = None
+        prepared, self._prepared = self._prepared, None
         super().invalidate()
+        if prepared is not None:
+            with log_errors(f"closing graph '{self.name}'"):
+                prepared.close()
 
     # -- inside ----------------------------------------------------------------------------------
 
     def _run(
         self,
         prepared: Prepared,
-        inputs: dict[str, Array],
-        outputs: dict[str, Array] | None,
+        inputs: dict[str, Binding],
+        outputs: dict[str, Binding] | None,
         control: RunControl,
         measured: Measurement,
         *,
@@ -364,11 +399,37 @@ class Graph(Handle):
         measured.note(took, waited_us=waited_us)
         return outputs
 
-    def _checked_priority(self, config: GraphConfig) -> Priority | None:
-        if config.graph_priority is None:
-            return None
-        self.context.backend.require("priority", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
-        return Priority.of(config.graph_priority, f"config of graph '{self.name}'")
+    def _submit(
+        self,
+        prepared: Prepared,
+        inputs: dict[str, Binding],
+        outputs: dict[str, Binding] | None,
+        control: RunControl,
+        measured: Measurement,
+        waited_us: float,
+        done: Done,
+    ) -> None:
+        """Begin a run of a backend that overlaps them."""
+        start = time.perf_counter()
+
+        def ended(error: BaseException | None) -> None:
+            if error is None:
+                measured.note((time.perf_counter() - start) * 1e6, waited_us=waited_us)
+            done(error)
+
+        try:
+            control.check()
+            for guard in self._guards:
+                guard()
+            prepared.submit(inputs, outputs or {}, control, ended)
+        except BaseException as failure:  # noqa: BLE001 - travels to who waits
+            done(failure)
+
+    def _checked_config(self, config: GraphConfig) -> GraphConfig:
+        if config.graph_priority is not None:
+            self.context.backend.require("priority", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
+            Priority.of(config.graph_priority, f"config of graph '{self.name}'")
+        return config
 
     def _require_open(self) -> None:
         if self._prepared is not None:

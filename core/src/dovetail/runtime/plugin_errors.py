@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dovetail.errors import BackendError, DovetailError
+
+log = logging.getLogger("dovetail.runtime")
 
 
 @contextmanager
@@ -30,3 +33,16 @@ def translate_errors(backend: str, failed: str, code: str) -> Iterator[None]:
             code=code,
             where=f"backend '{backend}'",
         ) from error
+
+
+@contextmanager
+def log_errors(doing: str) -> Iterator[None]:
+    """Log exceptions raised by a plugin's code instead of raising them: handles end in any case.
+
+    Args:
+        doing: What fails, for the log.
+    """
+    try:
+        yield
+    except Exception:
+        log.exception("%s failed", doing)

@@ -12,6 +12,7 @@ from dovetail.plugins.events import NodeExecuted
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime.contract import Watch
 from dovetail.runtime.handle import Handle, api_call
+from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
 
 if TYPE_CHECKING:  # a profile belongs to a backend, which imports it
     from dovetail.runtime.backend import Backend
@@ -22,42 +23,6 @@ class ProfileLevel(enum.IntEnum):
 
     BASIC = 1
     DETAILED = 2
-
-
-class EventType(enum.IntEnum):
-    """Kind of measurement of an event; QNN's numbers."""
-
-    FINALIZE = 300
-    EXECUTE = 400
-    NODE = 404
-    EXECUTE_QUEUE_WAIT = 405
-
-
-class EventUnit(enum.IntEnum):
-    """Unit of an event's value; QNN's numbers."""
-
-    MICROSEC = 1
-    BYTES = 2
-    COUNT = 4
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileEvent:
-    """A measurement.
-
-    Attributes:
-        type: Kind of measurement.
-        identifier: The graph or node, in the user's terms.
-        value: The measured value.
-        unit: Unit of the value.
-        children: Measurements of its parts.
-    """
-
-    type: EventType
-    identifier: str
-    value: float
-    unit: EventUnit = EventUnit.MICROSEC
-    children: tuple[ProfileEvent, ...] = ()
 
 
 @dataclass(slots=True)

@@ -84,9 +84,10 @@ def _is_per_tensor(spec: Spec) -> bool:
 def _table(call: KernelCall, alpha: Array, x: Spec, y: Spec) -> Array:
     shape = (len(alpha), _LEVELS)
     levels = np.broadcast_to(np.arange(_LEVELS, dtype=np.uint8), shape)
+    schema, op = call.head.definition
     (table,) = simulate(
-        call.head.schema,
-        call.op,
+        schema,
+        op,
         [levels, alpha],
         [Spec(x.dtype, shape, x.encoding), Spec(DType.FLOAT_32, alpha.shape)],
         [Spec(y.dtype, shape, y.encoding)],

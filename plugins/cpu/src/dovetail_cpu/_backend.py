@@ -6,28 +6,31 @@ import contextvars
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Annotated, ClassVar
+from importlib.metadata import version
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
 
-from dovetail.container import WeightStore
-from dovetail.errors import BackendError
-from dovetail.ir import Array, DType, Graph, Spec, Tensor
-from dovetail.ops import OpRegistry
+from dovetail.ir import DType, Spec, Tensor
+from dovetail.ops import CheckedGraph, NodeView
+from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.contract import (
     SUPPORTED,
+    Binding,
     Capabilities,
-    Image,
-    NodeView,
+    Configs,
+    DeviceInfo,
     Options,
+    Platform,
     Prepared,
+    PrepareRequest,
     RunControl,
     Support,
 )
 from dovetail.runtime.plan import Plan, PlanPrepared, build_plan, with_package_kernels
 from dovetail_cpu._engine import EngineChoice, about, engine, precision
-from dovetail_onednn import Precision, ReleaseGil, computing_in
+from dovetail_onednn import Precision, ReleaseGil, computing_in, usable_processors
 
 # Strings cannot be computed with, and values of an unknown type cannot be stored.
 _REFUSED = (DType.STRING, DType.UNDEFINED)
@@ -62,8 +65,6 @@ class CpuOptions(Options, frozen=True):
         memory: Allocation of intermediate tensors. ARENA: tensors that are not in use at the same
             time share memory. PLAIN: each has its own, or is a view of another tensor: all can be
             read after a run.
-        fuse: Whether a kernel may run the nodes that follow it too. Without it every tensor of the
-            graph is computed separately and can be watched.
     """
 
     engine: EngineChoice = EngineChoice.AUTO
@@ -71,21 +72,14 @@ class CpuOptions(Options, frozen=True):
     release_gil: ReleaseGil = ReleaseGil.AUTO
     precision: Precision = Precision.FLOAT32
     memory: MemoryPlan = MemoryPlan.ARENA
-    fuse: bool = True
 
 
-class CpuBackend:
-    """Runs any op of any package on the processor of this machine.
-
-    Args:
-        ops: The op registry of the session.
-    """
+class CpuBackend(BackendBase):
+    """Runs any op of any package on the processor of this machine."""
 
     name: ClassVar[str] = "cpu"
-    options_type: ClassVar[type[Options]] = CpuOptions
-
-    def __init__(self, ops: OpRegistry) -> None:
-        self._ops = ops
+    configs: ClassVar[Configs] = Configs(backend=CpuOptions)
+    options: CpuOptions
 
     def capabilities(self) -> Capabilities:
         """Return the capabilities: all but context binaries and updates of tensors."""
@@ -98,7 +92,7 @@ class CpuBackend:
             memory_handles=True,
         )
 
-    def validate(self, node: NodeView) -> Support:
+    def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         """Support every op whose tensors hold numbers."""
         for where, spec in _specs_of(node):
             if spec.dtype in _REFUSED:
@@ -112,42 +106,32 @@ class CpuBackend:
                 )
         return SUPPORTED
 
-    def prepare(self, graph: Graph, options: CpuOptions, weights: WeightStore) -> Prepared:
-        """Prepare a graph; see `Backend.prepare`.
+    def prepare(
+        self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
+    ) -> Prepared:
+        """Prepare a graph; see `BackendContext.prepare`.
 
         Raises:
             PluginError: Kernels of an op package, or the chosen engine, cannot be loaded.
         """
+        options = self.options
         chosen = engine(options.engine)
         computing = chosen.computing(graph, options.num_threads)
-        packages = {node.package for node in graph.nodes}
         with computing, computing_in(precision(options.engine, options.precision)):
             plan = build_plan(
                 graph,
-                self._ops,
-                with_package_kernels(chosen.kernels, packages, self._ops),
-                weights,
+                with_package_kernels(chosen.kernels, graph.packages, self.ops),
+                context.weights,
                 options,
                 reorder=chosen.reorder,
-                fuse=options.fuse,
+                control=request.control,
             )
             return CpuPrepared(plan, computing, shares=options.memory is MemoryPlan.ARENA)
 
-    def doctor(self) -> tuple[str, ...]:
-        """Return lines on the engine, for `dovetail doctor`."""
-        return about()
-
-    def restore(self, image: Image, weights: WeightStore) -> Prepared:
-        """Raise: this backend has no context binaries.
-
-        Raises:
-            BackendError: Always.
-        """
-        raise BackendError(
-            "the backend 'cpu' does not restore context binaries",
-            code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
-            hint="create the context from the model, which takes little time",
-        )
+    def platform(self) -> Platform:
+        """Return this machine, and lines on the engine."""
+        host = DeviceInfo("host", usable_processors())
+        return Platform((host,), version("dovetail-cpu"), about())
 
 
 class CpuPrepared(PlanPrepared):
@@ -169,7 +153,7 @@ class CpuPrepared(PlanPrepared):
         super().__init__(plan, shares=shares)
 
     def run(
-        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
+        self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
     ) -> None:
         """Execute the plan once; infinities and NaN are results and raise no warnings."""
         with self._computing:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from dovetail.errors import DovetailError
-from dovetail.ir import Graph
+from dovetail.ops import CheckedGraph
 from dovetail.runtime.plan import KernelRegistry, Reorder
 from dovetail_cpu.kernels import KERNELS
 from dovetail_onednn import (
@@ -48,7 +48,7 @@ class Engine:
 
     kernels: KernelRegistry
     reorder: Reorder | None = None
-    computing: Callable[[Graph, int | None], AbstractContextManager[None]] = lambda *_: Activity()
+    computing: Callable[[CheckedGraph, int | None], AbstractContextManager[None]] = lambda *_: Activity()
 
 
 def engine(choice: EngineChoice) -> Engine:
@@ -71,7 +71,7 @@ def engine(choice: EngineChoice) -> Engine:
     return Engine(kernels.with_fallback(KERNELS), reorder, _computing)
 
 
-def _computing(graph: Graph, threads: int | None) -> Computing:
+def _computing(graph: CheckedGraph, threads: int | None) -> Computing:
     """Return the context of a graph on oneDNN."""
     return Computing(1 if is_for_one_thread(graph) else threads)
 

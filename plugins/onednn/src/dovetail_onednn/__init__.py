@@ -10,6 +10,7 @@ from dovetail_onednn.kernels import onednn_kernels
 from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.precision import Precision, computing_in
+from dovetail_onednn.processors import usable_processors
 from dovetail_onednn.reorder import reorder
 from dovetail_onednn.threads import Activity, Computing, ReleaseGil, threads_note
 from dovetail_onednn.work import is_for_one_thread
@@ -29,4 +30,5 @@ __all__ = [
     "onednn_kernels",
     "reorder",
     "threads_note",
+    "usable_processors",
 ]

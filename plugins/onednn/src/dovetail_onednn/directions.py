@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.contract import NodeView
+from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall
 from dovetail_onednn.steps import is_float32
 

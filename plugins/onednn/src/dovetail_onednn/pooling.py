@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import Array, Node, Scalar, Shape, Tensor
-from dovetail.runtime.contract import NodeView
+from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Layout, Step
 from dovetail_onednn._api import Arg, DataType, PoolingAlgorithm
 from dovetail_onednn.descriptors import MemoryDesc

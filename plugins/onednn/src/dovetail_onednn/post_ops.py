@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dovetail.ir import DType, Shape, TensorKind
-from dovetail.runtime.contract import NodeView
+from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall, Tail
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn.descriptors import MemoryDesc

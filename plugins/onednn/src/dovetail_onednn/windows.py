@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import Shape
-from dovetail.runtime.contract import NodeView
+from dovetail.ops import NodeView
 from dovetail_onednn._api import FORWARD_INFERENCE, PoolingAlgorithm
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dovetail.ir import Graph, Node
+from dovetail.ir import Node
+from dovetail.ops import CheckedGraph
 from dovetail_onednn.threads import LEAST_SHARED, LEAST_SHARED_ELEMENTS
 
 # Products below which a whole graph is for one thread: some 40 us of work on a core of 2024, where
@@ -14,9 +15,9 @@ LEAST_SHARED_BY_GRAPH = 1 << 21
 _PRODUCTS_OF_ELEMENT = LEAST_SHARED // LEAST_SHARED_ELEMENTS  # that take as long as an element
 
 
-def is_for_one_thread(graph: Graph) -> bool:
+def is_for_one_thread(graph: CheckedGraph) -> bool:
     """Return whether a graph has so little work that two threads gain nothing."""
-    return sum(map(products, graph.nodes)) < LEAST_SHARED_BY_GRAPH
+    return sum(products(view.node) for view in graph.nodes) < LEAST_SHARED_BY_GRAPH
 
 
 def products(node: Node) -> int:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Any
 
 import numpy as np
 
-from dovetail.container import WeightStore
 from dovetail.errors import BackendError
-from dovetail.ir import Array, Graph, Tensor
-from dovetail.ops import OpRegistry, simulate
+from dovetail.ir import Array, Tensor
+from dovetail.ops import CheckedGraph, NodeView, simulate
+from dovetail.runtime.base import BackendBase, ContextBase, PreparedBase
 from dovetail.runtime.contract import (
     SUPPORTED,
     Capabilities,
-    Image,
-    NodeView,
+    Configs,
     Options,
+    Platform,
+    PrepareRequest,
     RunControl,
     Support,
 )
@@ -34,20 +35,17 @@ class ToyOptions(Options, frozen=True):
     refuse_nan: bool = False
 
 
-class ToyBackend:
+class ToyBackend(BackendBase):
     """A backend in one page."""
 
     name = "toy"
-    options_type = ToyOptions
-
-    def __init__(self, ops: OpRegistry) -> None:
-        self._ops = ops
+    configs = Configs(backend=ToyOptions)
 
     def capabilities(self) -> Capabilities:
         """Return what it can do: ops of any package, and stopping between nodes."""
         return Capabilities(op_packages=True, cancel=True)
 
-    def validate(self, node: NodeView) -> Support:
+    def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         """Return whether it runs a node: up to rank 4."""
         for i, spec in enumerate(node.ins):
             if spec is not None and len(spec.shape) > MAX_RANK:
@@ -55,28 +53,24 @@ class ToyBackend:
                 return Support(False, "rank", f"in[{i}].rank", str(len(spec.shape)), allowed)
         return SUPPORTED
 
-    def prepare(self, graph: Graph, options: ToyOptions, weights: WeightStore) -> ToyPrepared:
+    def prepare(
+        self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
+    ) -> ToyPrepared:
         """Create a graph ready to run."""
-        return ToyPrepared(graph, [NodeView.of(n, self._ops) for n in graph.nodes], options)
+        return ToyPrepared(graph, self.options)
 
-    def restore(self, image: Image, weights: WeightStore) -> NoReturn:
-        """Raise: context binaries are not supported."""
-        raise _not_supported("caching")
-
-    def doctor(self) -> list[str]:
+    def platform(self) -> Platform:
         """Return a line about the installation."""
-        return [f"runs tensors up to rank {MAX_RANK}"]
+        return Platform(notes=(f"runs tensors up to rank {MAX_RANK}",))
 
 
-class ToyPrepared:
+class ToyPrepared(PreparedBase):
     """A graph of references."""
 
-    def __init__(self, graph: Graph, views: Sequence[NodeView], options: ToyOptions) -> None:
-        self._views = views
+    def __init__(self, graph: CheckedGraph, options: ToyOptions) -> None:
+        self._views = graph.nodes
         self._options = options
-        self._constants = {
-            tensor: tensor.stored() for tensor in graph.tensors.values() if tensor.data is not None
-        }
+        self._constants = {t: t.stored() for t in graph.tensors() if t.data is not None}
 
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
@@ -98,14 +92,6 @@ class ToyPrepared:
                 if tensor.name in outputs:
                     np.copyto(outputs[tensor.name], result)
 
-    def image(self) -> NoReturn:
-        """Raise: context binaries are not supported."""
-        raise _not_supported("caching")
-
-    def update(self, tensors: Sequence[Tensor]) -> NoReturn:
-        """Raise: updateable tensors are not supported."""
-        raise _not_supported("updates")
-
     def _check(self, view: NodeView, result: Array) -> None:
         if self._options.refuse_nan and result.dtype.kind == "f" and np.isnan(result).any():
             raise BackendError("a result is not a number", where=view.node.where)
@@ -113,14 +99,8 @@ class ToyPrepared:
 
 def _simulated(view: NodeView, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
     try:
-        return simulate(view.schema, view.op, arrays, view.ins, view.outs)
+        return simulate(*view.definition, arrays, view.ins, view.outs)
     except Exception as error:
         raise BackendError(
             f"an op failed: {type(error).__name__}: {error}", where=view.node.where
         ) from error
-
-
-def _not_supported(capability: str) -> BackendError:
-    return BackendError(
-        f"the toy backend has not the capability '{capability}'", code="COMMON_ERROR_NOT_SUPPORTED"
-    )

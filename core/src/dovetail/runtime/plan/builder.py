@@ -10,9 +10,9 @@ import numpy as np
 
 from dovetail.container import WeightStore, aligned_empty
 from dovetail.errors import DovetailError
-from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind
-from dovetail.ops import OpRegistry
-from dovetail.runtime.contract import NodeView
+from dovetail.ir import Array, DType, Node, Spec, Tensor, TensorKind
+from dovetail.ops import CheckedGraph, NodeView
+from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers
 from dovetail.runtime.plan.dequantized import dequantized_step, float_graph
 from dovetail.runtime.plan.kernels import Branch, Kernel, KernelCall, KernelRegistry, Tail
@@ -40,30 +40,33 @@ class Plan:
 
 
 def build_plan(
-    graph: Graph,
-    ops: OpRegistry,
+    graph: CheckedGraph,
     kernels: KernelRegistry,
     weights: WeightStore,
     options: Any,
     *,
     reorder: Reorder | None = None,
-    fuse: bool = True,
+    control: RunControl | None = None,
 ) -> Plan:
-    """Create the plan of a checked graph.
+    """Create the plan of a graph.
 
     Args:
-        graph: Not changed.
-        ops: The ops of the nodes.
+        graph: Its observed tensors are computed separately, so that they can be watched.
         kernels: The backend's kernels; ops without one run by their reference. On fixed-point
             tensors, a float kernel runs between dequantizing and quantizing.
         weights: Store of the kernels' packed weights.
         options: The backend's options, for its kernels.
         reorder: Converts between the layouts that the kernels choose.
-        fuse: Whether kernels may fuse nodes.
+        control: Checked before each step is created.
+
+    Raises:
+        BackendError: The control ended the preparation.
     """
-    builder = _Builder(graph, ops, weights, options, reorder)
+    builder = _Builder(graph, weights, options, reorder)
     values = {t.name: builder.application(t, Storage.INPUT) for t in graph.inputs}
-    for head, fused in _groups(graph, ops, kernels, fuse):
+    for head, fused in _groups(graph, kernels):
+        if control is not None and control.limited:
+            control.check()
         builder.add(head, fused, kernels)
     outputs = {t.name: builder.finish(t) for t in graph.outputs}
     return Plan(tuple(builder.steps), values, outputs, reorder)
@@ -74,14 +77,12 @@ class _Builder:
 
     def __init__(
         self,
-        graph: Graph,
-        ops: OpRegistry,
+        graph: CheckedGraph,
         weights: WeightStore,
         options: Any,
         reorder: Reorder | None,
     ) -> None:
         self._graph = graph
-        self._ops = ops
         self.weights = weights
         self.options = options
         self.steps: list[Step] = []
@@ -113,12 +114,10 @@ class _Builder:
         """Return the step of a node that no kernel supports."""
         call = self._call(head, [])
         has_kernel = kernels.find(head.package, head.op_type) is not None
-        form = float_graph(head, self._ops) if has_kernel else None
+        form = float_graph(head) if has_kernel else None
         if form is None:
             return reference_step(call)
-        plan = build_plan(
-            form, self._ops, kernels, self.weights, self.options, reorder=self._reorder, fuse=False
-        )
+        plan = build_plan(form, kernels, self.weights, self.options, reorder=self._reorder)
         return dequantized_step(call, plan.steps, plan.inputs, plan.outputs)
 
     def finish(self, tensor: Tensor) -> Value:
@@ -148,13 +147,13 @@ class _Builder:
             target = Value(tensor.name, tensor.spec, Storage.CONSTANT, layout, array=array)
             self._reorder(source, target).bind(ArenaBuffers(Arena(0, {})))()
         else:
-            target = Value(tensor.name, tensor.spec, _storage_of(tensor, layout), layout)
+            target = Value(tensor.name, tensor.spec, self._storage(tensor, layout), layout)
             self.steps.append(self._reorder(source, target))
         known[layout] = target
         return target
 
     def write(self, tensor: Tensor, layout: Layout | None) -> Value:
-        value = Value(tensor.name, tensor.spec, _storage_of(tensor, layout), layout)
+        value = Value(tensor.name, tensor.spec, self._storage(tensor, layout), layout)
         self._values[tensor] = {layout: value}
         return value
 
@@ -165,7 +164,7 @@ class _Builder:
         layout: Layout | None,
         offsets: Sequence[int],
     ) -> tuple[Value, tuple[Value, ...]] | None:
-        if any(tensor.kind.is_output for tensor in tensors):
+        if any(self._graph.is_output(tensor) for tensor in tensors):
             return None
         value = self.read(*source)
         root = value.root
@@ -193,10 +192,15 @@ class _Builder:
 
     # -- inside ----------------------------------------------------------------------------------
 
+    def _storage(self, tensor: Tensor, layout: Layout | None) -> Storage:
+        direct = layout is None and self._graph.is_output(tensor)
+        return Storage.OUTPUT if direct else Storage.ARENA
+
     def _call(self, head: NodeView, fused: list[NodeView]) -> KernelCall:
+        schema, _ = head.definition
         tensors = [_present(t) for t in head.node.inputs]
         # operands of fused nodes follow all declared inputs of the head
-        tensors += [None] * (len(head.schema.inputs) - len(tensors))
+        tensors += [None] * (len(schema.inputs) - len(tensors))
         before, tails = head, []
         within = {head.node.outputs[0]}
         for view in fused:
@@ -217,34 +221,27 @@ def _present(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None or tensor.kind is TensorKind.NULL else tensor
 
 
-def _storage_of(tensor: Tensor, layout: Layout | None) -> Storage:
-    direct = layout is None and tensor.kind.is_output
-    return Storage.OUTPUT if direct else Storage.ARENA
-
-
 def _groups(
-    graph: Graph, ops: OpRegistry, kernels: KernelRegistry, fuse: bool
+    graph: CheckedGraph, kernels: KernelRegistry
 ) -> Iterator[tuple[NodeView, list[NodeView]]]:
     """Yield groups of nodes that run together, at the position of their last node."""
-    views = {node: NodeView.of(node, ops) for node in graph.nodes}
     chains: dict[Node, list[NodeView]] = {}  # by the last node
     absorbed: set[Node] = set()
-    for node, view in views.items():
-        if node in absorbed:
+    for view in graph.nodes:
+        if view.node in absorbed:
             continue
-        kernel = kernels.find(node.package, node.op_type) if fuse else None
-        chain = [view] if kernel is None else _chain(graph, views, view, kernel, absorbed)
+        kernel = kernels.find(view.package, view.op_type)
+        chain = [view] if kernel is None else _chain(graph, view, kernel, absorbed)
         absorbed.update(link.node for link in chain)
         chains[chain[-1].node] = chain
-    for node in graph.nodes:
-        if node in chains:
-            head, *fused = chains[node]
+    for view in graph.nodes:
+        if view.node in chains:
+            head, *fused = chains[view.node]
             yield head, fused
 
 
 def _chain(
-    graph: Graph,
-    views: dict[Node, NodeView],
+    graph: CheckedGraph,
     head: NodeView,
     kernel: Kernel,
     absorbed: set[Node],
@@ -253,16 +250,16 @@ def _chain(
     while kernel.can_fuse is not None:
         longer = list(chain)
         for node in _following(graph, chain[-1].node, kernel.branch):
-            if node in absorbed or not kernel.can_fuse(longer, views[node]):
+            if node in absorbed or not kernel.can_fuse(longer, graph.view(node)):
                 return chain
-            longer.append(views[node])
+            longer.append(graph.view(node))
         if len(longer) == len(chain):
             break
         chain = longer
     return chain
 
 
-def _following(graph: Graph, node: Node, branch: Branch | None) -> tuple[Node, ...]:
+def _following(graph: CheckedGraph, node: Node, branch: Branch | None) -> tuple[Node, ...]:
     """Return the next nodes to fuse: the only reader of a result, or a branch and its join."""
     if branch is Branch.SIBLING:
         return _sibling(graph, node)
@@ -271,8 +268,8 @@ def _following(graph: Graph, node: Node, branch: Branch | None) -> tuple[Node, .
     return _gate(graph, node) if branch is Branch.GATE else ()
 
 
-def _gate(graph: Graph, node: Node) -> tuple[Node, ...]:
-    if len(node.outputs) != 1 or node.outputs[0].kind is not TensorKind.NATIVE:
+def _gate(graph: CheckedGraph, node: Node) -> tuple[Node, ...]:
+    if len(node.outputs) != 1 or not graph.is_internal(node.outputs[0]):
         return ()
     result, readers = node.outputs[0], graph.consumers(node.outputs[0])
     for gate, joint in (readers, readers[::-1]) if len(readers) == 2 else ():
@@ -282,7 +279,7 @@ def _gate(graph: Graph, node: Node) -> tuple[Node, ...]:
     return ()
 
 
-def _sibling(graph: Graph, node: Node) -> tuple[Node, ...]:
+def _sibling(graph: CheckedGraph, node: Node) -> tuple[Node, ...]:
     joint = _only_reader(graph, node)
     if joint is None:
         return ()
@@ -301,17 +298,14 @@ def _joins(joint: Node, *nodes: Node) -> bool:
     return sorted(map(id, joint.inputs)) == sorted(id(node.outputs[0]) for node in nodes)
 
 
-def _only_reader(graph: Graph, node: Node) -> Node | None:
+def _only_reader(graph: CheckedGraph, node: Node) -> Node | None:
     """Return the only reader of the first output, if nothing else uses the node's outputs."""
     result, *others = node.outputs
     reader = graph.only_reader(result)
-    if reader is None or reader.inputs.count(result) > 1 or any(_is_seen(graph, t) for t in others):
+    if reader is None or reader.inputs.count(result) > 1:
         return None
-    return reader
-
-
-def _is_seen(graph: Graph, tensor: Tensor) -> bool:
-    return tensor.kind.is_output or bool(graph.consumers(tensor))
+    is_read = any(graph.is_visible(t) or graph.consumers(t) for t in others)
+    return None if is_read else reader
 
 
 def dense_copy(value: Value) -> Value:

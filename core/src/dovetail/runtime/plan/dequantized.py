@@ -14,9 +14,8 @@ from types import MappingProxyType
 import numpy as np
 
 from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind, dequantize, quantize
-from dovetail.ops import OpRegistry, find_op_faults, from_real, to_real
+from dovetail.ops import CheckedGraph, NodeView, from_real, matched_node, to_real
 from dovetail.ops.simulate import keeps_stored
-from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan.arena import ArenaBuffers, plan_arena
 from dovetail.runtime.plan.kernels import KernelCall, call_sequence, no_op
 from dovetail.runtime.plan.values import Bound, Buffers, Step, Value
@@ -24,7 +23,7 @@ from dovetail.runtime.plan.values import Bound, Buffers, Step, Value
 _HALVES = (DType.FLOAT_16, DType.BFLOAT_16)
 
 
-def float_graph(view: NodeView, ops: OpRegistry) -> Graph | None:
+def float_graph(view: NodeView) -> CheckedGraph | None:
     """Return a graph of one node on real values, as `simulate` computes it.
 
     Inputs are named `in0`, `in1`, ..., outputs `out0`, ...; static inputs have their real values.
@@ -36,10 +35,13 @@ def float_graph(view: NodeView, ops: OpRegistry) -> Graph | None:
     specs = [s for s in (*view.ins, *view.outs) if s is not None]
     if not any(s.dtype.is_fixed_point and s.encoding is not None for s in specs):
         return None
-    if keeps_stored(view.schema.domain, view.ins, view.outs):
+    schema, _ = view.definition
+    if keeps_stored(schema.domain, view.ins, view.outs):
         return None
     graph = real_graph(view.node)
-    return None if find_op_faults(graph, ops) else graph
+    (node,) = graph.nodes
+    real, _ = matched_node(node, schema)
+    return None if real is None else CheckedGraph.of(graph, {node: real})
 
 
 def real_graph(node: Node, fixed: Mapping[int, Array] = MappingProxyType({})) -> Graph:

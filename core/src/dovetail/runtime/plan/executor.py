@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 from dovetail.errors import BackendError, DovetailError
-from dovetail.ir import Array, Tensor
-from dovetail.runtime.contract import Image, RunControl, Watch
+from dovetail.ir import Array
+from dovetail.runtime.base import PreparedBase
+from dovetail.runtime.contract import Binding, RunControl, Watch
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers, plan_arena
 from dovetail.runtime.plan.builder import Plan, dense_copy
 from dovetail.runtime.plan.kernels import no_op
@@ -17,7 +18,7 @@ from dovetail.runtime.plan.values import Bound, Step, Value
 _ANYTHING = (Exception, SystemExit)
 
 
-class PlanPrepared:
+class PlanPrepared(PreparedBase):
     """A `Prepared` that runs a plan, for backends that create steps.
 
     The application's last buffers stay referenced until others are passed: they are compared by
@@ -45,7 +46,7 @@ class PlanPrepared:
         return self._plan.steps
 
     def run(
-        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
+        self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
     ) -> None:
         """Execute the plan once; see `Prepared.run`.
 
@@ -64,28 +65,6 @@ class PlanPrepared:
                 call()
         except _ANYTHING as error:
             raise self._located(error, at) from _cause(error)
-
-    def image(self) -> Image:
-        """Raise: only a backend can describe its steps as data.
-
-        Raises:
-            BackendError: Always.
-        """
-        raise BackendError(
-            "this backend does not support context binaries",
-            code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
-        )
-
-    def update(self, tensors: Sequence[Tensor]) -> None:
-        """Raise: a backend that supports updates overrides this.
-
-        Raises:
-            BackendError: Always.
-        """
-        raise BackendError(
-            "this backend does not support updates of tensors after finalize",
-            code="TENSOR_ERROR_UNSUPPORTED_FEATURE",
-        )
 
     def _rebind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Bind the steps that use other buffers than in the last run."""

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 from dovetail.container import WeightStore
 from dovetail.errors import PluginError
 from dovetail.ir import Array, Node, Spec, Tensor
-from dovetail.ops import OpRegistry
-from dovetail.runtime.contract import NodeView
+from dovetail.ops import NodeView, OpRegistry
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Value
 
 Make = Callable[["KernelCall"], Step | None]

@@ -13,6 +13,7 @@ from dovetail.runtime.plan.values import Bound, Buffers, Step
 def reference_step(call: KernelCall) -> Step:
     """Return a step that runs a node by its reference, on stored values of any type."""
     view = call.head
+    schema, op = view.definition
     reads = [call.read(i) if call.has(i) else None for i in range(len(call.tensors))]
     specs = [None if v is None else v.spec for v in reads]
     writes = [call.write(i) for i in range(len(call.outputs))]
@@ -22,7 +23,7 @@ def reference_step(call: KernelCall) -> Step:
         outs = [buffers.array(v) for v in writes]
 
         def run() -> None:
-            results = simulate(view.schema, view.op, ins, specs, view.outs)
+            results = simulate(schema, op, ins, specs, view.outs)
             for out, result in zip(outs, results, strict=True):
                 np.copyto(out, result)
 

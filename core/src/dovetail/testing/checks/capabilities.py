@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -10,10 +11,17 @@ from dovetail import runtime
 from dovetail.container import WeightStore
 from dovetail.errors import BackendError
 from dovetail.ir import Array, DType, Graph, TensorKind, pack
-from dovetail.ops import OpPackage, OpSchema, to_real
+from dovetail.ops import CheckedGraph, OpPackage, OpSchema, check_ops, to_real
 from dovetail.runtime import EventType, Priority, ProfileLevel, SignalKind, contract
 from dovetail.runtime.backend import PROPERTIES
-from dovetail.runtime.contract import Image, Prepared, RunControl
+from dovetail.runtime.contract import (
+    BackendContext,
+    Fingerprint,
+    Image,
+    Prepared,
+    PrepareRequest,
+    RunControl,
+)
 from dovetail.testing import ops
 from dovetail.testing.bench import Bench
 from dovetail.testing.binding import bind, schema_of
@@ -55,19 +63,27 @@ def caching(bench: Bench) -> None:
     """Check that `image` returns plain data, from which `restore` returns an equal graph."""
     with bench.create() as backend:
         graph = bench.finalized(backend.create_context())
-        weights, prepared = WeightStore(), _prepared(backend, graph.ir)
+        context, other = _context(backend), _context(backend)
+        prepared = context.prepare(_checked(backend, graph.ir), PrepareRequest())
         if not backend.capabilities.caching:
-            _rejected_by_plugin(prepared.image)
-            _rejected_by_plugin(lambda: backend.plugin.restore(Image({}), weights))
+            empty = Image(Fingerprint(), {})
+            _rejected_by_plugin(lambda: context.image({graph.name: prepared}))
+            _rejected_by_plugin(lambda: context.restore(empty, None, lambda _: PrepareRequest()))
             raise Unsupported("raises the right error")
-        image = prepared.image()
-        plan = msgspec.json.decode(msgspec.json.encode(image.plan))
-        restored = backend.plugin.restore(Image(plan, image.blobs), weights)
+        image = context.image({graph.name: prepared})
+        plans = msgspec.json.decode(msgspec.json.encode(image.graphs))
+        stored = replace(image, graphs=plans)
+        checked = _checked(backend, graph.ir)
+        found = other.restore(stored, lambda _: checked, lambda _: PrepareRequest())
+        restored = found[graph.name].prepared
         bench.demand_same(
             _run(bench, restored), graph.execute(bench.feeds()), "the restored graph differs"
         )
-        again = msgspec.json.decode(msgspec.json.encode(restored.image().plan))
-        demand(again == plan, "the image of a restored graph differs")
+        again = other.image({graph.name: restored}).graphs
+        demand(
+            msgspec.json.decode(msgspec.json.encode(again)) == plans,
+            "the image of a restored graph differs",
+        )
 
 
 def cancel(bench: Bench) -> None:
@@ -220,9 +236,19 @@ class _Watch:
         self.nodes.update(nodes)
 
 
+def _context(backend: runtime.Backend) -> BackendContext:
+    """Open a context as core does, with a new weight store."""
+    plugin = backend.plugin
+    return plugin.open_context(backend.host.config, plugin.configs.context(), WeightStore())
+
+
+def _checked(backend: runtime.Backend, graph: Graph) -> CheckedGraph:
+    return check_ops(graph, backend.ops)
+
+
 def _prepared(backend: runtime.Backend, graph: Graph) -> Prepared:
-    """Prepare a graph as core does, with a new weight store."""
-    return backend.plugin.prepare(graph, backend.options, WeightStore())
+    """Prepare a graph as core does, in a new context."""
+    return _context(backend).prepare(_checked(backend, graph), PrepareRequest())
 
 
 def _run(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Array, DType
-from dovetail.runtime.contract import NodeView
+from dovetail.ops import NodeView
 from dovetail.runtime.plan import Buffers, KernelCall, Tail, Value
 from dovetail_cpu.kernels._calls import BLOCK, Call, Floats, blocks, constant, ufunc
 from dovetail_cpu.kernels._registry import PACKAGE

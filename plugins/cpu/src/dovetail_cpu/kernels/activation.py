@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dovetail.ir import Array, DType
-from dovetail.runtime.contract import NodeView
+from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import (
     Call,

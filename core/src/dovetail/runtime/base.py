@@ -1,0 +1,191 @@
+"""Base classes of backends, with defaults for all but `validate` and `prepare`.
+
+A backend that keeps nothing per context is a `BackendBase` with these two methods and a
+`PreparedBase` with `run`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from dovetail.container import WeightStore
+from dovetail.errors import BackendError
+from dovetail.ir import Tensor
+from dovetail.ops import CheckedGraph, NodeView, OpRegistry
+from dovetail.runtime.contract import (
+    SUPPORTED,
+    BackendContext,
+    Binding,
+    Capabilities,
+    Configs,
+    Done,
+    Fingerprint,
+    Image,
+    MemoryDescriptor,
+    Platform,
+    Prepared,
+    PrepareRequest,
+    Restored,
+    RunControl,
+    Support,
+)
+
+
+class PreparedBase(ABC):
+    """A `Prepared` with `run` alone: not updated, not stored, with nothing to release."""
+
+    @abstractmethod
+    def run(
+        self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
+    ) -> None:
+        """Execute the graph once; see `Prepared.run`."""
+
+    def submit(
+        self,
+        inputs: Mapping[str, Binding],
+        outputs: Mapping[str, Binding],
+        control: RunControl,
+        done: Done,
+    ) -> None:
+        """Execute the graph to its end; see `Prepared.submit`."""
+        try:
+            self.run(inputs, outputs, control)
+        except BaseException as error:  # noqa: BLE001 - travels to who waits
+            done(error)
+        else:
+            done(None)
+
+    def update(self, tensors: Sequence[Tensor]) -> None:
+        """Raise: a backend with the capability `updates` overrides this.
+
+        Raises:
+            BackendError: Always.
+        """
+        raise _unsupported("update tensors after finalize", "TENSOR_ERROR_UNSUPPORTED_FEATURE")
+
+    def section(self, base: Prepared | None) -> Image:
+        """Raise: a backend with the capabilities `updates` and `caching` overrides this.
+
+        Raises:
+            BackendError: Always.
+        """
+        raise _unsupported("write sections", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+
+    def apply(self, section: Image) -> None:
+        """Raise: a backend with the capabilities `updates` and `caching` overrides this.
+
+        Raises:
+            BackendError: Always.
+        """
+        raise _unsupported("apply sections", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+
+    def close(self) -> None:
+        """Release nothing."""
+
+
+class ContextBase:
+    """A `BackendContext` that asks its backend to prepare graphs.
+
+    Args:
+        backend: The backend.
+        device: Settings of the device.
+        config: Settings of the context.
+        weights: Forms of constants, shared by the graphs of the context.
+    """
+
+    def __init__(
+        self, backend: BackendBase, device: Any, config: Any, weights: WeightStore
+    ) -> None:
+        self.backend = backend
+        self.device = device
+        self.config = config
+        self.weights = weights
+
+    def prepare(self, graph: CheckedGraph, request: PrepareRequest) -> Prepared:
+        """Prepare a graph; see `BackendContext.prepare`."""
+        return self.backend.prepare(graph, request, self)
+
+    def image(self, graphs: Mapping[str, Prepared]) -> Image:
+        """Raise: a backend with the capability `caching` overrides this.
+
+        Raises:
+            BackendError: Always.
+        """
+        raise _unsupported("create context binaries", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+
+    def restore(
+        self,
+        image: Image,
+        graph: Callable[[str], CheckedGraph] | None,
+        request: Callable[[str], PrepareRequest],
+    ) -> Mapping[str, Restored]:
+        """Raise: a backend with the capability `caching` overrides this.
+
+        Raises:
+            BackendError: Always.
+        """
+        raise _unsupported("restore context binaries", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+
+    def register_memory(self, descriptor: MemoryDescriptor) -> Binding:
+        """Return the registered array, which is in host memory.
+
+        Raises:
+            BackendError: The memory is of another kind.
+        """
+        if descriptor.array is None:
+            raise _unsupported("use memory outside the host's", "MEM_ERROR_UNSUPPORTED_MEMTYPE")
+        return descriptor.array
+
+    def close(self) -> None:
+        """Release nothing."""
+
+
+class BackendBase(ABC):
+    """A `Backend` with nothing but `name`, `prepare`, and perhaps `validate`.
+
+    Args:
+        ops: The op registry of the handle.
+        options: An instance of `configs.backend`.
+    """
+
+    name: ClassVar[str]
+    configs: ClassVar[Configs] = Configs()
+
+    def __init__(self, ops: OpRegistry, options: Any) -> None:
+        self.ops = ops
+        self.options = options
+
+    @abstractmethod
+    def prepare(
+        self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
+    ) -> Prepared:
+        """Prepare a graph for execution; see `BackendContext.prepare`."""
+
+    def capabilities(self) -> Capabilities:
+        """Return no capabilities."""
+        return Capabilities()
+
+    def platform(self) -> Platform:
+        """Return the host as the only device."""
+        return Platform()
+
+    def validate(self, node: NodeView, device: Any, config: Any) -> Support:
+        """Support every node; see `Backend.validate`."""
+        return SUPPORTED
+
+    def open_context(self, device: Any, config: Any, weights: WeightStore) -> BackendContext:
+        """Return a context that keeps nothing of its own."""
+        return ContextBase(self, device, config, weights)
+
+    def fingerprint(self, device: Any) -> Fingerprint:
+        """Return the name of the backend alone."""
+        return Fingerprint({"backend": self.name})
+
+    def close(self) -> None:
+        """Release nothing."""
+
+
+def _unsupported(what: str, code: str) -> BackendError:
+    return BackendError(f"this backend does not {what}", code=code)

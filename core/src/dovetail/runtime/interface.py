@@ -1,0 +1,69 @@
+"""The inputs and outputs of a graph, as the application sees them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dovetail.ir import DType, Shape, Tensor
+
+# Up to this size in bytes, copying an array is faster than binding another one (some 2 us).
+_SMALL = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An input or output of a graph, as the application sees it.
+
+    Attributes:
+        tensor: The tensor.
+        shape: Its shape.
+        storage: NumPy type of a stored element.
+        is_float32: Whether stored elements are float32, so that they are the real values.
+        is_small: Whether copying it is faster than binding another array.
+    """
+
+    tensor: Tensor
+    shape: Shape
+    storage: np.dtype[np.generic]
+    is_float32: bool
+    is_small: bool
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> Endpoint:
+        """Create the endpoint of a tensor."""
+        storage, is_float32 = tensor.dtype.storage, tensor.dtype is DType.FLOAT_32
+        nbytes = math.prod(tensor.shape) * storage.itemsize
+        return cls(tensor, tensor.shape, storage, is_float32, nbytes <= _SMALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The inputs and outputs of a graph, recorded when it is finalized.
+
+    Attributes:
+        graph: Name of the graph.
+        inputs, outputs: Endpoints by tensor name.
+        gives_real: Whether the stored values of all outputs are the real values.
+    """
+
+    graph: str
+    inputs: Mapping[str, Endpoint]
+    outputs: Mapping[str, Endpoint]
+    gives_real: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        gives_real = all(end.is_float32 for end in self.outputs.values())
+        object.__setattr__(self, "gives_real", gives_real)
+
+    @classmethod
+    def of(cls, graph: str, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Interface:
+        """Create the interface of a graph with these inputs and outputs."""
+        return cls(
+            graph,
+            {t.name: Endpoint.of(t) for t in inputs},
+            {t.name: Endpoint.of(t) for t in outputs},
+        )
