@@ -13,6 +13,7 @@ import pytest
 
 import dovetail
 from dovetail.errors import PluginError
+from dovetail.ops import EVERYTHING, NOTHING
 from dovetail_onednn import checked_library
 
 ROOT = Path(__file__).parents[1]
@@ -26,8 +27,8 @@ SOFTMAX_OF_EQUALS = "squeezenet, constant fill, softmax"
 
 # Besides what is the default: the other engine on every network; on those that are quick, every
 # node by itself and every tensor in its place.
-OTHER_ENGINE = {"engine": "numpy"}
-ALONE = {"fuse": False, "memory": "plain"}
+OTHER_ENGINE = {"engine": "numpy"}, NOTHING
+ALONE = {"memory": "plain"}, EVERYTHING
 QUICK = ("MobileNetV2", "MobileNetV3", "U-Net", "LSTM", "transformer encoder")
 # Of classifiers that have 4096 hidden units, half a gigabyte of weights: ONNX's backend tests run
 # those. The first layer's sums, the longest there are, stay as long.
@@ -99,9 +100,9 @@ def test_network_matches_onnxruntime(case: str, tmp_path: Path) -> None:
     assert_close(ours, reference(str(tmp_path / "net.onnx"), inputs))
     others = [] if case == SOFTMAX_OF_EQUALS else [OTHER_ENGINE]
     others += [ALONE] if case in QUICK else []
-    for options in others:
+    for options, observed in others:
         config = {"backend": {"cpu": options}}
-        with dovetail.Session(tmp_path / "net.dvt", config=config) as session:
+        with dovetail.Session(tmp_path / "net.dvt", config=config, observed=observed) as session:
             assert_close(session.run(inputs), ours)
 
 

@@ -14,7 +14,7 @@ def results(*names: str) -> Results:
     graph = Graph("g")
     for name in names:
         graph.add_tensor(Tensor(name, DType.FLOAT_32, (EXTENTS[name],), TensorKind.APP_READ))
-    return Results(Interface.of(graph))
+    return Results(Interface.of(graph.name, graph.inputs, graph.outputs))
 
 
 def test_what_was_given_stays_when_the_next_run_writes() -> None:

@@ -18,7 +18,7 @@ from dovetail.ir import (
     Tensor,
     TensorKind,
 )
-from dovetail.ops import bind_node, simulate
+from dovetail.ops import bind_node, check_ops, simulate
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import KernelCall, PlanPrepared, Step, build_plan
 
@@ -73,7 +73,7 @@ def expected(graph: Graph, feeds: dict[str, np.ndarray]) -> np.ndarray:
 def check(graph: Graph, registry, feeds, *, engine: Engine | None = None) -> PlanPrepared:
     """Run twice into memory full of rubbish, and compare with the meaning."""
     reorder = None if engine is None else engine.reorder
-    plan = build_plan(graph, OPS, registry, WeightStore(), None, reorder=reorder)
+    plan = build_plan(check_ops(graph, OPS), registry, WeightStore(), None, reorder=reorder)
     prepared = PlanPrepared(plan)
     before = {name: x.copy() for name, x in feeds.items()}
     for rubbish in (0x55, 0xFF):

@@ -223,7 +223,10 @@ PROMISES: dict[str, tuple[type[contract.Backend], str]] = {
     "an empty image": (breaking(able=CACHING, in_context={"image": empty_image}), "caching"),
     "no update": (breaking(able=UPDATES), "updates"),
     "an update without effect": (breaking(able=UPDATES, update=nothing), "updates"),
-    "an image that is refused by accident": (breaking(in_context={"image": not_implemented}), "caching"),
+    "an image that is refused by accident": (
+        breaking(in_context={"image": not_implemented}),
+        "caching",
+    ),
     "an update that is refused by accident": (breaking(update=not_implemented), "updates"),
     "a restore that nobody claims": (breaking(in_context={"restore": nothing}), "caching"),
 }

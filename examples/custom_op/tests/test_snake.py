@@ -11,12 +11,13 @@ import pytest
 from snake_ops import PACKAGE
 
 import dovetail as dt
-from dovetail.container import WeightStore
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Graph, Node, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ops import simulate
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime.contract import RunControl
+from dovetail.runtime.plan import PlanPrepared
+from dovetail.testing import prepare
 from dovetail_cpu import CpuBackend, CpuOptions
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -36,7 +37,9 @@ def run(x: Tensor, alpha: Array, y: Tensor, given: Array) -> tuple[Array, bool]:
     for tensor in (x, constant, y):
         graph.add_tensor(tensor)
     graph.add_node(Node("snake", "audio.snake", "Snake", [x, constant], [y]))
-    prepared = CpuBackend(installed_ops()).prepare(graph, CpuOptions(), WeightStore())
+    ops = installed_ops()
+    prepared = prepare(CpuBackend(ops, CpuOptions()), graph, ops)
+    assert isinstance(prepared, PlanPrepared)
     outputs = {"y": np.empty(y.shape, y.dtype.storage)}
     prepared.run({"x": given}, outputs, RunControl())
     (step,) = prepared.steps

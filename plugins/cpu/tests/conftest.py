@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.container import WeightStore
+from dovetail import testing
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
 from dovetail.ops import (
     EVERYTHING,
     NOTHING,
     OpRegistry,
     bind_node,
-    check_ops,
     input_specs,
     simulate,
 )
-from dovetail.runtime import ContextConfig, DeviceConfig
-from dovetail.runtime.contract import PrepareRequest, RunControl
+from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
 from dovetail_opset import PACKAGE
@@ -54,16 +52,9 @@ class Ran:
 
 def prepare(graph: Graph, *, fuse: bool = True) -> PlanPrepared:
     """Prepare a graph on NumPy's kernels; those of oneDNN are tested in its own dist."""
-    return prepare_with(CpuOptions(engine=EngineChoice.NUMPY), graph, REGISTRY, fuse=fuse)
-
-
-def prepare_with(
-    options: CpuOptions, graph: Graph, ops: OpRegistry, *, fuse: bool = True
-) -> PlanPrepared:
-    backend = CpuBackend(ops, options)
-    context = backend.open_context(DeviceConfig(), ContextConfig(), WeightStore())
-    checked = check_ops(graph, ops, NOTHING if fuse else EVERYTHING)
-    prepared = context.prepare(checked, PrepareRequest())
+    backend = CpuBackend(REGISTRY, CpuOptions(engine=EngineChoice.NUMPY))
+    observed = NOTHING if fuse else EVERYTHING
+    prepared = testing.prepare(backend, graph, REGISTRY, observed=observed)
     assert isinstance(prepared, PlanPrepared)
     return prepared
 

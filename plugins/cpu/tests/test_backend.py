@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from dovetail import plugins
-from dovetail.container import WeightStore
 from dovetail.errors import BackendError
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, TensorKind
-from dovetail.ops import OpRegistry
-from dovetail.runtime.contract import Image, NodeView, RunControl
+from dovetail.ops import OpRegistry, checked_node
+from dovetail.runtime.contract import Fingerprint, Image, PrepareRequest, RunControl
+from dovetail.testing import open_context
+from dovetail.testing import prepare as prepare_on
 from dovetail_cpu import KERNELS, CpuBackend, CpuOptions
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
@@ -25,17 +26,18 @@ SQUARE = {"stride": (1, 1), "pad_amount": [[1, 1], [1, 1]]}
 def one_node(dtype):
     x = Tensor("x", dtype, (2,), TensorKind.APP_WRITE)
     y = Tensor("y", dtype, (2,), TensorKind.APP_READ)
-    return NodeView.of(Node("relu", "qti.aisw", "Relu", [x], [y]), OPS)
+    view, _ = checked_node(Node("relu", "qti.aisw", "Relu", [x], [y]), OPS)
+    return view
 
 
 @pytest.mark.parametrize("dtype", [d for d in DType if d not in (DType.STRING, DType.UNDEFINED)])
 def test_validates_every_type_that_holds_numbers(dtype):
-    assert CpuBackend(OPS).validate(one_node(dtype)).ok
+    assert CpuBackend(OPS, CpuOptions()).validate(one_node(dtype), None, None).ok
 
 
 @pytest.mark.parametrize("dtype", [DType.STRING, DType.UNDEFINED])
 def test_refuses_the_others_and_says_why(dtype):
-    support = CpuBackend(OPS).validate(one_node(dtype))
+    support = CpuBackend(OPS, CpuOptions()).validate(one_node(dtype), None, None)
     assert not support.ok
     assert (support.rule, support.field, support.found) == ("dtype", "in[0].dtype", dtype.name)
     assert "FLOAT_32" in support.allowed
@@ -184,13 +186,13 @@ def test_a_stopped_run_says_so(prepare):
 
 
 def test_what_it_cannot_do_fails_cleanly(prepare):
-    backend, prepared = CpuBackend(OPS), prepare(network()[0])
-    able = backend.capabilities()
+    backend, prepared = CpuBackend(OPS, CpuOptions()), prepare(network()[0])
+    able, context = backend.capabilities(), open_context(backend)
     assert not able.caching
     assert not able.updates
     for call in (
-        lambda: backend.restore(Image({}), WeightStore()),
-        prepared.image,
+        lambda: context.restore(Image(Fingerprint(), {}), None, lambda _: PrepareRequest()),
+        lambda: context.image({"net": prepared}),
         lambda: prepared.update([]),
     ):
         with pytest.raises(BackendError) as caught:
@@ -264,7 +266,8 @@ def toy_graph():
 def prepare_toy():
     from dovetail.plugins.ops import installed_ops
 
-    return CpuBackend(installed_ops()).prepare(toy_graph(), CpuOptions(), WeightStore())
+    ops = installed_ops()
+    return prepare_on(CpuBackend(ops, CpuOptions()), toy_graph(), ops)
 
 
 def test_kernels_of_another_package_are_found(toy):

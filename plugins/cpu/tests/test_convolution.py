@@ -103,15 +103,17 @@ def test_empty_tensors_are_left_to_the_reference(check_op, shape):
 def test_one_packed_form_serves_both_graphs_of_a_context(op_graph, whole):
     from dovetail.container import WeightStore
     from dovetail.ops import OpRegistry
+    from dovetail.testing import prepare
     from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
     from dovetail_opset import PACKAGE
 
-    weights, backend = WeightStore(), CpuBackend(OpRegistry.of(PACKAGE))
+    weights, ops = WeightStore(), OpRegistry.of(PACKAGE)
+    backend = CpuBackend(ops, CpuOptions(engine=EngineChoice.NUMPY))
     inputs = [whole(1, 1, 6, 5, 4), whole(2, 3, 3, 1, 4)]
     for _ in range(2):
         graph, _ = op_graph(
             "DepthWiseConv2d", inputs, static=(1,), stride=(1, 1), pad_amount=[[1, 1], [1, 1]]
         )
-        backend.prepare(graph, CpuOptions(engine=EngineChoice.NUMPY), weights)
+        prepare(backend, graph, ops, weights=weights)
     (packed,) = weights.packed
     assert packed.data.shape == (9, 5 * 4)  # each tap's weights for all five columns

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.container import WeightStore
+from dovetail import testing
 from dovetail.errors import ConfigError, PluginError
 from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
-from dovetail.ops import OpRegistry
+from dovetail.ops import EVERYTHING, OpRegistry
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
 from dovetail.typed import convert
@@ -35,8 +35,8 @@ if "HIDDEN" in os.environ:
     from dovetail_onednn import _library
     _library.candidates = lambda: iter(["libno-such.so.3"])
 import numpy as np
-from test_engine import EngineChoice, CpuBackend, OPS, network, run
-print(*CpuBackend(OPS).doctor(), sep="\\n")
+from test_engine import CpuOptions, EngineChoice, CpuBackend, OPS, network, run
+print(*CpuBackend(OPS, CpuOptions()).platform().notes, sep="\\n")
 graph, feeds = network()
 auto, modules = run(graph, feeds, EngineChoice.AUTO)
 assert not any(m.startswith("dovetail_onednn") for m in modules), modules
@@ -98,7 +98,7 @@ def run(
 ) -> tuple[Array, list[str]]:
     """Return the result, and the module of each step's function."""
     options = CpuOptions(engine=choice, **others)
-    prepared: Any = CpuBackend(OPS).prepare(graph, options, WeightStore())
+    prepared: Any = testing.prepare(CpuBackend(OPS, options), graph, OPS)
     assert isinstance(prepared, PlanPrepared)
     out = {t.name: np.empty(t.shape, np.float32) for t in graph.outputs}
     prepared.run(feeds, out, RunControl())
@@ -137,7 +137,7 @@ def test_without_onednn() -> None:
     assert not any(m.startswith(ONEDNN) for m in modules)
     with pytest.raises(PluginError, match="not installed"):
         run(graph, feeds, EngineChoice.ONEDNN)
-    first, *_ = CpuBackend(OPS).doctor()
+    first, *_ = CpuBackend(OPS, CpuOptions()).platform().notes
     assert first == "engine numpy: oneDNN is not installed"
 
 
@@ -186,7 +186,7 @@ def test_a_small_network_runs_in_one_thread(
     out = add(graph, "Conv2d", [y, w], name="conv", stride=(1, 1), pad_amount=((1, 1), (1, 1)))
     out.kind = TensorKind.APP_READ
     options = CpuOptions(engine=EngineChoice.ONEDNN, num_threads=3)
-    CpuBackend(OPS).prepare(graph, options, WeightStore())
+    testing.prepare(CpuBackend(OPS, options), graph, OPS)
     assert counts == [threads]
 
 
@@ -207,7 +207,7 @@ def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.Mo
     np.testing.assert_allclose(mixed, numpy, rtol=1e-5, atol=1e-5)  # as above
     with pytest.raises(PluginError, match="wrong results"):
         run(graph, feeds, EngineChoice.ONEDNN)
-    first, *_ = CpuBackend(OPS).doctor()
+    first, *_ = CpuBackend(OPS, CpuOptions()).platform().notes
     assert re.fullmatch(
         "engine onednn .*, but numpy for some kernels: a convolution: wrong results", first
     )
@@ -225,7 +225,7 @@ def test_parts_of_a_result_are_read_where_they_lie(memory: MemoryPlan) -> None:
     for name, part in (("one", parts[1]), ("two", row)):
         add(graph, "MatMul", [part, v], name=name).kind = TensorKind.APP_READ
     options = CpuOptions(engine=EngineChoice.ONEDNN, memory=memory)
-    prepared = CpuBackend(OPS).prepare(graph, options, WeightStore())
+    prepared = testing.prepare(CpuBackend(OPS, options), graph, OPS)
     x = rng.standard_normal((6, 16), np.float32)
     found = {t.name: np.empty(t.shape, np.float32) for t in graph.outputs}
     prepared.run({"x": x}, found, RunControl())
@@ -255,8 +255,8 @@ def test_a_plain_memory_keeps_every_tensor() -> None:
     np.testing.assert_array_equal(plain, exact)
     sizes = {}
     for memory in MemoryPlan:
-        options = CpuOptions(engine=EngineChoice.NUMPY, memory=memory, fuse=False)
-        prepared: Any = CpuBackend(OPS).prepare(graph, options, WeightStore())
+        options = CpuOptions(engine=EngineChoice.NUMPY, memory=memory)
+        prepared: Any = testing.prepare(CpuBackend(OPS, options), graph, OPS, observed=EVERYTHING)
         sizes[memory] = prepared.arena.nbytes
     tensors = [t.spec.nbytes for node in graph.nodes for t in node.outputs if not t.kind.is_output]
     # the rest is scratchpads, which are not shared either

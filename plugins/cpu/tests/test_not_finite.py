@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dovetail.container import WeightStore
+from dovetail import testing
 from dovetail.errors import DovetailError
 from dovetail.ir import Array
-from dovetail.ops import OpRegistry, bind_node, check_ops, input_specs, simulate
+from dovetail.ops import OpRegistry, bind_node, input_specs, simulate
 from dovetail.runtime.contract import RunControl
 from dovetail.testing import OpCase
 from dovetail.testing.binding import BoundCase, bind
@@ -98,8 +98,7 @@ def expected(bound: BoundCase) -> tuple[Array, ...]:
 
 def computed(bound: BoundCase, choice: EngineChoice) -> tuple[Array, ...]:
     graph = bound.graph(REGISTRY.find(bound.case.package, bound.case.op_type))
-    check_ops(graph, REGISTRY)
-    prepared = CpuBackend(REGISTRY).prepare(graph, CpuOptions(engine=choice), WeightStore())
+    prepared = testing.prepare(CpuBackend(REGISTRY, CpuOptions(engine=choice)), graph, REGISTRY)
     outputs = {t.name: np.zeros(t.shape, t.dtype.storage) for t in graph.outputs}
     prepared.run(bound.feeds(), outputs, RunControl())
     return tuple(outputs[f"y{i}"] for i in range(len(outputs)))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dovetail.container import WeightStore
 from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import RunControl
+from dovetail.testing import prepare as prepare_on
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
 from dovetail_opset import PACKAGE
 
@@ -126,11 +127,12 @@ def test_weights_are_packed_once_for_equal_ones_only(op_graph, op_type):
     second = list(first)
     second[5] = first[5] + 1  # the store identifies packed weights by in[1]
     given = {k: v for k, v in params.items() if k not in TOLERANCE}
-    backend, store = CpuBackend(OpRegistry.of(PACKAGE)), WeightStore()
+    ops, store = OpRegistry.of(PACKAGE), WeightStore()
+    backend = CpuBackend(ops, CpuOptions(engine=EngineChoice.NUMPY))
 
     def forms(ins, **more):
         graph, _ = op_graph(op_type, ins, **given, **more)
-        backend.prepare(graph, CpuOptions(engine=EngineChoice.NUMPY), store)
+        prepare_on(backend, graph, ops, weights=store)
         return len(store.packed)
 
     one = forms(first)

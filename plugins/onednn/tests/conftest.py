@@ -15,6 +15,7 @@ from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
 from dovetail.ops import (
     EVERYTHING,
     NOTHING,
+    CheckedGraph,
     OpRegistry,
     bind_node,
     check_ops,
@@ -94,11 +95,13 @@ class Model:
     def buffers(self) -> dict[str, Array]:
         return {t.name: np.full(t.shape, np.nan, np.float32) for t in self.graph.outputs}
 
+    def checked(self, *, fuse: bool = True) -> CheckedGraph:
+        return check_ops(self.graph, OPS, NOTHING if fuse else EVERYTHING)
+
     def prepare(self, weights: WeightStore | None = None, *, fuse: bool = True) -> PlanPrepared:
-        checked = check_ops(self.graph, OPS, NOTHING if fuse else EVERYTHING)
         kernels = onednn_kernels("test")
         store = WeightStore() if weights is None else weights
-        plan = build_plan(checked, kernels, store, None, reorder=reorder)
+        plan = build_plan(self.checked(fuse=fuse), kernels, store, None, reorder=reorder)
         return PlanPrepared(plan)
 
     def run(self, prepared: PlanPrepared, feeds: Mapping[str, Array]) -> dict[str, Array]:

@@ -11,7 +11,7 @@ import pytest
 
 from dovetail.container import WeightStore
 from dovetail.errors import PluginError
-from dovetail.ops import OpRegistry
+from dovetail.ops import OpRegistry, check_ops
 from dovetail.runtime.plan import Plan, build_plan
 from dovetail_onednn import (
     Kind,
@@ -123,7 +123,8 @@ def planned(model: Any, *, strict: bool) -> Plan:
     model.output(flat)
     kernels = onednn_kernels("test", strict=strict)
     ops = OpRegistry.of(PACKAGE)
-    return build_plan(model.graph, ops, kernels, WeightStore(), None, reorder=reorder)
+    graph = check_ops(model.graph, ops)
+    return build_plan(graph, kernels, WeightStore(), None, reorder=reorder)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -32,4 +32,4 @@ def test_a_small_network_is_for_one_thread(model: Any, size: int, is_small: bool
     y = model.input("x", 1, size, size, 32)
     for index in range(3):
         y = model.conv(y, f"conv{index}", 32)
-    assert is_for_one_thread(model.graph) is is_small
+    assert is_for_one_thread(model.checked()) is is_small

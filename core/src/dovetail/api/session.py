@@ -22,7 +22,7 @@ from dovetail.arguments import check_arguments
 from dovetail.container import Model
 from dovetail.errors import BackendError, ConfigError, suggest_name
 from dovetail.ir import Array, DType
-from dovetail.ops import OpRegistry, from_real, to_real, unstorable
+from dovetail.ops import NOTHING, Observed, OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Context, Graph, Profile, Signal
 from dovetail.runtime.config_file import RunConfig, config_from, load_config
 from dovetail.runtime.interface import Endpoint
@@ -47,6 +47,8 @@ class Session:
         map_weights: Whether weights that the backend does not repack are read from the mapped file,
             a `.dvt` file or external data, which must not be changed in place. Otherwise the whole
             file is read into memory.
+        observed: Tensors that a watch of `graphs` receives besides the outputs; kernels that would
+            compute them only inside are not used.
 
     Raises:
         DovetailError: The model cannot be loaded, or the backend does not run it.
@@ -63,6 +65,7 @@ class Session:
         specialize: str | Iterable[str] = (),
         max_specializations: int = MAX_SPECIALIZATIONS,
         map_weights: bool = True,
+        observed: Observed = NOTHING,
     ) -> None:
         check_limit(max_specializations)
         given = _models(model)
@@ -79,6 +82,7 @@ class Session:
         name = backend_name(backend)
         self._config = run = _run_config(config, name)
         self._backend = Backend.create(name, run.backend.get(name), ops)
+        self._observed = observed
         self._specializer: Specializer | None = None
         try:
             if path is not None:
@@ -204,7 +208,7 @@ class Session:
                     settings = self._config.graph_config(graph.name)
                     if settings.graph_priority is not None:
                         graph.set_config(settings)
-                    graph.finalize()
+                    graph.finalize(observed=self._observed)
         except BaseException:
             context.free()
             raise

@@ -31,9 +31,7 @@ def find_op_faults(graph: Graph, registry: OpRegistry) -> list[Problem]:
     return [p for node in graph.nodes for p in node_faults(node, registry)]
 
 
-def check_ops(
-    graph: Graph, registry: OpRegistry, observed: Observed = NOTHING
-) -> CheckedGraph:
+def check_ops(graph: Graph, registry: OpRegistry, observed: Observed = NOTHING) -> CheckedGraph:
     """Return a checked graph.
 
     Raises:
@@ -121,9 +119,7 @@ def matched_node(node: Node, schema: OpSchema) -> tuple[NodeView | None, list[Pr
 
 def opaque_node(node: Node) -> NodeView:
     """Return the view of a node whose op is unknown: with what the graph declares."""
-    return NodeView(
-        node, None, None, tuple(input_specs(node)), tuple(t.spec for t in node.outputs)
-    )
+    return NodeView(node, None, None, tuple(input_specs(node)), tuple(t.spec for t in node.outputs))
 
 
 def _port_faults(ports: tuple[Port, ...], tensors: Sequence[Tensor | None]) -> list[str]:

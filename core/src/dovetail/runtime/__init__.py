@@ -8,9 +8,9 @@ from dovetail.runtime.backend import Backend, Device
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, Priority
 from dovetail.runtime.context import Context
 from dovetail.runtime.graph import Graph
+from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
 from dovetail.runtime.memory import Memory
 from dovetail.runtime.names import backend_name
-from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
 from dovetail.runtime.profile import Profile, ProfileLevel
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal, SignalKind

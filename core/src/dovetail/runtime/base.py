@@ -81,7 +81,7 @@ class PreparedBase(ABC):
         """
         raise _unsupported("apply sections", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a default
         """Release nothing."""
 
 
@@ -183,7 +183,7 @@ class BackendBase(ABC):
         """Return the name of the backend alone."""
         return Fingerprint({"backend": self.name})
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a default
         """Release nothing."""
 
 

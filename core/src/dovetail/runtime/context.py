@@ -77,7 +77,9 @@ class Context(Handle):
             BackendError: The name is empty or taken, or the backend has no priorities.
             ConfigError: The config is wrong.
         """
-        settings = typed_config(config, self.backend.plugin.configs.graph, f"config of graph '{name}'")
+        settings = typed_config(
+            config, self.backend.plugin.configs.graph, f"config of graph '{name}'"
+        )
         graph = Graph(self, name, settings)
         with self._lock:
             self._require_open()
@@ -287,5 +289,7 @@ class Context(Handle):
                     node.sources,
                 )
             except OpError as error:
-                faults += [Problem(p.message, p.where or error.where, p.hint) for p in error.problems]
+                faults += [
+                    Problem(p.message, p.where or error.where, p.hint) for p in error.problems
+                ]
         raise_faults(graph, faults)

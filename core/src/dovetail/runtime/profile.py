@@ -12,7 +12,7 @@ from dovetail.plugins.events import NodeExecuted
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime.contract import Watch
 from dovetail.runtime.handle import Handle, api_call
-from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
+from dovetail.runtime.measurements import EventType, ProfileEvent
 
 if TYPE_CHECKING:  # a profile belongs to a backend, which imports it
     from dovetail.runtime.backend import Backend

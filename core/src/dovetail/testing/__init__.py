@@ -10,6 +10,7 @@ from dovetail.testing.case import Call, Encoded, OpCase, typed
 from dovetail.testing.checks import CHECKS, Check, run_check
 from dovetail.testing.outcome import Outcome, Status
 from dovetail.testing.packages import ASPECTS, OpSubject, quantized_cases, run_aspect, subjects
+from dovetail.testing.preparing import open_context, prepare
 from dovetail.testing.report import Report, Row
 from dovetail.testing.runner import run_case
 
@@ -29,6 +30,8 @@ __all__ = [
     "Status",
     "bind",
     "encoding_of",
+    "open_context",
+    "prepare",
     "quantized_cases",
     "run_aspect",
     "run_case",

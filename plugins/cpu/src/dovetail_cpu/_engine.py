@@ -48,7 +48,9 @@ class Engine:
 
     kernels: KernelRegistry
     reorder: Reorder | None = None
-    computing: Callable[[CheckedGraph, int | None], AbstractContextManager[None]] = lambda *_: Activity()
+    computing: Callable[[CheckedGraph, int | None], AbstractContextManager[None]] = lambda *_: (
+        Activity()
+    )
 
 
 def engine(choice: EngineChoice) -> Engine:

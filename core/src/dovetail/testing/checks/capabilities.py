@@ -8,14 +8,12 @@ from dataclasses import replace
 import msgspec
 
 from dovetail import runtime
-from dovetail.container import WeightStore
 from dovetail.errors import BackendError
 from dovetail.ir import Array, DType, Graph, TensorKind, pack
-from dovetail.ops import CheckedGraph, OpPackage, OpSchema, check_ops, to_real
+from dovetail.ops import OpPackage, OpSchema, check_ops, to_real
 from dovetail.runtime import EventType, Priority, ProfileLevel, SignalKind, contract
 from dovetail.runtime.backend import PROPERTIES
 from dovetail.runtime.contract import (
-    BackendContext,
     Fingerprint,
     Image,
     Prepared,
@@ -26,6 +24,7 @@ from dovetail.testing import ops
 from dovetail.testing.bench import Bench
 from dovetail.testing.binding import bind, schema_of
 from dovetail.testing.outcome import Failure, Unsupported, demand, refusal
+from dovetail.testing.preparing import open_context, prepare
 
 # Codes that a backend's methods may use for a missing capability: QNN's names for it.
 _UNSUPPORTED = ("_UNSUPPORTED_FEATURE", "_NOT_SUPPORTED")
@@ -63,8 +62,9 @@ def caching(bench: Bench) -> None:
     """Check that `image` returns plain data, from which `restore` returns an equal graph."""
     with bench.create() as backend:
         graph = bench.finalized(backend.create_context())
-        context, other = _context(backend), _context(backend)
-        prepared = context.prepare(_checked(backend, graph.ir), PrepareRequest())
+        context, other = open_context(backend.plugin), open_context(backend.plugin)
+        checked = check_ops(graph.ir, backend.ops)
+        prepared = context.prepare(checked, PrepareRequest())
         if not backend.capabilities.caching:
             empty = Image(Fingerprint(), {})
             _rejected_by_plugin(lambda: context.image({graph.name: prepared}))
@@ -73,7 +73,6 @@ def caching(bench: Bench) -> None:
         image = context.image({graph.name: prepared})
         plans = msgspec.json.decode(msgspec.json.encode(image.graphs))
         stored = replace(image, graphs=plans)
-        checked = _checked(backend, graph.ir)
         found = other.restore(stored, lambda _: checked, lambda _: PrepareRequest())
         restored = found[graph.name].prepared
         bench.demand_same(
@@ -236,19 +235,8 @@ class _Watch:
         self.nodes.update(nodes)
 
 
-def _context(backend: runtime.Backend) -> BackendContext:
-    """Open a context as core does, with a new weight store."""
-    plugin = backend.plugin
-    return plugin.open_context(backend.host.config, plugin.configs.context(), WeightStore())
-
-
-def _checked(backend: runtime.Backend, graph: Graph) -> CheckedGraph:
-    return check_ops(graph, backend.ops)
-
-
 def _prepared(backend: runtime.Backend, graph: Graph) -> Prepared:
-    """Prepare a graph as core does, in a new context."""
-    return _context(backend).prepare(_checked(backend, graph), PrepareRequest())
+    return prepare(backend.plugin, graph, backend.ops)
 
 
 def _run(
