@@ -64,7 +64,7 @@ class Dovetail:
     @property
     def version(self) -> str:
         """Dovetail's version, and that of the engine."""
-        return f"{self._module.__version__}, {self._session.backend.plugin.doctor()[0]}"
+        return f"{self._module.__version__}, {self._session.backend.plugin.platform().notes[0]}"
 
     @property
     def precision(self) -> str:

@@ -120,7 +120,7 @@ def test_configs_as_data_toml_and_the_sdks_json(tmp_path: Path) -> None:
     }
     for config in (toml, outer, data):
         with session(chain("Scale"), config=config) as net:
-            assert net.backend.options.level == 4  # type: ignore[attr-defined]
+            assert net.backend.plugin.options.level == 4  # type: ignore[attr-defined]
             graph = net.graphs["net"]
             assert (graph.context.priority.name, graph.priority.name) == ("LOW", "HIGH")
 

@@ -72,16 +72,18 @@ def test_plugins_of_one_group(group: str, capsys: Capture) -> None:
 # -- doctor ----------------------------------------------------------------------------------------
 
 BACKEND = """
-class Backend:
-    name = "{name}"
-    options_type = object
-    capabilities = validate = prepare = restore = lambda *given: None
+from dovetail.runtime.base import BackendBase
+from dovetail.runtime.contract import Platform
 
-    def __init__(self, ops):
+class Backend(BackendBase):
+    name = "{name}"
+    prepare = lambda *given: None
+
+    def __init__(self, ops, options):
         {init}
 
-    def doctor(self):
-        return ["driver 7", "2 devices"]
+    def platform(self):
+        return Platform(notes=("driver 7", "2 devices"))
 """
 
 

@@ -64,18 +64,20 @@ ESTIMATOR = "class thing:\n    def observe(self, batch): ...\n    def range(self
 BACKEND = """
 class thing:
     name = "{name}"
-    options_type = object
-    def __init__(self, ops{init}): ...
+    configs = object
+    def __init__(self, ops, options{init}): ...
     def capabilities(self): ...
-    def validate(self, node): ...
-    def prepare(self, {prepare}): ...
-    {restore}
+    def platform(self): ...
+    def validate(self, {validate}): ...
+    def open_context(self, device, config, weights): ...
+    def fingerprint(self, device): ...
+    {close}
 """
 GOOD_BACKEND = {
     "name": "odd",
     "init": "",
-    "prepare": "graph, options, weights",
-    "restore": "def restore(self, image, weights): ...",
+    "validate": "node, device, config",
+    "close": "def close(self): ...",
 }
 KERNELS = """
 from dovetail.runtime.plan import KernelRegistry
@@ -114,15 +116,15 @@ ODD = [
     (
         "backends",
         "odd",
-        BACKEND.format(**GOOD_BACKEND | {"restore": "", "prepare": "graph, options"}),
-        "'prepare' takes (self, graph, options); expected 'prepare(graph, options, weights)'; "
-        "missing 'restore(image, weights)'",
+        BACKEND.format(**GOOD_BACKEND | {"close": "", "validate": "node"}),
+        "'validate' takes (self, node); expected 'validate(node, device, config)'; "
+        "missing 'close()'",
     ),
     (
         "backends",
         "odd",
         BACKEND.format(**GOOD_BACKEND | {"init": ", path"}),
-        "'__init__' takes (ops, path); expected '__init__(ops)'",
+        "'__init__' takes (ops, options, path); expected '__init__(ops, options)'",
     ),
     ("kernels", "cpu:odd", "thing = {}", "expected a KernelRegistry, got an object of type dict"),
     (

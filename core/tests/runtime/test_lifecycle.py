@@ -22,8 +22,9 @@ from dovetail.errors import (
     UnsupportedOpError,
 )
 from dovetail.ir import DType, Node, Scalar, Tensor, TensorKind
-from dovetail.ops import OpRegistry
+from dovetail.ops import OpRegistry, check_ops
 from dovetail.runtime import handle as handle_module
+from dovetail.runtime.contract import PrepareRequest
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -190,7 +191,7 @@ def test_validate_op_gives_the_verdict(backend: runtime.Backend) -> None:
 
 def test_options_are_typed_and_unknown_keys_are_all_reported() -> None:
     made = runtime.Backend.create(ReferenceBackend, {"level": 3}, OPS)
-    assert made.options.level == 3  # type: ignore[attr-defined]
+    assert made.plugin.options.level == 3  # type: ignore[attr-defined]
     with pytest.raises(ConfigError) as caught:
         runtime.Backend.create(ReferenceBackend, {"leve": 3, "nams": [], "level": 1}, OPS)
     assert caught.value.code == "CONFIG_UNKNOWN_KEY"
@@ -214,7 +215,7 @@ class DeadBackend(ReferenceBackend):
 
     name: ClassVar[str] = "dead"
 
-    def __init__(self, ops: OpRegistry) -> None:
+    def __init__(self, ops: OpRegistry, options: object) -> None:
         raise OSError("no such device")
 
 
@@ -293,9 +294,10 @@ def test_the_null_backend_fits_the_contract() -> None:
         assert not out["y"].any()
         (event,) = profile.events
         assert [child.identifier for child in event.children] == ["n0", "n1"]
-        prepared = backend.plugin.prepare(graph.ir, backend.options, graph.context.weights)
-        again = backend.plugin.restore(prepared.image(), graph.context.weights)
-        assert again.image() == prepared.image()
+        plugin, checked = graph.context.plugin, check_ops(graph.ir, OPS)
+        image = plugin.image({"net": plugin.prepare(checked, PrepareRequest())})
+        again = plugin.restore(image, lambda _: checked, lambda _: PrepareRequest())
+        assert plugin.image({"net": again["net"].prepared}) == image
 
 
 def test_every_call_of_the_table_is_a_method_with_its_arguments() -> None:

@@ -35,7 +35,7 @@ from reference_backend import ReferenceBackend
 class Dead(ReferenceBackend):
     name = "dead"
 
-    def __init__(self, ops):
+    def __init__(self, ops, options):
         raise OSError("gone")
 """
 

@@ -103,23 +103,26 @@ def test_unknown_config_keys(fed: None, run: Any) -> None:
     done = net_run(run, "--config-file", "run.toml")
     assert done.code == 2
     assert "context_priority" in done.err
-    Path("run.toml").write_text("[backend.cpu]\nfuze = true\n")
+    Path("run.toml").write_text("[backend.cpu]\nmemmory = 'plain'\n")
     done = net_run(run, "--config-file", "run.toml")
     assert done.code == 2
-    assert "fuse" in done.err
+    assert "did you mean 'memory'" in done.err
 
 
 def test_the_sdks_config_is_taken(fed: None, run: Any) -> None:
-    Path("inner.json").write_text('{"fuse": false}')
+    Path("inner.json").write_text('{"engine": "numpy"}')
     Path("outer.json").write_text(
         '{"backend_extensions": {"shared_library_path": "libQnnCpuNetRunExtensions.so",'
         ' "config_file_path": "inner.json"}, "context_configs": {"context_priority": "high"},'
         ' "graph_configs": [{"graph_name": "net", "graph_priority": "low"}]}'
     )
-    done = net_run(run, "--config-file", "outer.json", "--profiling-level", "detailed")
+    done = net_run(run, "--config-file", "outer.json")
     assert done.code == 0, done.err
-    nodes = done.data["profiling"]["graphs"][0]["nodes"]
-    assert [node["nodes"] for node in nodes] == ["mid_node", "y_node"]  # `fuse = false` was heard
+    Path("inner.json").write_text('{"engine": "abacus"}')
+    done = net_run(run, "--config-file", "outer.json")
+    assert done.code == 2
+    assert "inner.json" in done.err
+    assert "abacus" in done.err
 
 
 def test_perf_profile_is_told_to_do_nothing(fed: None, run: Any) -> None:

@@ -87,7 +87,7 @@ API: dict[str, ApiFunction] = {
         ApiFunction(
             "backend_validate_op",
             "backendValidateOpConfig",
-            (("node", ArgKind.OBJECT),),
+            (("node", ArgKind.OBJECT), ("device", _HANDLE), ("config", _CONFIG)),
             ArgKind.OBJECT,
         ),
         ApiFunction("device_create", "deviceCreate", (("config", _CONFIG),), _HANDLE),
@@ -116,7 +116,11 @@ API: dict[str, ApiFunction] = {
             ),
         ),
         ApiFunction("graph_set_config", "graphSetConfig", (("config", _CONFIG),)),
-        ApiFunction("graph_finalize", "graphFinalize", (("profile", _HANDLE), ("signal", _HANDLE))),
+        ApiFunction(
+            "graph_finalize",
+            "graphFinalize",
+            (("profile", _HANDLE), ("signal", _HANDLE), ("observed", _CONFIG)),
+        ),
         ApiFunction(
             "graph_execute",
             "graphExecute",
@@ -142,7 +146,12 @@ API: dict[str, ApiFunction] = {
         ApiFunction(
             "memory_register",
             "memRegister",
-            (("array", ArgKind.DATA), ("dtype", ArgKind.ENUM)),
+            (
+                ("array", ArgKind.DATA),
+                ("dtype", ArgKind.ENUM),
+                ("shape", ArgKind.SHAPE),
+                ("custom", _CONFIG),
+            ),
             _HANDLE,
         ),
         ApiFunction("memory_deregister", "memDeRegister"),

@@ -135,7 +135,7 @@ class ContextBase:
             BackendError: The memory is of another kind.
         """
         if descriptor.array is None:
-            raise _unsupported("use memory outside the host's", "MEM_ERROR_UNSUPPORTED_MEMTYPE")
+            raise _unsupported("use memory outside the host's", "MEM_ERROR_NOT_SUPPORTED")
         return descriptor.array
 
     def close(self) -> None:

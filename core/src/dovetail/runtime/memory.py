@@ -44,7 +44,7 @@ class Memory(Handle):
         if array is not None and array.shape != descriptor.shape:
             raise BackendError(
                 f"an array of shape {array.shape} is not of shape {descriptor.shape}",
-                code="MEM_ERROR_INVALID_SHAPE",
+                code="MEM_ERROR_INVALID_ARGUMENT",
             )
         self.context = context
         self.descriptor = descriptor
