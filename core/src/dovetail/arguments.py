@@ -52,14 +52,16 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     Raises:
         ConfigError: An argument has a wrong type (USAGE); all of them are listed.
     """
-    rules: Callable[[], _Rules] = functools.cache(lambda: _Rules.of(function))
+    rules: _Rules | None = None
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        found = rules()
+        nonlocal rules
+        if rules is None:
+            rules = _Rules.of(function)
         # most calls take some 0.3 us here: a run of a small network takes 40
-        if kwargs or not all(map(isinstance, args, found.quick)):
-            found.check(args, kwargs)
+        if kwargs or not all(map(isinstance, args, rules.quick)):
+            rules.check(args, kwargs)
         return function(*args, **kwargs)
 
     return checked

@@ -46,7 +46,10 @@ class Results:
 
     def taken(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Return the application's outputs after a run has written `arrays`."""
-        return {n: array.copy() if n in self._kept else array for n, array in arrays.items()}
+        taken = dict(arrays)
+        for name, array in self._kept.items():
+            taken[name] = array.copy()
+        return taken
 
 
 def checked_buffers(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +16,7 @@ from dovetail.ir import Array, DType, Shape
 from dovetail.ir.check import check, raise_faults
 from dovetail.ops import require_known
 from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
-from dovetail.runtime.contract import MemoryDescriptor
+from dovetail.runtime.contract import MemoryDescriptor, RunControl
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.memory import Memory
@@ -58,7 +57,8 @@ class Context(Handle):
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)  # `free` waits for it
         self._active = 0  # asynchronous executions that have begun or wait
-        self._callers: Counter[int] = Counter()  # synchronous executions by thread
+        # synchronous executions and their threads; added and removed without the lock
+        self._callers: dict[RunControl, int] = {}
         self._queued = 0  # executions in the device's queue, or running from it
         self._closing = False
 
@@ -106,51 +106,53 @@ class Context(Handle):
             )
         return self._graphs[name]
 
-    def enter(self, *, queued: bool) -> None:
-        """Register an execution; `leave` must follow.
+    def enter(self, execution: RunControl) -> None:
+        """Register an execution in the calling thread; `leave` must follow.
 
-        Args:
-            queued: Whether it enters the queue.
+        It takes no lock: `free` first closes the context, then looks for executions.
+
+        Raises:
+            BackendError: The context is being freed.
+        """
+        self._callers[execution] = threading.get_ident()
+        if self._closing:
+            self.leave(execution)
+            self._require_open()
+
+    def leave(self, execution: RunControl) -> None:
+        """Unregister an execution of `enter`."""
+        del self._callers[execution]
+        if self._closing:
+            with self._lock:
+                self._changed.notify_all()
+
+    def enter_queue(self) -> None:
+        """Register an asynchronous execution; `leave_queue` and `end_queued` must follow.
 
         Raises:
             BackendError: The context is being freed, or the queue is full.
         """
         with self._lock:
             self._require_open()
-            depth = self.config.async_execute_queue_depth
-            if queued and self._queued >= depth:
+            if self._queued >= self.config.async_execute_queue_depth:
                 raise BackendError(
                     f"the queue is full: {self._queued} executions of the context are waiting",
                     code="GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL",
                     hint="wait for an execution to end, or increase async_execute_queue_depth",
                 )
-            if queued:
-                self._active += 1
-                self._queued += 1
-            else:
-                self._callers[threading.get_ident()] += 1
+            self._active += 1
+            self._queued += 1
 
     def leave_queue(self) -> None:
         """Remove an execution from the queue's count."""
         with self._lock:
             self._queued -= 1
 
-    def leave(self, *, queued: bool) -> None:
-        """Unregister an execution.
-
-        Args:
-            queued: As for `enter`.
-        """
-        caller = threading.get_ident()
+    def end_queued(self) -> None:
+        """Unregister an asynchronous execution after its end."""
         with self._lock:
-            if queued:
-                self._active -= 1
-            elif self._callers[caller] > 1:
-                self._callers[caller] -= 1
-            else:
-                del self._callers[caller]
-            if self._closing:
-                self._changed.notify_all()
+            self._active -= 1
+            self._changed.notify_all()
 
     @check_arguments
     def compose(self, model: Model) -> tuple[Graph, ...]:
@@ -254,7 +256,7 @@ class Context(Handle):
         An execution that the user interrupts may stay registered in its thread, which would
         otherwise wait for itself.
         """
-        others = self._callers.keys() - {threading.get_ident()}
+        others = {*self._callers.copy().values()} - {threading.get_ident()}
         return self._active == int(notified) and not others
 
     def _require_open(self) -> None:

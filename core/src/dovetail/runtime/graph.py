@@ -278,17 +278,18 @@ class Graph(Handle):
         if watch is not None:  # otherwise it would look like a run without steps
             self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
-        given, taken = checked_buffers(self._interface, inputs, outputs, self.context)
-        measured = Measurement(self.name, profile, watch)
-        self.context.enter(queued=False)
+        context = self.context
+        given, taken = checked_buffers(self._interface, inputs, outputs, context)
+        measured = Measurement.of(self.name, profile, watch)
+        control = take_control(signal, measured.watch if measured else None)
         try:
-            control = take_control(signal, measured.watch)
+            context.enter(control)
             try:
                 return self._run(prepared, given, taken, control, measured)
             finally:
-                release_control(signal)
+                context.leave(control)
         finally:
-            self.context.leave(queued=False)
+            release_control(signal)
 
     @api_call("graph_execute_async")
     def execute_async(
@@ -317,10 +318,10 @@ class Graph(Handle):
         self.context.backend.require("asynchronous", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
         given, taken = checked_buffers(self._interface, inputs, outputs, self.context)
-        measured = Measurement(self.name, profile, None)
+        measured = Measurement.of(self.name, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         overlaps = self.context.backend.capabilities.overlap
-        self.context.enter(queued=True)
+        self.context.enter_queue()
 
         def run() -> None:
             waited = (time.perf_counter() - queued) * 1e6
@@ -349,10 +350,10 @@ class Graph(Handle):
                 log.exception("notify of graph '%s' failed", self.name)
             finally:
                 self.context.finishing.discard(thread)
-                self.context.leave(queued=True)
+                self.context.end_queued()
 
         try:
-            control = take_control(signal, measured.watch)
+            control = take_control(signal, measured.watch if measured else None)
             try:
                 self.context.device.queue.put(run, self.priority)
             except BaseException:
@@ -360,7 +361,7 @@ class Graph(Handle):
                 raise
         except BaseException:
             self.context.leave_queue()
-            self.context.leave(queued=True)
+            self.context.end_queued()
             raise
         return execution
 
@@ -380,13 +381,14 @@ class Graph(Handle):
         inputs: dict[str, Binding],
         outputs: dict[str, Binding] | None,
         control: RunControl,
-        measured: Measurement,
+        measured: Measurement | None,
         *,
         waited_us: float | None = None,
     ) -> dict[str, Array]:
         """Run once and return the outputs."""
         with self._running:
-            control.check()
+            if control.limited:
+                control.check()
             for guard in self._guards:
                 guard()
             arrays = self._results.arrays() if outputs is None else outputs
@@ -395,8 +397,10 @@ class Graph(Handle):
             took = (time.perf_counter() - start) * 1e6
             if outputs is None:
                 outputs = self._results.taken(arrays)
-        control.check()  # a timeout may have been exceeded in the last step
-        measured.note(took, waited_us=waited_us)
+        if control.limited:  # a timeout may have been exceeded in the last step
+            control.check()
+        if measured is not None:
+            measured.note(took, waited_us=waited_us)
         return outputs
 
     def _submit(
@@ -405,7 +409,7 @@ class Graph(Handle):
         inputs: dict[str, Binding],
         outputs: dict[str, Binding] | None,
         control: RunControl,
-        measured: Measurement,
+        measured: Measurement | None,
         waited_us: float,
         done: Done,
     ) -> None:
@@ -413,7 +417,7 @@ class Graph(Handle):
         start = time.perf_counter()
 
         def ended(error: BaseException | None) -> None:
-            if error is None:
+            if error is None and measured is not None:
                 measured.note((time.perf_counter() - start) * 1e6, waited_us=waited_us)
             done(error)
 

@@ -93,6 +93,11 @@ class Measurement:
             hooks if there are any. None for a run that is not watched.
     """
 
+    @classmethod
+    def of(cls, graph: str, profile: Profile | None, watch: Watch | None) -> Measurement | None:
+        """Return the measurement of an execution; None without a profile or a watch."""
+        return None if profile is None and watch is None else cls(graph, profile, watch)
+
     def __init__(self, graph: str, profile: Profile | None, watch: Watch | None) -> None:
         self._graph = graph
         self._profile = profile

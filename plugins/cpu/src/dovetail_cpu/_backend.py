@@ -157,7 +157,7 @@ class CpuPrepared(PlanPrepared):
     ) -> None:
         """Execute the plan once; infinities and NaN are results and raise no warnings."""
         with self._computing:
-            self._settings.run(super().run, inputs, outputs, control)
+            self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
 
 
 def _set_numpy() -> None:

@@ -128,9 +128,10 @@ class threads:  # noqa: N801 - reads as a verb: `with threads(1)`
     def __exit__(self, *error: object) -> None:
         if self._set is None:
             return
-        TEAM.own, before = self._before
-        if self._get() != before:
-            self._set(1 if GENERATION.number else before)
+        own, TEAM.own = TEAM.own, self._before[0]
+        before = 1 if GENERATION.number else self._before[1]
+        if own != before or self._get() != before:  # a primitive may have left another number
+            self._set(before)
 
 
 class Computing(threads):
