@@ -44,6 +44,17 @@ def test_every_node_and_tensor_is_named(tmp_path: Path) -> None:
     assert "docs/export.md" in text
 
 
+def test_names_that_utf_8_cannot_express(tmp_path: Path) -> None:
+    graph = Graph("half\ud800")
+    x = given(graph, "x\udc00", DType.FLOAT_32, 4)
+    y = given(graph, "y", DType.FLOAT_32, 4, kind="APP_READ")
+    graph.add_node(Node("node\udfff", "qti.aisw", "Relu", [x], [y]))
+    text = refusal(graph, tmp_path / "no.onnx")
+    assert "half a surrogate pair, which ONNX cannot store" in text
+    for where in (r"graph 'half\ud800'", r"tensor 'x\udc00'", r"node 'node\udfff'"):
+        assert where in text
+
+
 @pytest.mark.parametrize(
     ("dtype", "encoding", "reason"),
     [

@@ -45,6 +45,12 @@ class OnnxQdqExporter:
             UnsupportedOpError: Nodes or tensors that ONNX cannot express, all of them.
             ContainerError: The file cannot be written.
         """
+        if unencodable := _unencodable_names(graph):
+            raise UnsupportedOpError(
+                "names contain half a surrogate pair, which ONNX cannot store",
+                hint="rename them",
+                problems=unencodable,
+            )
         graph = copy_graph(graph)
         SingleOps().run(graph)  # an exporter for each function, not for each number of a param
         names = [t.name for t in (*graph.inputs, *graph.outputs)]
@@ -88,6 +94,18 @@ class OnnxExporter(OnnxQdqExporter):
                 problems=[_quantized_problem(tensor) for tensor in quantized],
             )
         return super().export(graph, path, options)
+
+
+def _unencodable_names(graph: Graph) -> list[Problem]:
+    """Return a problem for each name in the graph that UTF-8 cannot express."""
+    named = [("graph", graph.name)]
+    named += [("tensor", name) for name in graph.tensors]
+    named += [("node", node.name) for node in graph.nodes]
+    return [
+        Problem("half a surrogate pair", where=f"{kind} {name!a}")
+        for kind, name in named
+        if any("\ud800" <= char <= "\udfff" for char in name)
+    ]
 
 
 def _spelled_out(graph: Graph, builder: ModelBuilder) -> list[str]:
