@@ -70,6 +70,16 @@ def convert(
     raise error(only.message, where=location) from cause
 
 
+def drop_unknown_keys(data: object, to: Any) -> None:
+    """Remove every key of nested data, in place, that the type `to` does not have."""
+    if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:
+        known = {*_fields_of(struct), struct.__struct_config__.tag_field}
+        for key in data.keys() - known:
+            del data[key]
+    for value, inner, _ in _parts(data, to, ""):
+        drop_unknown_keys(value, inner)
+
+
 def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -> None:
     """Add a problem for each key of nested data that the type `to` does not have."""
     if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:

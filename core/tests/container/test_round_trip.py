@@ -20,20 +20,27 @@ from dovetail.ir import (
     AxisScaleOffset,
     Block,
     BlockwiseExpansion,
+    DataFormat,
     DType,
     Encoding,
+    EncodingMapping,
+    FloatBlock,
     Graph,
+    Mapped,
+    MemoryType,
     Node,
     Param,
     Scalar,
     ScaleOffset,
     Tensor,
     TensorKind,
+    Vector,
     pack,
 )
 from dovetail.ops import OpPackage, OpRegistry
 
 MADE_BY = Producer("test", "1")
+SCALED = AxisScaleOffset | Block | BlockwiseExpansion
 FIXED = [d for d in DType if d.is_fixed_point]
 STORED = [d for d in DType if d not in (DType.STRING, DType.UNDEFINED)]
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
@@ -50,18 +57,27 @@ def encodings(draw: st.DrawFn, dtype: DType, shape: tuple[int, ...]) -> Encoding
     """An encoding that fits a tensor; some with more than 64 elements, which go into blobs."""
     bitwidth = draw(st.none() | st.integers(1, dtype.bits))
     offset = st.integers(-(2**31), 2**31 - 1)
-    kinds = ["tensor"] + (["axis", "block", "expansion"] if shape and 0 not in shape else [])
+    kinds = ["tensor"]
+    if shape and 0 not in shape:
+        kinds += ["axis", "block", "expansion", "float block", "mapped", "vector"]
     kind = draw(st.sampled_from(kinds))
     if kind == "tensor":
         return ScaleOffset(
             draw(st.floats(0, float(np.finfo(np.float32).max))), draw(offset), bitwidth
         )
+    if kind == "mapped":
+        scaled = encodings(dtype, shape).filter(lambda e: isinstance(e, SCALED))
+        base = dataclasses.replace(draw(scaled), bitwidth=dtype.bits)
+        return Mapped(base, draw(st.sampled_from(EncodingMapping)))
     some = st.none() if draw(st.booleans()) else st.just(True)
-    if kind == "block":
+    if kind in ("block", "float block"):
         sizes = tuple(
             draw(st.sampled_from([b for b in range(1, n + 1) if n % b == 0])) for n in shape
         )
         grid = tuple(n // b for n, b in zip(shape, sizes, strict=True))
+        if kind == "float block":
+            fractions = draw(arrays(np.float32, grid, st.floats(-9, 9, width=32)))
+            return FloatBlock(sizes, draw(arrays(np.float32, grid, scales)), fractions, bitwidth)
         offsets = draw(some) and draw(arrays(np.int32, grid))
         return Block(sizes, draw(arrays(np.float32, grid, scales)), offsets, bitwidth)
     axis = draw(st.integers(0, len(shape) - 1))
@@ -70,6 +86,10 @@ def encodings(draw: st.DrawFn, dtype: DType, shape: tuple[int, ...]) -> Encoding
     offsets = draw(some) and draw(arrays(np.int32, count))
     if kind == "axis":
         return AxisScaleOffset(axis, scale, offsets, bitwidth)
+    if kind == "vector":
+        numbers = draw(st.tuples(*[st.integers(1, 2**32 - 1)] * 4))
+        elements = AxisScaleOffset(axis, scale, offsets, dtype.bits)
+        return Vector(elements, *numbers, draw(st.integers(1, 32)))
     each = math.prod(shape) // count
     blocks = draw(st.sampled_from([b for b in range(1, each + 1) if each % b == 0]))
     bits = draw(st.integers(1, 16))
@@ -93,8 +113,19 @@ def tensors(draw: st.DrawFn, name: str, kind: TensorKind) -> Tensor:
         data = Tensor.static("raw", np.frombuffer(content, np.uint8)).data
     perm = draw(st.none() | st.permutations(range(len(shape))).map(tuple))
     source = draw(st.none() | st.text(st.characters(exclude_categories=["Cs"])))
+    is_open = not kind.is_static and 0 not in shape
     return Tensor(
-        name, dtype, shape, kind, encoding=encoding, data=data, source=source, source_perm=perm
+        name,
+        dtype,
+        shape,
+        kind,
+        encoding=encoding,
+        data=data,
+        source=source,
+        source_perm=perm,
+        dynamic=draw(st.tuples(*[st.booleans()] * len(shape))) if is_open else (),
+        memory_type=draw(st.sampled_from(MemoryType)) if kind.is_input else MemoryType.RAW,
+        data_format=DataFormat.DENSE if kind.is_static else draw(st.sampled_from(DataFormat)),
     )
 
 
@@ -149,7 +180,8 @@ def facts_of_encoding(encoding: Encoding | None) -> Any:
 def facts_of_tensor(t: Tensor) -> Any:
     data = None if t.data is None else (t.data.hash, t.data.bytes.tobytes())
     facts = (t.name, t.dtype, t.shape, t.kind, t.source, t.source_perm, data)
-    return *facts, facts_of_encoding(t.encoding)
+    storage = (t.dynamic, t.memory_type, t.data_format)
+    return *facts, storage, facts_of_encoding(t.encoding)
 
 
 def facts_of_param(param: Param) -> Any:

@@ -11,8 +11,10 @@ from dovetail.errors import GraphError
 from dovetail.ir import (
     AxisScaleOffset,
     Blob,
+    DataFormat,
     DType,
     Graph,
+    MemoryType,
     Node,
     Scalar,
     ScaleOffset,
@@ -43,7 +45,7 @@ def valid() -> Graph:
     m = graph.add_tensor(Tensor("m", F32, (2, 3)))
     y = graph.add_tensor(Tensor("y", F32, (2, 3), READ))
     graph.add_tensor(Tensor("null", DType.UNDEFINED, (), TensorKind.NULL))
-    graph.add_tensor(Tensor("lora", F32, (2,), TensorKind.UPDATEABLE_STATIC))
+    graph.add_tensor(Tensor("lora", F32, (2,), TensorKind.UPDATEABLE_STATIC, data=blob(8)))
     perm = Tensor.static("a.perm", np.array([0, 1], np.uint32))
     graph.add_node(Node("a", "p", "A", [x, None, w], [m], {"perm": perm}))
     graph.add_node(Node("b", "p", "B", [m], [y], {"axis": Scalar(DType.UINT_32, 1)}))
@@ -106,6 +108,31 @@ BREAKS: list[tuple[Callable[[Graph], object], list[tuple[str, str]]]] = [
     ),
     (lambda g: tensor(g, data=None), [("tensor 't'", "is STATIC but has no data")]),
     (
+        lambda g: tensor(g, kind=TensorKind.UPDATEABLE_STATIC, data=None),
+        [
+            (
+                "tensor 't'",
+                "is UPDATEABLE_STATIC but has no data; it needs values until the first update",
+            )
+        ],
+    ),
+    (
+        lambda g: tensor(g, dynamic=(True,)),
+        [("tensor 't'", "is STATIC, but has dynamic axes")],
+    ),
+    (
+        lambda g: tensor(g, kind=WRITE, data=None, dynamic=(False, True)),
+        [("tensor 't'", "has 2 marks of dynamic axes for the shape (2,)")],
+    ),
+    (
+        lambda g: tensor(g, kind=WRITE, data=None, shape=(2, 0), dynamic=(False, True)),
+        [("tensor 't'", "has a dynamic axis whose maximum is 0 in the shape (2, 0)")],
+    ),
+    (
+        lambda g: tensor(g, memory_type=MemoryType.MEMHANDLE),
+        [("tensor 't'", "is STATIC, but its memory type is MEMHANDLE")],
+    ),
+    (
         lambda g: tensor(g, kind=NATIVE),
         [("tensor 't'", "is NATIVE, but has data")],
     ),
@@ -160,6 +187,12 @@ BREAKS: list[tuple[Callable[[Graph], object], list[tuple[str, str]]]] = [
         param(Tensor("p", DType.UINT_32, (2,), STATIC, data=blob(9))),
         [("A node 'a'", "param 'perm' has 9 bytes of data, but UINT_32 (2,) takes 8")],
     ),
+    (
+        param(
+            Tensor("p", DType.UINT_32, (2,), STATIC, data=blob(9), data_format=DataFormat.CODEBOOK)
+        ),
+        [("A node 'a'", "param 'perm' is CODEBOOK, not DENSE")],
+    ),
 ]
 
 
@@ -170,6 +203,24 @@ def test_each_fault_is_found_and_nothing_else(
     graph = valid()
     damage(graph)
     assert [(p.where, p.message) for p in find_faults(graph)] == wanted
+
+
+def test_inputs_may_be_dynamic_registered_and_not_dense() -> None:
+    graph = valid()
+    how = {"kind": WRITE, "data": None, "shape": (4, 2), "dynamic": (True, False)}
+    made = tensor(graph, memory_type=MemoryType.MEMHANDLE, data_format=DataFormat.MX, **how)
+    assert find_faults(graph) == []
+    assert made.dynamic == (True, False)
+    assert tensor(graph, "still", dynamic=[False]).dynamic == ()
+
+
+def test_data_that_are_not_dense_have_any_size_and_no_values() -> None:
+    graph = valid()
+    made = tensor(graph, data=blob(5), data_format=DataFormat.SPARSE)
+    assert find_faults(graph) == []
+    for read in (made.values, made.stored):
+        with pytest.raises(ValueError, match="data of tensor t are SPARSE"):
+            read()
 
 
 def test_a_tensor_renamed_in_place_is_found() -> None:

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.ir import DType, Graph, Node, Tensor, TensorKind, copy_graph, to_text
+from dovetail.ir import (
+    DataFormat,
+    DType,
+    Graph,
+    MemoryType,
+    Node,
+    Tensor,
+    TensorKind,
+    copy_graph,
+    to_text,
+)
 
 
 def network() -> Graph:
     graph = Graph("net")
-    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2,), TensorKind.APP_WRITE))
+    x = graph.add_tensor(
+        Tensor(
+            "x",
+            DType.FLOAT_32,
+            (2,),
+            TensorKind.APP_WRITE,
+            dynamic=[True],
+            memory_type=MemoryType.MEMHANDLE,
+            data_format=DataFormat.MX,
+        )
+    )
     w = graph.add_tensor(Tensor.static("w", np.ones(2, np.float32)))
     kinds = (TensorKind.NATIVE, TensorKind.UPDATEABLE_NATIVE, TensorKind.APP_READ)
     for i, kind in enumerate(kinds):
@@ -23,6 +43,7 @@ def test_a_copy_is_equal_and_apart() -> None:
     graph = network()
     made = copy_graph(graph)
     assert to_text(made) == to_text(graph)
+    assert "FLOAT_32[<=2] MX MEMHANDLE" in to_text(made)
     assert made.tensor("w").data is graph.tensor("w").data
     made.remove_node(made.nodes[-1])
     made.tensor("y0").dtype = DType.FLOAT_16

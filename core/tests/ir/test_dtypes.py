@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.ir import DType, TensorKind
+from dovetail.ir import DataFormat, DType, MemoryType, TensorKind
 
 # name, code, bits of a stored element, NumPy type, family; codes as spec/qnn_enums.md prints them
 FACTS = [
@@ -49,6 +49,27 @@ KINDS = {
     "OPTIONAL_APP_READ": 12,
     "OPTIONAL_APP_READWRITE": 13,
 }
+
+
+FORMATS = {
+    "DENSE": 0,
+    "SPARSE": 1,
+    "CODEBOOK": 2,
+    "MX": 3,
+    "UBWC_RGBA8888": 4,
+    "UBWC_NV12": 5,
+    "UBWC_NV12_Y": 6,
+    "UBWC_NV12_UV": 7,
+    "HMX_WEIGHT_LAYOUT": 8,
+    "UBWC_NV124R": 9,
+    "UBWC_NV124R_Y": 10,
+    "UBWC_NV124R_UV": 11,
+}
+
+
+def test_memory_types_and_formats_are_qnns() -> None:
+    assert {m.name: m.value for m in MemoryType} == {"RAW": 0, "MEMHANDLE": 1, "RETRIEVE_RAW": 2}
+    assert {f.name: f.value for f in DataFormat} == FORMATS
 
 
 @pytest.mark.parametrize(("name", "code", "bits", "storage", "family"), FACTS)

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.ir import AxisScaleOffset, Block, BlockwiseExpansion, DType, Encoding, ScaleOffset
+from dovetail.ir import (
+    AxisScaleOffset,
+    Block,
+    BlockwiseExpansion,
+    DType,
+    Encoding,
+    EncodingMapping,
+    FloatBlock,
+    Mapped,
+    ScaleOffset,
+    Vector,
+)
 
 S8, U4 = DType.SFIXED_POINT_8, DType.UFIXED_POINT_4
 
@@ -27,6 +38,20 @@ def expansion(rows: int = 2, blocks: int = 3, **changes: object) -> BlockwiseExp
     return BlockwiseExpansion(**(given | changes))  # type: ignore[arg-type]
 
 
+def vector(bitwidth: int | None = 4, **changes: int) -> Vector:
+    sizes = {
+        "rows_per_block": 2,
+        "columns_per_block": 6,
+        "vector_dimension": 2,
+        "vector_stride": 1,
+        "index_bitwidth": 6,
+    }
+    return Vector(AxisScaleOffset(0, f32(1, 2), None, bitwidth), **(sizes | changes))
+
+
+HALVES = EncodingMapping.LINEAR_SYMMETRIC_EXCLUDE_ZERO
+TWO = np.ones((1, 2), np.float32)
+
 FITS: list[Encoding] = [
     ScaleOffset(0.0),
     ScaleOffset(1.0, -(2**31), 8),
@@ -36,6 +61,11 @@ FITS: list[Encoding] = [
     Block((2, 6), np.ones((1, 1), np.float32), np.ones((1, 1), np.int32)),
     expansion(),
     expansion(offsets=i32(1, 2), block_scales=np.full((2, 1), 15, np.uint8)),
+    FloatBlock((2, 3), TWO, TWO / 3),
+    Mapped(expansion(), HALVES),
+    Mapped(Block((2, 3), TWO, None, 2), EncodingMapping.ASYMMETRIC_PLUS_ONE),
+    vector(),
+    vector(index_bitwidth=32, vector_stride=2**32 - 1),
 ]
 
 
@@ -67,8 +97,9 @@ def test_scales_types_and_bitwidths_of_every_class(
         AxisScaleOffset(0, scales, None, bitwidth),
         Block((2,), scales, None, bitwidth),
         BlockwiseExpansion(1, scales, np.ones((1, 1), np.uint8), None, bitwidth),
+        FloatBlock((2,), scales, f32(0), bitwidth),
     ]
-    shapes = [(2,), (1,), (2,), (2, 1)]
+    shapes = [(2,), (1,), (2,), (2, 1), (2,)]
     for encoding, shape in zip(made, shapes, strict=True):
         assert encoding.faults(shape, dtype) == [fault]
 
@@ -120,6 +151,30 @@ def test_scales_types_and_bitwidths_of_every_class(
             [
                 "4 blocks do not divide the 6 elements of a channel",
                 "a block scale does not fit 4 bits",
+            ],
+        ),
+        (
+            FloatBlock((1, 3), f32(1, 2), np.full((2, 2), np.nan, np.float32)),
+            [
+                "an offset is not finite",
+                "expected scales of shape (2, 2) for the blocks, got (2,)",
+            ],
+        ),
+        (
+            Mapped(AxisScaleOffset(0, f32(1)), HALVES),
+            [
+                "expected scales of shape (2,) for axis 0, got (1,)",
+                "an encoding with a mapping needs a bitwidth",
+            ],
+        ),
+        (vector(None), ["a vector encoding needs the bitwidth of its elements"]),
+        (
+            vector(9, rows_per_block=0, vector_stride=2**32, index_bitwidth=33),
+            [
+                "bitwidth 9 does not fit SFIXED_POINT_8",
+                "rows per block must be positive and fit 32 bits, got 0",
+                "vector stride must be positive and fit 32 bits, got 4294967296",
+                "index bitwidth 33 is not between 1 and 32",
             ],
         ),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -16,13 +17,18 @@ from dovetail.ir import (
     BlockwiseExpansion,
     DType,
     Encoding,
+    EncodingMapping,
+    FloatBlock,
+    Mapped,
     ScaleOffset,
     Shape,
+    Vector,
     dequantize,
     quantize,
 )
 
 S8 = DType.SFIXED_POINT_8
+MAPPINGS = [EncodingMapping.STANDARD_SYMMETRIC, EncodingMapping.LINEAR_SYMMETRIC_EXCLUDE_ZERO]
 
 
 @st.composite
@@ -42,20 +48,32 @@ def encoded(draw: st.DrawFn) -> tuple[np.ndarray, Encoding]:
     axis = draw(st.integers(0, len(shape) - 1))
     count = shape[axis]
     real = rng.uniform(-200, 200, shape).astype(np.float32)
-    match draw(st.sampled_from(["tensor", "axis", "block", "expansion"])):
+    kind = draw(st.sampled_from(["tensor", "axis", "block", "expansion", "float block"]))
+    mapping = draw(st.none() | st.sampled_from(MAPPINGS))
+
+    def mapped(encoding: AxisScaleOffset | Block | BlockwiseExpansion) -> Encoding:
+        if mapping is None:
+            return encoding
+        return Mapped(dataclasses.replace(encoding, bitwidth=8), mapping)
+
+    match kind:
         case "tensor":
             return real, ScaleOffset(0.7, draw(st.integers(-9, 9)))
         case "axis":
-            return real, AxisScaleOffset(axis, some(count), offsets(count))
-        case "block":
+            return real, mapped(AxisScaleOffset(axis, some(count), offsets(count)))
+        case "block" | "float block":
             sizes = tuple(draw(st.sampled_from([d for d in (1, n) if n % d == 0])) for n in shape)
             blocks = tuple(n // b for n, b in zip(shape, sizes, strict=True))
-            return real, Block(sizes, some(*blocks), offsets(*blocks))
+            if kind == "float block":
+                fractions = rng.uniform(-9, 9, blocks).astype(np.float32)
+                return real, FloatBlock(sizes, some(*blocks), fractions)
+            return real, mapped(Block(sizes, some(*blocks), offsets(*blocks)))
         case _:
             each = real.size // count
             blocks = draw(st.sampled_from([d for d in range(1, each + 1) if each % d == 0]))
             factors = rng.integers(1, 16, (count, blocks), np.uint8)
-            return real, BlockwiseExpansion(axis, some(count), factors, offsets(count), None)
+            expansion = BlockwiseExpansion(axis, some(count), factors, offsets(count), None)
+            return real, mapped(expansion)
 
 
 @given(case=encoded(), data=st.data())
@@ -67,8 +85,9 @@ def test_transposing_commutes_or_is_refused(
     try:
         moved = encoding.transposed(perm)
     except QuantizationError:
-        assert isinstance(encoding, BlockwiseExpansion)
-        rest = [p for p in perm if p != encoding.axis]
+        expansion = encoding.base if isinstance(encoding, Mapped) else encoding
+        assert isinstance(expansion, BlockwiseExpansion)
+        rest = [p for p in perm if p != expansion.axis]
         assert rest != sorted(rest)
         return
     assert moved.faults(real.transpose(perm).shape, S8) == []
@@ -156,10 +175,19 @@ def test_an_axis_that_is_split_or_merged_is_refused(old: Shape, axis: int, new: 
 def test_blocks_stay_whole() -> None:
     block = Block((1, 2), np.ones((2, 2), np.float32))
     expansion = BlockwiseExpansion(0, np.ones(2, np.float32), np.ones((2, 2), np.uint8))
-    for encoding in (block, expansion):
+    vector = Vector(AxisScaleOffset(0, np.ones(2, np.float32), None, 4), 2, 4, 2, 1, 6)
+    fractions = FloatBlock((1, 2), np.ones((2, 2), np.float32), np.ones((2, 2), np.float32))
+    for encoding in (block, expansion, vector, fractions):
         assert encoding.reshaped((2, 4), (2, 4)) is encoding
         with pytest.raises(QuantizationError, match="would cut"):
             encoding.reshaped((2, 4), (4, 2))
     with pytest.raises(QuantizationError, match="mixes blocks"):
         expansion.transposed((0, 2, 1))
     assert expansion.transposed((1, 0, 2)).axis == 1
+
+
+def test_vectors_stay_where_they_are() -> None:
+    vector = Vector(AxisScaleOffset(0, np.ones(2, np.float32), None, 4), 2, 4, 2, 1, 6)
+    assert vector.transposed((0, 1)) is vector
+    with pytest.raises(QuantizationError, match="would cut the vectors"):
+        vector.transposed((1, 0))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dovetail.errors import QuantizationError
 from dovetail.ir import (
     AxisScaleOffset,
     Block,
@@ -18,7 +19,11 @@ from dovetail.ir import (
     DType,
     Encoding,
     EncodingKind,
+    EncodingMapping,
+    FloatBlock,
+    Mapped,
     ScaleOffset,
+    Vector,
     dequantize,
     quantize,
 )
@@ -27,14 +32,15 @@ U4, S4 = DType.UFIXED_POINT_4, DType.SFIXED_POINT_4
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
 U32, S32 = DType.UFIXED_POINT_32, DType.SFIXED_POINT_32
+HALVES = EncodingMapping.LINEAR_SYMMETRIC_EXCLUDE_ZERO
 
 scales = st.floats(2.0**-20, 2.0**20, width=32)
 reals = st.floats(-(2.0**20), 2.0**20, width=32)
 
 
-def stored_of(real: float, scale: float, offset: int, low: int, high: int) -> int:
+def stored_of(real: float, scale: float, offset: float, low: int, high: int) -> int:
     """The definition, in exact rational numbers; Python's round is half to even."""
-    return min(max(round(Fraction(real) / Fraction(scale)) - offset, low), high)
+    return min(max(round(Fraction(real) / Fraction(scale)) - int(offset), low), high)
 
 
 def test_kinds_are_qnns() -> None:
@@ -46,9 +52,20 @@ def test_kinds_are_qnns() -> None:
         (AxisScaleOffset(0, one, bitwidth=4), 3),
         (Block((1,), one), 4),
         (BlockwiseExpansion(0, one, np.ones((1, 1), np.uint8)), 5),
+        (Vector(AxisScaleOffset(0, one, bitwidth=4), 1, 1, 2, 1, 6), 6),
+        (FloatBlock((1,), one, one), 7),
+        (Mapped(AxisScaleOffset(0, one, bitwidth=4), HALVES), 8),
+        (Mapped(Block((1,), one, bitwidth=4), HALVES), 9),
+        (Mapped(BlockwiseExpansion(0, one, np.ones((1, 1), np.uint8)), HALVES), 10),
+        (FloatBlock((1,), one, one, 4), 11),
     ]
     assert [int(e.kind) for e, _ in made] == [number for _, number in made]
-    assert len(EncodingKind) == 6
+    assert len(EncodingKind) == 12
+    assert [(m.name, m.value) for m in EncodingMapping] == [
+        ("STANDARD_SYMMETRIC", 0),
+        ("ASYMMETRIC_PLUS_ONE", 1),
+        ("LINEAR_SYMMETRIC_EXCLUDE_ZERO", 2),
+    ]
 
 
 @pytest.mark.parametrize("dtype", [U4, S4, U8, S8, U16, S16, U32, S32], ids=lambda d: d.name)
@@ -77,6 +94,59 @@ def test_dequantize_is_the_definition_rounded_once(
     assert got.dtype == np.float32
     # a product of 17 and 24 bits is exact in a float64
     assert got.tolist() == [float(np.float32((q + offset) * scale))]
+
+
+def test_a_mapping_without_zero_has_levels_halfway_between_integers() -> None:
+    encoding = Mapped(AxisScaleOffset(0, np.array([0.5, 2], np.float32), None, 2), HALVES)
+    stored = np.array([[-2, -1, 0, 1]] * 2, np.int8)
+    levels = [[-0.75, -0.25, 0.25, 0.75], [-3.0, -1.0, 1.0, 3.0]]
+    assert dequantize(stored, encoding).tolist() == levels
+    real = np.array([[-9, -0.3, 0.3, 0.6], [-1.9, -0.1, 0.1, 9]], np.float32)
+    # the nearest level; between -1 and 1 it is the one of the same sign
+    assert quantize(real, encoding, S8).tolist() == [[-2, -1, 0, 1], [-1, -1, 0, 1]]
+    np.testing.assert_array_equal(quantize(np.float32(levels), encoding, S8), stored)
+    assert quantize(np.full((2, 1), np.nan), encoding, S8).tolist() == [[0], [0]]
+
+
+def test_the_standard_mapping_changes_nothing() -> None:
+    base = AxisScaleOffset(0, np.array([0.5, 2], np.float32), np.array([-1, 3], np.int32), 4)
+    encoding = Mapped(base, EncodingMapping.STANDARD_SYMMETRIC)
+    real = np.linspace(-9, 9, 38, dtype=np.float32).reshape(2, 19)
+    stored = quantize(real, base, S8)
+    np.testing.assert_array_equal(quantize(real, encoding, S8), stored)
+    np.testing.assert_array_equal(dequantize(stored, encoding), dequantize(stored, base))
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        Mapped(
+            AxisScaleOffset(0, np.ones(2, np.float32), None, 4), EncodingMapping.ASYMMETRIC_PLUS_ONE
+        ),
+        Vector(AxisScaleOffset(0, np.ones(2, np.float32), None, 4), 1, 1, 2, 1, 6),
+    ],
+    ids=["plus one", "vector"],
+)
+def test_what_has_no_known_values_is_refused(encoding: Encoding) -> None:
+    assert not encoding.is_convertible
+    assert encoding.faults((2, 3), S8) == []
+    with pytest.raises(QuantizationError, match="cannot be converted"):
+        quantize(np.zeros((2, 3), np.float32), encoding, S8)
+    with pytest.raises(QuantizationError, match="cannot be converted"):
+        dequantize(np.zeros((2, 3), np.int8), encoding)
+
+
+@given(real=reals, scale=scales, offset=st.floats(-100, 100, width=32))
+def test_fractions_of_offsets_are_subtracted_before_rounding(
+    real: float, scale: float, offset: float
+) -> None:
+    encoding = FloatBlock((1,), np.array([scale], np.float32), np.array([offset], np.float32))
+    [got] = quantize(np.array([real], np.float32), encoding, S8).tolist()
+    exact = Fraction(real) / Fraction(scale) - Fraction(offset)
+    # within half a step, but for what the float64 quotient loses
+    assert abs(min(max(exact, -128), 127) - got) <= Fraction(1, 2) + Fraction(1, 2**20)
+    [back] = dequantize(np.array([got], np.int8), encoding).tolist()
+    assert back == pytest.approx((got + offset) * scale, rel=2.0**-22, abs=2.0**-17 * scale)
 
 
 def test_half_goes_to_even() -> None:
@@ -163,7 +233,7 @@ def test_every_shape_stays_an_array_of_its_shape(shape: tuple[int, ...]) -> None
     np.testing.assert_array_equal(back, real)
 
 
-def scale_and_offset(encoding: Encoding, index: tuple[int, ...]) -> tuple[float, int]:
+def scale_and_offset(encoding: Encoding, index: tuple[int, ...]) -> tuple[float, float]:
     """Scale and offset of one element of a (2, 4, 6) tensor, written out for each class."""
     match encoding:
         case AxisScaleOffset(axis, scales_, offsets):
@@ -171,6 +241,9 @@ def scale_and_offset(encoding: Encoding, index: tuple[int, ...]) -> tuple[float,
         case Block(sizes, scales_, offsets):
             block = tuple(i // b for i, b in zip(index, sizes, strict=True))
             return float(scales_[block]), 0 if offsets is None else int(offsets[block])
+        case FloatBlock(sizes, scales_, offsets):
+            block = tuple(i // b for i, b in zip(index, sizes, strict=True))
+            return float(scales_[block]), float(offsets[block])
         case BlockwiseExpansion(axis, scales_, factors, offsets):
             rest = [i for a, i in enumerate(index) if a != axis]
             extents = [n for a, n in enumerate((2, 4, 6)) if a != axis]
@@ -201,10 +274,11 @@ def with_arrays(seed: int) -> list[Encoding]:
         BlockwiseExpansion(1, some(4), factors, bitwidth=None),
         BlockwiseExpansion(1, some(4), factors, offsets(4), bitwidth=None),
         BlockwiseExpansion(0, some(2), rng.integers(1, 16, (2, 8), np.uint8), bitwidth=None),
+        FloatBlock((1, 2, 3), some(2, 2, 2), offsets(2, 2, 2).astype(np.float32)),
     ]
 
 
-@pytest.mark.parametrize("which", range(7))
+@pytest.mark.parametrize("which", range(8))
 def test_each_element_has_the_scale_and_offset_of_its_place(which: int) -> None:
     encoding = with_arrays(which)[which]
     rng = np.random.default_rng(which + 100)
@@ -234,6 +308,8 @@ def test_encodings_compare_by_content() -> None:
             BlockwiseExpansion(0, narrow, np.ones((2, 1), np.uint8)),
             BlockwiseExpansion(0, wide, np.ones((2, 1), np.uint16), zeros),
         ),
+        (FloatBlock((1,), narrow, zeros), FloatBlock((1,), wide, -0.0 * narrow)),
+        (Mapped(AxisScaleOffset(0, narrow), HALVES), Mapped(AxisScaleOffset(0, wide), HALVES)),
     ]
     for one, other in same:
         assert one == other
@@ -245,6 +321,9 @@ def test_encodings_compare_by_content() -> None:
         AxisScaleOffset(0, narrow, np.array([0, 1], np.int32)),
         AxisScaleOffset(0, narrow[:1]),
         Block((2,), narrow),
+        FloatBlock((1,), narrow, zeros + 0.5),
+        Mapped(AxisScaleOffset(0, narrow), EncodingMapping.STANDARD_SYMMETRIC),
+        Mapped(AxisScaleOffset(1, narrow), HALVES),
         BlockwiseExpansion(0, narrow, np.full((2, 1), 2, np.uint8)),
         BlockwiseExpansion(0, narrow, np.ones((2, 1), np.uint8), block_scale_bitwidth=8),
     ]

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dovetail.ir import (
     AxisScaleOffset,
+    DataFormat,
     DType,
+    Encoding,
+    EncodingMapping,
+    FloatBlock,
     Graph,
+    Mapped,
+    MemoryType,
     Node,
     Scalar,
     ScaleOffset,
     Tensor,
     TensorKind,
+    Vector,
     to_text,
 )
+from dovetail.ir.text import encoding_text
+
+ONES = np.ones(2, np.float32)
 
 WANTED = """\
 graph net {
@@ -49,6 +60,31 @@ def graph() -> Graph:
 
 def test_a_graph_reads_from_top_to_bottom() -> None:
     assert to_text(graph()) == WANTED
+
+
+def test_dynamic_axes_formats_and_memory_are_shown() -> None:
+    made = graph()
+    how = {"memory_type": MemoryType.MEMHANDLE, "data_format": DataFormat.UBWC_NV12}
+    made.add_tensor(
+        Tensor("z", DType.UINT_8, (8, 3), TensorKind.APP_WRITE, dynamic=(True, False), **how)
+    )
+    assert "\n  app_write %z: UINT_8[<=8, 3] UBWC_NV12 MEMHANDLE\n" in to_text(made)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        (
+            Mapped(AxisScaleOffset(1, ONES, None, 2), EncodingMapping.ASYMMETRIC_PLUS_ONE),
+            "(BW_AXIS_SCALE_OFFSET_MAPPED on axis 1, 2 bits, ASYMMETRIC_PLUS_ONE)",
+        ),
+        (FloatBlock((1, 2), ONES, ONES), "(FLOAT_BLOCK)"),
+        (FloatBlock((1, 2), ONES, ONES, 4), "(BW_FLOAT_BLOCK, 4 bits)"),
+        (Vector(AxisScaleOffset(0, ONES, None, 4), 1, 1, 2, 1, 6), "(VECTOR on axis 0, 4 bits)"),
+    ],
+)
+def test_encodings_have_a_short_text(encoding: Encoding, text: str) -> None:
+    assert encoding_text(encoding) == text
 
 
 def test_long_params_are_shortened_and_missing_ones_said() -> None:

@@ -13,8 +13,8 @@ from dovetail.cli.output import current_output, table
 from dovetail.container import GraphSummary, Summary, TensorSummary, is_container, summarize
 from dovetail.container import verify as find_damage
 from dovetail.errors import ConfigError, ContainerError
-from dovetail.ir import Graph, Tensor, to_text
-from dovetail.ir.text import encoding_text
+from dovetail.ir import DataFormat, Graph, MemoryType, Tensor, to_text
+from dovetail.ir.text import encoding_text, shape_texts
 
 if TYPE_CHECKING:
     from dovetail.api import Model
@@ -79,7 +79,7 @@ def _show_container(file: Path, summary: Summary, *, verified: bool) -> None:
     source = f" from {producer.source}" if producer.source else ""
     packages = ", ".join(f"{n} {v}" for n, v in summary.op_packages.items()) or "none"
     head = [
-        f"{file}: {summary.kind}, format {summary.format_version}, {summary.file_bytes:,} bytes",
+        f"{file}: {summary.kind}, format {_version(summary)}, {summary.file_bytes:,} bytes",
         f"written by {producer.tool} {producer.version}{source}",
         f"op packages: {packages}",
         f"blobs: {summary.blobs}, {summary.blob_bytes:,} bytes"
@@ -87,6 +87,12 @@ def _show_container(file: Path, summary: Summary, *, verified: bool) -> None:
     ]
     data = {"file": str(file), "verified": verified, **msgspec.to_builtins(summary)}
     current_output().data(data, _text(head, summary.graphs))
+
+
+def _version(summary: Summary) -> str:
+    minor = f".{summary.format_minor}" if summary.format_minor else ""
+    requires = f" (requires {', '.join(summary.requires)})" if summary.requires else ""
+    return f"{summary.format_version}{minor}{requires}"
 
 
 def _show_model(file: Path, model: Model) -> None:
@@ -118,7 +124,15 @@ def _summary(graph: Graph) -> GraphSummary:
 
 def _tensor(tensor: Tensor) -> TensorSummary:
     encoding = None if tensor.encoding is None else encoding_text(tensor.encoding)
-    return TensorSummary(tensor.name, tensor.dtype.name, tensor.shape, encoding)
+    return TensorSummary(
+        tensor.name,
+        tensor.dtype.name,
+        tensor.shape,
+        encoding,
+        tensor.dynamic,
+        tensor.memory_type.name,
+        tensor.data_format.name,
+    )
 
 
 def _text(head: list[str], graphs: tuple[GraphSummary, ...]) -> str:
@@ -127,18 +141,32 @@ def _text(head: list[str], graphs: tuple[GraphSummary, ...]) -> str:
 
 def _graph_text(graph: GraphSummary) -> str:
     rows = [
-        (use, t.name, t.dtype, "x".join(map(str, t.shape)) or "scalar", t.encoding or "")
+        [use, t.name, t.dtype, _shape(t), t.encoding or "", _storage(t)]
         for use, tensors in (("input", graph.inputs), ("output", graph.outputs))
         for t in tensors
     ]
+    headings = ["USE", "TENSOR", "DTYPE", "SHAPE", "ENCODING", "STORAGE"]
+    if not any(storage for *_, storage in rows):  # the usual case
+        headings, rows = headings[:-1], [row[:-1] for row in rows]
     ops = table(("OP", "NODES"), graph.ops.items())
     return "\n".join(
         [
             f"graph {graph.name}: {graph.nodes} nodes, {graph.tensors} tensors,"
             f" {graph.static_bytes:,} bytes of static data",
             "",
-            table(("USE", "TENSOR", "DTYPE", "SHAPE", "ENCODING"), rows),
+            table(headings, rows),
             "",
             ops,
         ]
     )
+
+
+def _shape(tensor: TensorSummary) -> str:
+    return "x".join(shape_texts(tensor.shape, tensor.dynamic)) or "scalar"
+
+
+def _storage(tensor: TensorSummary) -> str:
+    """Return data format and memory type unless they are the usual ones."""
+    found = (tensor.data_format, tensor.memory_type)
+    usual = (DataFormat.DENSE.name, MemoryType.RAW.name)
+    return " ".join(name for name, default in zip(found, usual, strict=True) if name != default)

@@ -14,8 +14,11 @@ from dovetail.container._manifest import (
     BlockEntry,
     EncodingEntry,
     ExpansionEntry,
+    FloatBlockEntry,
     ManifestError,
+    MappedEntry,
     ScaleOffsetEntry,
+    VectorEntry,
 )
 from dovetail.container._writer import BlobTable
 from dovetail.errors import GraphError
@@ -27,7 +30,10 @@ from dovetail.ir import (
     BlockwiseExpansion,
     DType,
     Encoding,
+    FloatBlock,
+    Mapped,
     ScaleOffset,
+    Vector,
     pack,
 )
 
@@ -39,6 +45,15 @@ FACTOR = (DType.UINT_8, DType.UINT_16)
 
 # Returns the array of an entry; takes the allowed types, and the rank if the encoding fixes it.
 ReadArray = Callable[[ArrayEntry, tuple[DType, ...], int | None], Array]
+DumpArray = Callable[[Array, tuple[DType, ...]], ArrayEntry]
+
+_VECTOR_SIZES = (
+    "rows_per_block",
+    "columns_per_block",
+    "vector_dimension",
+    "vector_stride",
+    "index_bitwidth",
+)
 
 
 def dump_encoding(encoding: Encoding, table: BlobTable, where: str) -> EncodingEntry:
@@ -52,53 +67,81 @@ def dump_encoding(encoding: Encoding, table: BlobTable, where: str) -> EncodingE
     def dump(array: Array, dtypes: tuple[DType, ...]) -> ArrayEntry:
         return _dump_array(array, dtypes, table, where)
 
-    def dump_offsets(array: Array | None) -> ArrayEntry | None:
-        return None if array is None else dump(array, OFFSET)
-
     match encoding:
         case ScaleOffset(scale, offset, bitwidth):
             return ScaleOffsetEntry(float(scale), int(offset), bitwidth)
-        case AxisScaleOffset(axis, scales, offsets, bitwidth):
-            return AxisEntry(int(axis), dump(scales, SCALE), dump_offsets(offsets), bitwidth)
-        case Block(sizes, scales, offsets, bitwidth):
-            block = tuple(int(size) for size in sizes)
-            return BlockEntry(block, dump(scales, SCALE), dump_offsets(offsets), bitwidth)
-        case BlockwiseExpansion(axis, scales, factors, offsets, bitwidth, factor_bits):
-            return ExpansionEntry(
-                int(axis),
-                dump(scales, SCALE),
-                dump(factors, FACTOR),
-                factor_bits,
-                dump_offsets(offsets),
-                bitwidth,
+        case AxisScaleOffset():
+            return _dump_axis(encoding, dump)
+        case Block() | BlockwiseExpansion():
+            return _dump_blocks(encoding, dump)
+        case FloatBlock(block_size, scales, offsets, bitwidth):
+            block = tuple(int(size) for size in block_size)
+            return FloatBlockEntry(block, dump(scales, SCALE), dump(offsets, SCALE), bitwidth)
+        case Mapped(AxisScaleOffset() as base, mapping):
+            return MappedEntry(_dump_axis(base, dump), mapping)
+        case Mapped(Block() | BlockwiseExpansion() as base, mapping):
+            return MappedEntry(_dump_blocks(base, dump), mapping)
+        case Vector(base):
+            return VectorEntry(
+                _dump_axis(base, dump), *(int(getattr(encoding, name)) for name in _VECTOR_SIZES)
             )
     raise GraphError(f"unsupported encoding {type(encoding).__name__}", where=where)
 
 
 def load_encoding(entry: EncodingEntry, read: ReadArray) -> Encoding:
     """Return the encoding of an entry; `read` reads its arrays."""
-
-    def offsets(array: ArrayEntry | None, rank: int | None) -> Array | None:
-        return None if array is None else read(array, OFFSET, rank)
-
     match entry:
         case ScaleOffsetEntry(scale, offset, bitwidth):
             return ScaleOffset(scale, offset, bitwidth)
         case AxisEntry():
-            scales = read(entry.scales, SCALE, 1)
-            return AxisScaleOffset(entry.axis, scales, offsets(entry.offsets, 1), entry.bitwidth)
-        case BlockEntry():
-            scales = read(entry.scales, SCALE, None)
-            return Block(entry.block_size, scales, offsets(entry.offsets, None), entry.bitwidth)
-        case ExpansionEntry():
-            return BlockwiseExpansion(
-                entry.axis,
-                read(entry.scales, SCALE, 1),
-                read(entry.block_scales, FACTOR, 2),
-                offsets(entry.offsets, 1),
-                entry.bitwidth,
-                entry.block_scale_bitwidth,
-            )
+            return _load_axis(entry, read)
+        case BlockEntry() | ExpansionEntry():
+            return _load_blocks(entry, read)
+        case FloatBlockEntry():
+            scales, offsets = read(entry.scales, SCALE, None), read(entry.offsets, SCALE, None)
+            return FloatBlock(entry.block_size, scales, offsets, entry.bitwidth)
+        case MappedEntry(AxisEntry() as base, mapping):
+            return Mapped(_load_axis(base, read), mapping)
+        case MappedEntry(BlockEntry() | ExpansionEntry() as base, mapping):
+            return Mapped(_load_blocks(base, read), mapping)
+        case VectorEntry():
+            sizes = (getattr(entry, name) for name in _VECTOR_SIZES)
+            return Vector(_load_axis(entry.base, read), *sizes)
+    raise AssertionError(entry)
+
+
+def _dump_axis(encoding: AxisScaleOffset, dump: DumpArray) -> AxisEntry:
+    offsets = None if encoding.offsets is None else dump(encoding.offsets, OFFSET)
+    return AxisEntry(int(encoding.axis), dump(encoding.scales, SCALE), offsets, encoding.bitwidth)
+
+
+def _load_axis(entry: AxisEntry, read: ReadArray) -> AxisScaleOffset:
+    offsets = None if entry.offsets is None else read(entry.offsets, OFFSET, 1)
+    return AxisScaleOffset(entry.axis, read(entry.scales, SCALE, 1), offsets, entry.bitwidth)
+
+
+def _dump_blocks(
+    encoding: Block | BlockwiseExpansion, dump: DumpArray
+) -> BlockEntry | ExpansionEntry:
+    scales = dump(encoding.scales, SCALE)
+    if isinstance(encoding, Block):
+        offsets = None if encoding.offsets is None else dump(encoding.offsets, OFFSET)
+        block = tuple(int(size) for size in encoding.block_size)
+        return BlockEntry(block, scales, offsets, encoding.bitwidth)
+    factors = dump(encoding.block_scales, FACTOR)
+    offsets = None if encoding.offsets is None else dump(encoding.offsets, OFFSET)
+    axis, factor_bits = int(encoding.axis), encoding.block_scale_bitwidth
+    return ExpansionEntry(axis, scales, factors, factor_bits, offsets, encoding.bitwidth)
+
+
+def _load_blocks(entry: BlockEntry | ExpansionEntry, read: ReadArray) -> Block | BlockwiseExpansion:
+    rank = None if isinstance(entry, BlockEntry) else 1
+    scales = read(entry.scales, SCALE, rank)
+    offsets = None if entry.offsets is None else read(entry.offsets, OFFSET, rank)
+    if isinstance(entry, BlockEntry):
+        return Block(entry.block_size, scales, offsets, entry.bitwidth)
+    factors, factor_bits = read(entry.block_scales, FACTOR, 2), entry.block_scale_bitwidth
+    return BlockwiseExpansion(entry.axis, scales, factors, offsets, entry.bitwidth, factor_bits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dovetail.container._manifest import (
 )
 from dovetail.container._writer import BlobTable
 from dovetail.errors import GraphError
-from dovetail.ir import Blob, DType, Graph, Node, Param, Scalar, Spec, Tensor, check
+from dovetail.ir import Blob, DataFormat, DType, Graph, Node, Param, Scalar, Spec, Tensor, check
 
 # NumPy counts an array's bytes in 63 bits, whatever its type and even if another size is 0.
 _MAX_ELEMENTS = 2**60
@@ -115,6 +115,9 @@ def _dump_tensor(tensor: Tensor, table: BlobTable, where: str) -> TensorEntry:
         None if tensor.data is None else table.add(tensor.data),
         None if tensor.source == tensor.name else tensor.source,
         None if perm is None else tuple(int(p) for p in perm),
+        tensor.dynamic,
+        tensor.memory_type,
+        tensor.data_format,
     )
 
 
@@ -129,6 +132,9 @@ def _load_tensor(entry: TensorEntry, blobs: Sequence[Blob], where: str) -> Tenso
         data=None if entry.data is None else find_blob(blobs, entry.data, where),
         source=entry.source,
         source_perm=entry.source_perm,
+        dynamic=entry.dynamic,
+        memory_type=entry.memory_type,
+        data_format=entry.data_format,
     )
     if limit := _limit_of(tensor):
         raise ManifestError(limit, where=where)
@@ -145,7 +151,8 @@ def _limit_of(tensor: Tensor) -> str | None:
     perm = tensor.source_perm
     if perm is not None and sorted(perm) != list(range(rank)):
         return f"`source_perm` {perm} is not a permutation of {rank} axes"
-    if tensor.dtype is DType.STRING and tensor.data is not None:
+    is_dense = tensor.data_format is DataFormat.DENSE
+    if tensor.dtype is DType.STRING and is_dense and tensor.data is not None:
         return _text_limit(tensor.data.bytes.tobytes(), math.prod(tensor.shape))
     return None
 

@@ -5,15 +5,14 @@ Field names are those of the format (docs/container.md). Tensors and blobs are r
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from dovetail.container.producer import Producer, Sha256
 from dovetail.errors import ContainerError
-from dovetail.ir import DType, TensorKind
-from dovetail.typed import convert
+from dovetail.ir import DataFormat, DType, EncodingMapping, MemoryType, TensorKind
 
 MAX_RANK = 64  # NumPy's limit
 
@@ -23,8 +22,6 @@ Size = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Offset = Annotated[int, Meta(ge=-(2**32), le=2**32)]
 Bits = Annotated[int, Meta(ge=1, le=64)]
 Dims = Annotated[tuple[Size, ...], Meta(max_length=MAX_RANK)]
-
-M = TypeVar("M", bound="Manifest")
 
 
 class ManifestError(ContainerError):
@@ -91,7 +88,42 @@ class ExpansionEntry(_Strict, frozen=True, tag_field="encoding", tag="blockwise_
     bitwidth: Bits | None = None
 
 
-EncodingEntry = ScaleOffsetEntry | AxisEntry | BlockEntry | ExpansionEntry
+class FloatBlockEntry(_Strict, frozen=True, tag_field="encoding", tag="float_block"):
+    """A `FloatBlock`."""
+
+    block_size: Dims
+    scales: ArrayEntry
+    offsets: ArrayEntry
+    bitwidth: Bits | None = None
+
+
+class MappedEntry(_Strict, frozen=True, tag_field="encoding", tag="mapped"):
+    """A `Mapped`."""
+
+    base: AxisEntry | BlockEntry | ExpansionEntry
+    mapping: EncodingMapping
+
+
+class VectorEntry(_Strict, frozen=True, tag_field="encoding", tag="vector"):
+    """A `Vector`."""
+
+    base: AxisEntry
+    rows_per_block: Index
+    columns_per_block: Index
+    vector_dimension: Index
+    vector_stride: Index
+    index_bitwidth: Bits
+
+
+EncodingEntry = (
+    ScaleOffsetEntry
+    | AxisEntry
+    | BlockEntry
+    | ExpansionEntry
+    | FloatBlockEntry
+    | MappedEntry
+    | VectorEntry
+)
 
 
 class TensorEntry(_Strict, frozen=True):
@@ -105,6 +137,9 @@ class TensorEntry(_Strict, frozen=True):
     data: Index | None = None
     source: str | None = None
     source_perm: Dims | None = None
+    dynamic: Annotated[tuple[bool, ...], Meta(max_length=MAX_RANK)] = ()
+    memory_type: MemoryType = MemoryType.RAW
+    data_format: DataFormat = DataFormat.DENSE
 
 
 class ScalarEntry(_Strict, frozen=True):
@@ -153,7 +188,14 @@ class GraphEntry(_Strict, frozen=True):
     gone: tuple[str, ...] = ()
 
 
-class Manifest(_Strict, frozen=True):
+class _Versioned(_Strict, frozen=True, kw_only=True):
+    """Fields with which the manifests of all kinds end: see `dovetail.container._versions`."""
+
+    minor: Index = 0
+    requires: tuple[str, ...] = ()
+
+
+class Manifest(_Versioned, frozen=True):
     """Fields with which the manifests of all kinds begin."""
 
     blobs: tuple[BlobEntry, ...]
@@ -179,23 +221,3 @@ def encode_manifest(manifest: Manifest) -> bytes:
         raise ManifestError(
             f"a name cannot be written as UTF-8: {error.object!r}", hint="rename it"
         ) from error
-
-
-def decode_manifest(raw: memoryview, to: type[M], where: str) -> M:
-    """Return the manifest in JSON bytes.
-
-    Raises:
-        ContainerError: The bytes are not valid JSON, or have unknown keys or values of a wrong
-            type.
-    """
-    try:
-        try:
-            return msgspec.json.decode(raw, type=to)
-        except msgspec.ValidationError:
-            # Decoded again without types, to report every unknown key with its nearest valid one.
-            data = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ManifestError(f"the manifest is not valid JSON: {error}", where=where) from error
-    except RecursionError as error:
-        raise ManifestError("the manifest is nested too deeply", where=where) from error
-    return convert(data, to, where=where, error=ManifestError)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal
 
+from dovetail.container._decoding import M, decode_manifest
 from dovetail.container._format import (
     CHUNK_BYTES,
     Bytes,
@@ -21,7 +22,7 @@ from dovetail.container._format import (
     placement_of,
     unpack_header,
 )
-from dovetail.container._manifest import BlobEntry, M, ManifestError, decode_manifest
+from dovetail.container._manifest import BlobEntry, ManifestError
 from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.container.memory import aligned_empty
 from dovetail.errors import ConfigError, ContainerError, Problem, suggest_name

@@ -8,6 +8,7 @@ from typing import IO
 
 import msgspec
 
+from dovetail.container._decoding import decode_manifest
 from dovetail.container._format import (
     CHUNK_BYTES,
     HEADER_BYTES,
@@ -23,7 +24,6 @@ from dovetail.container._manifest import (
     BlobEntry,
     Manifest,
     ManifestError,
-    decode_manifest,
     encode_manifest,
 )
 from dovetail.files import atomic_write

@@ -17,6 +17,7 @@ from dovetail.container._reader import (
     check_padding,
     open_container,
 )
+from dovetail.container._versions import version_of
 from dovetail.container._writer import BlobTable, write_container
 from dovetail.container.producer import Producer
 from dovetail.errors import GraphError
@@ -97,7 +98,10 @@ class Model:
             )
         table = BlobTable()
         graphs = tuple(dump_graph(graph, table) for graph in self.graphs.values())
-        manifest = ModelManifest((), self.producer, self.op_packages, graphs)
+        minor, requires = version_of(graphs)
+        manifest = ModelManifest(
+            (), self.producer, self.op_packages, graphs, minor=minor, requires=requires
+        )
         write_container(path, Kind.MODEL, manifest, table)
 
     @classmethod

@@ -21,7 +21,7 @@ from dovetail.container._manifest import (
 )
 from dovetail.container._reader import Container, check_padding, open_container
 from dovetail.container.producer import Producer
-from dovetail.ir import Array, DType
+from dovetail.ir import Array, DataFormat, DType, MemoryType
 from dovetail.ir.text import encoding_text
 
 
@@ -31,14 +31,20 @@ class TensorSummary(msgspec.Struct, frozen=True):
     Attributes:
         name: Its name.
         dtype: Name of its type.
-        shape: Its shape.
+        shape: Maximum sizes of its axes.
         encoding: Short description of its encoding; None if it has none.
+        dynamic: Whether the size of each axis may be less; empty if no axis is dynamic.
+        memory_type: Name of its memory type.
+        data_format: Name of its data format.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     encoding: str | None
+    dynamic: tuple[bool, ...] = ()
+    memory_type: str = MemoryType.RAW.name
+    data_format: str = DataFormat.DENSE.name
 
 
 class GraphSummary(msgspec.Struct, frozen=True):
@@ -69,6 +75,8 @@ class Summary(msgspec.Struct, frozen=True):
     Attributes:
         kind: Its content: `model`.
         format_version: Version of the container format.
+        format_minor: The first minor version that has all that the file uses.
+        requires: What a reader must know of newer minor versions.
         producer: The program that created it.
         op_packages: Versions of the op packages by name.
         graphs: Its graphs, in order.
@@ -80,6 +88,8 @@ class Summary(msgspec.Struct, frozen=True):
 
     kind: str
     format_version: int
+    format_minor: int
+    requires: tuple[str, ...]
     producer: Producer
     op_packages: dict[str, str]
     graphs: tuple[GraphSummary, ...]
@@ -104,6 +114,8 @@ def summarize(path: str | os.PathLike[str]) -> Summary:
     return Summary(
         container.header.kind.name.lower(),
         container.header.version,
+        manifest.minor,
+        manifest.requires,
         manifest.producer,
         manifest.op_packages,
         tuple(_graph_summary(graph, container) for graph in manifest.graphs),
@@ -144,7 +156,15 @@ def _data_of(graph: GraphEntry) -> Iterator[int]:
 
 def _tensor_summary(tensor: TensorEntry) -> TensorSummary:
     encoding = None if tensor.encoding is None else _encoding_text(tensor.encoding)
-    return TensorSummary(tensor.name, tensor.dtype.name, tensor.shape, encoding)
+    return TensorSummary(
+        tensor.name,
+        tensor.dtype.name,
+        tensor.shape,
+        encoding,
+        tensor.dynamic,
+        tensor.memory_type.name,
+        tensor.data_format.name,
+    )
 
 
 def _encoding_text(entry: EncodingEntry) -> str:

@@ -9,8 +9,12 @@ from dovetail.ir.encodings import (
     BlockwiseExpansion,
     Encoding,
     EncodingKind,
+    EncodingMapping,
+    FloatBlock,
+    Mapped,
     ScaleOffset,
     Shape,
+    Vector,
     dequantize,
     quantize,
 )
@@ -18,7 +22,7 @@ from dovetail.ir.graph import Graph, Node, Param
 from dovetail.ir.ordering import topological_order
 from dovetail.ir.passes import PHASES, Pass, run_passes
 from dovetail.ir.storage import Array, Blob, pack, unpack
-from dovetail.ir.tensor import Scalar, Spec, Tensor, TensorKind
+from dovetail.ir.tensor import DataFormat, MemoryType, Scalar, Spec, Tensor, TensorKind
 from dovetail.ir.text import to_text
 
 __all__ = [
@@ -29,9 +33,14 @@ __all__ = [
     "Block",
     "BlockwiseExpansion",
     "DType",
+    "DataFormat",
     "Encoding",
     "EncodingKind",
+    "EncodingMapping",
+    "FloatBlock",
     "Graph",
+    "Mapped",
+    "MemoryType",
     "Node",
     "Param",
     "Pass",
@@ -41,6 +50,7 @@ __all__ = [
     "Spec",
     "Tensor",
     "TensorKind",
+    "Vector",
     "check",
     "copy_graph",
     "dequantize",

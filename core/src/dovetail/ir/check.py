@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dovetail.errors import GraphError, Problem
 from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph, Node
-from dovetail.ir.tensor import Tensor, TensorKind
+from dovetail.ir.tensor import DataFormat, MemoryType, Tensor, TensorKind
 
 # QNN stores dimensions in 32 bits; larger ones are damage.
 MAX_EXTENT = 2**32 - 1
@@ -100,17 +100,40 @@ def _value_faults(tensor: Tensor) -> Iterator[str]:
         yield "has no data type"
     if tensor.encoding is not None:
         yield from tensor.encoding.faults(tensor.shape, tensor.dtype)
-    if tensor.kind is TensorKind.STATIC and tensor.data is None:
-        yield "is STATIC but has no data"
+    if tensor.kind.is_static and tensor.data is None:
+        yield missing_data(tensor.kind)
     if tensor.data is not None:
         if not tensor.kind.is_static:
             yield f"is {tensor.kind.name}, but has data"
+        is_sized = tensor.dtype is not DType.STRING and tensor.data_format is DataFormat.DENSE
         wanted = tensor.dtype.nbytes(tensor.shape)
-        if tensor.dtype is not DType.STRING and tensor.data.nbytes != wanted:
+        if is_sized and tensor.data.nbytes != wanted:
             yield (
                 f"has {tensor.data.nbytes} bytes of data, but {tensor.dtype.name} "
                 f"{tensor.shape} takes {wanted}"
             )
+    yield from _storage_faults(tensor)
+
+
+def missing_data(kind: TensorKind) -> str:
+    """Return the fault of a static tensor without data."""
+    if kind is TensorKind.UPDATEABLE_STATIC:
+        return f"is {kind.name} but has no data; it needs values until the first update"
+    return f"is {kind.name} but has no data"
+
+
+def _storage_faults(tensor: Tensor) -> Iterator[str]:
+    kind = tensor.kind
+    if tensor.memory_type is not MemoryType.RAW and not (kind.is_input or kind.is_output):
+        yield f"is {kind.name}, but its memory type is {tensor.memory_type.name}"
+    if not tensor.dynamic:
+        return
+    if len(tensor.dynamic) != len(tensor.shape):
+        yield f"has {len(tensor.dynamic)} marks of dynamic axes for the shape {tensor.shape}"
+    if kind.is_static:
+        yield f"is {kind.name}, but has dynamic axes"
+    if any(d and not size for d, size in zip(tensor.dynamic, tensor.shape, strict=False)):
+        yield f"has a dynamic axis whose maximum is 0 in the shape {tensor.shape}"
 
 
 def _node_faults(graph: Graph, node: Node) -> Iterator[Problem]:
@@ -125,8 +148,10 @@ def _node_faults(graph: Graph, node: Node) -> Iterator[Problem]:
             continue  # scalars are checked against the op's schema
         for text in _value_faults(param):
             yield Problem(f"param '{name}' {text}", node.where)
-        if param.data is None and param.kind is not TensorKind.STATIC:
+        if param.data is None and not param.kind.is_static:
             yield Problem(f"param '{name}' has no data", node.where)
+        if param.data_format is not DataFormat.DENSE:
+            yield Problem(f"param '{name}' is {param.data_format.name}, not DENSE", node.where)
 
 
 def _link_faults(graph: Graph, node: Node) -> Iterator[str]:

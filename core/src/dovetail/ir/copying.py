@@ -51,4 +51,7 @@ def _copy(tensor: Tensor, *, as_output: bool) -> Tensor:
         data=tensor.data,
         source=tensor.source,
         source_perm=tensor.source_perm,
+        dynamic=tensor.dynamic,
+        memory_type=tensor.memory_type,
+        data_format=tensor.data_format,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +61,38 @@ _OUTPUTS = frozenset(k for k in TensorKind if k.name.endswith(("APP_READ", "APP_
 _UPDATEABLE = frozenset(k for k in TensorKind if k.name.startswith("UPDATEABLE"))
 
 
+class MemoryType(enum.IntEnum):
+    """The memory in which an application passes the values of a tensor; QNN's numbers.
+
+    Source: spec/qnn_enums.md, Qnn_TensorMemType_t.
+    """
+
+    RAW = 0
+    MEMHANDLE = 1
+    RETRIEVE_RAW = 2
+
+
+class DataFormat(enum.IntEnum):
+    """The layout of a tensor's values in memory; QNN's numbers.
+
+    The values of a DENSE tensor are in C order. Others are opaque bytes.
+    Source: spec/qnn_enums.md, Qnn_TensorDataFormat_t.
+    """
+
+    DENSE = 0
+    SPARSE = 1
+    CODEBOOK = 2
+    MX = 3
+    UBWC_RGBA8888 = 4
+    UBWC_NV12 = 5
+    UBWC_NV12_Y = 6
+    UBWC_NV12_UV = 7
+    HMX_WEIGHT_LAYOUT = 8
+    UBWC_NV124R = 9
+    UBWC_NV124R_Y = 10
+    UBWC_NV124R_UV = 11
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """Type, shape and encoding of a tensor."""
@@ -80,16 +113,33 @@ class Tensor:
     Attributes:
         name: Unique within the graph.
         dtype: Element type.
-        shape: Static shape; any rank, and sizes of zero.
+        shape: Maximum sizes of its axes, which are the sizes unless `dynamic` says otherwise; any
+            rank, and sizes of zero.
         kind: Its writer and reader.
         encoding: For fixed-point types.
         data: The stored bytes of a static tensor.
         source: Its name in the user's model.
         source_perm: Set if its layout was changed: the source tensor transposed by this is the
             tensor.
+        dynamic: Whether the size of each axis may be less than its maximum in an execution; empty
+            if no axis is dynamic.
+        memory_type: The memory in which an application passes its values.
+        data_format: The layout of its values.
     """
 
-    __slots__ = ("data", "dtype", "encoding", "kind", "name", "shape", "source", "source_perm")
+    __slots__ = (
+        "data",
+        "data_format",
+        "dtype",
+        "dynamic",
+        "encoding",
+        "kind",
+        "memory_type",
+        "name",
+        "shape",
+        "source",
+        "source_perm",
+    )
 
     def __init__(
         self,
@@ -102,6 +152,9 @@ class Tensor:
         data: Blob | None = None,
         source: str | None = None,
         source_perm: Shape | None = None,
+        dynamic: Sequence[bool] = (),
+        memory_type: MemoryType = MemoryType.RAW,
+        data_format: DataFormat = DataFormat.DENSE,
     ) -> None:
         self.name = name
         self.dtype = dtype
@@ -111,6 +164,10 @@ class Tensor:
         self.data = data
         self.source = name if source is None else source
         self.source_perm = source_perm
+        marks = tuple(bool(d) for d in dynamic)
+        self.dynamic = marks if any(marks) else ()
+        self.memory_type = memory_type
+        self.data_format = data_format
 
     def __getstate__(self) -> object:
         return super().__getstate__()  # stated here: old protocols of pickle require it
@@ -157,21 +214,24 @@ class Tensor:
         """Return the logical values of a static tensor (see `dovetail.ir.storage.unpack`).
 
         Raises:
-            ValueError: The tensor has no data.
+            ValueError: The tensor has no data, or is not dense.
         """
-        if self.data is None:
-            raise ValueError(f"tensor {self.name} has no data")
-        return unpack(self.data, self.dtype, self.shape)
+        return unpack(self._dense_data(), self.dtype, self.shape)
 
     def stored(self) -> Array:
         """Return the stored elements of a static tensor, dtype `dtype.storage`, one item each.
 
         Raises:
-            ValueError: The tensor has no data.
+            ValueError: The tensor has no data, or is not dense.
         """
+        return unpack_stored(self._dense_data(), self.dtype, self.shape)
+
+    def _dense_data(self) -> Blob:
         if self.data is None:
             raise ValueError(f"tensor {self.name} has no data")
-        return unpack_stored(self.data, self.dtype, self.shape)
+        if self.data_format is not DataFormat.DENSE:
+            raise ValueError(f"the data of tensor {self.name} are {self.data_format.name}")
+        return self.data
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape)) or "scalar"

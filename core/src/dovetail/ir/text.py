@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dovetail.ir.encodings import Encoding, ScaleOffset
+from dovetail.ir.encodings import Encoding, Mapped, ScaleOffset, Shape, Vector
 from dovetail.ir.graph import Graph, Node, Param
-from dovetail.ir.tensor import Scalar, Tensor
+from dovetail.ir.tensor import DataFormat, MemoryType, Scalar, Tensor
 
 
 def to_text(graph: Graph) -> str:
@@ -17,9 +17,21 @@ def to_text(graph: Graph) -> str:
 
 
 def tensor_type(tensor: Tensor) -> str:
-    """Return type, shape and encoding of a tensor, as `FLOAT_32[1, 8, 8, 1]`."""
-    text = f"{tensor.dtype.name}{list(tensor.shape)}"
-    return text if tensor.encoding is None else f"{text} {encoding_text(tensor.encoding)}"
+    """Return type, shape, encoding and storage of a tensor, as `FLOAT_32[<=1, 8, 8, 1]`."""
+    parts = [f"{tensor.dtype.name}[{', '.join(shape_texts(tensor.shape, tensor.dynamic))}]"]
+    if tensor.encoding is not None:
+        parts.append(encoding_text(tensor.encoding))
+    if tensor.data_format is not DataFormat.DENSE:
+        parts.append(tensor.data_format.name)
+    if tensor.memory_type is not MemoryType.RAW:
+        parts.append(tensor.memory_type.name)
+    return " ".join(parts)
+
+
+def shape_texts(shape: Shape, dynamic: Sequence[bool]) -> list[str]:
+    """Return the size of each axis; `<=8` for a dynamic one of at most 8."""
+    marks = (*dynamic, *(False,) * len(shape))  # `dynamic` may be empty
+    return [f"<={n}" if is_dynamic else str(n) for n, is_dynamic in zip(shape, marks, strict=False)]
 
 
 def encoding_text(encoding: Encoding) -> str:
@@ -27,8 +39,10 @@ def encoding_text(encoding: Encoding) -> str:
     bits = "" if encoding.bitwidth is None else f", {encoding.bitwidth} bits"
     if isinstance(encoding, ScaleOffset):
         return f"(scale {np.float32(encoding.scale)!s}, offset {encoding.offset}{bits})"
-    axis = f" on axis {axis}" if (axis := getattr(encoding, "axis", None)) is not None else ""
-    return f"({encoding.kind.name}{axis}{bits})"
+    base = encoding.base if isinstance(encoding, Mapped | Vector) else encoding
+    axis = f" on axis {axis}" if (axis := getattr(base, "axis", None)) is not None else ""
+    mapping = f", {encoding.mapping.name}" if isinstance(encoding, Mapped) else ""
+    return f"({encoding.kind.name}{axis}{bits}{mapping})"
 
 
 def _lines(graph: Graph) -> Iterator[str]:

@@ -41,6 +41,11 @@ class BlockwiseExpansion:
         """BLOCKWISE_EXPANSION."""
         return EncodingKind.BLOCKWISE_EXPANSION
 
+    @property
+    def is_convertible(self) -> bool:
+        """True."""
+        return True
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BlockwiseExpansion):
             return NotImplemented

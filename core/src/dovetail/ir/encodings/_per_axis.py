@@ -33,6 +33,11 @@ class AxisScaleOffset:
         narrowed = self.bitwidth is not None
         return EncodingKind.BW_AXIS_SCALE_OFFSET if narrowed else EncodingKind.AXIS_SCALE_OFFSET
 
+    @property
+    def is_convertible(self) -> bool:
+        """True."""
+        return True
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AxisScaleOffset):
             return NotImplemented

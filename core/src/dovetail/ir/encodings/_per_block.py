@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings._contract import EncodingKind, Shape
 from dovetail.ir.encodings._shared import (
+    block_faults,
     common_faults,
     content_hash,
     offsets_or_zeros,
     same,
     same_shape_only,
+    spread_blocks,
 )
 from dovetail.ir.storage import Array
 
@@ -37,6 +39,11 @@ class Block:
         """BLOCK."""
         return EncodingKind.BLOCK
 
+    @property
+    def is_convertible(self) -> bool:
+        """True."""
+        return True
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Block):
             return NotImplemented
@@ -49,7 +56,10 @@ class Block:
 
     def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
         """Return scales and offsets of the full `shape`."""
-        return self._spread(np.asarray(self.scales, np.float32)), self._spread(self._offsets())
+        scales = np.asarray(self.scales, np.float32)
+        return spread_blocks(scales, self.block_size), spread_blocks(
+            self._offsets(), self.block_size
+        )
 
     def transposed(self, perm: Shape) -> Block:
         """Return the encoding with its blocks transposed."""
@@ -69,23 +79,7 @@ class Block:
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
         """Return the faults of blocks, scales and bitwidth."""
         found = common_faults(self.scales, self.bitwidth, dtype)
-        sizes = self.block_size
-        if len(sizes) != len(shape) or any(
-            b < 1 or n % b for b, n in zip(sizes, shape, strict=True)
-        ):
-            return [*found, f"blocks of {sizes} do not divide a tensor of shape {shape}"]
-        wanted = tuple(n // b for b, n in zip(sizes, shape, strict=True))
-        for name, array in (("scales", self.scales), ("offsets", self.offsets)):
-            if array is not None and np.shape(array) != wanted:
-                found.append(
-                    f"expected {name} of shape {wanted} for the blocks, got {np.shape(array)}"
-                )
-        return found
+        return found + block_faults(self.block_size, self.scales, self.offsets, shape)
 
     def _offsets(self) -> NDArray[np.int32]:
         return offsets_or_zeros(self.offsets, self.scales)
-
-    def _spread(self, array: Array) -> Array:
-        for axis, size in enumerate(self.block_size):
-            array = np.repeat(array, size, axis)
-        return array

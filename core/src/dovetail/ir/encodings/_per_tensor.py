@@ -34,6 +34,11 @@ class ScaleOffset:
         """SCALE_OFFSET, or BW_SCALE_OFFSET when a bitwidth is given."""
         return EncodingKind.SCALE_OFFSET if self.bitwidth is None else EncodingKind.BW_SCALE_OFFSET
 
+    @property
+    def is_convertible(self) -> bool:
+        """True."""
+        return True
+
     def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
         """Return the scale and the offset, shape () each."""
         return np.asarray(self.scale, np.float32), np.asarray(self.offset, np.int32)

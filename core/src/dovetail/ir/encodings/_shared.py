@@ -56,3 +56,22 @@ def same_shape_only(old: Shape, new: Shape) -> None:
             f"a reshape from {old} to {new} would cut the tensor's quantization blocks",
             hint="reshape before quantizing per block",
         )
+
+
+def block_faults(sizes: Shape, scales: Array, offsets: Array | None, shape: Shape) -> list[str]:
+    """Return the faults of blocks and of the shapes of their scales and offsets."""
+    if len(sizes) != len(shape) or any(b < 1 or n % b for b, n in zip(sizes, shape, strict=True)):
+        return [f"blocks of {sizes} do not divide a tensor of shape {shape}"]
+    wanted = tuple(n // b for b, n in zip(sizes, shape, strict=True))
+    return [
+        f"expected {name} of shape {wanted} for the blocks, got {np.shape(array)}"
+        for name, array in (("scales", scales), ("offsets", offsets))
+        if array is not None and np.shape(array) != wanted
+    ]
+
+
+def spread_blocks(array: Array, sizes: Shape) -> Array:
+    """Return an array with each item repeated for the elements of its block."""
+    for axis, size in enumerate(sizes):
+        array = np.repeat(array, size, axis)
+    return array

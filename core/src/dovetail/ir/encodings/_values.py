@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,8 +36,9 @@ def dequantize(
 def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = None) -> Array:
     """Return stored integers: `clip(rint(real / scale) - offset)`, half to even, any shape.
 
-    NaN becomes the zero point, and so does every value if the scale is 0. Infinities become the
-    limits of the range. This is the same on every processor.
+    The fraction of an offset, if it has one, is subtracted before rounding. NaN becomes the zero
+    point, and so does every value if the scale is 0. Infinities become the limits of the range.
+    This is the same on every processor.
 
     Args:
         real: Numbers.
@@ -44,29 +47,44 @@ def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = 
         out: Array for the result, of the type's storage and the shape of `real`.
     """
     scale, offset = encoding.scales_and_offsets(real.shape)
-    limits = dtype.stored_range(encoding.bitwidth)
     # float64: a 32-bit grid has more steps than a float32 has digits
     zero = -offset.astype(np.float64)
+    fraction = None
+    if offset.dtype.kind == "f":
+        fraction, zero = zero - np.rint(zero), np.rint(zero)
     step = np.where(scale == 0, np.inf, scale.astype(np.float64))
+    grid = _Grid(step, fraction, zero, dtype.stored_range(encoding.bitwidth))
     stored = np.empty(real.shape, dtype.storage) if out is None else out
     if zero.ndim or not (real.flags.c_contiguous and stored.flags.c_contiguous):
-        _quantize(real, step, zero, limits, stored)
+        _quantize(real, grid, stored)
         return stored
     flat, target = real.reshape(-1), stored.reshape(-1)
     for start in range(0, flat.size, _PIECE):
         piece = slice(start, start + _PIECE)
-        _quantize(flat[piece], step, zero, limits, target[piece])
+        _quantize(flat[piece], grid, target[piece])
     return stored
 
 
-def _quantize(real: Array, step: Array, zero: Array, limits: tuple[int, int], out: Array) -> None:
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The stored integers of real numbers: `clip(rint(real / step + fraction) + zero)`."""
+
+    step: Array
+    fraction: Array | None
+    zero: Array
+    limits: tuple[int, int]
+
+
+def _quantize(real: Array, grid: _Grid, out: Array) -> None:
     steps = real.astype(np.float64)
     with np.errstate(invalid="ignore"):  # inf / inf
-        steps /= step
+        steps /= grid.step
+    if grid.fraction is not None:
+        steps += grid.fraction
     np.rint(steps, out=steps)
-    steps += zero
+    steps += grid.zero
     if np.isnan(np.max(steps, initial=0.0)):
         # NaN is not on the grid; before the conversion to integers, which is undefined for NaN
-        np.copyto(steps, zero, where=np.isnan(steps))
-    np.clip(steps, *limits, out=steps)
+        np.copyto(steps, grid.zero, where=np.isnan(steps))
+    np.clip(steps, *grid.limits, out=steps)
     np.copyto(out, steps, casting="unsafe")
