@@ -52,13 +52,13 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     Raises:
         ConfigError: An argument has a wrong type (USAGE); all of them are listed.
     """
-    rules: _Rules | None = None
+    rules: ArgumentRules | None = None
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         nonlocal rules
         if rules is None:
-            rules = _Rules.of(function)
+            rules = ArgumentRules.of(function)
         # most calls take some 0.3 us here: a run of a small network takes 40
         if kwargs or not all(map(isinstance, args, rules.quick)):
             rules.check(args, kwargs)
@@ -75,7 +75,7 @@ def check_fields(value: object) -> None:
     """
     hints = typing.get_type_hints(type(value))
     rules = {name: _Rule.of(hint) for name, hint in hints.items()}
-    _Rules(type(value).__name__, rules, ()).check((), {n: getattr(value, n) for n in rules})
+    ArgumentRules(type(value).__name__, rules, ()).check((), {n: getattr(value, n) for n in rules})
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class _Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
-    """The rules of a function's parameters.
+class ArgumentRules:
+    """The rules of a function's parameters, from its annotations.
 
     Attributes:
         owner: The function in the user's terms.
@@ -148,7 +148,7 @@ class _Rules:
     rest: int | None = None
 
     @classmethod
-    def of(cls, function: Callable[..., object]) -> _Rules:
+    def of(cls, function: Callable[..., object]) -> ArgumentRules:
         """Return the rules of a function."""
         hints, rules, rest = _hints(function), {}, None
         for i, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
@@ -160,11 +160,23 @@ class _Rules:
         quick = tuple(rule.quick for rule in rules.values()) if rest is None else ((),)
         return cls(function.__qualname__.removesuffix(".__init__"), rules, quick, rest)
 
+    def depends_on_type_alone(self, name: str) -> bool:
+        """Return whether all values of a type are allowed if one of them is."""
+        rule = self.by_name[name]
+        return rule.item is None and not rule.is_path
+
     def check(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         """Raise one error for all arguments that are not allowed."""
         if self.rest is not None and len(args) > self.rest:
             args = (*args[: self.rest], args[self.rest :])
-        given = dict(zip(self.by_name, args, strict=False)) | dict(kwargs)
+        self.check_named(dict(zip(self.by_name, args, strict=False)) | dict(kwargs))
+
+    def check_named(self, given: Mapping[str, object]) -> None:
+        """Raise one error for all arguments that are not allowed, given by name.
+
+        Raises:
+            ConfigError: An argument has a wrong type (USAGE); all of them are listed.
+        """
         problems = [
             Problem(f"argument '{name}' cannot {fault}", hint=f"pass {rule.expected}")
             for name, rule in self.by_name.items()

@@ -256,8 +256,9 @@ def test_installed_hooks_are_loaded_once(site: Any, caplog: pytest.LogCaptureFix
     names = ("hook_plugin", "bad_hook_plugin", "torn_hook_plugin")
     site.dist("hook-dist", {"dovetail.hooks": {name: name for name in names}})
     hooks = Hooks()
+    hooks.expect_installed()
     for done in (1, 2):
-        hooks.load_installed()
+        assert hooks.active
         hooks.progress(Progress("x", done))
     assert sys.modules["hook_plugin"].seen == [1, 2]
     warned = [r.getMessage() for r in caplog.records]
@@ -265,7 +266,7 @@ def test_installed_hooks_are_loaded_once(site: Any, caplog: pytest.LogCaptureFix
     assert any("torn" in w for w in warned)
     assert any("dovetail_progres" in w for w in warned)
     refresh()  # what is registered stays so, and is not registered twice
-    hooks.load_installed()
+    hooks.expect_installed()
     hooks.progress(Progress("x", 3))
     assert sys.modules["hook_plugin"].seen == [1, 2, 3]
 

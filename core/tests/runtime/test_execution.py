@@ -237,7 +237,7 @@ def test_hooks_are_told_of_every_call_and_its_end(backend: runtime.Backend) -> N
     assert isinstance(by_name["graph_execute"].error, BackendError)
     assert by_name["graph_create"].result is graph
     assert by_name["graph_add_node"].arguments["op_type"] == "Scale"
-    assert by_name["graph_add_node"].arguments["handle"] is graph
+    assert by_name["graph_add_node"].owner is graph
     (end,) = (c for what, c in recorder.events if what == "complete")
     assert end.number == by_name["graph_execute_async"].number
     assert end.error is None

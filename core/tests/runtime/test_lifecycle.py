@@ -309,15 +309,18 @@ def test_every_call_of_the_table_is_a_method_with_its_arguments() -> None:
         runtime.Profile,
         runtime.Signal,
         runtime.Memory,
+        runtime.Log,
     )
     found = {
-        function.__dovetail_call__: function
+        (cls.kind, name): getattr(cls, name)
         for cls in classes
-        for function in vars(cls).values()
-        if hasattr(function, handle_module.CALL_MARK)
+        for name in vars(cls)
+        if hasattr(getattr(cls, name), handle_module.CALL_MARK)
     }
-    found["backend_create"] = runtime.Backend.create
-    assert found.keys() == runtime.API.keys()
-    for name, function in found.items():
-        given = [p for p in inspect.signature(function).parameters if p != "self"]
-        assert given == [arg for arg, _ in runtime.API[name].args], name
+    calls = {getattr(method, handle_module.CALL_MARK) for method in found.values()}
+    assert (calls, len(found)) == (runtime.API.keys(), len(runtime.API))
+    for (kind, name), method in found.items():
+        function = runtime.API[getattr(method, handle_module.CALL_MARK)]
+        given = [p for p in inspect.signature(method).parameters if p != "self"]
+        assert given == list(function.args), function.name
+        assert (function.owner, function.method) == ("" if name == "create" else kind, name)

@@ -129,7 +129,6 @@ def convert(
         PluginError: Several dists claim an op package that the model uses.
     """
     source = Path(path)
-    hooks.load_installed()  # passes are announced to them
     registry = installed_ops() if ops is None else ops
     frontend = find_frontend(source)
     options = FrontendOptions() if options is None else options

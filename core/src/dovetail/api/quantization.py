@@ -14,7 +14,6 @@ from dovetail.container import Model
 from dovetail.errors import ConfigError, suggest_name
 from dovetail.ops import OpRegistry
 from dovetail.plugins import load as load_plugin
-from dovetail.plugins.hooks import hooks
 from dovetail.plugins.ops import installed_ops
 
 if TYPE_CHECKING:
@@ -80,7 +79,6 @@ def run_quantizer(
     Raises:
         PluginError: No quantizer is installed, or it is broken.
     """
-    hooks.load_installed()  # progress is announced to them
     return _quantizer().quantize(model, _by_graph(model, calibration), options, ops)
 
 

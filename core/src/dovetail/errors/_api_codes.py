@@ -321,11 +321,25 @@ API_CODES: tuple[Entry, ...] = (
     ),
     # Profile
     Entry(
+        "LOG_ERROR_INVALID_HANDLE",
+        7,
+        "The log handle is empty or was freed.",
+        "Create another log handle.",
+        number=11004,
+    ),
+    Entry(
         "PROFILE_ERROR_UNSUPPORTED",
         7,
         "The backend does not support this profiling level or option.",
         "Use the level basic, which most backends have, or omit the option.",
         number=1000,
+    ),
+    Entry(
+        "PROFILE_ERROR_INVALID_ARGUMENT",
+        7,
+        "The profile has no such event.",
+        "Get the events first; an event's path has an index for each level.",
+        number=1004,
     ),
     Entry(
         "PROFILE_ERROR_INVALID_HANDLE",
@@ -335,6 +349,13 @@ API_CODES: tuple[Entry, ...] = (
         number=12000,
     ),
     # Device
+    Entry(
+        "DEVICE_ERROR_HARDWARE_UNAVAILABLE",
+        7,
+        "The backend cannot find out which devices it has.",
+        "Run `dovetail doctor`; it shows what each backend finds on this machine.",
+        number=14002,
+    ),
     Entry(
         "DEVICE_ERROR_INVALID_HANDLE",
         7,

@@ -8,13 +8,13 @@ from dovetail.plugins._found import Plugin, Status
 from dovetail.plugins._groups import COMMAND_HELP, COMMANDS, GROUPS
 from dovetail.plugins.registry import (
     Registry,
-    generation,
     leave_out,
     list_plugins,
     load,
     load_all,
     load_usable,
     names,
+    on_refresh,
     probe,
     refresh,
 )
@@ -26,13 +26,13 @@ __all__ = [
     "Plugin",
     "Registry",
     "Status",
-    "generation",
     "leave_out",
     "list_plugins",
     "load",
     "load_all",
     "load_usable",
     "names",
+    "on_refresh",
     "probe",
     "refresh",
 ]

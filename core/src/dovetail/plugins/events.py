@@ -9,19 +9,21 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+
+import msgspec
 
 _numbers = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
-class ApiCall:
+class ApiCall(msgspec.Struct, frozen=True, eq=False):
     """A call of the runtime API: started, returned or completed.
 
     Attributes:
         number: Number of the call in this process; all events of one call share it.
         function: Name of the function in the API table.
-        arguments: Arguments by name, as passed.
+        owner: The handle that it is called on; None for a function that creates a first handle.
+        arguments: All arguments by name, in the order of the table, defaults included.
         result: The return value; None before the return, and after an error.
         error: The exception raised instead of a return.
         start_ns: Time of the call, on the clock of `time.perf_counter_ns`.
@@ -30,24 +32,32 @@ class ApiCall:
 
     number: int
     function: str
+    owner: object
     arguments: Mapping[str, object]
+    start_ns: int
     result: object = None
     error: BaseException | None = None
-    start_ns: int = field(default_factory=time.perf_counter_ns)
     duration_ns: int | None = None
 
     @classmethod
-    def begin(cls, function: str, arguments: Mapping[str, object]) -> ApiCall:
+    def begin(cls, function: str, arguments: Mapping[str, object], owner: object = None) -> ApiCall:
         """Return the event of a call that starts now."""
-        return cls(next(_numbers), function, arguments)
+        return cls(next(_numbers), function, owner, arguments, time.perf_counter_ns())
 
     def returned(self, result: object) -> ApiCall:
         """Return the event of this call, which returns a result now."""
-        return replace(self, result=result, duration_ns=time.perf_counter_ns() - self.start_ns)
+        return self._ended(result, None)
 
     def failed(self, error: BaseException) -> ApiCall:
         """Return the event of this call, which raises an error now."""
-        return replace(self, error=error, duration_ns=time.perf_counter_ns() - self.start_ns)
+        return self._ended(None, error)
+
+    def _ended(self, result: object, error: BaseException | None) -> ApiCall:
+        took = time.perf_counter_ns() - self.start_ns
+        return ApiCall(
+            self.number, self.function, self.owner, self.arguments, self.start_ns,
+            result, error, took,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,14 +44,15 @@ class Hooks:
     """The registered hook plugins.
 
     Attributes:
-        active: Whether any plugin is registered.
+        active: Whether any plugin is registered, or may be by the next event.
     """
 
     def __init__(self) -> None:
         self.active = False
         self._lock = threading.RLock()
-        self._installing = threading.Lock()
-        self._installed_generation: int | None = None
+        self._installing = threading.RLock()
+        self._expected = False  # installed plugins, by the first event
+        self._loading = False
         self._manager: pluggy.PluginManager | None = None
         # Replaced as a whole, never changed: events read it without a lock.
         self._listeners: Mapping[str, tuple[_Listener, ...]] = {}
@@ -97,18 +98,13 @@ class Hooks:
         finally:
             self.unregister(plugin)
 
-    def load_installed(self) -> None:
-        """Register the installed hook plugins, once; broken ones are left out with a warning."""
-        generation = registry.generation()
-        if self._installed_generation == generation:
-            return
-        with self._installing:
-            if self._installed_generation == generation:
-                return
-            for plugin in registry.load_all(GROUP).values():
-                if not self._is_registered(plugin):  # by hand, or before a refresh
-                    self.register(plugin)
-            self._installed_generation = generation
+    def expect_installed(self) -> None:
+        """Let the next event register the installed hook plugins that are not registered yet.
+
+        Broken plugins are left out with a warning.
+        """
+        with self._lock:
+            self._expected = self.active = True
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -142,7 +138,24 @@ class Hooks:
         with self._lock:
             return self._manager is not None and self._manager.is_registered(plugin)
 
+    def _load_installed(self) -> None:
+        with self._installing:  # other threads wait, so that no plugin misses their events
+            if self._loading or not self._expected:
+                return  # a hook plugin may use dovetail while it is imported
+            self._loading = True
+            try:
+                for plugin in registry.load_all(GROUP).values():
+                    if not self._is_registered(plugin):  # by hand, or before a refresh
+                        self.register(plugin)
+            finally:
+                self._loading = False
+            with self._lock:
+                self._expected = False
+                self.active = bool(self._listeners)
+
     def _notify(self, hook: str, event: object) -> None:
+        if self._expected:
+            self._load_installed()
         for listener in self._listeners.get(hook, ()):
             try:
                 listener.call(event)
@@ -181,7 +194,7 @@ class Hooks:
             for hook, caller in vars(manager.hook).items()
             if caller.get_hookimpls()
         }
-        self.active = bool(self._listeners)
+        self.active = bool(self._listeners) or self._expected
 
 
 def _register(manager: pluggy.PluginManager, plugin: object) -> None:
@@ -236,3 +249,5 @@ def _label(plugin: object) -> str:
 
 
 hooks = Hooks()
+hooks.expect_installed()
+registry.on_refresh(hooks.expect_installed)

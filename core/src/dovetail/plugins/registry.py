@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
@@ -48,7 +49,7 @@ class Registry:
         self._found: Found | None = None
         self._outcomes: dict[Key, _Outcome] = {}
         self._reported: set[Key] = set()
-        self._generation = 0
+        self._on_refresh: list[Callable[[], None]] = []
 
     def list_plugins(self, group: str | None = None) -> tuple[Plugin, ...]:
         """Return all plugins, or those of one group, sorted; imports nothing.
@@ -168,11 +169,12 @@ class Registry:
             self._found = None
             self._outcomes.clear()
             self._reported.clear()
-            self._generation += 1
+        for call in self._on_refresh:
+            call()
 
-    def generation(self) -> int:
-        """Return a number that every `refresh` changes: data derived from plugins is stale then."""
-        return self._generation
+    def on_refresh(self, call: Callable[[], None]) -> None:
+        """Let every `refresh` end with a call: data derived from plugins is stale then."""
+        self._on_refresh.append(call)
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -282,4 +284,4 @@ load_usable = _REGISTRY.load_usable
 leave_out = _REGISTRY.leave_out
 probe = _REGISTRY.probe
 refresh = _REGISTRY.refresh
-generation = _REGISTRY.generation
+on_refresh = _REGISTRY.on_refresh

@@ -3,17 +3,19 @@
 `Backend` here is the handle; backend plugins implement `dovetail.runtime.contract`.
 """
 
-from dovetail.runtime.api_table import API, ApiFunction, ArgKind
+from dovetail.runtime.api_table import API, ApiFunction, ArgKind, Value
 from dovetail.runtime.backend import Backend, Device
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, Priority
 from dovetail.runtime.context import Context
+from dovetail.runtime.enums import LogLevel, ProfileLevel, SignalKind
 from dovetail.runtime.graph import Graph
+from dovetail.runtime.log import Log
 from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
 from dovetail.runtime.memory import Memory
 from dovetail.runtime.names import backend_name
-from dovetail.runtime.profile import Profile, ProfileLevel
+from dovetail.runtime.profile import Profile
 from dovetail.runtime.queue import Execution
-from dovetail.runtime.signal import Signal, SignalKind
+from dovetail.runtime.signal import Signal
 from dovetail.runtime.tensor import Tensor
 
 __all__ = [
@@ -30,6 +32,8 @@ __all__ = [
     "Execution",
     "Graph",
     "GraphConfig",
+    "Log",
+    "LogLevel",
     "Memory",
     "Priority",
     "Profile",
@@ -38,5 +42,6 @@ __all__ = [
     "Signal",
     "SignalKind",
     "Tensor",
+    "Value",
     "backend_name",
 ]

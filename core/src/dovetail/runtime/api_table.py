@@ -1,13 +1,17 @@
-"""The API table: every call of the runtime API, its QNN name, and the kind of each argument.
+"""The API table: every call of the runtime API, with the kind of each argument and of its result.
 
-Handles are built on it (`api_call` looks a call up), and recorders and replayers read from it how
-to write each argument.
+Handles are built on it (`api_call` looks a call up), and records of calls are encoded and decoded
+by it (`dovetail.runtime.calls`): a record of a call's arguments suffices to make the call again.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dovetail.ir import DType, TensorKind
+from dovetail.runtime.enums import LogLevel, ProfileLevel, SignalKind
 
 
 class ArgKind(enum.Enum):
@@ -16,16 +20,40 @@ class ArgKind(enum.Enum):
     HANDLE = enum.auto()
     NAME = enum.auto()
     INTEGER = enum.auto()
+    TRUTH = enum.auto()  # True or False
     ENUM = enum.auto()
-    SHAPE = enum.auto()
     ENCODING = enum.auto()
-    DATA = enum.auto()  # bytes that belong to the graph
+    DATA = enum.auto()  # payload: a blob of stored bytes, or an array of logical values
+    ARRAY = enum.auto()  # payload: memory of the application
+    BUFFERS = enum.auto()  # payload: arrays or registered memory by tensor name
     CONFIG = enum.auto()  # a Struct, or plain data that becomes one
-    HANDLES = enum.auto()  # a sequence, entries may be None
     PARAMS = enum.auto()  # scalars and tensors by name
-    BUFFERS = enum.auto()  # arrays or registered memory by tensor name
-    CALLBACK = enum.auto()
-    OBJECT = enum.auto()  # lives in this process only: a class, a registry
+    NODE = enum.auto()  # a node with its tensors, outside a graph
+    BACKEND = enum.auto()  # reference by name and version
+    OP_PACKAGE = enum.auto()  # reference by name and version
+    OPS = enum.auto()  # a registry: references to its op packages
+    CALLBACK = enum.auto()  # a function or a watch of this process
+    OBSERVED = enum.auto()  # names of tensors, or all
+    EXECUTION = enum.auto()  # the future of a call that ends later
+    FACTS = enum.auto()  # a dataclass of plain data
+    EVENTS = enum.auto()  # measurements of a profile
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Type of an argument or a result.
+
+    Attributes:
+        kind: Its kind.
+        of: Kind of the handle, or class of the enum.
+        nullable: Whether it may be None.
+        many: Whether it is a sequence; that of a handle may contain None.
+    """
+
+    kind: ArgKind
+    of: str | type[enum.IntEnum] = ""
+    nullable: bool = False
+    many: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,127 +61,259 @@ class ApiFunction:
     """A call of the API.
 
     Attributes:
-        name: `class_method` in our API.
+        name: `class_method` in our API, of the object that it is about.
         qnn: The corresponding call of QNN's API.
-        args: Name and kind of each argument after the handle.
-        result: Kind of its result; None if it returns nothing.
+        owner: Kind of the handle that has the method; empty for a class method that creates one.
+        method: Name of the method.
+        args: Types of the arguments by name, in order.
+        result: Type of the result; None if it returns nothing.
+        ends_later: Whether the call returns before what it starts has ended.
     """
 
     name: str
     qnn: str
-    args: tuple[tuple[str, ArgKind], ...] = ()
-    result: ArgKind | None = None
+    owner: str
+    method: str
+    args: Mapping[str, Value] = field(default_factory=dict)
+    result: Value | None = None
+    ends_later: bool = False
 
 
-_HANDLE, _NAME, _CONFIG = ArgKind.HANDLE, ArgKind.NAME, ArgKind.CONFIG
-_TENSOR = (
-    ("name", _NAME),
-    ("dtype", ArgKind.ENUM),
-    ("shape", ArgKind.SHAPE),
-    ("kind", ArgKind.ENUM),
-    ("encoding", ArgKind.ENCODING),
-    ("data", ArgKind.DATA),
-    ("source", _NAME),
-    ("source_perm", ArgKind.SHAPE),
+def _handle(kind: str, *, nullable: bool = False, many: bool = False) -> Value:
+    return Value(ArgKind.HANDLE, kind, nullable, many)
+
+
+def _enum(of: type[enum.IntEnum]) -> Value:
+    return Value(ArgKind.ENUM, of)
+
+
+_NAME = Value(ArgKind.NAME)
+_NAMES = Value(ArgKind.NAME, nullable=True, many=True)
+_INTEGER = Value(ArgKind.INTEGER)
+_SHAPE = Value(ArgKind.INTEGER, many=True)
+_OPTIONAL_SHAPE = Value(ArgKind.INTEGER, nullable=True, many=True)
+_CONFIG = Value(ArgKind.CONFIG)
+_OPTIONAL_CONFIG = Value(ArgKind.CONFIG, nullable=True)
+_EVENTS = Value(ArgKind.EVENTS)
+_CALLBACK = Value(ArgKind.CALLBACK, nullable=True)
+_DEVICE = _handle("device", nullable=True)
+_PROFILE = _handle("profile", nullable=True)
+_SIGNAL = _handle("signal", nullable=True)
+
+_BACKEND = (
+    ApiFunction(
+        "backend_create",
+        "backendCreate",
+        "",
+        "create",
+        {
+            "name": Value(ArgKind.BACKEND),
+            "config": _OPTIONAL_CONFIG,
+            "ops": Value(ArgKind.OPS, nullable=True),
+        },
+        _handle("backend"),
+    ),
+    ApiFunction("backend_free", "backendFree", "backend", "free"),
+    ApiFunction(
+        "backend_register_op_package",
+        "backendRegisterOpPackage",
+        "backend",
+        "register_op_package",
+        {"package": Value(ArgKind.OP_PACKAGE)},
+    ),
+    ApiFunction(
+        "backend_has_capability",
+        "propertyHasCapability",
+        "backend",
+        "has_capability",
+        {"key": _INTEGER},
+        Value(ArgKind.TRUTH),
+    ),
+    ApiFunction(
+        "backend_validate_op",
+        "backendValidateOpConfig",
+        "backend",
+        "validate_op",
+        {"node": Value(ArgKind.NODE), "device": _DEVICE, "config": _OPTIONAL_CONFIG},
+        Value(ArgKind.FACTS),
+    ),
 )
-_RUN = (
-    ("inputs", ArgKind.BUFFERS),
-    ("outputs", ArgKind.BUFFERS),
-    ("profile", _HANDLE),
-    ("signal", _HANDLE),
+
+_DEVICES = (
+    ApiFunction(
+        "device_create",
+        "deviceCreate",
+        "backend",
+        "create_device",
+        {"config": _OPTIONAL_CONFIG},
+        _handle("device"),
+    ),
+    ApiFunction(
+        "device_get_platform_info",
+        "deviceGetPlatformInfo",
+        "backend",
+        "get_platform_info",
+        {},
+        Value(ArgKind.FACTS),
+    ),
+    ApiFunction("device_get_info", "deviceGetInfo", "device", "get_info", {}, Value(ArgKind.FACTS)),
+    ApiFunction("device_free", "deviceFree", "device", "free"),
+)
+
+_CONTEXT = (
+    ApiFunction(
+        "context_create",
+        "contextCreate",
+        "backend",
+        "create_context",
+        {"device": _DEVICE, "config": _OPTIONAL_CONFIG},
+        _handle("context"),
+    ),
+    ApiFunction("context_free", "contextFree", "context", "free"),
+    ApiFunction(
+        "memory_register",
+        "memRegister",
+        "context",
+        "register_memory",
+        {
+            "array": Value(ArgKind.ARRAY, nullable=True),
+            "dtype": _enum(DType),
+            "shape": _OPTIONAL_SHAPE,
+            "custom": _OPTIONAL_CONFIG,
+        },
+        _handle("memory handle"),
+    ),
+    ApiFunction("memory_deregister", "memDeRegister", "memory handle", "deregister"),
+)
+
+_TENSOR = {
+    "name": _NAME,
+    "dtype": _enum(DType),
+    "shape": _SHAPE,
+    "kind": _enum(TensorKind),
+    "encoding": Value(ArgKind.ENCODING, nullable=True),
+    "data": Value(ArgKind.DATA, nullable=True),
+    "source": Value(ArgKind.NAME, nullable=True),
+    "source_perm": _OPTIONAL_SHAPE,
+}
+_RUN = {
+    "inputs": Value(ArgKind.BUFFERS),
+    "outputs": Value(ArgKind.BUFFERS, nullable=True),
+    "profile": _PROFILE,
+    "signal": _SIGNAL,
+}
+
+_GRAPH = (
+    ApiFunction(
+        "graph_create",
+        "graphCreate",
+        "context",
+        "create_graph",
+        {"name": _NAME, "config": _OPTIONAL_CONFIG},
+        _handle("graph"),
+    ),
+    ApiFunction(
+        "graph_retrieve",
+        "graphRetrieve",
+        "context",
+        "retrieve_graph",
+        {"name": _NAME},
+        _handle("graph"),
+    ),
+    ApiFunction(
+        "graph_create_tensor",
+        "tensorCreateGraphTensor",
+        "graph",
+        "create_tensor",
+        _TENSOR,
+        _handle("tensor"),
+    ),
+    ApiFunction(
+        "graph_add_node",
+        "graphAddNode",
+        "graph",
+        "add_node",
+        {
+            "name": _NAME,
+            "package": _NAME,
+            "op_type": _NAME,
+            "inputs": _handle("tensor", many=True),
+            "outputs": _handle("tensor", many=True),
+            "params": Value(ArgKind.PARAMS, nullable=True),
+            "sources": _NAMES,
+        },
+    ),
+    ApiFunction("graph_set_config", "graphSetConfig", "graph", "set_config", {"config": _CONFIG}),
+    ApiFunction(
+        "graph_finalize",
+        "graphFinalize",
+        "graph",
+        "finalize",
+        {"profile": _PROFILE, "signal": _SIGNAL, "observed": Value(ArgKind.OBSERVED)},
+    ),
+    ApiFunction(
+        "graph_execute",
+        "graphExecute",
+        "graph",
+        "execute",
+        {**_RUN, "watch": _CALLBACK},
+        Value(ArgKind.BUFFERS),
+    ),
+    ApiFunction(
+        "graph_execute_async",
+        "graphExecuteAsync",
+        "graph",
+        "execute_async",
+        {**_RUN, "notify": _CALLBACK},
+        Value(ArgKind.EXECUTION),
+        ends_later=True,
+    ),
+)
+
+_PROFILING = (
+    ApiFunction(
+        "profile_create",
+        "profileCreate",
+        "backend",
+        "create_profile",
+        {"level": _enum(ProfileLevel)},
+        _handle("profile"),
+    ),
+    ApiFunction("profile_get_events", "profileGetEvents", "profile", "get_events", {}, _EVENTS),
+    ApiFunction(
+        "profile_get_sub_events",
+        "profileGetSubEvents",
+        "profile",
+        "get_sub_events",
+        {"path": _SHAPE},
+        _EVENTS,
+    ),
+    ApiFunction("profile_free", "profileFree", "profile", "free"),
+)
+
+_SIGNALS = (
+    ApiFunction(
+        "signal_create",
+        "signalCreate",
+        "backend",
+        "create_signal",
+        {"kind": _enum(SignalKind), "timeout_us": Value(ArgKind.INTEGER, nullable=True)},
+        _handle("signal"),
+    ),
+    ApiFunction("signal_trigger", "signalTrigger", "signal", "trigger"),
+    ApiFunction("signal_free", "signalFree", "signal", "free"),
+)
+
+_LOGGING = (
+    ApiFunction(
+        "log_create", "logCreate", "", "create", {"level": _enum(LogLevel)}, _handle("log")
+    ),
+    ApiFunction("log_set_level", "logSetLogLevel", "log", "set_level", {"level": _enum(LogLevel)}),
+    ApiFunction("log_free", "logFree", "log", "free"),
 )
 
 API: dict[str, ApiFunction] = {
-    call.name: call
-    for call in (
-        ApiFunction(
-            "backend_create",
-            "backendCreate",
-            (("name", _NAME), ("config", _CONFIG), ("ops", ArgKind.OBJECT)),
-            _HANDLE,
-        ),
-        ApiFunction("backend_free", "backendFree"),
-        ApiFunction(
-            "backend_register_op_package",
-            "backendRegisterOpPackage",
-            (("package", ArgKind.OBJECT),),
-        ),
-        ApiFunction(
-            "backend_has_capability",
-            "propertyHasCapability",
-            (("key", ArgKind.INTEGER),),
-            ArgKind.INTEGER,
-        ),
-        ApiFunction(
-            "backend_validate_op",
-            "backendValidateOpConfig",
-            (("node", ArgKind.OBJECT), ("device", _HANDLE), ("config", _CONFIG)),
-            ArgKind.OBJECT,
-        ),
-        ApiFunction("device_create", "deviceCreate", (("config", _CONFIG),), _HANDLE),
-        ApiFunction("device_free", "deviceFree"),
-        ApiFunction(
-            "context_create",
-            "contextCreate",
-            (("device", _HANDLE), ("config", _CONFIG)),
-            _HANDLE,
-        ),
-        ApiFunction("context_free", "contextFree"),
-        ApiFunction("graph_create", "graphCreate", (("name", _NAME), ("config", _CONFIG)), _HANDLE),
-        ApiFunction("graph_retrieve", "graphRetrieve", (("name", _NAME),), _HANDLE),
-        ApiFunction("graph_create_tensor", "tensorCreateGraphTensor", _TENSOR, _HANDLE),
-        ApiFunction(
-            "graph_add_node",
-            "graphAddNode",
-            (
-                ("name", _NAME),
-                ("package", _NAME),
-                ("op_type", _NAME),
-                ("inputs", ArgKind.HANDLES),
-                ("outputs", ArgKind.HANDLES),
-                ("params", ArgKind.PARAMS),
-                ("sources", ArgKind.NAME),
-            ),
-        ),
-        ApiFunction("graph_set_config", "graphSetConfig", (("config", _CONFIG),)),
-        ApiFunction(
-            "graph_finalize",
-            "graphFinalize",
-            (("profile", _HANDLE), ("signal", _HANDLE), ("observed", _CONFIG)),
-        ),
-        ApiFunction(
-            "graph_execute",
-            "graphExecute",
-            (*_RUN, ("watch", ArgKind.OBJECT)),
-            ArgKind.BUFFERS,
-        ),
-        ApiFunction(
-            "graph_execute_async",
-            "graphExecuteAsync",
-            (*_RUN, ("notify", ArgKind.CALLBACK)),
-            ArgKind.OBJECT,
-        ),
-        ApiFunction("profile_create", "profileCreate", (("level", ArgKind.ENUM),), _HANDLE),
-        ApiFunction("profile_free", "profileFree"),
-        ApiFunction(
-            "signal_create",
-            "signalCreate",
-            (("kind", ArgKind.ENUM), ("timeout_us", ArgKind.INTEGER)),
-            _HANDLE,
-        ),
-        ApiFunction("signal_trigger", "signalTrigger"),
-        ApiFunction("signal_free", "signalFree"),
-        ApiFunction(
-            "memory_register",
-            "memRegister",
-            (
-                ("array", ArgKind.DATA),
-                ("dtype", ArgKind.ENUM),
-                ("shape", ArgKind.SHAPE),
-                ("custom", _CONFIG),
-            ),
-            _HANDLE,
-        ),
-        ApiFunction("memory_deregister", "memDeRegister"),
-    )
+    function.name: function
+    for functions in (_BACKEND, _DEVICES, _CONTEXT, _GRAPH, _PROFILING, _SIGNALS, _LOGGING)
+    for function in functions
 }

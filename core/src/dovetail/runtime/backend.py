@@ -8,12 +8,10 @@ from typing import Any, Self, TypeVar, cast
 from weakref import WeakSet
 
 from dovetail import ir
-from dovetail.arguments import check_arguments
 from dovetail.container import WeightStore
 from dovetail.errors import BackendError, OpError, PluginError, Problem, UnsupportedOpError
 from dovetail.ops import NodeView, OpPackage, OpRegistry, checked_node, opaque_node
 from dovetail.plugins import GROUPS, load
-from dovetail.plugins.hooks import hooks
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
 from dovetail.runtime.config import (
@@ -24,12 +22,13 @@ from dovetail.runtime.config import (
     typed_config,
 )
 from dovetail.runtime.context import Context
-from dovetail.runtime.handle import Handle, api_call, call_with_hooks
+from dovetail.runtime.enums import ProfileLevel, SignalKind
+from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.names import backend_name
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
-from dovetail.runtime.profile import Profile, ProfileLevel
+from dovetail.runtime.profile import Profile
 from dovetail.runtime.queue import ExecutionQueue
-from dovetail.runtime.signal import Signal, SignalKind
+from dovetail.runtime.signal import Signal
 
 H = TypeVar("H", bound=Handle)
 
@@ -58,6 +57,11 @@ class Device(Handle):
         self.backend = backend
         self.config = config
         self.queue = ExecutionQueue(f"dovetail-{backend.name}-{self.id}")
+
+    @api_call("device_get_info")
+    def get_info(self) -> contract.Platform:
+        """Return what the handle gives access to: the backend's devices and libraries."""
+        return _platform(self.backend)
 
     @api_call("device_free")
     def free(self) -> None:
@@ -103,7 +107,7 @@ class Backend(Handle):
         self._host: Device | None = None
 
     @classmethod
-    @check_arguments
+    @api_call("backend_create")
     def create(
         cls,
         name: str | type[contract.Backend],
@@ -124,23 +128,16 @@ class Backend(Handle):
             ConfigError: The options are wrong.
             BackendError: The backend cannot be started.
         """
-        hooks.load_installed()
-
-        def create() -> Backend:
-            plugin_class = backend_class(name) if isinstance(name, str) else _checked_class(name)
-            registry = installed_ops() if ops is None else ops
-            where = f"options of backend '{plugin_class.name}'"
-            options = typed_config(config, plugin_class.configs.backend, where)
-            with translate_errors(
-                plugin_class.name,
-                "the backend cannot be started",
-                "BACKEND_ERROR_CANNOT_INITIALIZE",
-            ):
-                return cls(plugin_class(registry, options), registry)
-
-        return call_with_hooks(
-            "backend_create", {"name": name, "config": config, "ops": ops}, create
-        )
+        plugin_class = backend_class(name) if isinstance(name, str) else _checked_class(name)
+        registry = installed_ops() if ops is None else ops
+        where = f"options of backend '{plugin_class.name}'"
+        options = typed_config(config, plugin_class.configs.backend, where)
+        with translate_errors(
+            plugin_class.name,
+            "the backend cannot be started",
+            "BACKEND_ERROR_CANNOT_INITIALIZE",
+        ):
+            return cls(plugin_class(registry, options), registry)
 
     @property
     def name(self) -> str:
@@ -227,6 +224,11 @@ class Backend(Handle):
             except UnsupportedOpError:
                 return opaque_node(node), []
         return checked_node(node, self.ops)
+
+    @api_call("device_get_platform_info")
+    def get_platform_info(self) -> contract.Platform:
+        """Return the backend's devices and libraries."""
+        return _platform(self)
 
     @api_call("device_create")
     def create_device(self, config: DeviceConfig | Mapping[str, Any] | None = None) -> Device:
@@ -331,6 +333,11 @@ class Backend(Handle):
             context.free()
         if not self.is_freed:
             self.free()
+
+
+def _platform(backend: Backend) -> contract.Platform:
+    with translate_errors(backend.name, "`platform` failed", "DEVICE_ERROR_HARDWARE_UNAVAILABLE"):
+        return backend.plugin.platform()
 
 
 def _checked_class(found: type[contract.Backend]) -> type[contract.Backend]:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import ClassVar, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
-from dovetail.arguments import check_arguments
+from dovetail.arguments import ArgumentRules
 from dovetail.errors import BackendError
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
-from dovetail.runtime.api_table import API
+from dovetail.runtime.api_table import API, ApiFunction
+from dovetail.runtime.fast_path import with_fast_path
 
-P = ParamSpec("P")
-R = TypeVar("R")
-H = TypeVar("H", bound="Handle")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _IDS = itertools.count(1)
+_MAX_TYPES = 16  # remembered for each argument
 CALL_MARK = "__dovetail_call__"
-# The current call of this thread, for calls that end later (`graph_execute_async`).
+# The current call of this thread if it ends later (`graph_execute_async`).
 _CURRENT: ContextVar[ApiCall | None] = ContextVar("dovetail_api_call", default=None)
 
 
@@ -33,10 +34,10 @@ class Handle:
 
     kind: ClassVar[str] = "handle"
     invalid_code: ClassVar[str] = "COMMON_ERROR_INVALID_ARGUMENT"
+    _freed = False
 
     def __init__(self) -> None:
         self.id = next(_IDS)
-        self._freed = False
 
     @property
     def is_freed(self) -> bool:
@@ -72,54 +73,94 @@ class Handle:
         return f"the {self.kind} (handle {self.id})"
 
 
-def api_call(
-    name: str,
-) -> Callable[[Callable[Concatenate[H, P], R]], Callable[Concatenate[H, P], R]]:
+def api_call(name: str) -> Callable[[Method], Method]:
     """Decorate a method as the call `name` of the API table.
 
-    Before each call, check the handle and the types of the arguments, and notify the hooks. The
-    parameters of the method are those of the table, in order (a test compares them).
+    Before each call, check the handle and the types of the arguments; notify the hooks of each
+    call, also of one that this rejects. The parameters of the method are those of the table, in
+    order (a test compares them). A class method creates a handle from nothing.
     """
-    call = API[name]
-    names = tuple(arg for arg, _ in call.args)
+    function = API[name]
 
-    def decorate(method: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
-        run = check_arguments(method)
+    def decorate(method: Method) -> Method:
+        arguments = _Arguments(method)
 
-        @functools.wraps(method)
-        def announced(self: H, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            if self._freed:
-                self.require_alive()
-            if not hooks.active:
-                return run(self, *args, **kwargs)
-            arguments: dict[str, object] = {"handle": self}
-            arguments |= dict(zip(names, args, strict=False)) | kwargs
-            return call_with_hooks(name, arguments, lambda: run(self, *args, **kwargs))
+        def checked(owner: Any, *values: object) -> Any:
+            if owner._freed:
+                owner.require_alive()
+            arguments.check(values)
+            return method(owner, *values)
 
-        setattr(announced, CALL_MARK, name)
-        return announced
+        def slow(owner: Any, *values: object) -> Any:
+            if hooks.active:
+                return _announced(function, arguments.names, checked, owner, values)
+            return checked(owner, *values)
+
+        run = with_fast_path(method, slow, arguments.accepted)
+        setattr(run, CALL_MARK, name)
+        return cast("Method", run)
 
     return decorate
 
 
-def call_with_hooks(name: str, arguments: dict[str, object], run: Callable[[], R]) -> R:
-    """Run a call of the API table and notify the hooks, if there are any."""
-    if not hooks.active:
-        return run()
-    call = ApiCall.begin(name, arguments)
+class _Arguments:
+    """The arguments of a method, and checks of their types.
+
+    Attributes:
+        names: Names of the parameters after the handle.
+        accepted: Types whose values need no check, by parameter; found by checks.
+    """
+
+    def __init__(self, method: Callable[..., object]) -> None:
+        self.names = tuple(inspect.signature(method).parameters)[1:]
+        self.accepted: dict[str, set[type]] = {name: set() for name in self.names}
+        # annotations may name what is defined after the method
+        self._rules = functools.cache(lambda: ArgumentRules.of(method))
+
+    def check(self, values: tuple[object, ...]) -> None:
+        """Raise for values of wrong types.
+
+        Raises:
+            ConfigError: As `ArgumentRules.check_named`.
+        """
+        for value, types in zip(values, self.accepted.values(), strict=True):
+            if type(value) not in types:
+                self._check_all(values)
+                return
+
+    def _check_all(self, values: tuple[object, ...]) -> None:
+        rules, given = self._rules(), dict(zip(self.names, values, strict=True))
+        rules.check_named(given)
+        for name, value in given.items():
+            types = self.accepted[name]
+            if len(types) < _MAX_TYPES and rules.depends_on_type_alone(name):
+                types.add(type(value))
+
+
+def _announced(
+    function: ApiFunction,
+    names: tuple[str, ...],
+    run: Callable[..., Any],
+    owner: object,
+    values: tuple[object, ...],
+) -> Any:
+    """Run a call and notify the hooks before and after it."""
+    handle = owner if isinstance(owner, Handle) else None
+    call = ApiCall.begin(function.name, dict(zip(names, values, strict=True)), handle)
     hooks.api_call(call)
-    token = _CURRENT.set(call)
+    token = _CURRENT.set(call) if function.ends_later else None
     try:
-        result = run()
+        result = run(owner, *values)
     except BaseException as error:
         hooks.api_return(call.failed(error))
         raise
     finally:
-        _CURRENT.reset(token)
+        if token is not None:
+            _CURRENT.reset(token)
     hooks.api_return(call.returned(result))
     return result
 
 
 def current_call() -> ApiCall | None:
-    """Return the current call of this thread if hooks are notified of it."""
+    """Return the current call of this thread if it ends later and hooks are notified of it."""
     return _CURRENT.get()

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dovetail.errors import BackendError
 from dovetail.ir import Array
 from dovetail.plugins.events import NodeExecuted
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime.contract import Watch
+from dovetail.runtime.enums import ProfileLevel
 from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.measurements import EventType, ProfileEvent
 
 if TYPE_CHECKING:  # a profile belongs to a backend, which imports it
     from dovetail.runtime.backend import Backend
-
-
-class ProfileLevel(enum.IntEnum):
-    """Level of detail; QNN's numbers."""
-
-    BASIC = 1
-    DETAILED = 2
 
 
 @dataclass(slots=True)
@@ -68,8 +62,31 @@ class Profile(Handle):
     @property
     def events(self) -> tuple[ProfileEvent, ...]:
         """Events so far, oldest first."""
-        self.require_alive()
+        return self.get_events()
+
+    @api_call("profile_get_events")
+    def get_events(self) -> tuple[ProfileEvent, ...]:
+        """Return the events so far, oldest first."""
         return tuple(self._events)
+
+    @api_call("profile_get_sub_events")
+    def get_sub_events(self, path: Sequence[int]) -> tuple[ProfileEvent, ...]:
+        """Return the children of an event.
+
+        Args:
+            path: Indices from the top: (2, 0) is the first child of the third event.
+
+        Raises:
+            BackendError: There is no such event.
+        """
+        found: Sequence[ProfileEvent] = self._events
+        for index in path:
+            if not 0 <= index < len(found):
+                raise BackendError(
+                    f"event {tuple(path)} not found", code="PROFILE_ERROR_INVALID_ARGUMENT"
+                )
+            found = found[index].children
+        return tuple(found)
 
     def add(self, event: ProfileEvent) -> None:
         """Record an event."""

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import enum
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dovetail.errors import BackendError
 from dovetail.runtime.contract import RunControl, Watch
+from dovetail.runtime.enums import SignalKind
 from dovetail.runtime.handle import Handle, api_call
-
-
-class SignalKind(enum.IntEnum):
-    """Effect of a signal; QNN's numbers of the config options."""
-
-    ABORT = 1
-    TIMEOUT = 2
 
 
 class Signal(Handle):

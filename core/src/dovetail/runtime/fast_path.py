@@ -1,0 +1,64 @@
+"""Fast paths: a method is called directly while nothing about the call needs attention.
+
+A wrapper that takes `*args` and `**kwargs` adds 0.14 us to a call before it does anything; a
+function with the method's own parameters adds 0.05. So that function is generated, from nothing
+but the names of the parameters. For `execute(self, inputs, outputs=None)` it is
+
+    def execute(self, inputs, outputs=outputs_default):
+        if (
+            _hooks.active
+            or self._freed
+            or type(inputs) not in inputs_types
+            or (outputs is not None and type(outputs) not in outputs_types)
+        ):
+            return _slow(self, inputs, outputs)
+        return _method(self, inputs, outputs)
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dovetail.plugins.hooks import hooks
+
+
+def with_fast_path(
+    method: Callable[..., Any],
+    slow: Callable[..., Any],
+    accepted: Mapping[str, set[type]],
+) -> Callable[..., Any]:
+    """Return a function with a method's parameters that calls it, or `slow` where it must.
+
+    Args:
+        method: A method of a handle; its parameters can all be passed by position.
+        slow: Called with the handle and all arguments, defaults included, if there are hooks, the
+            handle was freed, or an argument's type is not among the accepted ones.
+        accepted: Types of arguments that need no check, by parameter; they may grow. None is
+            accepted where it is the default.
+    """
+    owner, *parameters = inspect.signature(method).parameters.values()
+    names: dict[str, object] = {"_hooks": hooks, "_method": method, "_slow": slow}
+    declared, tests = [owner.name], ["_hooks.active", f"{owner.name}._freed"]
+    for each in parameters:
+        test = f"type({each.name}) not in {each.name}_types"
+        names[f"{each.name}_types"] = accepted[each.name]
+        if each.default is each.empty:
+            declared.append(each.name)
+        else:
+            declared.append(f"{each.name}={each.name}_default")
+            names[f"{each.name}_default"] = each.default
+        tests.append(f"({each.name} is not None and {test})" if each.default is None else test)
+    given = ", ".join((owner.name, *accepted))
+    text = (
+        f"def {method.__name__}({', '.join(declared)}):\n"
+        f"    if {' or '.join(tests)}:\n"
+        f"        return _slow({given})\n"
+        f"    return _method({given})\n"
+    )
+    code = compile(text, f"<fast path of {method.__qualname__}>", "exec")
+    exec(code, names)  # noqa: S102 - the text has only identifiers of the method
+    generated: Any = names[method.__name__]
+    return functools.wraps(method)(generated)
