@@ -132,6 +132,10 @@ def good(self: Op, x: object, out: object) -> object:
             {"infer": good, "reference": good, "keeps": uint32(0), "source": uint32(0)},
             "params may not be named 'keeps', 'source'",
         ),
+        (
+            {"infer": good, "reference": good, "work": lambda self, x: 0},
+            r"`work` takes \['x'\]; expected \(self, ins, outs\)",
+        ),
     ],
 )
 def test_a_class_that_does_not_fit_is_refused(methods: dict[str, object], message: str) -> None:
@@ -142,6 +146,14 @@ def test_a_class_that_does_not_fit_is_refused(methods: dict[str, object], messag
     assert caught.value.where.startswith("op p::It (")
     assert "Bad" in caught.value.where
     assert dict(package.schemas) == {}
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, "many", None])
+def test_a_work_that_is_no_count_is_an_error_of_the_plugin(count: object) -> None:
+    schema = registered((1, 1), infer=good, reference=good, work=lambda self, ins, outs: count)
+    with pytest.raises(PluginError, match="`work` of the op failed") as caught:
+        schema.work(schema.op(), [X], [X])
+    assert (caught.value.code, caught.value.where) == ("PLUGIN_FAILED", "op p::It")
 
 
 def test_what_is_no_op_is_refused() -> None:

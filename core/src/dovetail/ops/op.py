@@ -17,6 +17,8 @@ registered:
 * sequences, for ops with a variable number of inputs or outputs: `(self, ins, outs)`; `outs` are
   specs in both.
 
+A third method, `work(ins, outs)`, counts multiply-accumulates. It has a default and only this form.
+
 `outs` are the specs that the graph declares; None if it declares none yet: ops whose target
 shape or type is not determined by their inputs and params (Reshape, Resize, Cast, Quantize) read it
 there.
@@ -133,6 +135,18 @@ class Op:
                 raise TypeError(f"missing required param '{name}' of {type(self).__name__}")
             else:
                 self.__dict__[name] = field.default_value(ins)
+
+    def work(self, ins: Specs, outs: Specs) -> int:
+        """Return the multiply-accumulates of one execution, 0 unless a subclass counts them.
+
+        Filters and products of matrices count, also where they multiply padding. Additions of a
+        bias, elementwise arithmetic and interpolation do not.
+
+        Args:
+            ins: Specs of the inputs; None for omitted ones.
+            outs: Specs of the outputs.
+        """
+        return 0
 
     @property
     def value_range(self) -> Range:

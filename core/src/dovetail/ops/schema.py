@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,6 +105,30 @@ class OpSchema:
             results = self._reference(op, _filled(ins, self.inputs), _filled(outs, self.outputs))
         return tuple(np.asarray(r) for r in _as_tuple(results)[: len(outs)])
 
+    def work(self, op: Op, ins: Specs, outs: Sequence[Spec]) -> int:
+        """Return the multiply-accumulates of one execution.
+
+        Args:
+            op: From `bind`.
+            ins: One for each declared input; None for an omitted one.
+            outs: Specs of the outputs.
+
+        Raises:
+            PluginError: The op's `work` fails, or returns something other than a count.
+        """
+        try:
+            count = operator.index(op.work(_filled(ins, self.inputs), _filled(outs, self.outputs)))
+            if count < 0:
+                raise ValueError(f"{count} is negative")
+        except Exception as error:
+            raise PluginError(
+                f"`work` of the op failed: {type(error).__name__}: {error}",
+                code="PLUGIN_FAILED",
+                where=f"op {self.full_name}",
+                hint="return a number of multiply-accumulates, 0 or more",
+            ) from error
+        return count
+
 
 def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
     """Check an op class and return its schema.
@@ -125,6 +150,9 @@ def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
             where=where,
             hint="attributes of `dovetail.ops.Op` have these names; choose others",
         )
+    taken = list(inspect.signature(op.work).parameters)[1:]
+    if taken != ["ins", "outs"]:
+        raise PluginError(f"`work` takes {taken}; expected (self, ins, outs)", where=where)
     return OpSchema(
         package,
         name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -14,6 +15,16 @@ from dovetail.ir import Array, DType, ScaleOffset, Shape, Spec
 def ints(values: Array | Iterable[int]) -> tuple[int, ...]:
     """Return a one-dimensional tensor param as Python ints, which do not wrap around."""
     return tuple(int(v) for v in values)
+
+
+def elements(x: Spec | None) -> int:
+    """Return the number of elements of a tensor, 0 if it is omitted."""
+    return 0 if x is None else math.prod(x.shape)
+
+
+def rows(x: Spec | None) -> int:
+    """Return the number of rows of a tensor along its last axis, 0 if it is omitted."""
+    return 0 if x is None else math.prod(x.shape[:-1])
 
 
 def computed(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:

@@ -9,9 +9,20 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import Bias, Granularity, In, Op, ParamField, Weight, bool8, tensor, uint32
+from dovetail.ops import (
+    Bias,
+    Granularity,
+    In,
+    Op,
+    ParamField,
+    Specs,
+    Weight,
+    bool8,
+    tensor,
+    uint32,
+)
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import computed, need_rank, need_shape
+from dovetail_opset._shapes import computed, elements, need_rank, need_shape, rows
 from dovetail_opset._windows import Window
 
 
@@ -34,6 +45,9 @@ class _Sliding(Op):
         need_shape(bias, (made,), "the bias in[2]")
         spatial = self.window(weight.shape).outputs(x.shape[1:-1])
         return computed(x, (x.shape[0], *spatial, made), out)
+
+    def work(self, ins: Specs, outs: Specs) -> int:
+        return rows(outs[0]) * elements(ins[1])  # all filters at each position of the result
 
     def window(self, weight: Shape) -> Window:
         """Return the sliding window for filters of this shape."""

@@ -8,9 +8,9 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
-from dovetail.ops import In, Op, int32, uint32
+from dovetail.ops import In, Op, Specs, int32, uint32
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import computed, need_rank, need_same_type
+from dovetail_opset._shapes import computed, elements, need_rank, need_same_type
 
 
 @PACKAGE.op("Correlation1D")
@@ -49,3 +49,6 @@ class Correlation1D(Op):
                 )
         means: Array = sums / sums.dtype.type(max(depth, 1))
         return means
+
+    def work(self, ins: Specs, outs: Specs) -> int:
+        return elements(ins[0]) * (2 * self.displacement + 1)

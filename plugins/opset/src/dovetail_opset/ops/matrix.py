@@ -11,9 +11,9 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import Bias, Granularity, In, Op, Weight, bool8
+from dovetail.ops import Bias, Granularity, In, Op, Specs, Weight, bool8
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import broadcast, computed, need_rank, need_shape
+from dovetail_opset._shapes import broadcast, computed, elements, need_rank, need_shape, rows
 
 
 @PACKAGE.op("FullyConnected")
@@ -40,6 +40,9 @@ class FullyConnected(Op):
         rows = x.reshape(math.prod(shape[:-1]), weight.shape[1])
         result = (rows @ weight.T).reshape(shape)
         return result if bias is None else result + bias
+
+    def work(self, ins: Specs, outs: Specs) -> int:
+        return rows(outs[0]) * elements(ins[1])
 
     def _shape(self, x: Shape, units: int, k: int) -> Shape:
         if not x:
@@ -89,3 +92,9 @@ class MatMul(Op):
         right = b.swapaxes(-1, -2) if self.transpose_in1 else b
         result: Array = np.matmul(left, right)
         return result if bias is None else result + bias
+
+    def work(self, ins: Specs, outs: Specs) -> int:
+        left = ins[0]
+        if left is None:
+            return 0
+        return elements(outs[0]) * left.shape[-2 if self.transpose_in0 else -1]

@@ -40,7 +40,7 @@ from dovetail_opset._recurrent import (
     raise_faults,
     shape_faults,
 )
-from dovetail_opset._shapes import computed
+from dovetail_opset._shapes import computed, elements, rows
 from dovetail_opset.ops.activation import sigmoid
 
 _OFFSET_TYPES = (DType.FLOAT_32, *(d for d in DType if d.is_int))
@@ -57,6 +57,8 @@ class _Recurrent(Op):
     # Without the input `reset` a layer is pure, but that depends on the node, not on the op.
     is_pure = False
 
+    matrices: ClassVar[tuple[int, ...]]  # inputs that multiply x or the state
+
     direction = choice(Direction, Direction.FORWARD)
     time_major = bool8(True)
 
@@ -71,6 +73,10 @@ class _Recurrent(Op):
         elif not self.time_major:
             sequence = sequence.swapaxes(0, 1)
         return sequence[::-1] if self.direction is Direction.REVERSE else sequence
+
+    def work(self, ins: Specs, outs: Specs) -> int:
+        matrices = sum(elements(ins[i]) for i in self.matrices)
+        return rows(ins[0]) * matrices  # all of them in each step, for each element of the batch
 
     def _batch(self, x: Shape) -> int:
         return x[1] if len(x) == 3 and self.time_major else x[0]
@@ -123,6 +129,7 @@ class Lstm(_Recurrent):
         **dict.fromkeys((*range(1, 7), *range(12, 21), 22), Weight()),
         **dict.fromkeys((7, 8, 9, 21, 23), Bias()),
     }
+    matrices = (*range(1, 7), 16, 17, 22)
     source = "spec/qnn_ops.md, Lstm; NNAPI, UNIDIRECTIONAL_SEQUENCE_LSTM"
 
     cell_clip_threshold = float32(0.0)
@@ -231,6 +238,7 @@ class Gru(_Recurrent):
         **dict.fromkeys(range(1, 7), Weight()),
         **dict.fromkeys(range(7, 13), Bias()),
     }
+    matrices = tuple(range(1, 7))
     source = "spec/qnn_ops.md, Gru; ONNX, GRU"
 
     linear_before_reset = uint32(0)

@@ -10,9 +10,9 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import Bias, Granularity, In, Op, ParamField, Weight, tensor, uint32
+from dovetail.ops import Bias, Granularity, In, Op, ParamField, Specs, Weight, tensor, uint32
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import computed, ints, need_rank, need_shape
+from dovetail_opset._shapes import computed, elements, ints, need_rank, need_shape, rows
 from dovetail_opset._windows import Window
 
 
@@ -50,6 +50,9 @@ class _Transposed(Op):
             target[where] += (positions @ tap).swapaxes(0, 1).reshape(n, *spatial, made)
         result = window.cropped(target)
         return result if bias is None else result + bias
+
+    def work(self, ins: Specs, outs: Specs) -> int:
+        return rows(ins[0]) * elements(ins[1])  # all filters at each position of the input
 
     def window(self, weight: Shape) -> Window:
         """Return the window of the output to which each element of the input contributes."""
