@@ -131,7 +131,7 @@ def test_weights_are_packed_once_for_equal_ones_only(op_graph, op_type):
     def forms(ins, **more):
         graph, _ = op_graph(op_type, ins, **given, **more)
         backend.prepare(graph, CpuOptions(engine=EngineChoice.NUMPY), store)
-        return len(store.packed)
+        return len(store.forms)
 
     one = forms(first)
     assert forms(first, direction=1) == one
