@@ -61,7 +61,7 @@ def test_what_was_packed_leaves_memory_and_comes_back(large: Path) -> None:
     tensor = Model.load(large).graphs["g"].tensors["w2"]
     blob, values = tensor.data, tensor.values()
     assert blob is not None
-    WeightStore().get(blob, "doubled", lambda: 2 * values)
+    WeightStore().packed([tensor], "doubled", lambda *_: 2 * values)
     assert mapping_of(large)[2] <= MIB
     assert values.sum() == 2 * 24 * MIB // 4
     assert mapping_of(large)[2] >= 24 * MIB
@@ -130,7 +130,7 @@ def test_a_packed_form_is_never_the_mapped_file(large: Path) -> None:
     tensor = Model.load(large).graphs["g"].tensors["w1"]
     blob = tensor.data
     assert blob is not None
-    packed = WeightStore().get(blob, "plain", tensor.stored)
+    packed = WeightStore().packed([tensor], "plain", lambda *_: tensor.stored()).data
     assert blob.guard is None
     assert (packed.sum(), packed.ctypes.data % 64) == (MIB // 4, 0)
 

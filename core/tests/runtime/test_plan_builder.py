@@ -363,7 +363,7 @@ def test_packed_forms_are_shared_by_content_and_spec_only():
     made = []
 
     def pack(call):
-        packed = call.packed(1, "doubled", lambda: made.append(1) or call.static(1) * 2)
+        packed = call.packed(1, "doubled", lambda arrays, _: made.append(1) or arrays[0] * 2)
         assert packed.shape == call.spec(1).shape
         return add(call)
 
@@ -380,9 +380,9 @@ def test_forms_of_several_inputs_are_shared_where_all_are_equal():
     made = []
 
     def pack(call):
-        def joined():
+        def joined(arrays, specs):
             made.append(call.head.node.name)
-            return np.stack([call.static(i) for i in (1, 2) if call.has(i)])
+            return np.stack([array for array in arrays if array is not None])
 
         packed = call.packed((1, 2), "joined", joined)
         assert len(packed) == 1 + call.has(2)

@@ -115,5 +115,5 @@ def test_one_packed_form_serves_both_graphs_of_a_context(op_graph, whole):
             "DepthWiseConv2d", inputs, static=(1,), stride=(1, 1), pad_amount=[[1, 1], [1, 1]]
         )
         prepare(backend, graph, ops, weights=weights)
-    (packed,) = weights.packed
+    (packed,) = weights.forms
     assert packed.data.shape == (9, 5 * 4)  # each tap's weights for all five columns

@@ -133,7 +133,7 @@ def test_weights_are_packed_once_for_equal_ones_only(op_graph, op_type):
     def forms(ins, **more):
         graph, _ = op_graph(op_type, ins, **given, **more)
         prepare_on(backend, graph, ops, weights=store)
-        return len(store.packed)
+        return len(store.forms)
 
     one = forms(first)
     assert forms(first, direction=1) == one

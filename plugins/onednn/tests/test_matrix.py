@@ -170,12 +170,12 @@ def test_weights_are_packed_once_and_great_ones_not_for_one_row(new_model: Any) 
         x = model.input("x", rows, 600)
         model.output(model.add("FullyConnected", x, model.random("w", 500, 600), name="y"))
         model.prepare(store)
-        assert len(store.packed) == count
+        assert len(store.forms) == count
     model = new_model()
     x = model.input("x", 4, 500)
     model.output(model.add("MatMul", x, model.random("w", 500, 600), name="y"))
     model.prepare(store)  # the same content, but not transposed
-    assert len(store.packed) == 2
+    assert len(store.forms) == 2
 
 
 @pytest.mark.usefixtures("blocked")

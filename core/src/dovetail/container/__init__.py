@@ -7,10 +7,12 @@ from dovetail.container.memory import aligned_empty
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
 from dovetail.container.summary import GraphSummary, Summary, TensorSummary, summarize
-from dovetail.container.weights import Packed, WeightStore
+from dovetail.container.weights import FormKey, MakeForm, Packed, WeightStore
 
 __all__ = [
+    "FormKey",
     "GraphSummary",
+    "MakeForm",
     "MappedBlob",
     "MappedFile",
     "Model",

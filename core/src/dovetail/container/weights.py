@@ -1,113 +1,231 @@
-"""WeightStore: prepacked weights, packed once and shared by all graphs of a context."""
+"""WeightStore: forms derived from constants, computed once and shared by all graphs of a context.
+
+Forms are packed, reordered, unpacked or dequantized weights, and constants of kernels.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from weakref import WeakValueDictionary
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
 from dovetail.container.memory import ALIGNMENT, aligned_empty
-from dovetail.ir import Array, Blob
+from dovetail.ir import Array, Blob, DType, Encoding, Spec, Tensor
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+HOST = "host"
+CONSTANT = "constant"
+
+# Returns a form of the stored elements and specs of its inputs; None for omitted ones.
+MakeForm = Callable[[Sequence[Array | None], Sequence[Spec | None]], Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A prepacked form in a store.
+class FormKey(NamedTuple):
+    """Identity of a form.
 
     Attributes:
-        hash: SHA-256 of the plain blob in hex.
-        layout: Name of the form.
-        data: The prepacked form; read-only.
+        contents: For each input its SHA-256, type, shape and encoding; empty for an omitted one.
+        form: Name of the form: kernel, geometry, fingerprint of the library, and all else that it
+            depends on.
+        space: Memory space of the form.
     """
 
-    hash: str
-    layout: str
-    data: Array
+    contents: tuple[str, ...]
+    form: str
+    space: str = HOST
+
+    @classmethod
+    def of(cls, inputs: Sequence[Tensor | None], form: str, space: str = HOST) -> FormKey:
+        """Return the key of a form of tensors with data; None for omitted ones.
+
+        Raises:
+            ValueError: None of them has data.
+        """
+        if not any(tensor is not None and tensor.data is not None for tensor in inputs):
+            raise ValueError(f"no input of the form '{form}' has data")
+        return cls(tuple(map(_content, inputs)), form, space)
+
+    @classmethod
+    def of_constant(cls, array: Array) -> FormKey:
+        """Return the key of a constant that does not depend on tensors."""
+        digest = hashlib.sha256(array.tobytes()).hexdigest()
+        return cls((_described(digest, DType.of(array.dtype), array.shape, None),), CONSTANT)
+
+
+class Packed(NamedTuple):
+    """A form in a store.
+
+    Attributes:
+        key: Its identity.
+        data: The form: in the space `host` an array, read-only, C-contiguous and aligned to 64
+            bytes. In other spaces it has the attribute `nbytes` and the method `to_host`, which
+            returns an array.
+    """
+
+    key: FormKey
+    data: Any
 
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        return self.data.nbytes
+        return int(self.data.nbytes)
+
+    def to_host(self) -> Array:
+        """Return the form's bytes in host memory."""
+        found: Array = self.data if self.key.space == HOST else self.data.to_host()
+        return found
 
 
 class WeightStore:
-    """Prepacked weights by content and layout. Threads may share it.
+    """Forms of constants by content. Threads may share it.
 
-    Graphs with equal weights share one prepacked form, even if they are in different blobs.
+    Graphs with equal weights share one form, even if these are in different blobs.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._held: dict[tuple[str, str], Array] = {}
+        self._held: dict[FormKey, Any] = {}
         # The forms of this store and its siblings; one is removed when none of them holds it.
-        self._pool: WeakValueDictionary[tuple[str, str], Array] = WeakValueDictionary()
-        # One lock for each form being packed: packing is slow and must not delay other forms.
+        self._pool: WeakValueDictionary[FormKey, Any] = WeakValueDictionary()
+        self._owners: WeakSet[WeightStore] = WeakSet((self,))
+        # One lock for each form being computed: that is slow and must not delay other forms.
         # Reentrant, so that a `make` that asks for its own result fails instead of waiting
         # forever.
-        self._making: dict[tuple[str, str], threading.RLock] = {}
+        self._making: dict[FormKey, threading.RLock] = {}
 
     def sibling(self) -> WeightStore:
         """Return an empty store that shares the forms of this one and its siblings.
 
-        A form lives as long as any store that has returned it.
+        A form lives as long as any store that holds it.
         """
         sibling = WeightStore()
-        sibling._pool = self._pool
+        sibling._pool, sibling._owners = self._pool, self._owners
+        self._owners.add(sibling)
         return sibling
 
-    def get(self, blob: Blob, layout: str, make: Callable[[], Array]) -> Array:
-        """Return the prepacked form of a blob; pack it at the first call.
+    def packed(
+        self, inputs: Sequence[Tensor | None], form: str, make: MakeForm, *, space: str = HOST
+    ) -> Packed:
+        """Return a form of constant tensors; compute it at the first call.
 
         Args:
-            blob: The plain weights.
-            layout: Name of the form: kernel, geometry, library version, and all else that `make`
-                depends on.
-            make: Returns the packed array, of any shape and type. After a failure the next call
-                tries again.
-
-        Returns:
-            The packed array, read-only, C-contiguous and aligned to 64 bytes; a copy if `make`
-            returned another layout or a view of a mapped file.
+            inputs: The tensors; None for omitted ones.
+            form: See `FormKey`.
+            make: Returns the form; in the space `host` an array of any shape and type, which is
+                copied if it is not C-contiguous and aligned or is a view of a mapped file. After a
+                failure the next call tries again.
+            space: The memory space.
         """
-        key = (blob.hash, layout)
+        key = FormKey.of(inputs, form, space)
+        blobs = [t.data for t in inputs if t is not None and t.data is not None]
+
+        def made() -> Any:
+            arrays = [_elements(tensor) for tensor in inputs]
+            specs = [None if tensor is None else tensor.spec for tensor in inputs]
+            result = make(arrays, specs)
+            settled = _settled(result, blobs) if space == HOST else result
+            for blob in blobs:
+                blob.release()  # or the weights would be in memory twice
+            return settled
+
+        return Packed(key, self._get(key, made))
+
+    def constant(self, array: Array) -> Packed:
+        """Return an array that a kernel computed from something other than tensors."""
+        key = FormKey.of_constant(array)
+        return Packed(key, self._get(key, lambda: _settled(array, ())))
+
+    def seed(self, key: FormKey, array: Any) -> Packed:
+        """Hold a form that was computed before; return the present one if there is one."""
+        settle = key.space == HOST
+        return Packed(key, self._get(key, lambda: _settled(array, ()) if settle else array))
+
+    def lookup(self, key: FormKey) -> Packed | None:
+        """Return a form that this store or a sibling holds, or None."""
+        found = self._held.get(key)
+        if found is None:
+            found = self._pool.get(key)
+        return None if found is None else Packed(key, found)
+
+    def owners(self, key: FormKey) -> int:
+        """Return how many stores hold a form: this one and its siblings."""
+        return sum(key in store._held for store in self._owners)
+
+    def evict(self, *keys: FormKey) -> None:
+        """Stop holding forms, by default all; their memory is freed with their last owner."""
+        with self._guard:
+            for key in keys or tuple(self._held):
+                self._held.pop(key, None)
+
+    @property
+    def forms(self) -> tuple[Packed, ...]:
+        """All forms in the store, sorted by key."""
+        with self._guard:
+            held = sorted(self._held.items(), key=lambda item: item[0])
+        return tuple(Packed(key, data) for key, data in held)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all forms in the store."""
+        return sum(packed.nbytes for packed in self.forms)
+
+    def _get(self, key: FormKey, make: Callable[[], Any]) -> Any:
         with self._guard:
             held = self._held.get(key)
             if held is not None:
                 return held
             making = self._making.setdefault(key, threading.RLock())
         with making:
-            # another thread may have packed it while this one waited
+            # another thread may have computed it while this one waited
             held = self._held.get(key)
             if held is None:
                 held = self._pool.get(key)
                 if held is None:
-                    held = _settled(make(), blob)
-                    blob.release()  # or the weights would be in memory twice
+                    held = make()
                 with self._guard:
                     self._held[key] = held
                     self._pool[key] = held
                     self._making.pop(key, None)
             return held
 
-    @property
-    def packed(self) -> tuple[Packed, ...]:
-        """All forms in the store, sorted by hash and layout."""
-        with self._guard:
-            held = sorted(self._held.items(), key=lambda item: item[0])
-        return tuple(Packed(*key, data) for key, data in held)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all forms in the store."""
-        return sum(packed.nbytes for packed in self.packed)
+def _content(tensor: Tensor | None) -> str:
+    if tensor is None or tensor.data is None:
+        return ""
+    return _described(tensor.data.hash, tensor.dtype, tensor.shape, tensor.encoding)
 
 
-def _settled(array: Array, plain: Blob) -> Array:
-    """Return a packed form, aligned and read-only; a copy if it is a view of a mapped file."""
-    is_mapped = plain.guard is not None and np.may_share_memory(array, plain.bytes)
+def _described(digest: str, dtype: DType, shape: Sequence[int], encoding: Encoding | None) -> str:
+    text = f"{digest} {dtype.name}{list(shape)}"
+    return text if encoding is None else f"{text} {_encoding_text(encoding)}"
+
+
+def _encoding_text(encoding: Encoding) -> str:
+    """Return a text that encodings share if and only if they are equal."""
+    parts = []
+    for field in dataclasses.fields(cast("DataclassInstance", encoding)):
+        value = getattr(encoding, field.name)
+        if isinstance(value, np.ndarray):
+            digest = hashlib.sha256(value.tobytes()).hexdigest()
+            value = f"{value.dtype}{list(value.shape)}:{digest}"
+        parts.append(f"{field.name}={value}")
+    return f"{type(encoding).__name__}({', '.join(parts)})"
+
+
+def _elements(tensor: Tensor | None) -> Array | None:
+    return None if tensor is None or tensor.data is None else tensor.stored()
+
+
+def _settled(array: Array, plain: Sequence[Blob]) -> Array:
+    """Return a form, aligned and read-only; a copy if it is a view of a mapped file."""
+    is_mapped = any(b.guard is not None and np.may_share_memory(array, b.bytes) for b in plain)
     is_aligned = array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
     if is_aligned and not is_mapped:
         settled = array.view()

@@ -28,7 +28,7 @@ from dovetail_onednn.pooling import reads_blocks
 from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import factor_type
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
-from dovetail_onednn.reorder import pack
+from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_float32, is_slow
 from dovetail_onednn.threads import threads_for
 
@@ -112,15 +112,14 @@ def convolution_step(
     geometry: Geometry,
     rewritten: Callable[[Array], Array] = lambda weights: weights,
 ) -> Step | None:
-    """Return the step of a convolution and fused nodes; None if the filters are not constant.
+    """Return the step of a convolution and fused nodes; None if the filters have no data.
 
     Args:
         call: Its inputs are source, filters and perhaps bias, all float32.
         geometry: The convolution.
         rewritten: Converts the call's filters to those of the geometry.
     """
-    weights = call.static(1)
-    if weights is None:
+    if not call.has_data(1):
         return None
     rank, axes = len(call.outputs[0].shape), len(geometry.stride)
 
@@ -152,8 +151,12 @@ def convolution_step(
         arguments.read_chain(chain)
         packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
         form = f"{engine().library.fingerprint}/{geometry.weights.key}/{packed.desc.key}"
-        data = call.packed(1, form, lambda: pack(rewritten(weights), packed))
-        arguments.constant(Arg.WEIGHTS, call.constant(data, packed), packed.desc)
+
+        def make(arrays: Arrays, _: object) -> Array:
+            return pack(rewritten(given(arrays[0])), packed)
+
+        weights = call.read_packed(1, form, make, packed)
+        arguments.constant(Arg.WEIGHTS, weights, packed.desc)
         arguments.write(Arg.DESTINATION, 0, geometry.target)
         return arguments.step()
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dovetail.ir import Shape
+from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType
 from dovetail_onednn.descriptors import MemoryDesc
@@ -31,7 +31,7 @@ from dovetail_onednn.layouts import (
 from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import factor_type
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
-from dovetail_onednn.reorder import pack
+from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_float32, is_slow
 from dovetail_onednn.threads import LEAST_SHARED, threads_for
 
@@ -121,7 +121,7 @@ def _by_one_matrix(
 ) -> Step | None:
     """Multiply rows by one matrix, (depth, units) with these strides."""
     result = call.outputs[0].shape
-    rows, is_known = math.prod(result[:-1]), call.static(1) is not None
+    rows, is_known = math.prod(result[:-1]), call.has_data(1)
     has_bias, is_small = call.has(2), rows * depth * units < LEAST_SHARED
     kind = _type(call, rows * depth * units)
     chain = chain_of(call, lambda shape: dense(_as_rows(shape, rows, units)), kind)
@@ -226,12 +226,10 @@ def _step(
 def _pack_weights(
     call: KernelCall, arguments: Arguments, desc: PrimitiveDesc, unpacked: MemoryDesc
 ) -> None:
-    weights = call.static(1)
-    if weights is None:
-        raise AssertionError(
-            f"{call.head.node.where}: weights are not constant, and cannot be packed"
-        )
     packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), unpacked)
     form = f"{engine().library.fingerprint}/{unpacked.key}/{packed.desc.key}"
-    data = call.packed(1, form, lambda: pack(weights, packed))
-    arguments.constant(Arg.WEIGHTS, call.constant(data, packed), packed.desc)
+
+    def make(arrays: Arrays, _: object) -> Array:
+        return pack(given(arrays[0]), packed)
+
+    arguments.constant(Arg.WEIGHTS, call.read_packed(1, form, make, packed), packed.desc)

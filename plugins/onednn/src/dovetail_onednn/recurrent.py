@@ -26,7 +26,7 @@ from dovetail_onednn.directions import Direction, Ports, are_supported, directio
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, dense, permuted
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
-from dovetail_onednn.reorder import pack
+from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments
 from dovetail_onednn.threads import threads_for
 
@@ -247,8 +247,8 @@ def _pack_weights(
     indices = [i for each in directions for p in ports if (i := each.index(p)) is not None]
     name = f"{engine().library.fingerprint}/{packed.dense.key}/{packed.desc.key}/{variant}"
 
-    def pack_all() -> Array:
-        return pack(np.stack([each.stacked(ports) for each in directions]), packed)
+    def pack_all(arrays: Arrays, _: object) -> Array:
+        gates = np.stack([given(array) for array in arrays])
+        return pack(gates.reshape(len(directions), len(ports), *gates.shape[1:]), packed)
 
-    weights = call.packed(indices, name, pack_all)
-    arguments.constant(arg, call.constant(weights, packed), packed.desc)
+    arguments.constant(arg, call.read_packed(indices, name, pack_all, packed), packed.desc)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dovetail.container import aligned_empty
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, Step, Value
@@ -14,6 +16,8 @@ from dovetail_onednn.threads import threads
 # Constants of fewer bytes are moved in one thread. A transpose of 1 MB took 0.32 ms in one thread
 # and 0.23 in two, but 16 ms in two where one had to wait for a busy core.
 _LEAST_SHARED_BYTES = 1 << 20
+
+Arrays = Sequence[Array | None]
 
 
 def reorder(source: Value, target: Value) -> Step:
@@ -33,6 +37,13 @@ def reorder(source: Value, target: Value) -> Step:
         return primitive.bind(addresses)
 
     return Step((), (source,), (target,), bind)
+
+
+def given(array: Array | None) -> Array:
+    """Return the elements of an input that is not omitted, for functions that pack it."""
+    if array is None:
+        raise AssertionError("an omitted input is packed")
+    return array
 
 
 def pack(data: Array, layout: OneDnnLayout) -> Array:

@@ -38,7 +38,7 @@ from dovetail_onednn.matrix import Product
 from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import math_mode
 from dovetail_onednn.primitives import Binary, Primitive, PrimitiveDesc, operand
-from dovetail_onednn.reorder import pack
+from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Argument, Work, execute, is_float32, is_slow
 from dovetail_onednn.threads import threads_for
 
@@ -127,12 +127,10 @@ def winograd_convolution(call: KernelCall) -> Step | None:
     """Run Conv2d with filters of three rows and fused nodes; None if that is not faster."""
     if not is_float32(call) or math_mode() or len(call.spec(0).shape) != 4:
         return None
-    weights = call.static(1)
-    if (
-        weights is None
-        or (call.has(2) and call.static(2) is None)
-        or not _has_simple_operands(call)
-    ):
+    has_bias = call.has(2)
+    if not call.has_data(1) or (has_bias and not call.has_data(2)):
+        return None
+    if not _has_simple_operands(call):
         return None
     geometry = geometry_of(call, call.op.group, 2)
     if call.op.group != 1 or not _pays(geometry):
@@ -145,7 +143,7 @@ def winograd_convolution(call: KernelCall) -> Step | None:
             if parts is None:
                 return None
             sizes[_size(strip)] = parts
-    return _step(call, weights, strips, sizes)
+    return _step(call, strips, sizes)
 
 
 def _pays(geometry: Geometry) -> bool:
@@ -236,9 +234,9 @@ def _described(product: Product, chain: Chain) -> PrimitiveDesc:
         return product.described(chain)
 
 
-def _step(call: KernelCall, weights: Array, strips: list[Strip], sizes: dict[Shape, Parts]) -> Step:
+def _step(call: KernelCall, strips: list[Strip], sizes: dict[Shape, Parts]) -> Step:
     """Return the step that executes all strips of all images in order."""
-    values = _Values(call, weights, list(sizes.values()))
+    values = _Values(call, list(sizes.values()))
     works: list[Work] = []
     for image in range(call.spec(0).shape[0]):
         for strip in strips:
@@ -251,22 +249,19 @@ class _Values:
 
     Args:
         call: The call of the kernel.
-        weights: The filters.
         parts: The primitives for all sizes of strips.
     """
 
-    def __init__(self, call: KernelCall, weights: Array, parts: list[Parts]) -> None:
+    def __init__(self, call: KernelCall, parts: list[Parts]) -> None:
         self._call = call
         self._image, self._result = call.read(0), call.write()
         self._others = {index: call.read(index) for _, index in parts[0].chain.operands}
         self._terms = call.scratch(max(each.convolved.source.nbytes for each in parts) * _TERMS)
         self._sums = call.scratch(max(each.convolved.target.nbytes for each in parts) * _TERMS)
         layouts = dict.fromkeys(each.packed for each in parts)
-        self._filters = {packed: self._packed(weights, packed) for packed in layouts}
+        self._filters = {packed: self._packed(packed) for packed in layouts}
         self._matrices: dict[Strip, tuple[Value, Value]] = {}
-        bias = call.static(2) if call.has(2) else None
-        columns = call.outputs[0].shape[2]
-        self._bias = None if bias is None else call.constant(np.tile(bias, columns))
+        self._bias = self._tiled_bias() if call.has(2) else None
 
     def works(self, image: int, strip: Strip, parts: Parts) -> Iterator[Work]:
         """Yield the work for a strip of an image's result, in order."""
@@ -318,12 +313,24 @@ class _Values:
             self._matrices[key] = to_terms, from_terms
         return self._matrices[key]
 
-    def _packed(self, weights: Array, packed: OneDnnLayout) -> Value:
+    def _tiled_bias(self) -> Value:
+        """Return the bias of all columns of a row."""
+        columns = self._call.outputs[0].shape[2]
+
+        def make(arrays: Arrays, _: object) -> Array:
+            return np.tile(given(arrays[0]), columns)
+
+        return self._call.read_packed(2, f"onednn.tiled.{columns}", make)
+
+    def _packed(self, packed: OneDnnLayout) -> Value:
         """Return the filters of all terms, one after the other, each packed for the library."""
         way = f"winograd {_TILE} {_POINTS}"  # the packed data depend on these too
         form = f"{engine().library.fingerprint}/{way}/{packed.dense.key}/{packed.desc.key}"
-        made = self._call.packed(1, form, lambda: _terms_of(weights, packed))
-        return self._call.constant(made)
+
+        def make(arrays: Arrays, _: object) -> Array:
+            return _terms_of(given(arrays[0]), packed)
+
+        return self._call.read_packed(1, form, make)
 
 
 def _nth(term: int, desc: MemoryDesc, values: Value) -> Argument:

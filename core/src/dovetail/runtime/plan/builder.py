@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.container import WeightStore, aligned_empty
+from dovetail.container import MakeForm, Packed, WeightStore, aligned_empty
 from dovetail.errors import DovetailError
-from dovetail.ir import Array, DType, Node, Spec, Tensor, TensorKind
+from dovetail.ir import DType, Node, Spec, Tensor, TensorKind
 from dovetail.ops import CheckedGraph, NodeView
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers
@@ -183,9 +183,13 @@ class _Builder:
     def writer(self, tensor: Tensor) -> Node | None:
         return self._graph.producer(tensor)
 
-    def constant(self, name: str, array: Array, layout: Layout | None) -> Value:
-        dtype = DType.of(array.dtype)
-        return Value(name, Spec(dtype, array.shape), Storage.CONSTANT, layout, array=array)
+    def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed:
+        return self.weights.packed(inputs, form, make)
+
+    def constant(self, name: str, packed: Packed, layout: Layout | None) -> Value:
+        array, key = packed.data, packed.key
+        spec = Spec(DType.of(array.dtype), array.shape)
+        return Value(name, spec, Storage.CONSTANT, layout, array=array, key=key)
 
     def scratch(self, nbytes: int) -> Value:
         return Value("scratch", Spec(DType.UINT_8, (nbytes,)), Storage.ARENA)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import enum
 import functools
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dovetail.container import WeightStore
+from dovetail.container import MakeForm, Packed, WeightStore
 from dovetail.errors import PluginError
 from dovetail.ir import Array, Node, Spec, Tensor
 from dovetail.ops import NodeView, OpRegistry
@@ -191,7 +190,10 @@ class Scope(Protocol):
     def writer(self, tensor: Tensor) -> Node | None:
         """Return the node that writes a tensor."""
 
-    def constant(self, name: str, array: Array, layout: Layout | None) -> Value:
+    def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed:
+        """Return a form of tensors with data; see `KernelCall.packed`."""
+
+    def constant(self, name: str, packed: Packed, layout: Layout | None) -> Value:
         """Return a constant value."""
 
     def scratch(self, nbytes: int) -> Value:
@@ -257,27 +259,37 @@ class KernelCall:
             return None
         return tensor.stored()
 
-    def packed(self, index: int | Sequence[int], layout: str, make: Callable[[], Array]) -> Array:
-        """Return a packed form of static inputs, built once per context for equal inputs.
+    def has_data(self, index: int) -> bool:
+        """Return whether an input has data before a run, which an update may replace."""
+        return self.has(index) and self._tensor(index).data is not None
+
+    def packed(self, index: int | Sequence[int], form: str, make: MakeForm) -> Array:
+        """Return a form of inputs with data, computed once per context for equal inputs.
+
+        A form of updateable inputs is the graph's own: an update computes it again, in place.
 
         Args:
-            index: The input, or all that are packed together; some of these may be omitted.
-            layout: Name of the form.
-            make: Returns the packed array.
+            index: The input, or all that the form depends on; some of these may be omitted.
+            form: Name of the form, see `FormKey`.
+            make: Returns the form of the inputs' stored elements and specs; must not use others.
         """
+        found: Array = self._packed(index, form, make).data
+        return found
+
+    def read_packed(
+        self,
+        index: int | Sequence[int],
+        form: str,
+        make: MakeForm,
+        layout: Layout | None = None,
+    ) -> Value:
+        """Declare that the step reads a form of inputs with data, in a layout; see `packed`."""
+        return self._constant(self._packed(index, form, make), layout)
+
+    def _packed(self, index: int | Sequence[int], form: str, make: MakeForm) -> Packed:
         several = (index,) if isinstance(index, int) else tuple(index)
-        tensors = [self.tensors[i] if self.has(i) else None for i in several]
-        data = [None if t is None else t.data for t in tensors]
-        first = next((blob for blob in data if blob is not None), None)
-        if first is None:
-            raise AssertionError(f"{self.head.node.where}: inputs {several} have no data")
-        specs = ["" if t is None else f"{t.dtype.name}{list(t.shape)}" for t in tensors]
-        if (
-            len(several) > 1
-        ):  # the store's key has the hash of one blob: the others go into the name of the form
-            hashes = ["" if blob is None else blob.hash for blob in data]
-            specs = [hashlib.sha256(" ".join((*specs, *hashes)).encode()).hexdigest()]
-        return self._scope.weights.get(first, f"{layout} {specs[0]}", make)
+        inputs = [self.tensors[i] if self.has(i) else None for i in several]
+        return self._scope.packed(inputs, form, make)
 
     def layout(self, index: int) -> Layout | None:
         """Return the layout that an input is stored in, which is the cheapest to read."""
@@ -296,8 +308,11 @@ class KernelCall:
         return value
 
     def constant(self, array: Array, layout: Layout | None = None) -> Value:
-        """Declare that the step reads a constant."""
-        value = self._scope.constant(f"{self.nodes[0]}.constant", array, layout)
+        """Declare that the step reads a constant that does not depend on inputs."""
+        return self._constant(self._scope.weights.constant(array), layout)
+
+    def _constant(self, packed: Packed, layout: Layout | None) -> Value:
+        value = self._scope.constant(f"{self.nodes[0]}.constant", packed, layout)
         self._reads.append(value)
         return value
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from dovetail.container import FormKey
 from dovetail.ir import Array, Spec
 
 Bound = Callable[[], None]
@@ -48,6 +49,7 @@ class Value:
         layout: Arrangement of its bytes.
         nbytes: Number of bytes.
         array: A constant's data.
+        key: Identity of a constant that is a form in a `WeightStore`.
         alias_of: The value that owns the bytes, for views and results computed in place.
         offset: Offset of the first byte in that value.
     """
@@ -58,6 +60,7 @@ class Value:
     layout: Layout | None = None
     nbytes: int = field(init=False)
     array: Array | None = None
+    key: FormKey | None = None
     alias_of: Value | None = None
     offset: int = 0
 

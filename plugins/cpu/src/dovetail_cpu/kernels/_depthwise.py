@@ -6,6 +6,9 @@ NumPy is fastest on long dense rows. So the weights of a tap are repeated for al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from dovetail.ir import Array
@@ -38,15 +41,14 @@ def depthwise_step(call: KernelCall, geometry: Geometry) -> Step | None:
     x: (n, h, w, c); weight: (fh, fw, 1, c * m); bias: (c * m,); or one axis less.
 
     Returns:
-        None if the weights are not constant: they could not be repeated in advance.
+        None if the weights have no data: they could not be repeated in advance.
     """
-    weight = call.static(1)
-    if weight is None:
+    if not call.has_data(1):
         return None
     columns, made = geometry.out[2:]
 
-    def repeated() -> Array:
-        return np.tile(weight.reshape(-1, made), (1, columns))
+    def repeated(arrays: Sequence[Any], _: object) -> Array:
+        return np.tile(arrays[0].reshape(-1, made), (1, columns))
 
     taps = call.packed(1, f"cpu.depthwise.{columns}", repeated)
     x = call.read(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,13 +40,22 @@ class Packing:
 
     def __init__(self, call: KernelCall, ports: tuple[int, ...], variant: str = "") -> None:
         self._call, self._ports, self._variant = call, ports, variant
-        arrays = [call.static(i) if i in ports else None for i in range(len(call.tensors))]
-        self._weights = functools.cache(lambda: call.op.packed(arrays))
+        self._weights: Any = None
 
     def packed(self, name: str, make: Callable[[Any], Array]) -> Floats:
         """Return a form of the weights: `make` of the result of the op's `packed`."""
-        layout = f"cpu.{self._call.head.op_type}.{name} {self._variant}"
-        return self._call.packed(self._ports, layout, lambda: make(self._weights()))
+        form = f"cpu.{self._call.head.op_type}.{name} {self._variant}"
+        return self._call.packed(self._ports, form, lambda arrays, _: make(self._joined(arrays)))
+
+    def _joined(self, arrays: Sequence[Array | None]) -> Any:
+        """Return the result of the op's `packed`, computed once for all forms."""
+        if self._weights is None:
+            inputs: list[Array | None] = [None] * len(self._call.tensors)
+            for port, array in zip(self._ports, arrays, strict=True):
+                if port < len(inputs):
+                    inputs[port] = array
+            self._weights = self._call.op.packed(inputs)
+        return self._weights
 
 
 class Layer:

@@ -8,7 +8,9 @@ cell are added together, in long dense rows instead of short ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,15 +40,14 @@ PRODUCTS = 1 << 18
 @KERNELS.register(PACKAGE, "TransposeConv3d", can_fuse=can_fuse)
 def transposed_convolution(call: KernelCall) -> Step | None:
     """Run TransposeConv1d to TransposeConv3d with constant filters."""
-    weight = call.static(1)
-    if weight is None or not is_float32(call):
+    if not call.has_data(1) or not is_float32(call):
         return None
     geometry = Geometry.of(call, call.op.group)
-    channels, each = weight.shape[-2:]
+    channels, each = call.spec(1).shape[-2:]
     groups, taken = geometry.groups, channels // geometry.groups
 
-    def as_matrices() -> Array:
-        taps = weight.reshape(-1, groups, taken, each)
+    def as_matrices(arrays: Sequence[Any], _: object) -> Array:
+        taps = arrays[0].reshape(-1, groups, taken, each)
         return np.ascontiguousarray(taps.transpose(1, 2, 0, 3)).reshape(groups, taken, -1)
 
     matrices = call.packed(1, f"cpu.transposed.{groups}", as_matrices)
