@@ -5,12 +5,14 @@ Config files, manifests and traces are msgspec Structs, and all of them are deco
 
 from __future__ import annotations
 
+import enum
 import functools
 import itertools
 import re
 import types
 import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -67,7 +69,7 @@ def convert(
         raise error(text, where=where, problems=[*unknown, *wrong]) from cause
     (only,) = wrong
     location = where if only.where == "$" else f"{where}: {only.where}"
-    raise error(only.message, where=location) from cause
+    raise error(only.message, where=location, hint=only.hint) from cause
 
 
 def drop_unknown_keys(data: object, to: Any) -> None:
@@ -113,7 +115,19 @@ def _find_wrong_values(data: object, to: Any, path: str, found: list[Problem]) -
             if field.required and field.encode_name not in data
         )
     if len(found) == before and not str(failure).startswith(_UNKNOWN_FIELD):
-        found.append(_problem(failure, path))
+        problem = _problem(failure, path)
+        found.append(replace(problem, hint=_nearest_name(data, to)))
+
+
+def _nearest_name(value: object, to: Any) -> str:
+    """Return advice for text that none of the names in a type's enumerations is."""
+    names: list[str] = []
+    for option in _alternatives(to):
+        if typing.get_origin(option) is typing.Literal:
+            names += map(str, typing.get_args(option))
+        elif isinstance(option, type) and issubclass(option, enum.Enum):
+            names += (str(member.value) for member in option)
+    return suggest_name(value, names) if isinstance(value, str) and names else ""
 
 
 def _problem(failure: Exception, path: str) -> Problem:

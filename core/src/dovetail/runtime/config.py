@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ from dovetail.errors import ConfigError, nearest
 from dovetail.typed import convert
 
 C = TypeVar("C", bound=msgspec.Struct)
+PriorityName = Literal["low", "normal", "normal_high", "high"]
 QueueDepth = Annotated[int, msgspec.Meta(ge=1, le=2**16)]
 
 
@@ -42,29 +43,41 @@ class Priority(enum.IntEnum):
 
 
 class DeviceConfig(msgspec.Struct, frozen=True):
-    """Config of a device. The host has no settings."""
+    """Config of a device; a backend's own is a subclass. The host has no settings."""
 
 
 class ContextConfig(msgspec.Struct, frozen=True):
-    """Config of a context.
+    """Config of a context; a backend's own is a subclass.
 
     Attributes:
         context_priority: Priority of its graphs, unless they have their own.
         async_execute_queue_depth: Maximum number of waiting executions.
+        enable_graphs: Graphs of a context binary to load.
+        memory_limit_hint: Memory that loaded graphs should stay under, in MB.
+        is_persistent_binary: Whether the bytes of a context binary outlive the context.
+        cache_compatibility_mode: Which context binaries are accepted: permissive or strict.
     """
 
-    context_priority: str = "normal"
+    context_priority: PriorityName = "normal"
     async_execute_queue_depth: QueueDepth = 10
+    enable_graphs: list[str] | None = None
+    memory_limit_hint: int | None = None
+    is_persistent_binary: bool | None = None
+    cache_compatibility_mode: str | None = None
 
 
 class GraphConfig(msgspec.Struct, frozen=True):
-    """Config of a graph.
+    """Config of a graph; a backend's own is a subclass.
 
     Attributes:
         graph_priority: Priority of the graph; None for the context's.
+        graph_profiling_start_delay: Seconds after which profiling begins.
+        graph_profiling_num_executions: Number of executions that are profiled.
     """
 
-    graph_priority: str | None = None
+    graph_priority: PriorityName | None = None
+    graph_profiling_start_delay: float | None = None
+    graph_profiling_num_executions: int | None = None
 
 
 def typed_config(config: C | Mapping[str, Any] | None, to: type[C], where: str) -> C:

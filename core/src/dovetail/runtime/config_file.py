@@ -1,50 +1,32 @@
 """Config files of runs: our TOML, or the SDK's outer JSON.
 
-TOML: `[backend.NAME]`, `[context]`, `[[graph]]`, `[profile]`, with the keys that the JSON has under
-`context_configs`, `graph_configs` and `profile_configs`.
+TOML: `[backend.NAME]`, `[device]`, `[context]`, `[[graph]]`, `[profile]`, with the keys that the
+JSON has under `context_configs`, `graph_configs` and `profile_configs`, and those of the backend.
 Source: spec/configs.md, section 1.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from dovetail.errors import ConfigError, PluginError, Problem, suggest_name
 from dovetail.plugins import names
 from dovetail.runtime.backend import backend_class
-from dovetail.runtime.config import ContextConfig, GraphConfig, QueueDepth
+from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
+from dovetail.runtime.contract import Configs, Options
 from dovetail.typed import convert
 
 log = logging.getLogger("dovetail.config")
-S = TypeVar("S", bound=msgspec.Struct)
-
-
-class ContextKeys(msgspec.Struct, frozen=True):
-    """`[context]`, the SDK's `context_configs`."""
-
-    context_priority: str = "normal"
-    async_execute_queue_depth: QueueDepth = 10
-    enable_graphs: list[str] | None = None
-    memory_limit_hint: int | None = None
-    is_persistent_binary: bool | None = None
-    cache_compatibility_mode: str | None = None
-
-
-class GraphKeys(msgspec.Struct, frozen=True):
-    """One `[[graph]]`, the SDK's `graph_configs[]`."""
-
-    graph_name: str
-    graph_priority: str | None = None
-    graph_profiling_start_delay: float | None = None
-    graph_profiling_num_executions: int | None = None
 
 
 class ProfileKeys(msgspec.Struct, frozen=True):
@@ -53,25 +35,40 @@ class ProfileKeys(msgspec.Struct, frozen=True):
     num_max_events: int | None = None
 
 
-class RunConfig(msgspec.Struct, frozen=True):
-    """Content of a config file.
+@dataclass(frozen=True, slots=True)
+class GraphSettings:
+    """One `[[graph]]`.
 
     Attributes:
-        backend: Options by backend name; typed when the backend is created.
-        context: Settings of the context.
-        graph: Settings of graphs, by `graph_name`.
-        profile: Settings of profiles.
+        names: Names of the graphs that it is for.
+        config: The settings.
     """
 
-    backend: dict[str, dict[str, Any]] = {}
-    context: ContextKeys = ContextKeys()
-    graph: list[GraphKeys] = []
-    profile: ProfileKeys = ProfileKeys()
+    names: tuple[str, ...]
+    config: GraphConfig
 
-    @property
-    def context_config(self) -> ContextConfig:
-        """The settings of the context that the runtime supports."""
-        return ContextConfig(self.context.context_priority, self.context.async_execute_queue_depth)
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Content of a config file, for one backend.
+
+    Attributes:
+        options: The backend's options as plain data; typed when the backend is created.
+        others: Options of other backends, by name.
+        device: Settings of the device.
+        context: Settings of the context.
+        graphs: Settings of graphs.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    device: DeviceConfig = DeviceConfig()  # noqa: RUF009 - immutable
+    context: ContextConfig = ContextConfig()  # noqa: RUF009 - immutable
+    graphs: tuple[GraphSettings, ...] = ()
+
+    def graph_config(self, name: str) -> GraphConfig | None:
+        """Return the settings of a graph; None if it has none."""
+        return next((g.config for g in self.graphs if name in g.names), None)
 
     def require_graphs(self, known: Iterable[str]) -> None:
         """Raise if settings are for unknown graphs, or a graph has several.
@@ -79,7 +76,7 @@ class RunConfig(msgspec.Struct, frozen=True):
         Raises:
             ConfigError: They do; every such name is listed.
         """
-        names, given = set(known), [g.graph_name for g in self.graph]
+        names, given = set(known), [name for g in self.graphs for name in g.names]
         problems = [
             Problem(f"graph '{name}' not found", hint=suggest_name(name, names))
             for name in given
@@ -87,16 +84,11 @@ class RunConfig(msgspec.Struct, frozen=True):
         ]
         problems += [
             Problem(f"duplicate settings of graph '{name}'")
-            for name in set(given)
+            for name in dict.fromkeys(given)
             if given.count(name) > 1
         ]
         if problems:
             raise ConfigError("the config does not match the model", problems=problems)
-
-    def graph_config(self, name: str) -> GraphConfig:
-        """Return the settings of a graph that the runtime supports."""
-        found = [g for g in self.graph if g.graph_name == name]
-        return GraphConfig(found[0].graph_priority) if found else GraphConfig()
 
 
 class _Extensions(msgspec.Struct, frozen=True):
@@ -109,12 +101,43 @@ class _AsyncKeys(msgspec.Struct, frozen=True):
     execute_enqueue_tasks_limit: int | None = None
 
 
-class _SdkFile(msgspec.Struct, frozen=True):
-    backend_extensions: _Extensions = _Extensions()
-    context_configs: ContextKeys = ContextKeys()
-    graph_configs: list[GraphKeys] = []
-    profile_configs: ProfileKeys = ProfileKeys()
-    async_graph_execution_config: _AsyncKeys = _AsyncKeys()
+@functools.cache
+def _file_type(configs: Configs) -> type[msgspec.Struct]:
+    """Return the type of a TOML file for a backend."""
+    return msgspec.defstruct(
+        "File",
+        [
+            ("backend", dict[str, dict[str, Any]], {}),
+            ("device", configs.device, configs.device()),
+            ("context", configs.context, configs.context()),
+            ("graph", list[_graph_type(configs)], []),  # type: ignore[misc] # made at run time
+            ("profile", ProfileKeys, ProfileKeys()),
+        ],
+        frozen=True,
+    )
+
+
+@functools.cache
+def _sdk_file_type(configs: Configs) -> type[msgspec.Struct]:
+    """Return the type of a file in the SDK's outer form."""
+    return msgspec.defstruct(
+        "SdkFile",
+        [
+            ("backend_extensions", _Extensions, _Extensions()),
+            ("context_configs", configs.context, configs.context()),
+            ("graph_configs", list[_graph_type(configs)], []),  # type: ignore[misc] # as above
+            ("profile_configs", ProfileKeys, ProfileKeys()),
+            ("async_graph_execution_config", _AsyncKeys, _AsyncKeys()),
+        ],
+        frozen=True,
+    )
+
+
+@functools.cache
+def _graph_type(configs: Configs) -> type[msgspec.Struct]:
+    """Return the type of one `[[graph]]`: the backend's settings, and the graphs they are for."""
+    names = [("graph_name", str, ""), ("graph_names", list[str], [])]
+    return msgspec.defstruct("GraphTable", names, bases=(configs.graph,), frozen=True)
 
 
 def load_config(path: str | Path, backend: str) -> RunConfig:
@@ -145,39 +168,51 @@ def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
         ConfigError: The data have unknown keys, wrong types, or options of a backend that is not
             installed. The options of `backend` are checked too. Every fault is listed.
     """
-    faults = _Faults(where)
-    config = faults.convert(data, RunConfig)
+    faults, configs = _Faults(where), _configs_of(backend)
+    file = faults.convert(data, _file_type(configs))
     sections = data.get("backend")
-    if isinstance(sections, Mapping):
-        for name in sections:
-            faults.check_installed(name, backend)
-        faults.check_options(sections.get(backend), backend, where, f"$.backend.{backend}")
+    options = sections if isinstance(sections, Mapping) else {}
+    for name in options:
+        faults.check_installed(name, backend)
+    faults.check_options(options.get(backend), configs, where, f"$.backend.{backend}")
+    graphs = faults.graphs(file.graph, configs, "$.graph")
     faults.raise_all()
-    _note_without_effect(config, backend, where)
-    return config
+    others = {name: own for name, own in file.backend.items() if name != backend}
+    for name in others:
+        log.warning("%s: the options of backend '%s' are not used by '%s'", where, name, backend)
+    _note_without_effect((file.context, file.profile, *(g.config for g in graphs)), where)
+    return RunConfig(file.backend.get(backend, {}), others, file.device, file.context, graphs)
+
+
+def _configs_of(backend: str) -> Configs:
+    """Return the types of a backend's configs; core's for a backend that cannot be loaded."""
+    try:
+        return backend_class(backend).configs
+    except PluginError:  # raised again when the backend is created
+        return Configs()
 
 
 def _from_sdk(path: Path, backend: str) -> RunConfig:
-    data, faults = _json(path), _Faults(str(path))
-    sdk = faults.convert(data, _SdkFile)
+    data, faults, configs = _json(path), _Faults(str(path)), _configs_of(backend)
+    sdk = faults.convert(data, _sdk_file_type(configs))
     extensions = data.get("backend_extensions")
     named = extensions if isinstance(extensions, Mapping) else {}
     library, options = named.get("shared_library_path"), named.get("config_file_path")
-    inner: dict[str, dict[str, Any]] = {}
+    inner: dict[str, Any] = {}
     meant = (_backend_of(library) if isinstance(library, str) else None) or backend
     if isinstance(options, str) and options and meant == backend:
         file = _beside(path, options)
-        inner = {backend: _json(file)}
-        faults.check_options(inner[backend], backend, str(file), "$")
+        inner = _json(file)
+        faults.check_options(inner, configs, str(file), "$")
+    graphs = faults.graphs(sdk.graph_configs, configs, "$.graph_configs")
     faults.raise_all()
     if options and meant != backend:
         log.warning(
             "%s: %s is for backend '%s', not '%s'; it is not used", path, options, meant, backend
         )
-    _note_section(sdk.async_graph_execution_config, str(path))
-    config = RunConfig(inner, sdk.context_configs, sdk.graph_configs, sdk.profile_configs)
-    _note_without_effect(config, backend, str(path))
-    return config
+    parts = (sdk.context_configs, sdk.profile_configs, sdk.async_graph_execution_config)
+    _note_without_effect((*parts, *(g.config for g in graphs)), str(path))
+    return RunConfig(inner, {}, configs.device(), sdk.context_configs, graphs)
 
 
 class _Faults:
@@ -191,7 +226,7 @@ class _Faults:
         self._where = where
         self._errors: list[ConfigError] = []
 
-    def convert(self, data: Mapping[str, Any], to: type[S]) -> S:
+    def convert(self, data: Mapping[str, Any], to: type[msgspec.Struct]) -> Any:
         """Return data as a Struct; the Struct's defaults if the data have faults."""
         try:
             return convert(dict(data), to, where=self._where)
@@ -210,16 +245,29 @@ class _Faults:
             )
             self._errors.append(error)
 
-    def check_options(self, options: object, backend: str, where: str, path: str) -> None:
-        """Record the faults in the options of the backend that runs, if it can be loaded."""
-        if not isinstance(options, Mapping):
-            return
-        try:
-            convert(dict(options), backend_class(backend).configs.backend, where=where, path=path)
-        except ConfigError as error:
-            self._errors.append(error)
-        except PluginError:  # raised again when the backend is created
-            return
+    def check_options(self, options: object, configs: Configs, where: str, path: str) -> None:
+        """Record the faults in the options of the backend that runs."""
+        if isinstance(options, Mapping) and configs.backend is not Options:
+            try:
+                convert(dict(options), configs.backend, where=where, path=path)
+            except ConfigError as error:
+                self._errors.append(error)
+
+    def graphs(
+        self, tables: Sequence[Any], configs: Configs, path: str
+    ) -> tuple[GraphSettings, ...]:
+        """Return the settings of graphs; record those for no graph."""
+        found = []
+        for i, table in enumerate(tables):
+            names = (*filter(None, (table.graph_name,)), *table.graph_names)
+            if not names:
+                where = f"{self._where}: {path}[{i}]"
+                hint = "add graph_name or graph_names"
+                self._errors.append(ConfigError("settings of no graph", where=where, hint=hint))
+            own = configs.graph.__struct_fields__
+            config = configs.graph(**{name: getattr(table, name) for name in own})
+            found.append(GraphSettings(names, config))
+        return tuple(found)
 
     def raise_all(self) -> None:
         """Raise one error for all faults; do nothing if there are none.
@@ -261,24 +309,20 @@ def _beside(path: Path, name: str) -> Path:
     return direct if is_found else path.parent / name
 
 
-_EFFECTIVE = {"context_priority", "async_execute_queue_depth", "graph_name", "graph_priority"}
+_EFFECTIVE = {"context_priority", "async_execute_queue_depth", "graph_priority"}
 
 
-def _note_without_effect(config: RunConfig, backend: str, where: str) -> None:
-    """Log a warning for each part of a config that has no effect on `backend`."""
-    for name in config.backend:
-        if name != backend:
-            log.warning(
-                "%s: the options of backend '%s' are not used by '%s'", where, name, backend
-            )
-    for section in (config.context, config.profile, *config.graph):
+def _note_without_effect(sections: Iterable[msgspec.Struct], where: str) -> None:
+    """Log a warning for each setting of core's that has no effect yet."""
+    for section in sections:
         _note_section(section, where)
 
 
 def _note_section(section: msgspec.Struct, where: str) -> None:
-    for name, value in msgspec.structs.asdict(section).items():
-        if value is not None and name not in _EFFECTIVE:
-            log.warning("%s: %s has no effect here", where, name)
+    for kind in (ContextConfig, GraphConfig, ProfileKeys, _AsyncKeys):
+        for name in kind.__struct_fields__ if isinstance(section, kind) else ():
+            if name not in _EFFECTIVE and getattr(section, name) is not None:
+                log.warning("%s: %s has no effect here", where, name)
 
 
 # Errors of both parsers: bad syntax, integers of thousands of digits, and nesting that is too deep.
