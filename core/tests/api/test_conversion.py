@@ -39,7 +39,7 @@ class Frontend:
 
 def refusal(graph: Graph, monkeypatch: pytest.MonkeyPatch, ops: OpRegistry = OPS) -> DovetailError:
     """Return the error of converting a graph that is wrong before any pass has run."""
-    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda path: Frontend(graph))
+    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(graph))
     monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: pytest.fail("ran"))
     with pytest.raises(DovetailError) as caught:
         dovetail.convert("a.net", ops=ops)
@@ -80,7 +80,7 @@ def test_an_op_package_of_two_dists_is_said_once(monkeypatch: pytest.MonkeyPatch
 
 def test_options_are_said_in_the_manifest_however_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "dovetail.api.conversion.find_frontend", lambda path: Frontend(chain("Scale"))
+        "dovetail.api.conversion.find_frontend", lambda *_: Frontend(chain("Scale"))
     )
     monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", tuple)
     monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
@@ -101,7 +101,7 @@ def test_options_are_said_in_the_manifest_however_large(monkeypatch: pytest.Monk
 
 def test_values_that_a_frontend_makes_nothing_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "dovetail.api.conversion.find_frontend", lambda path: Frontend(chain("Scale"))
+        "dovetail.api.conversion.find_frontend", lambda *_: Frontend(chain("Scale"))
     )
     with pytest.raises(FrontendError, match="cannot turn inputs into constants: x"):
         dovetail.convert("a.net", FrontendOptions(input_values={"x": np.zeros(3)}), ops=OPS)
@@ -130,7 +130,7 @@ def test_installed_hooks_hear_of_conversions(site: Any, monkeypatch: pytest.Monk
     source = site.folder / "a.net"
     source.write_bytes(b"net")
     frontend = Frontend(chain("Scale"))
-    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda path: frontend)
+    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: frontend)
     monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: (Noop(),))
     try:
         dovetail.convert(source, ops=OPS)
@@ -149,7 +149,7 @@ def test_weights_read_into_memory_are_private_and_still_shared(
     source, other = (MappedBlob(mapped, start, 4) for start in (0, 4))
     for name, blob in (("a", source), ("b", source), ("c", other)):
         graph.add_tensor(Tensor(name, DType.UINT_8, (4,), TensorKind.STATIC, data=blob))
-    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda path: Frontend(graph))
+    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(graph))
     monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: ())
     path = tmp_path / "a.net"
     path.write_bytes(b"net")
@@ -161,3 +161,47 @@ def test_weights_read_into_memory_are_private_and_still_shared(
     assert a is not None
     weights.write_bytes(b"")
     assert a.bytes.tolist() == [1] * 4
+
+
+FRONTEND = """
+from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
+
+class Frontend:
+    name = "{name}"
+    suffixes = {suffixes!r}
+
+    def recognises(self, path):
+        return False
+
+    def read(self, path, options, ops):
+        graph = Graph("net")
+        x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 3), TensorKind.APP_WRITE))
+        y = graph.add_tensor(Tensor("{name}", DType.FLOAT_32, (2, 3), TensorKind.APP_READ))
+        graph.add_node(Node("n", "test.ops", "Scale", [x], [y]))
+        return graph
+
+    def dry_run(self, path, options, ops): ...
+"""
+
+
+def test_installed_frontends_and_an_explicit_format_come_before_a_refusal(
+    site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: ())
+    model = tmp_path / "net.dlc"
+    model.write_bytes(b"anything")
+    with pytest.raises(FrontendError) as caught:
+        dovetail.convert(model, ops=OPS)
+    assert caught.value.code == "MODEL_FOREIGN"
+    for name, suffixes in (("compiled", (".dlc",)), ("other", ())):
+        site.module(f"{name}_frontend", FRONTEND.format(name=name, suffixes=suffixes))
+        entry = {"dovetail.frontends": {name: f"{name}_frontend:Frontend"}}
+        site.dist(f"{name}-dist", entry)
+    found = [
+        dovetail.convert(model, ops=OPS),
+        dovetail.load_model(model, OPS, input_format="other"),
+    ]
+    outputs = [made.graphs["net"].outputs[0].name for made in found]
+    assert outputs == ["compiled", "other"]
+    with pytest.raises(PluginError, match="oter"):
+        dovetail.convert(model, ops=OPS, input_format="oter")

@@ -7,15 +7,25 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
-from reference_backend import OPS, ReferenceBackend, Scale, chain
+from reference_backend import OPS, ReferenceBackend, ReferenceOptions, Scale, chain
 
 import dovetail
+from dovetail import runtime
 from dovetail.container import Model, Producer
-from dovetail.errors import BackendError, ConfigError, ContainerError, FrontendError
+from dovetail.errors import (
+    BackendError,
+    ConfigError,
+    ContainerError,
+    FrontendError,
+    UnsupportedOpError,
+)
 from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
+from dovetail.ops import NodeView
 from dovetail.plugins import registry
+from dovetail.runtime import contract
 
 NUL_PATH = '{"backend_extensions": {"config_file_path": "a\\u0000b"}}'
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -150,6 +160,60 @@ def test_bad_configs(tmp_path: Path, name: str, text: str | None, words: list[st
         session(chain("Scale"), config=path)
     assert caught.value.exit_code == 2
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_options_are_the_short_form_of_the_config() -> None:
+    config = {"backend": {"reference": {"level": 4, "names": ["a"]}}}
+    with session(chain("Scale"), config=config, options={"level": 5}) as net:
+        options = net.backend.plugin.options  # type: ignore[attr-defined]
+        assert (options.level, options.names) == (5, ["a"])
+    with pytest.raises(ConfigError, match="unknown key"):
+        session(chain("Scale"), options={"lvel": 5})
+
+
+class Restricted(ReferenceBackend):
+    """Accepts graphs of a mode that its device has."""
+
+    class Device(runtime.DeviceConfig, frozen=True):
+        modes: list[str] = msgspec.field(default_factory=list)
+
+    class Graph(runtime.GraphConfig, frozen=True):
+        mode: str = "slow"
+
+    configs = contract.Configs(ReferenceOptions, device=Device, graph=Graph)
+
+    def validate(self, node: NodeView, device: Device, config: Graph) -> contract.Support:
+        ok = config.mode == "slow" or config.mode in device.modes
+        return contract.Support(ok, "mode", "graph", config.mode, tuple(device.modes))
+
+
+def test_devices_and_graphs_have_settings_of_the_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.runtime.backend.load", lambda *_: Restricted)
+    monkeypatch.setattr("dovetail.runtime.config_file.names", lambda _: ["reference"])
+    graphs = [chain("Scale", name="one"), chain("Scale", name="two"), chain("Scale", name="three")]
+    fast = {"graph_names": ["one", "three"], "mode": "fast"}
+    with session(*graphs, config={"device": {"modes": ["fast"]}, "graph": [fast]}) as net:
+        modes = [graph.config.mode for graph in net.graphs.values()]  # type: ignore[attr-defined]
+        assert modes == ["fast", "slow", "fast"]
+    with pytest.raises(UnsupportedOpError, match="does not support"):
+        session(*graphs, config={"graph": [fast]})
+    wrong = {"device": {"mods": []}, "graph": [{"mod": "fast"}, {"graph_names": "one"}]}
+    with pytest.raises(ConfigError) as caught:
+        session(*graphs, config=wrong)
+    places = {p.where for p in caught.value.problems}
+    assert {"$.device.mods", "$.graph[0].mod", "$.graph[1].graph_names"} <= places
+
+
+def test_all_faults_of_a_config_are_listed() -> None:
+    wrong = {"context": {"context_priority": "hihg"}, "contxt": {}, "graph": [{}]}
+    with pytest.raises(ConfigError) as caught:
+        session(chain("Scale"), config=wrong)
+    assert [(p.where, p.hint) for p in caught.value.problems] == [
+        ("$.contxt", "did you mean 'context'?"),
+        ("$.context.context_priority", "did you mean 'high'?"),
+    ]
+    with pytest.raises(ConfigError, match="settings of no graph"):
+        session(chain("Scale"), config={"graph": [{}]})
 
 
 def test_parts_of_a_config_that_fit_nothing_are_refused_or_told(

@@ -60,7 +60,7 @@ def frontend(monkeypatch: pytest.MonkeyPatch) -> Doubler:
     """Create the frontend look installed."""
     made = Doubler()
     for module in ("conversion", "specialization"):
-        monkeypatch.setattr(f"dovetail.api.{module}.find_frontend", lambda path: made)
+        monkeypatch.setattr(f"dovetail.api.{module}.find_frontend", lambda *_: made)
     monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", tuple)
     monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
     return made

@@ -29,6 +29,7 @@ from dovetail.runtime.names import reject_foreign
 
 PathLike = str | os.PathLike[str]
 PIPELINE = "convert.default"
+_FRONTENDS = "dovetail.frontends"
 SUFFIX = ".dvt"
 # Inputs with up to this many values are recorded in full in the manifest, others by their hash.
 _SHOWN_VALUES = 16
@@ -64,25 +65,33 @@ def load(path: PathLike, *, map_weights: bool = True) -> Model:
         ConfigError: `path` is not a path.
     """
     source = Path(path)
-    reject_foreign(source)
+    if not is_container(source):
+        reject_foreign(source)
     return Model.load(source, map_weights=map_weights)
 
 
 @check_arguments
-def load_model(path: PathLike, ops: OpRegistry | None = None, *, map_weights: bool = True) -> Model:
+def load_model(
+    path: PathLike,
+    ops: OpRegistry | None = None,
+    *,
+    map_weights: bool = True,
+    input_format: str | None = None,
+) -> Model:
     """Load a `.dvt` model, or convert any other model file that an installed frontend reads.
 
     Args:
         path: The file.
         ops: Ops for a conversion; by default those of all installed op packages.
         map_weights: As for `load`; if it is off, a conversion reads all external data into memory.
+        input_format: As for `convert`; a `.dvt` model needs none.
 
     Raises:
         DovetailError: The file cannot be loaded or converted.
     """
-    if is_converted(path):
+    if input_format is None and is_converted(path):
         return load(path, map_weights=map_weights)
-    model = convert(path, ops=ops)
+    model = convert(path, ops=ops, input_format=input_format)
     if not map_weights:
         _detach(model)
     return model
@@ -112,15 +121,17 @@ def convert(
     name: str | None = None,
     optimize: bool = True,
     ops: OpRegistry | None = None,
+    input_format: str | None = None,
 ) -> Model:
     """Convert a model file.
 
     Args:
-        path: The file; its frontend is found by suffix, then by content.
+        path: The file.
         options: Shapes, outputs and the like.
         name: Name of the graph; by default the file's name without suffix.
         optimize: Whether the passes run; otherwise the graph stays as the frontend reads it.
         ops: The ops; by default those of all installed op packages.
+        input_format: Name of the frontend; by default it is found by suffix, then by content.
 
     Raises:
         FrontendError: No frontend reads the file, or it is damaged.
@@ -130,7 +141,7 @@ def convert(
     """
     source = Path(path)
     registry = installed_ops() if ops is None else ops
-    frontend = find_frontend(source)
+    frontend = find_frontend(source, input_format)
     options = FrontendOptions() if options is None else options
     graph = frontend.read(source, options, registry)
     _require_constants(options, graph, source)
@@ -155,19 +166,24 @@ def convert(
     return Model.of(graph, producer=producer, registry=registry)
 
 
-def find_frontend(path: Path) -> Frontend:
+def find_frontend(path: Path, input_format: str | None = None) -> Frontend:
     """Return the frontend that reads a file.
+
+    Args:
+        path: The file.
+        input_format: Name of the frontend; by default it is found by suffix, then by content.
 
     Raises:
         FrontendError: The file cannot be read, or no installed frontend reads it.
-        PluginError: The frontend for it is broken.
+        PluginError: The frontend for it is broken, or none has the name.
     """
-    reject_foreign(path)
     try:
         with path.open("rb"):
             pass
     except OSError as error:
         raise unreadable(path, error) from error
+    if input_format is not None:
+        return cast("type[Frontend]", load_plugin(_FRONTENDS, input_format))()
     if is_container(path):
         raise FrontendError(
             "the file is already a Dovetail container; there is nothing to convert",
@@ -176,8 +192,8 @@ def find_frontend(path: Path) -> Frontend:
         )
     broken = ""
     suffixes: set[str] = set()
-    for name in plugin_names("dovetail.frontends"):
-        loaded = load_usable("dovetail.frontends", name)
+    for name in plugin_names(_FRONTENDS):
+        loaded = load_usable(_FRONTENDS, name)
         if loaded is None:
             broken = broken or name
             continue
@@ -186,7 +202,8 @@ def find_frontend(path: Path) -> Frontend:
         if path.suffix.lower() in frontend.suffixes or frontend.recognises(path):
             return frontend
     if broken:
-        load_plugin("dovetail.frontends", broken)  # raises again: it might have read the file
+        load_plugin(_FRONTENDS, broken)  # raises again: it might have read the file
+    reject_foreign(path)
     raise FrontendError(
         "no installed frontend reads this file",
         code="MODEL_FORMAT_UNKNOWN",

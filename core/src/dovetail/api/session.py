@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from dovetail.api.conversion import PathLike, load_model
+from dovetail.api.preparation import Preparer
 from dovetail.api.specialization import (
     MAX_SPECIALIZATIONS,
     Specializer,
@@ -24,9 +25,7 @@ from dovetail.errors import BackendError, ConfigError, suggest_name
 from dovetail.ir import Array, DType
 from dovetail.ops import NOTHING, Observed, OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Context, Graph, Profile, Signal
-from dovetail.runtime.config_file import RunConfig, config_from, load_config
 from dovetail.runtime.interface import Endpoint
-from dovetail.runtime.names import backend_name
 
 
 class Session:
@@ -49,6 +48,10 @@ class Session:
             file is read into memory.
         observed: Tensors that a watch of `graphs` receives besides the outputs; kernels that would
             compute them only inside are not used.
+        options: Options of the backend, such as `{"num_threads": 2}`; they replace those of the
+            config.
+        input_format: Name of the frontend that reads model files; by default it is found by suffix,
+            then by content.
 
     Raises:
         DovetailError: The model cannot be loaded, or the backend does not run it.
@@ -66,6 +69,8 @@ class Session:
         max_specializations: int = MAX_SPECIALIZATIONS,
         map_weights: bool = True,
         observed: Observed = NOTHING,
+        options: Mapping[str, Any] | None = None,
+        input_format: str | None = None,
     ) -> None:
         check_limit(max_specializations)
         given = _models(model)
@@ -73,25 +78,26 @@ class Session:
         path = sole_source(given) if names else None
         models = (
             [
-                m if isinstance(m, Model) else load_model(m, ops, map_weights=map_weights)
+                m
+                if isinstance(m, Model)
+                else load_model(m, ops, map_weights=map_weights, input_format=input_format)
                 for m in given
             ]
             if path is None
             else []
         )
-        name = backend_name(backend)
-        self._config = run = _run_config(config, name)
-        self._backend = Backend.create(name, run.backend.get(name), ops)
+        self._preparer = Preparer(backend, config, options, ops)
         self._observed = observed
         self._specializer: Specializer | None = None
+        known = self._preparer.config
         try:
             if path is not None:
-                run.require_graphs([path.stem])
+                known.require_graphs([path.stem])
                 self._specializer = Specializer(
-                    path, names, self._prepared, ops, max_specializations
+                    path, names, self._prepared, ops, max_specializations, input_format
                 )
             else:
-                run.require_graphs(name for each in models for name in each.graphs)
+                known.require_graphs(name for each in models for name in each.graphs)
                 self._fixed = self._prepared(*models)
         except BaseException:
             self.close()
@@ -109,7 +115,7 @@ class Session:
     @property
     def backend(self) -> Backend:
         """The backend, as a handle of `dovetail.runtime`."""
-        return self._backend
+        return self._preparer.backend
 
     @property
     def constant_inputs(self) -> tuple[str, ...]:
@@ -146,7 +152,7 @@ class Session:
                 failed.
             ContainerError: A file that the run reads weights from has changed.
         """
-        self._backend.require_alive()
+        self.backend.require_alive()
         if self._specializer is None:
             handle = _graph_of(self._fixed, graph)
             if not isinstance(inputs, dict):
@@ -171,15 +177,15 @@ class Session:
             BackendError: One of these inputs is missing, or there are several graphs.
             DovetailError: The model cannot be converted or prepared for them.
         """
-        self._backend.require_alive()
+        self.backend.require_alive()
         found = self._specializer.context(inputs) if self._specializer else nullcontext(self._fixed)
         with found as context:
             yield _graph_of(context, None)
 
     def close(self) -> None:
         """Free everything; a second call does nothing."""
-        if not self._backend.is_freed:
-            self._backend.__exit__(None, None, None)
+        if not self.backend.is_freed:
+            self.backend.__exit__(None, None, None)
 
     def __reduce__(self) -> NoReturn:
         raise BackendError(
@@ -201,18 +207,7 @@ class Session:
 
     def _prepared(self, *models: Model) -> Context:
         """Return a context with the models' graphs, finalized."""
-        context = self._backend.create_context(config=self._config.context_config)
-        try:
-            for each in models:
-                for graph in context.compose(each):
-                    settings = self._config.graph_config(graph.name)
-                    if settings.graph_priority is not None:
-                        graph.set_config(settings)
-                    graph.finalize(observed=self._observed)
-        except BaseException:
-            context.free()
-            raise
-        return context
+        return self._preparer.prepare(models, lambda graph: graph.finalize(observed=self._observed))
 
 
 def _models(
@@ -259,14 +254,6 @@ def _graph_of(context: Context, name: str | None) -> Graph:
             hint=suggest_name(str(name or ""), graphs),
         )
     return graphs[name]
-
-
-def _run_config(config: PathLike | Mapping[str, Any] | None, backend: str) -> RunConfig:
-    if config is None:
-        return RunConfig()
-    if isinstance(config, Mapping):
-        return config_from(config, backend, "config")
-    return load_config(os.fspath(config), backend)
 
 
 def _run(

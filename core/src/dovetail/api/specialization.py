@@ -69,15 +69,17 @@ class Specializer:
         prepare: Callable[[Model], Context],
         ops: OpRegistry | None = None,
         limit: int = MAX_SPECIALIZATIONS,
+        input_format: str | None = None,
     ) -> None:
         _check_names(names)
         check_limit(limit)
-        find_frontend(Path(path))
+        find_frontend(Path(path), input_format)
         self.names = tuple(names)
         self._path = path
         self._prepare = prepare
         self._ops = ops
         self._limit = limit
+        self._input_format = input_format
         self._constant_inputs: tuple[str, ...] = ()
         self._kept: OrderedDict[Hashable, _Specialization] = OrderedDict()
         self._guard = threading.Lock()
@@ -170,7 +172,8 @@ class Specializer:
     def _convert(self, given: Mapping[str, Array]) -> Model:
         while True:
             try:
-                model = convert(self._path, self._options(given), ops=self._ops)
+                options = self._options(given)
+                model = convert(self._path, options, ops=self._ops, input_format=self._input_format)
             except InputsNeededError as error:
                 more = [
                     n for n in self.names if n in error.inputs and n not in self._constant_inputs

@@ -9,16 +9,13 @@ import dataclasses
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
 from dovetail.container.memory import ALIGNMENT, aligned_empty
 from dovetail.ir import Array, Blob, DType, Encoding, Spec, Tensor
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 HOST = "host"
 CONSTANT = "constant"
@@ -210,7 +207,7 @@ def _described(digest: str, dtype: DType, shape: Sequence[int], encoding: Encodi
 def _encoding_text(encoding: Encoding) -> str:
     """Return a text that encodings share if and only if they are equal."""
     parts = []
-    for field in dataclasses.fields(cast("DataclassInstance", encoding)):
+    for field in dataclasses.fields(cast("Any", encoding)):
         value = getattr(encoding, field.name)
         if isinstance(value, np.ndarray):
             digest = hashlib.sha256(value.tobytes()).hexdigest()

@@ -105,16 +105,24 @@ class CheckedGraph:
         set_field(self, "_is_part", len(self.nodes) != len(self.graph.nodes))
 
     @classmethod
-    def of(cls, graph: Graph, views: Mapping[Node, NodeView], observed: Observed = NOTHING) -> Self:
+    def of(
+        cls,
+        graph: Graph,
+        views: Mapping[Node, NodeView],
+        observed: Observed = NOTHING,
+        outputs: Iterable[Tensor] = (),
+    ) -> Self:
         """Return a whole graph.
 
         Args:
             graph: Without structural faults.
             views: A view of every node.
             observed: As the attribute.
+            outputs: Tensors that are read after it has run, besides the graph's outputs.
         """
         nodes = tuple(views[node] for node in graph.nodes)
-        return cls(graph.name, graph, nodes, graph.inputs, graph.outputs, observed)
+        read = tuple(dict.fromkeys((*graph.outputs, *outputs)))
+        return cls(graph.name, graph, nodes, graph.inputs, read, observed)
 
     def part(
         self,

@@ -249,7 +249,12 @@ _GRAPH = (
         "graphFinalize",
         "graph",
         "finalize",
-        {"profile": _PROFILE, "signal": _SIGNAL, "observed": Value(ArgKind.OBSERVED)},
+        {
+            "profile": _PROFILE,
+            "signal": _SIGNAL,
+            "observed": Value(ArgKind.OBSERVED),
+            "outputs": Value(ArgKind.NAME, many=True),
+        },
     ),
     ApiFunction(
         "graph_execute",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dovetail import ir
@@ -20,15 +20,30 @@ if TYPE_CHECKING:  # it imports graphs, which are prepared here
 
 
 def checked_graph(
-    graph: ir.Graph, views: Mapping[ir.Node, NodeView], observed: Observed
+    graph: ir.Graph,
+    views: Mapping[ir.Node, NodeView],
+    observed: Observed,
+    outputs: Sequence[str],
 ) -> CheckedGraph:
     """Return a graph whose nodes have been checked when they were added.
 
+    Args:
+        graph: The graph.
+        views: A view of every node.
+        observed: Tensors to observe.
+        outputs: Names of tensors that become outputs, besides the graph's.
+
     Raises:
-        GraphError: The graph is not well formed, or an observed tensor is unknown; every fault is
-            listed.
+        GraphError: The graph is not well formed, or a tensor to observe or to read is unknown;
+            every fault is listed.
     """
     faults = find_faults(graph)
+    computed = {t.name: t for t in graph.tensors.values() if graph.producer(t) is not None}
+    faults += [
+        Problem(f"computed tensor '{name}' not found", hint=suggest_name(name, computed))
+        for name in outputs
+        if name not in computed
+    ]
     faults += [
         Problem(f"observed tensor '{name}' not found", hint=suggest_name(name, graph.tensors))
         for name in sorted(observed.names - graph.tensors.keys())
@@ -36,7 +51,7 @@ def checked_graph(
     if faults:
         where = f"graph '{graph.name}'"
         raise GraphError(f"{len(faults)} fault(s) found", where=where, problems=faults)
-    return CheckedGraph.of(graph, views, observed)
+    return CheckedGraph.of(graph, views, observed, [computed[name] for name in outputs])
 
 
 def prepare_graph(

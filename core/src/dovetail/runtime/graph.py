@@ -209,6 +209,7 @@ class Graph(Handle):
         profile: Profile | None = None,
         signal: Signal | None = None,
         observed: Observed = NOTHING,
+        outputs: Sequence[str] = (),
     ) -> None:
         """Prepare the graph for execution.
 
@@ -217,11 +218,12 @@ class Graph(Handle):
             signal: Checked at the end at the latest, since a backend may prepare a graph without
                 interruption.
             observed: Tensors that a watch of later runs receives, besides the outputs.
+            outputs: Names of tensors that nodes write, which become outputs too.
 
         Raises:
             BackendError: The graph is finalized, or the backend failed.
-            GraphError: The graph is not well formed, or an observed tensor is unknown; every fault
-                is listed.
+            GraphError: The graph is not well formed, or a tensor to observe or to read is unknown;
+                every fault is listed.
             UnsupportedOpError: The backend does not support some nodes; all are listed.
         """
         self._require_open()
@@ -235,7 +237,7 @@ class Graph(Handle):
             start = time.perf_counter()
             parts: list[ProfileEvent] = []
             record = None if profile is None else parts.append
-            checked = checked_graph(self.ir, self._views, observed)
+            checked = checked_graph(self.ir, self._views, observed, outputs)
             prepared = prepare_graph(checked, self.context, self.config, signal, record)
             self._interface = Interface.of(self.name, checked.inputs, checked.outputs)
             self._results = Results(self._interface)

@@ -124,6 +124,7 @@ def convert_file(
     graph_name: str | None,
     ops: OpRegistry,
     quantizing: Quantizing,
+    input_format: str | None = None,
     *,
     optimize: bool,
 ) -> None:
@@ -136,16 +137,19 @@ def convert_file(
         graph_name: Name of the graph; None for the file's name without suffix.
         ops: Finds ops.
         quantizing: Whether and how it is quantized.
+        input_format: Name of the frontend; None to find it.
         optimize: Whether the passes run.
 
     Raises:
         DovetailError: The model cannot be converted or the .dvt not written; no file remains.
     """
     start = time.perf_counter()
-    find_frontend(source)  # report an unreadable file first
+    find_frontend(source, input_format)  # report an unreadable file first
     target = _target(source, output)
     quantizing.check()
-    model = convert_model(source, options, name=graph_name, optimize=optimize, ops=ops)
+    model = convert_model(
+        source, options, name=graph_name, optimize=optimize, ops=ops, input_format=input_format
+    )
     if not quantizing.wanted:
         model.save(target)
         _report(source, target, model, time.perf_counter() - start)

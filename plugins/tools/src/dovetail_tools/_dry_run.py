@@ -23,7 +23,12 @@ _PASSES = "dovetail.passes"
 
 
 def show_dry_run(
-    source: Path, options: FrontendOptions, ops: OpRegistry, *, optimize: bool
+    source: Path,
+    options: FrontendOptions,
+    ops: OpRegistry,
+    input_format: str | None = None,
+    *,
+    optimize: bool,
 ) -> None:
     """Print what a conversion would do, without writing anything.
 
@@ -31,13 +36,14 @@ def show_dry_run(
         source: The model.
         options: Options of the frontend.
         ops: Finds ops.
+        input_format: Name of the frontend; None to find it.
         optimize: Whether the passes would run.
 
     Raises:
         DovetailError: The file is not a readable model.
         typer.Exit: The model cannot be converted; with the exit code of the attempt.
     """
-    frontend = find_frontend(source)
+    frontend = find_frontend(source, input_format)
     passes = pass_origins() if optimize else []
     found = frontend.dry_run(source, options, ops)
     verdict, becomes = _attempt(frontend, source, options, ops)

@@ -24,7 +24,7 @@ from dovetail_tools._output_files import (
     output_files,
     unsplittable,
 )
-from dovetail_tools._outputs_chosen import chosen_outputs, computed, with_outputs
+from dovetail_tools._outputs_chosen import chosen_outputs, computed
 from dovetail_tools._request import Request
 
 
@@ -33,7 +33,7 @@ class Job:
     """One graph to run.
 
     Attributes:
-        model: A model of this graph alone, with all tensors to write as outputs.
+        model: A model of this graph alone.
         graph: The graph.
         folder: Folder of its results, below the output folder.
         feed: The feed of its inputs.
@@ -54,7 +54,10 @@ def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]
         DovetailError: A model cannot be loaded; an option names unknown graphs, tensors or inputs;
             a list is invalid: lists every fault of all lists.
     """
-    models = [load_model(path, ops, map_weights=request.map_weights) for path in request.models]
+    models = [
+        load_model(path, ops, map_weights=request.map_weights, input_format=request.input_format)
+        for path in request.models
+    ]
     graphs = _graphs(models, request.models)
     _check_references(request, config, [g for _, g in graphs])
     folders = {g.name: graph_folder(g.name, graphs) for _, g in graphs}
@@ -79,7 +82,6 @@ def _job(
     added = request.set_outputs.get(graph.name, ())
     names, wrong = chosen_outputs(graph, listed, added, debug=request.debug)
     problems += wrong
-    graph = with_outputs(graph, names)
     forms = {
         t.name: RawFormat(t, request.native_inputs or t.name in request.native_names)
         for t in graph.inputs
@@ -127,13 +129,7 @@ def _check_references(request: Request, config: RunConfig, graphs: Sequence[Grap
         raise ConfigError(
             "options name unknown graphs, tensors or inputs", code="USAGE", problems=problems
         )
-    problems = _unknown("[[graph]]", "graph", [g.graph_name for g in config.graph], names)
-    if problems:
-        raise ConfigError(
-            "the config names unknown graphs",
-            where=str(request.config_file),
-            problems=problems,
-        )
+    config.require_graphs(names)
 
 
 def _unknown(

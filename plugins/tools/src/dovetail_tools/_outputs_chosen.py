@@ -1,12 +1,12 @@
-"""Selection of the tensors to write, and a copy of the graph with them as outputs."""
+"""Selection of the tensors to write."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from dovetail.cli.inputs.listed import InputList, resolve_layers
 from dovetail.errors import Problem, suggest_name
-from dovetail.ir import Graph, copy_graph
+from dovetail.ir import Graph
 
 
 def computed(graph: Graph) -> tuple[str, ...]:
@@ -56,15 +56,3 @@ def chosen_outputs(
     if not (listed.layers or listed.tensors):
         wanted = [*(t.name for t in graph.outputs), *wanted]
     return tuple(dict.fromkeys(wanted)), problems
-
-
-def with_outputs(graph: Graph, names: Collection[str]) -> Graph:
-    """Return a graph with additional outputs.
-
-    Args:
-        graph: Not changed; returned itself if it has these outputs.
-        names: Names of tensors that nodes write.
-    """
-    if all(graph.tensors[name].kind.is_output for name in names):
-        return graph
-    return copy_graph(graph, outputs=names)

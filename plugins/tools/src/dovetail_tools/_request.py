@@ -58,6 +58,7 @@ class Request:
         timeout_us: Time limit of one inference, in microseconds.
         op_packages: Op packages that are not installed, as the command line names them.
         map_weights: Whether files of weights are mapped; otherwise they are read into memory.
+        input_format: Name of the frontend that reads the models; None to find it.
     """
 
     models: tuple[Path, ...]
@@ -78,6 +79,7 @@ class Request:
     timeout_us: int | None = None
     op_packages: tuple[str, ...] = ()
     map_weights: bool = True
+    input_format: str | None = None
 
 
 def parse_input_lists(text: str) -> tuple[Path | None, ...]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dovetail.api.preparation import Preparer
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.progress import progress
 from dovetail.files import Staging, staged_folder, unwritable
-from dovetail.runtime import Backend, Context, Graph, ProfileLevel, backend_name
-from dovetail.runtime.config_file import RunConfig, load_config
+from dovetail.plugins.ops import installed_ops
+from dovetail.runtime import Backend, Graph, ProfileLevel, backend_name
 from dovetail_tools import _metadata, _profiling
 from dovetail_tools._executor import JobRunner
 from dovetail_tools._jobs import Job, make_jobs
@@ -68,20 +70,17 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
         DovetailError: Any step failed; the output folder is unchanged.
     """
     name = backend_name(request.backend)
-    config = RunConfig() if request.config_file is None else load_config(request.config_file, name)
-    with Backend.create(name, config.backend.get(name)) as backend:
+    packages, ops = load_op_packages(request.op_packages, name), installed_ops()
+    add_op_packages(ops, packages)
+    preparer = Preparer(name, request.config_file, ops=ops, packages=packages)
+    with preparer.backend as backend:
         if perf_profile is not None:
             _LOG.info("--perf-profile %s has no effect on this machine", perf_profile)
-        packages = load_op_packages(request.op_packages, name)
-        add_op_packages(backend.ops, packages)
-        for package in packages:
-            backend.register_op_package(package)
         _need(backend, request)
-        jobs = make_jobs(request, config, backend.ops)
+        jobs = make_jobs(request, preparer.config, ops)
         check_replaceable(request.output_dir, [job.folder for job in jobs])
-        context = backend.create_context(config=config.context_config)
         timings = {job.graph.name: Timings() for job in jobs}
-        graphs = [_prepared(context, job, config, timings[job.graph.name]) for job in jobs]
+        graphs = _prepared(preparer, jobs, timings)
         with staged_folder(request.output_dir) as staging:
             outcomes = [
                 _run_job(job, graph, request, staging.new, timings[job.graph.name])
@@ -109,18 +108,25 @@ def _level(request: Request) -> ProfileLevel:
     return ProfileLevel.DETAILED if is_detailed else ProfileLevel.BASIC
 
 
-def _prepared(context: Context, job: Job, config: RunConfig, timings: Timings) -> Graph:
+def _prepared(
+    preparer: Preparer, jobs: Sequence[Job], timings: Mapping[str, Timings]
+) -> tuple[Graph, ...]:
+    """Return the graphs of jobs, ready to run, and record how long that took."""
+    outputs = {job.graph.name: tuple(job.files) for job in jobs}
     start = time.perf_counter()
-    (graph,) = context.compose(job.model)
-    settings = config.graph_config(graph.name)
-    if settings.graph_priority is not None:
-        graph.set_config(settings)
-    profile = context.backend.create_profile()
-    graph.finalize(profile)
-    timings.take(profile)
-    profile.free()
-    timings.prepare_us = (time.perf_counter() - start) * 1e6
-    return graph
+
+    def finalize(graph: Graph) -> None:
+        nonlocal start
+        profile = preparer.backend.create_profile()
+        computed = [name for name in outputs[graph.name] if name not in graph.interface.outputs]
+        graph.finalize(profile, outputs=computed)
+        timings[graph.name].take(profile)
+        profile.free()
+        timings[graph.name].prepare_us = (time.perf_counter() - start) * 1e6
+        start = time.perf_counter()
+
+    context = preparer.prepare([job.model for job in jobs], finalize)
+    return tuple(context.graphs[job.graph.name] for job in jobs)
 
 
 def _run_job(

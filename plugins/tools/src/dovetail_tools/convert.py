@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 from dovetail_tools._pairs import PairCommand, split_pairs
@@ -126,6 +127,7 @@ def convert(
             help="Raw inputs have values of the graph's types instead of float32.",
         ),
     ] = False,
+    input_format: InputFormat = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -140,7 +142,8 @@ def convert(
 ) -> None:
     """Convert a model file to a Dovetail model.
 
-    The format is found by the file's suffix, then by its content. The .dvt appears only when it is
+    The format is found by the file's suffix, then by its content, unless --input-format names the
+    frontend. The .dvt appears only when it is
     complete. With --input-list, --float-fallback or --float-bitwidth 16 the model is also
     quantized, as by `dovetail quantize`, whose options are the last ones below. `dovetail explain
     compat` lists the SDK's options that do not exist here.
@@ -154,7 +157,7 @@ def convert(
     )
     ops = ops_with(split_list(op_packages, "--op-packages"), op_package_config or ())
     if dry_run:
-        show_dry_run(input_network, options, ops, optimize=not no_simplification)
+        show_dry_run(input_network, options, ops, input_format, optimize=not no_simplification)
     else:
         quantizing = Quantizing(
             input_list,
@@ -170,5 +173,6 @@ def convert(
             graph_name,
             ops,
             quantizing,
+            input_format,
             optimize=not no_simplification,
         )

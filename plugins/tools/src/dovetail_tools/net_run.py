@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.map_weights_option import NoMapWeights
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_tools._request import (
@@ -120,6 +121,7 @@ def net_run(
     ] = None,
     op_packages: OpPackages = None,
     no_map_weights: NoMapWeights = False,
+    input_format: InputFormat = None,
     perf_profile: Annotated[
         str | None,
         typer.Option(
@@ -158,6 +160,7 @@ def net_run(
         timeout_us=timeout,
         op_packages=split_list(op_packages, "--op-packages"),
         map_weights=not no_map_weights,
+        input_format=input_format,
     )
     check_request(request)
     if perf_profile is not None:
