@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dovetail.container._encodings import ArrayReader, dump_encoding, find_blob, load_encoding
+from dovetail.container._encodings import (
+    ArrayReader,
+    BlobSink,
+    dump_encoding,
+    find_blob,
+    load_encoding,
+)
 from dovetail.container._manifest import (
     MAX_RANK,
     GraphEntry,
@@ -18,7 +24,6 @@ from dovetail.container._manifest import (
     ScalarEntry,
     TensorEntry,
 )
-from dovetail.container._writer import BlobTable
 from dovetail.errors import GraphError
 from dovetail.ir import Blob, DataFormat, DType, Graph, Node, Param, Scalar, Spec, Tensor, check
 
@@ -27,7 +32,7 @@ _MAX_ELEMENTS = 2**60
 _NOT_FINITE = {"nan", "inf", "-inf"}
 
 
-def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
+def dump_graph(graph: Graph, table: BlobSink) -> GraphEntry:
     """Return the entry of a graph and add its data to `table`.
 
     Raises:
@@ -83,7 +88,7 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
     return graph
 
 
-def _dump_grids(graph: Graph, table: BlobTable, where: str) -> Iterator[GridEntry]:
+def _dump_grids(graph: Graph, table: BlobSink, where: str) -> Iterator[GridEntry]:
     """Return the entries of the source encodings whose constants are in the graph."""
     sources = {tensor.source for tensor in graph.tensors.values() if tensor.kind.is_static}
     for source, spec in graph.source_encodings.items():
@@ -101,7 +106,7 @@ def _load_grid(entry: GridEntry, graph: Graph, blobs: Sequence[Blob], where: str
     graph.source_encodings[entry.source] = Spec(entry.dtype, entry.shape, encoding)
 
 
-def dump_tensor(tensor: Tensor, table: BlobTable, where: str) -> TensorEntry:
+def dump_tensor(tensor: Tensor, table: BlobSink, where: str) -> TensorEntry:
     """Return the entry of a tensor and add its data to `table`.
 
     Raises:
@@ -199,7 +204,7 @@ def _load_node(
     )
 
 
-def dump_param(name: str, param: Param, table: BlobTable, where: str) -> ParamEntry:
+def dump_param(name: str, param: Param, table: BlobSink, where: str) -> ParamEntry:
     """Return the entry of a param and add its data to `table`.
 
     Raises:
