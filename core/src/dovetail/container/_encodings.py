@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from dovetail.container._manifest import (
     ScaleOffsetEntry,
     VectorEntry,
 )
-from dovetail.container._writer import BlobTable
 from dovetail.errors import GraphError
 from dovetail.ir import (
     Array,
@@ -43,6 +43,14 @@ SCALE = (DType.FLOAT_32,)
 OFFSET = (DType.INT_32,)
 FACTOR = (DType.UINT_8, DType.UINT_16)
 
+
+class BlobSink(Protocol):
+    """Receives the blobs that entries refer to."""
+
+    def add(self, blob: Blob) -> int:
+        """Return the index of a blob; add the blob if its content is new."""
+
+
 # Returns the array of an entry; takes the allowed types, and the rank if the encoding fixes it.
 ReadArray = Callable[[ArrayEntry, tuple[DType, ...], int | None], Array]
 DumpArray = Callable[[Array, tuple[DType, ...]], ArrayEntry]
@@ -56,7 +64,7 @@ _VECTOR_SIZES = (
 )
 
 
-def dump_encoding(encoding: Encoding, table: BlobTable, where: str) -> EncodingEntry:
+def dump_encoding(encoding: Encoding, table: BlobSink, where: str) -> EncodingEntry:
     """Return the entry of an encoding and add its large arrays to `table`.
 
     Raises:
@@ -216,9 +224,7 @@ def find_blob(blobs: Sequence[Blob], index: int, where: str) -> Blob:
     return blobs[index]
 
 
-def _dump_array(
-    array: Array, dtypes: tuple[DType, ...], table: BlobTable, where: str
-) -> ArrayEntry:
+def _dump_array(array: Array, dtypes: tuple[DType, ...], table: BlobSink, where: str) -> ArrayEntry:
     given = np.asarray(array)
     dtype = next((d for d in dtypes if d.storage == given.dtype), dtypes[-1])
     with np.errstate(all="ignore"):

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dovetail.container._encodings import ArrayReader, dump_encoding, find_blob, load_encoding
+from dovetail.container._encodings import (
+    ArrayReader,
+    BlobSink,
+    dump_encoding,
+    find_blob,
+    load_encoding,
+)
 from dovetail.container._manifest import (
     MAX_RANK,
     GraphEntry,
@@ -18,7 +24,6 @@ from dovetail.container._manifest import (
     ScalarEntry,
     TensorEntry,
 )
-from dovetail.container._writer import BlobTable
 from dovetail.errors import GraphError
 from dovetail.ir import Blob, DataFormat, DType, Graph, Node, Param, Scalar, Spec, Tensor, check
 
@@ -27,7 +32,7 @@ _MAX_ELEMENTS = 2**60
 _NOT_FINITE = {"nan", "inf", "-inf"}
 
 
-def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
+def dump_graph(graph: Graph, table: BlobSink) -> GraphEntry:
     """Return the entry of a graph and add its data to `table`.
 
     Raises:
@@ -36,7 +41,7 @@ def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
     check(graph)
     indices = {tensor: i for i, tensor in enumerate(graph.tensors.values())}
     where = f"graph '{graph.name}'"
-    tensors = tuple(_dump_tensor(t, table, where) for t in indices)
+    tensors = tuple(dump_tensor(t, table, where) for t in indices)
     nodes = tuple(
         NodeEntry(
             node.name,
@@ -44,7 +49,7 @@ def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
             node.op_type,
             tuple(None if t is None else indices[t] for t in node.inputs),
             tuple(indices[t] for t in node.outputs),
-            tuple(_dump_param(n, p, table, node.where) for n, p in node.params.items()),
+            tuple(dump_param(n, p, table, node.where) for n, p in node.params.items()),
             None if node.sources == (node.name,) else node.sources,
         )
         for node in graph.nodes
@@ -68,7 +73,7 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
     graph.removed_sources = frozenset(entry.gone)
     try:
         tensors = [
-            graph.add_tensor(_load_tensor(t, blobs, f"{where}.tensors[{i}]"))
+            graph.add_tensor(load_tensor(t, blobs, f"{where}.tensors[{i}]"))
             for i, t in enumerate(entry.tensors)
         ]
         for i, node in enumerate(entry.nodes):
@@ -83,7 +88,7 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
     return graph
 
 
-def _dump_grids(graph: Graph, table: BlobTable, where: str) -> Iterator[GridEntry]:
+def _dump_grids(graph: Graph, table: BlobSink, where: str) -> Iterator[GridEntry]:
     """Return the entries of the source encodings whose constants are in the graph."""
     sources = {tensor.source for tensor in graph.tensors.values() if tensor.kind.is_static}
     for source, spec in graph.source_encodings.items():
@@ -101,7 +106,12 @@ def _load_grid(entry: GridEntry, graph: Graph, blobs: Sequence[Blob], where: str
     graph.source_encodings[entry.source] = Spec(entry.dtype, entry.shape, encoding)
 
 
-def _dump_tensor(tensor: Tensor, table: BlobTable, where: str) -> TensorEntry:
+def dump_tensor(tensor: Tensor, table: BlobSink, where: str) -> TensorEntry:
+    """Return the entry of a tensor and add its data to `table`.
+
+    Raises:
+        GraphError: It exceeds a limit of the format.
+    """
     where = f"{where}: tensor '{tensor.name}'"
     if limit := _limit_of(tensor):
         raise GraphError(limit, where=where)
@@ -121,7 +131,12 @@ def _dump_tensor(tensor: Tensor, table: BlobTable, where: str) -> TensorEntry:
     )
 
 
-def _load_tensor(entry: TensorEntry, blobs: Sequence[Blob], where: str) -> Tensor:
+def load_tensor(entry: TensorEntry, blobs: Sequence[Blob], where: str) -> Tensor:
+    """Return the tensor of an entry.
+
+    Raises:
+        ContainerError: It refers to a missing blob, or exceeds a limit of the format.
+    """
     encoding = entry.encoding
     tensor = Tensor(
         entry.name,
@@ -177,7 +192,7 @@ def _load_node(
     for i, param in enumerate(entry.params):
         if param.name in params:
             raise ManifestError(f"duplicate param '{param.name}'", where=where)
-        params[param.name] = _load_param(param, blobs, f"{where}.params[{i}]")
+        params[param.name] = load_param(param, blobs, f"{where}.params[{i}]")
     return Node(
         entry.name,
         entry.package,
@@ -189,9 +204,14 @@ def _load_node(
     )
 
 
-def _dump_param(name: str, param: Param, table: BlobTable, where: str) -> ParamEntry:
+def dump_param(name: str, param: Param, table: BlobSink, where: str) -> ParamEntry:
+    """Return the entry of a param and add its data to `table`.
+
+    Raises:
+        GraphError: A scalar does not fit its type, or a tensor exceeds a limit of the format.
+    """
     if isinstance(param, Tensor):
-        return ParamEntry(name, tensor=_dump_tensor(param, table, f"{where}: param '{name}'"))
+        return ParamEntry(name, tensor=dump_tensor(param, table, f"{where}: param '{name}'"))
     value = param.value.item() if isinstance(param.value, np.generic) else param.value
     if not param.fits:
         raise GraphError(f"param '{name}' {_scalar_fault(param)}", where=where)
@@ -200,11 +220,16 @@ def _dump_param(name: str, param: Param, table: BlobTable, where: str) -> ParamE
     return ParamEntry(name, scalar=ScalarEntry(param.dtype, value))
 
 
-def _load_param(entry: ParamEntry, blobs: Sequence[Blob], where: str) -> Param:
+def load_param(entry: ParamEntry, blobs: Sequence[Blob], where: str) -> Param:
+    """Return the param of an entry.
+
+    Raises:
+        ContainerError: It is not exactly one of scalar and tensor, or is damaged.
+    """
     if (entry.scalar is None) == (entry.tensor is None):
         raise ManifestError("a param must be either a scalar or a tensor", where=where)
     if entry.tensor is not None:
-        return _load_tensor(entry.tensor, blobs, f"{where}.tensor")
+        return load_tensor(entry.tensor, blobs, f"{where}.tensor")
     if entry.scalar is None:
         raise AssertionError  # ruled out above
     dtype, value = entry.scalar.dtype, entry.scalar.value

@@ -67,17 +67,25 @@ class OpRegistry:
         self._names = names
         self._packages: dict[str, OpPackage] = {}
         self._added: list[OpPackage] = []
+        self._only: tuple[OpPackage, ...] | None = None
 
     @property
     def added(self) -> tuple[OpPackage, ...]:
         """The packages that were added explicitly, in order."""
         return tuple(self._added)
 
+    @property
+    def only(self) -> tuple[OpPackage, ...] | None:
+        """The packages of a registry made with `of`; None if it finds others by their names."""
+        return self._only
+
     @classmethod
     def of(cls, *packages: OpPackage) -> OpRegistry:
         """Return a registry of these packages only."""
         by_name = {package.name: package for package in packages}
-        return cls(by_name.get, lambda: list(by_name))
+        registry = cls(by_name.get, lambda: list(by_name))
+        registry._only = packages
+        return registry
 
     def add(self, package: OpPackage, *, replace: bool = False) -> None:
         """Add a package that is not installed.

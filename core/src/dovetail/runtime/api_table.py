@@ -25,7 +25,9 @@ class ArgKind(enum.Enum):
     ENCODING = enum.auto()
     DATA = enum.auto()  # payload: a blob of stored bytes, or an array of logical values
     ARRAY = enum.auto()  # payload: memory of the application
-    BUFFERS = enum.auto()  # payload: arrays or registered memory by tensor name
+    INPUTS = enum.auto()  # payload: arrays or registered memory by tensor name
+    OUTPUTS = enum.auto()  # arrays or registered memory that the call writes
+    RESULTS = enum.auto()  # payload: arrays by tensor name
     CONFIG = enum.auto()  # a Struct, or plain data that becomes one
     PARAMS = enum.auto()  # scalars and tensors by name
     NODE = enum.auto()  # a node with its tensors, outside a graph
@@ -197,8 +199,8 @@ _TENSOR = {
     "source_perm": _OPTIONAL_SHAPE,
 }
 _RUN = {
-    "inputs": Value(ArgKind.BUFFERS),
-    "outputs": Value(ArgKind.BUFFERS, nullable=True),
+    "inputs": Value(ArgKind.INPUTS),
+    "outputs": Value(ArgKind.OUTPUTS, nullable=True),
     "profile": _PROFILE,
     "signal": _SIGNAL,
 }
@@ -262,7 +264,7 @@ _GRAPH = (
         "graph",
         "execute",
         {**_RUN, "watch": _CALLBACK},
-        Value(ArgKind.BUFFERS),
+        Value(ArgKind.RESULTS),
     ),
     ApiFunction(
         "graph_execute_async",

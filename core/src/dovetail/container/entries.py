@@ -1,0 +1,37 @@
+"""Entries of tensors, params and encodings, for formats that share them with containers.
+
+An entry refers to its data by the index of a blob; what the index means is the format's.
+"""
+
+from dovetail.container._encodings import (
+    ArrayReader,
+    BlobSink,
+    dump_encoding,
+    find_blob,
+    load_encoding,
+)
+from dovetail.container._graphs import dump_param, dump_tensor, load_param, load_tensor
+from dovetail.container._manifest import (
+    Dims,
+    EncodingEntry,
+    Index,
+    ParamEntry,
+    TensorEntry,
+)
+
+__all__ = [
+    "ArrayReader",
+    "BlobSink",
+    "Dims",
+    "EncodingEntry",
+    "Index",
+    "ParamEntry",
+    "TensorEntry",
+    "dump_encoding",
+    "dump_param",
+    "dump_tensor",
+    "find_blob",
+    "load_encoding",
+    "load_param",
+    "load_tensor",
+]

@@ -1,0 +1,177 @@
+"""The player: makes recorded calls again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from dovetail.errors import TraceError
+from dovetail.ir import Array
+from dovetail.runtime.api_table import API, ApiFunction, ArgKind
+from dovetail.runtime.backend import Backend
+from dovetail.runtime.calls.decoding import Scene, decode_arguments
+from dovetail.runtime.calls.payloads import PayloadSource, RecordedBlobs
+from dovetail.runtime.calls.record import CallRecord, CompletionRecord, Record
+from dovetail.runtime.calls.references import BackendReference
+from dovetail.runtime.calls.resolver import Resolver
+from dovetail.runtime.calls.values import recorded_result
+from dovetail.runtime.handle import Handle
+from dovetail.runtime.log import Log
+from dovetail.runtime.memory import Memory
+from dovetail.runtime.queue import Execution
+
+LIMIT_BYTES = 1 << 32
+
+_CREATORS: Mapping[str, type[Handle]] = {cls.kind: cls for cls in (Backend, Log)}
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a call did when it was made again.
+
+    Attributes:
+        record: The record.
+        result: What it returned; for the end of an asynchronous execution, its outputs.
+        error: The error that it raised instead.
+    """
+
+    record: Record
+    result: object = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """An asynchronous execution, and the outputs that it writes."""
+
+    execution: Execution
+    outputs: Mapping[str, object]
+
+
+class Player:
+    """Makes recorded calls again, in the order of their records; a context manager.
+
+    Callbacks and watches of the application are replaced by some that do nothing. Leaving the
+    player frees the handles that the records leave alive.
+
+    Args:
+        payloads: Finds payloads by key.
+        resolver: Finds backends and op packages by name.
+        limit_bytes: Maximum size of an array.
+    """
+
+    def __init__(
+        self, payloads: PayloadSource, resolver: Resolver, limit_bytes: int = LIMIT_BYTES
+    ) -> None:
+        self._payloads = payloads
+        self._resolver = resolver
+        self._limit_bytes = limit_bytes
+        self._handles: dict[int, Handle] = {}
+        self._running: dict[int, _Running] = {}
+
+    def play(self, record: Record, where: str = "") -> Played:
+        """Make a call again, or wait for the end of an asynchronous execution.
+
+        Args:
+            record: The record.
+            where: Its file and number, for errors.
+
+        Raises:
+            TraceError: The record refers to what does not exist. Errors of the call itself are not
+                raised, but returned.
+        """
+        where = where or f"call {record.number}"
+        if isinstance(record, CompletionRecord):
+            return self._wait(record, where)
+        scene = Scene(
+            self._handles,
+            RecordedBlobs(record.payloads, self._payloads, where),
+            self._resolver,
+            self._limit_bytes,
+            where,
+        )
+        function = API[record.function]
+        owner = self._owner(function, record, scene)
+        arguments = decode_arguments(record, scene)
+        self._resolve_backend(function, arguments)
+        try:
+            result = getattr(owner, function.method)(**arguments)
+        except Exception as error:  # noqa: BLE001 - an outcome like any other
+            return Played(record, error=error)
+        self._remember(function, record, arguments, result, where)
+        return Played(record, result)
+
+    def close(self) -> None:
+        """Free the handles that are still alive, the backends with all that they own."""
+        for handle in tuple(self._handles.values()):
+            if isinstance(handle, Backend) and not handle.is_freed:
+                handle.__exit__(None, None, None)
+            elif isinstance(handle, Log) and not handle.is_freed:
+                handle.free()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _owner(
+        self, function: ApiFunction, record: CallRecord, scene: Scene
+    ) -> Handle | type[Handle]:
+        """Return what a call is made on."""
+        if not function.owner and function.result is not None:
+            return _CREATORS[str(function.result.of)]
+        if record.owner is None:
+            raise scene.error(f"'{function.name}' has no owner")
+        owner = scene.handle(record.owner)
+        if owner.kind != function.owner:
+            raise scene.error(f"'{function.name}' is not a call of {owner.describe()}")
+        return owner
+
+    def _resolve_backend(self, function: ApiFunction, arguments: dict[str, Any]) -> None:
+        for name, value in function.args.items():
+            if value.kind is ArgKind.BACKEND and isinstance(arguments[name], BackendReference):
+                arguments[name], arguments["config"] = self._resolver.backend(
+                    arguments[name], arguments["config"]
+                )
+
+    def _remember(
+        self,
+        function: ApiFunction,
+        record: CallRecord,
+        arguments: Mapping[str, Any],
+        result: object,
+        where: str,
+    ) -> None:
+        """Keep what later records refer to."""
+        if isinstance(result, Execution):
+            self._running[record.number] = _Running(result, arguments["outputs"])
+        if not isinstance(result, Handle):
+            return
+        number = recorded_result(record, where)
+        if number is None:
+            return  # the recorded call failed
+        if self._handles.get(number, result) is not result:
+            raise TraceError(f"two calls have returned the handle {number}", where=where)
+        self._handles[number] = result
+
+    def _wait(self, record: CompletionRecord, where: str) -> Played:
+        running = self._running.pop(record.number, None)
+        if running is None:
+            raise TraceError("no asynchronous execution has this number", where=where)
+        try:
+            running.execution.wait()
+        except Exception as error:  # noqa: BLE001 - an outcome like any other
+            return Played(record, error=error)
+        return Played(record, {n: _array(each) for n, each in running.outputs.items()})
+
+
+def _array(buffer: object) -> Array | object:
+    return buffer.descriptor.array if isinstance(buffer, Memory) else buffer
