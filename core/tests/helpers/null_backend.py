@@ -1,5 +1,6 @@
 """The null backend: the whole contract, and no arithmetic. Every output is zero."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -27,8 +28,8 @@ class NullPrepared(PreparedBase):
     ) -> None:
         for node in self.nodes:
             control.check()
-            if control.watch is not None:
-                control.watch.step_finished((node,), 0.0, {})
+            if control.reports_steps:
+                control.step_finished((node,), time.perf_counter() * 1e6, 0.0, dict)
         for array in outputs.values():
             array.fill(0)
 
@@ -61,7 +62,11 @@ class NullBackend(BackendBase):
     name: ClassVar[str] = "null"
 
     def capabilities(self) -> Capabilities:
-        names = Capabilities.__dataclass_fields__.keys() - {"opaque_ops", "overlap"}
+        names = Capabilities.__dataclass_fields__.keys() - {
+            "opaque_ops",
+            "overlap",
+            "profile_levels",
+        }
         return Capabilities(**dict.fromkeys(names, True))
 
     def open_context(self, device: object, config: object, weights: WeightStore) -> NullContext:

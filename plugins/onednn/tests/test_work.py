@@ -6,24 +6,33 @@ from typing import Any
 
 import pytest
 
+from dovetail.ops import OpRegistry, checked_node
 from dovetail_onednn.work import is_for_one_thread, products
+from dovetail_opset import PACKAGE
+
+
+def last(model: Any) -> int:
+    """Return the products of the node added last."""
+    view, _ = checked_node(model.graph.nodes[-1], OpRegistry.of(PACKAGE))
+    assert view is not None
+    return products(view)
 
 
 def test_products_of_each_kind(model: Any) -> None:
     x = model.input("x", 1, 8, 8, 32)
     y = model.conv(x, "conv", 48)
-    assert products(model.graph.nodes[-1]) == 64 * 9 * 32 * 48
+    assert last(model) == 64 * 9 * 32 * 48
     y = model.conv(y, "grouped", 48, group=4)
-    assert products(model.graph.nodes[-1]) == 64 * 9 * 12 * 48
+    assert last(model) == 64 * 9 * 12 * 48
     y = model.add("Relu", y, name="relu")
-    assert products(model.graph.nodes[-1]) == 64 * 48 * 8  # an element takes as long as 8 products
+    assert last(model) == 64 * 48 * 8  # an element takes as long as 8 products
     rows = model.input("rows", 5, 7, 64)
     model.add("MatMul", rows, model.random("w", 64, 10), name="static")
-    assert products(model.graph.nodes[-1]) == 35 * 64 * 10
+    assert last(model) == 35 * 64 * 10
     model.add("MatMul", rows, model.input("v", 5, 64, 7), name="dynamic")
-    assert products(model.graph.nodes[-1]) == 35 * 64 * 7
+    assert last(model) == 35 * 64 * 7
     model.add("FullyConnected", model.input("f", 3, 64), model.random("u", 20, 64), name="fc")
-    assert products(model.graph.nodes[-1]) == 3 * 64 * 20
+    assert last(model) == 3 * 64 * 20
 
 
 @pytest.mark.parametrize(("size", "is_small"), [(8, True), (32, False)])

@@ -45,6 +45,11 @@ class NodeView:
         return self.schema is None
 
     @property
+    def work(self) -> int:
+        """Multiply-accumulates of one execution, 0 for an opaque node; see `Op.work`."""
+        return 0 if self.schema is None else self.schema.work(self.op, self.ins, self.outs)
+
+    @property
     def definition(self) -> tuple[OpSchema, Op]:
         """The schema and the op of a node that is not opaque."""
         if self.schema is None or self.op is None:

@@ -10,10 +10,10 @@ from dovetail.runtime.context import Context
 from dovetail.runtime.enums import LogLevel, ProfileLevel, SignalKind
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.log import Log
-from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
+from dovetail.runtime.measurements import Counter, EventType, EventUnit, ProfileEvent, Recorder
 from dovetail.runtime.memory import Memory
 from dovetail.runtime.names import backend_name
-from dovetail.runtime.profile import Profile
+from dovetail.runtime.profile import EventData, ExtendedEventData, Profile
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal
 from dovetail.runtime.tensor import Tensor
@@ -25,11 +25,14 @@ __all__ = [
     "Backend",
     "Context",
     "ContextConfig",
+    "Counter",
     "Device",
     "DeviceConfig",
+    "EventData",
     "EventType",
     "EventUnit",
     "Execution",
+    "ExtendedEventData",
     "Graph",
     "GraphConfig",
     "Log",
@@ -39,6 +42,7 @@ __all__ = [
     "Profile",
     "ProfileEvent",
     "ProfileLevel",
+    "Recorder",
     "Signal",
     "SignalKind",
     "Tensor",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dovetail.ir import DType, TensorKind
-from dovetail.runtime.enums import LogLevel, ProfileLevel, SignalKind
+from dovetail.runtime.enums import LogLevel, SignalKind
 
 
 class ArgKind(enum.Enum):
@@ -283,7 +283,7 @@ _PROFILING = (
         "profileCreate",
         "backend",
         "create_profile",
-        {"level": _enum(ProfileLevel)},
+        {"level": _INTEGER},
         _handle("profile"),
     ),
     ApiFunction("profile_get_events", "profileGetEvents", "profile", "get_events", {}, _EVENTS),
@@ -294,6 +294,22 @@ _PROFILING = (
         "get_sub_events",
         {"path": _SHAPE},
         _EVENTS,
+    ),
+    ApiFunction(
+        "profile_get_event_data",
+        "profileGetEventData",
+        "profile",
+        "get_event_data",
+        {"path": _SHAPE},
+        Value(ArgKind.FACTS),
+    ),
+    ApiFunction(
+        "profile_get_extended_event_data",
+        "profileGetExtendedEventData",
+        "profile",
+        "get_extended_event_data",
+        {"path": _SHAPE},
+        Value(ArgKind.FACTS),
     ),
     ApiFunction("profile_free", "profileFree", "profile", "free"),
 )

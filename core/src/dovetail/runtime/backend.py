@@ -271,14 +271,26 @@ class Backend(Handle):
         return context
 
     @api_call("profile_create")
-    def create_profile(self, level: ProfileLevel = ProfileLevel.BASIC) -> Profile:
+    def create_profile(self, level: int = ProfileLevel.BASIC) -> Profile:
         """Create a profile.
 
+        Args:
+            level: A `ProfileLevel`, or one of the backend's own levels, which have the detail of
+                DETAILED and more.
+
         Raises:
-            BackendError: The level is detailed, and the backend does not report nodes.
+            BackendError: The level is detailed, and the backend does not report nodes; or it is
+                neither basic nor detailed, nor one of the backend's.
         """
-        if level is ProfileLevel.DETAILED:
+        if level == ProfileLevel.DETAILED:
             self.require("watch", "PROFILE_ERROR_UNSUPPORTED")
+        elif level != ProfileLevel.BASIC and level not in self.capabilities.profile_levels:
+            own = ", ".join(map(str, self.capabilities.profile_levels)) or "none of its own"
+            raise BackendError(
+                f"backend '{self.name}' does not have the profiling level {level}",
+                code="PROFILE_ERROR_UNSUPPORTED",
+                hint=f"use BASIC (1) or DETAILED (2); the backend has {own}",
+            )
         return self._own(Profile(self, level))
 
     @api_call("signal_create")

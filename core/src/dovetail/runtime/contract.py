@@ -21,7 +21,7 @@ from dovetail.ir import Array, DType, Shape, Tensor
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
 from dovetail.runtime.interface import Interface
-from dovetail.runtime.measurements import ProfileEvent
+from dovetail.runtime.measurements import Counter, EventType, ProfileEvent, Recorder
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -54,12 +54,14 @@ class Capabilities:
         opaque_ops: Accepts nodes whose op package is not installed (`NodeView.is_opaque`).
         caching: Creates and restores context binaries (`image`, `restore`).
         cancel: Checks `RunControl` between steps, so that signals and timeouts work.
-        watch: Reports each step to `RunControl.watch`, for detailed profiling and debug outputs.
+        watch: Reports each step to the control (`RunControl.step_finished`), for detailed profiling
+            and debug outputs.
         asynchronous: Supports execution in a queue's thread.
         overlap: Several executions of a graph may be in progress (`Prepared.submit`).
         priority: Higher-priority executions overtake waiting ones.
         updates: Binds new data to UPDATEABLE tensors after finalize (`update`).
         memory_handles: Supports registered memory as inputs and outputs.
+        profile_levels: Numbers of its own profiling levels, from `ProfileLevel.BACKEND`.
     """
 
     op_packages: bool = False
@@ -72,6 +74,7 @@ class Capabilities:
     priority: bool = False
     updates: bool = False
     memory_handles: bool = False
+    profile_levels: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +172,30 @@ class Watch(Protocol):
 
 
 class RunControl:
-    """Control of an execution: whether it must stop, and who watches it.
+    """Control of an execution: whether it must stop, and who watches and measures it.
 
     Args:
         watch: Receives each step, or None.
         timeout_us: Microseconds after which the run stops, or None.
+        record: Receives measurements, or None.
 
     Attributes:
         watch: The watch, or None.
+        record: The recorder of a run with a profile, or None. A backend calls it with events of its
+            own; they become parts of the run's event.
         limited: Whether the run may have to stop; if not, `check` need not be called.
     """
 
-    __slots__ = ("_deadline", "_stopped", "limited", "watch")
+    __slots__ = ("_deadline", "_stopped", "limited", "record", "watch")
 
-    def __init__(self, watch: Watch | None = None, timeout_us: int | None = None) -> None:
+    def __init__(
+        self,
+        watch: Watch | None = None,
+        timeout_us: int | None = None,
+        record: Recorder | None = None,
+    ) -> None:
         self.watch = watch
+        self.record = record
         self._stopped = False
         self.limited = timeout_us is not None
         self._deadline = None if timeout_us is None else time.monotonic_ns() + timeout_us * 1000
@@ -191,6 +203,38 @@ class RunControl:
     def stop(self) -> None:
         """Request the run to end before its next step; callable from any thread."""
         self._stopped = self.limited = True
+
+    @property
+    def reports_steps(self) -> bool:
+        """True if each step is to be reported to `step_finished`."""
+        return self.watch is not None or (self.record is not None and self.record.has_nodes)
+
+    def step_finished(
+        self,
+        nodes: tuple[str, ...],
+        start_us: float,
+        microseconds: float,
+        outputs: Callable[[], Mapping[str, Array]],
+        counters: tuple[Counter, ...] = (),
+    ) -> None:
+        """Report a step to the watch and the profile, whichever the run has.
+
+        Args:
+            nodes: Names of the nodes that it ran; several if they are fused.
+            start_us: Time of its start on the clock of `time.perf_counter`.
+            microseconds: Its duration.
+            outputs: Returns the stored values of the tensors that it wrote; called only for a
+                watch.
+            counters: Other quantities, for a profile.
+        """
+        if self.record is not None and self.record.has_nodes:
+            name = " + ".join(nodes)
+            event = ProfileEvent(
+                EventType.NODE, name, microseconds, start_us=start_us, counters=counters
+            )
+            self.record(event)
+        if self.watch is not None:
+            self.watch.step_finished(nodes, microseconds, outputs())
 
     def check(self) -> None:
         """Raise if the run must end; called between steps.
@@ -220,7 +264,7 @@ class PrepareRequest:
 
     config: GraphConfig = GraphConfig()  # noqa: RUF009 - immutable
     control: RunControl = field(default_factory=RunControl)
-    record: Callable[[ProfileEvent], None] | None = None
+    record: Recorder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ import enum
 
 
 class ProfileLevel(enum.IntEnum):
-    """Level of detail of a profile."""
+    """Level of detail of a profile. Those of backends begin at BACKEND."""
 
     BASIC = 1
     DETAILED = 2
+    BACKEND = 1000
 
 
 class SignalKind(enum.IntEnum):

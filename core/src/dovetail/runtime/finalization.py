@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dovetail import ir
@@ -11,7 +11,7 @@ from dovetail.ir.check import find_faults
 from dovetail.ops import CheckedGraph, NodeView, Observed
 from dovetail.runtime.config import GraphConfig
 from dovetail.runtime.contract import Prepared, PrepareRequest
-from dovetail.runtime.measurements import ProfileEvent
+from dovetail.runtime.measurements import Recorder
 from dovetail.runtime.plugin_errors import translate_errors
 from dovetail.runtime.signal import Signal, controlled
 
@@ -59,7 +59,7 @@ def prepare_graph(
     context: Context,
     config: GraphConfig,
     signal: Signal | None,
-    record: Callable[[ProfileEvent], None] | None,
+    record: Recorder | None,
 ) -> Prepared:
     """Prepare a graph on its context's backend.
 

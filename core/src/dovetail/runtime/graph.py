@@ -235,8 +235,7 @@ class Graph(Handle):
             if self._prepared is not None:  # another thread was quicker
                 self._raise_unchangeable("is finalized")
             start = time.perf_counter()
-            parts: list[ProfileEvent] = []
-            record = None if profile is None else parts.append
+            record = None if profile is None else profile.recorder()
             checked = checked_graph(self.ir, self._views, observed, outputs)
             prepared = prepare_graph(checked, self.context, self.config, signal, record)
             self._interface = Interface.of(self.name, checked.inputs, checked.outputs)
@@ -245,9 +244,16 @@ class Graph(Handle):
             self._prepared = prepared
         finally:
             self._finalizing.release()
-        if profile is not None:
-            took = (time.perf_counter() - start) * 1e6
-            profile.add(ProfileEvent(EventType.FINALIZE, self.name, took, children=tuple(parts)))
+        if profile is not None and record is not None:
+            event = ProfileEvent(
+                EventType.FINALIZE,
+                self.name,
+                (time.perf_counter() - start) * 1e6,
+                children=tuple(record.events),
+                start_us=start * 1e6,
+                backend=self.context.backend.name,
+            )
+            profile.add(event)
 
     # -- executing -------------------------------------------------------------------------------
 
@@ -282,8 +288,9 @@ class Graph(Handle):
         prepared = self._require_finalized()
         context = self.context
         given, taken = checked_buffers(self._interface, inputs, outputs, context)
-        measured = Measurement.of(self.name, profile, watch)
-        control = take_control(signal, measured.watch if measured else None)
+        measured = Measurement.of(self, profile, watch)
+        watch, record = (None, None) if measured is None else (measured.watch, measured.record)
+        control = take_control(signal, watch, record)
         try:
             context.enter(control)
             try:
@@ -320,7 +327,7 @@ class Graph(Handle):
         self.context.backend.require("asynchronous", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
         given, taken = checked_buffers(self._interface, inputs, outputs, self.context)
-        measured = Measurement.of(self.name, profile, None)
+        measured = Measurement.of(self, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         overlaps = self.context.backend.capabilities.overlap
         self.context.enter_queue()
@@ -355,7 +362,8 @@ class Graph(Handle):
                 self.context.end_queued()
 
         try:
-            control = take_control(signal, measured.watch if measured else None)
+            record = None if measured is None else measured.record
+            control = take_control(signal, None if measured is None else measured.watch, record)
             try:
                 self.context.device.queue.put(run, self.priority)
             except BaseException:
@@ -402,7 +410,7 @@ class Graph(Handle):
         if control.limited:  # a timeout may have been exceeded in the last step
             control.check()
         if measured is not None:
-            measured.note(took, waited_us=waited_us)
+            measured.note(start, took, waited_us)
         return outputs
 
     def _submit(
@@ -420,7 +428,7 @@ class Graph(Handle):
 
         def ended(error: BaseException | None) -> None:
             if error is None and measured is not None:
-                measured.note((time.perf_counter() - start) * 1e6, waited_us=waited_us)
+                measured.note(start, (time.perf_counter() - start) * 1e6, waited_us)
             done(error)
 
         try:

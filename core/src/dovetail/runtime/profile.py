@@ -1,9 +1,9 @@
-"""Profiles: trees of events, basic (calls) or detailed (nodes)."""
+"""Profiles: trees of events, basic (calls), detailed (nodes) or of a backend's own level."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dovetail.errors import BackendError
@@ -13,51 +13,84 @@ from dovetail.plugins.hooks import hooks
 from dovetail.runtime.contract import Watch
 from dovetail.runtime.enums import ProfileLevel
 from dovetail.runtime.handle import Handle, api_call
-from dovetail.runtime.measurements import EventType, ProfileEvent
+from dovetail.runtime.measurements import EventType, ProfileEvent, Recorder
 
 if TYPE_CHECKING:  # a profile belongs to a backend, which imports it
     from dovetail.runtime.backend import Backend
+    from dovetail.runtime.graph import Graph
+
+Sink = Callable[[ProfileEvent], None]
 
 
-@dataclass(slots=True)
-class NodeWatch:
-    """A `Watch` that collects the times of the nodes in a run."""
+@dataclass(frozen=True, slots=True)
+class EventData:
+    """The data of an event, as in QNN's API.
 
-    events: list[ProfileEvent] = field(default_factory=list)
+    Attributes:
+        type: Kind of measurement.
+        unit: Unit of the value.
+        value: The value, rounded.
+        identifier: The graph or node.
+    """
 
-    def step_finished(
-        self, nodes: tuple[str, ...], microseconds: float, outputs: Mapping[str, Array]
-    ) -> None:
-        """Record a step's time under the names of its nodes."""
-        self.events.append(ProfileEvent(EventType.NODE, " + ".join(nodes), microseconds))
+    type: int
+    unit: int
+    value: int
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedEventData:
+    """The data of an event with its time, as in QNN's API.
+
+    Attributes:
+        type: Kind of measurement.
+        unit: Unit of the value.
+        timestamp: Its start in microseconds on the clock of `time.perf_counter`; 0 if unknown.
+        value: The exact value.
+        identifier: The graph or node.
+    """
+
+    type: int
+    unit: int
+    timestamp: int
+    value: float
+    identifier: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedWatch:
-    """A `Watch` that notifies the hooks of each step, then another watch."""
+    """A `Watch` that notifies the hooks of each step, then another watch if there is one."""
 
     graph: str
-    inner: Watch
+    inner: Watch | None
 
     def step_finished(
         self, nodes: tuple[str, ...], microseconds: float, outputs: Mapping[str, Array]
     ) -> None:
         """Notify the hooks and the other watch of a step."""
         hooks.node_executed(NodeExecuted(self.graph, nodes, outputs, microseconds))
-        self.inner.step_finished(nodes, microseconds, outputs)
+        if self.inner is not None:
+            self.inner.step_finished(nodes, microseconds, outputs)
 
 
 class Profile(Handle):
-    """Collects events of the calls that it is passed to. Created by `Backend.create_profile`."""
+    """Collects events of the calls that it is passed to. Created by `Backend.create_profile`.
+
+    Attributes:
+        backend: Its backend.
+        level: A `ProfileLevel`, or a number of the backend's own.
+    """
 
     kind = "profile"
     invalid_code = "PROFILE_ERROR_INVALID_HANDLE"
 
-    def __init__(self, backend: Backend, level: ProfileLevel) -> None:
+    def __init__(self, backend: Backend, level: int) -> None:
         super().__init__()
         self.backend = backend
         self.level = level
         self._events: list[ProfileEvent] = []
+        self._sink: Sink | None = None
 
     @property
     def events(self) -> tuple[ProfileEvent, ...]:
@@ -71,26 +104,61 @@ class Profile(Handle):
 
     @api_call("profile_get_sub_events")
     def get_sub_events(self, path: Sequence[int]) -> tuple[ProfileEvent, ...]:
-        """Return the children of an event.
+        """Return the parts of an event, and an event for each of its counters.
 
         Args:
-            path: Indices from the top: (2, 0) is the first child of the third event.
+            path: Indices from the top: (2, 0) is the first part of the third event.
 
         Raises:
             BackendError: There is no such event.
         """
-        found: Sequence[ProfileEvent] = self._events
-        for index in path:
-            if not 0 <= index < len(found):
-                raise BackendError(
-                    f"event {tuple(path)} not found", code="PROFILE_ERROR_INVALID_ARGUMENT"
-                )
-            found = found[index].children
-        return tuple(found)
+        return self._event(path).sub_events
+
+    @api_call("profile_get_event_data")
+    def get_event_data(self, path: Sequence[int]) -> EventData:
+        """Return the data of an event.
+
+        Args:
+            path: As for `get_sub_events`.
+
+        Raises:
+            BackendError: There is no such event.
+        """
+        event = self._event(path)
+        return EventData(event.type, event.unit, round(event.value), event.identifier)
+
+    @api_call("profile_get_extended_event_data")
+    def get_extended_event_data(self, path: Sequence[int]) -> ExtendedEventData:
+        """Return the data of an event with its time.
+
+        Args:
+            path: As for `get_sub_events`.
+
+        Raises:
+            BackendError: There is no such event.
+        """
+        event = self._event(path)
+        start = round(event.start_us or 0)
+        return ExtendedEventData(event.type, event.unit, start, event.value, event.identifier)
+
+    def stream_to(self, sink: Sink | None) -> None:
+        """Pass later events to a function instead of collecting them.
+
+        Args:
+            sink: Called in the thread that a call ends in; None to collect again.
+        """
+        self._sink = sink
+
+    def recorder(self) -> Recorder:
+        """Return a recorder for one call."""
+        return Recorder(self.level, has_nodes=self.level != ProfileLevel.BASIC)
 
     def add(self, event: ProfileEvent) -> None:
         """Record an event."""
-        self._events.append(event)
+        if self._sink is None:
+            self._events.append(event)
+        else:
+            self._sink(event)
 
     def clear(self) -> None:
         """Forget all events."""
@@ -101,44 +169,76 @@ class Profile(Handle):
         """Invalidate the handle."""
         self.invalidate()
 
+    def _event(self, path: Sequence[int]) -> ProfileEvent:
+        found: Sequence[ProfileEvent] = self._events
+        event: ProfileEvent | None = None
+        for index in path:
+            if not 0 <= index < len(found):
+                event = None
+                break
+            event = found[index]
+            found = event.sub_events
+        if event is None:
+            raise BackendError(
+                f"event {tuple(path)} not found", code="PROFILE_ERROR_INVALID_ARGUMENT"
+            )
+        return event
+
 
 class Measurement:
-    """Measurement of an execution: the watch of its steps, and the record in its profile.
+    """Measurement of an execution: who receives its steps, and the record in its profile.
+
+    Args:
+        graph: The graph.
+        profile: Records the run, or None.
+        watch: The caller's watch, or None.
 
     Attributes:
-        watch: Receives each step: the caller's watch, or else that of a detailed profile, and the
-            hooks if there are any. None for a run that is not watched.
+        watch: Receives each step: the caller's watch, and the hooks if there are any. None for a
+            run without either.
+        record: Receives the measurements of the backend; None without a profile.
     """
 
     @classmethod
-    def of(cls, graph: str, profile: Profile | None, watch: Watch | None) -> Measurement | None:
+    def of(cls, graph: Graph, profile: Profile | None, watch: Watch | None) -> Measurement | None:
         """Return the measurement of an execution; None without a profile or a watch."""
         return None if profile is None and watch is None else cls(graph, profile, watch)
 
-    def __init__(self, graph: str, profile: Profile | None, watch: Watch | None) -> None:
+    def __init__(self, graph: Graph, profile: Profile | None, watch: Watch | None) -> None:
         self._graph = graph
         self._profile = profile
-        self._nodes: NodeWatch | None = None
+        self.record: Recorder | None = None
         if profile is not None:
             profile.require_alive()
-            if profile.level is ProfileLevel.DETAILED and watch is None:
-                watch = self._nodes = NodeWatch()
-        if watch is not None and hooks.active:
-            watch = AnnouncedWatch(graph, watch)
+            self.record = profile.recorder()
+        if hooks.active and (watch is not None or (self.record and self.record.has_nodes)):
+            watch = AnnouncedWatch(graph.name, watch)
         self.watch = watch
 
-    def note(self, took_us: float, *, waited_us: float | None = None) -> None:
+    def note(self, start_s: float, took_us: float, waited_us: float | None = None) -> None:
         """Record a run in the profile, if there is one.
 
         Args:
+            start_s: Time of its start in seconds.
             took_us: Duration of the run in microseconds.
-            waited_us: Time that it waited in a queue, in microseconds.
+            waited_us: Time that it waited in the device's queue, in microseconds; None if it ran in
+                the caller's thread.
         """
-        if self._profile is None:
+        if self._profile is None or self.record is None:
             return
-        parts = tuple(self._nodes.events) if self._nodes is not None else ()
+        name, context = self._graph.name, self._graph.context
+        start_us, parts, queue = start_s * 1e6, tuple(self.record.events), ""
         if waited_us is not None:
-            wait = ProfileEvent(EventType.EXECUTE_QUEUE_WAIT, self._graph, waited_us)
+            queue, queued_us = context.device.queue.name, start_us - waited_us
+            wait = ProfileEvent(EventType.EXECUTE_QUEUE_WAIT, name, waited_us, start_us=queued_us)
             parts = (wait, *parts)
-        event = ProfileEvent(EventType.EXECUTE, self._graph, took_us, children=parts)
+        event = ProfileEvent(
+            EventType.EXECUTE,
+            name,
+            took_us,
+            children=parts,
+            start_us=start_us,
+            backend=context.backend.name,
+            queue=queue,
+        )
         self._profile.add(event)

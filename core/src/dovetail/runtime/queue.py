@@ -25,7 +25,7 @@ class ExecutionQueue:
     """Runs tasks one at a time in a thread that exists only while there are tasks."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._tasks: list[_Task] = []
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -44,7 +44,7 @@ class ExecutionQueue:
         """
         with self._lock:
             if self._thread is None:
-                thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                thread = threading.Thread(target=self._work, name=self.name, daemon=True)
                 try:
                     thread.start()
                 except RuntimeError as error:
@@ -66,7 +66,7 @@ class ExecutionQueue:
             try:
                 task.run()
             except BaseException:  # the thread must continue with the tasks that wait
-                log.exception("a task of %s failed", self._name)
+                log.exception("a task of %s failed", self.name)
 
 
 class Execution:

@@ -10,6 +10,7 @@ from dovetail.errors import BackendError
 from dovetail.runtime.contract import RunControl, Watch
 from dovetail.runtime.enums import SignalKind
 from dovetail.runtime.handle import Handle, api_call
+from dovetail.runtime.measurements import Recorder
 
 
 class Signal(Handle):
@@ -61,7 +62,7 @@ class Signal(Handle):
                 raise BackendError("the signal is in use", code="SIGNAL_ERROR_SIGNAL_IN_USE")
             self.invalidate()
 
-    def acquire(self, watch: Watch | None) -> RunControl:
+    def acquire(self, watch: Watch | None, record: Recorder | None) -> RunControl:
         """Return the control of the call that the signal now controls; `release` must follow.
 
         Raises:
@@ -75,7 +76,7 @@ class Signal(Handle):
                     code="GRAPH_ERROR_SIGNAL_IN_USE",
                     hint="create another signal; each controls one call at a time",
                 )
-            self._control = RunControl(watch, self.timeout_us)
+            self._control = RunControl(watch, self.timeout_us, record)
             return self._control
 
     def release(self) -> None:
@@ -87,20 +88,24 @@ class Signal(Handle):
 @contextmanager
 def controlled(signal: Signal | None) -> Iterator[RunControl]:
     """Return the control of a call during the `with` block, under a signal if given."""
-    control = take_control(signal, None)
+    control = take_control(signal)
     try:
         yield control
     finally:
         release_control(signal)
 
 
-def take_control(signal: Signal | None, watch: Watch | None) -> RunControl:
+def take_control(
+    signal: Signal | None, watch: Watch | None = None, record: Recorder | None = None
+) -> RunControl:
     """Return the control of a call; `release_control` must follow.
 
     Raises:
         BackendError: The signal controls another call, or was freed.
     """
-    return RunControl(watch) if signal is None else signal.acquire(watch)
+    if signal is None:
+        return RunControl(watch, None, record)
+    return signal.acquire(watch, record)
 
 
 def release_control(signal: Signal | None) -> None:

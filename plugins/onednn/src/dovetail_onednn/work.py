@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dovetail.ir import Node
-from dovetail.ops import CheckedGraph
+from dovetail.ops import CheckedGraph, NodeView
 from dovetail_onednn.threads import LEAST_SHARED, LEAST_SHARED_ELEMENTS
 
 # Products below which a whole graph is for one thread: some 40 us of work on a core of 2024, where
@@ -17,19 +16,10 @@ _PRODUCTS_OF_ELEMENT = LEAST_SHARED // LEAST_SHARED_ELEMENTS  # that take as lon
 
 def is_for_one_thread(graph: CheckedGraph) -> bool:
     """Return whether a graph has so little work that two threads gain nothing."""
-    return sum(products(view.node) for view in graph.nodes) < LEAST_SHARED_BY_GRAPH
+    return sum(map(products, graph.nodes)) < LEAST_SHARED_BY_GRAPH
 
 
-def products(node: Node) -> int:
-    """Return about how many products a node computes; elements count as the products they cost.
-
-    Convolutions, products and recurrent layers multiply each position of the result, which is an
-    output without its last axis, by all of the weights. Transposed convolutions multiply fewer.
-    """
-    elements = max((math.prod(t.shape) for t in node.outputs), default=0)
-    positions = max((math.prod(t.shape[:-1]) for t in node.outputs), default=0)
-    matrices = [t for t in node.inputs if t is not None and len(t.shape) > 1]
-    static = sum(math.prod(t.shape) for t in matrices if t.kind.is_static)
-    if node.op_type == "MatMul" and not static and matrices:
-        return elements * matrices[0].shape[-1]
-    return max(positions * static, elements * _PRODUCTS_OF_ELEMENT)
+def products(view: NodeView) -> int:
+    """Return the products that a node computes; elements count as the products they cost."""
+    elements = max((math.prod(spec.shape) for spec in view.outs), default=0)
+    return max(view.work, elements * _PRODUCTS_OF_ELEMENT)

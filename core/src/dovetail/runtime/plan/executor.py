@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from dovetail.errors import BackendError, DovetailError
 from dovetail.ir import Array
 from dovetail.runtime.base import PreparedBase
-from dovetail.runtime.contract import Binding, RunControl, Watch
+from dovetail.runtime.contract import Binding, RunControl
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers, plan_arena
 from dovetail.runtime.plan.builder import Plan, dense_copy
 from dovetail.runtime.plan.kernels import no_op
@@ -54,8 +55,8 @@ class PlanPrepared(PreparedBase):
             BackendError: A step failed; the error names its nodes.
         """
         self._rebind(inputs, outputs)
-        if control.watch is not None:
-            self._run_watched(control, control.watch)
+        if control.watch is not None or (control.record is not None and control.record.has_nodes):
+            self._run_reported(control)
             return
         at = 0
         try:
@@ -94,7 +95,7 @@ class PlanPrepared(PreparedBase):
                 raise self._located(error, at) from _cause(error)
             raise
 
-    def _run_watched(self, control: RunControl, watch: Watch) -> None:
+    def _run_reported(self, control: RunControl) -> None:
         for at, step in enumerate(self._plan.steps):
             control.check()
             start = time.perf_counter_ns()
@@ -104,8 +105,13 @@ class PlanPrepared(PreparedBase):
                 raise self._located(error, at) from _cause(error)
             microseconds = (time.perf_counter_ns() - start) / 1e3
             if step.nodes:
-                outputs = {v.name: self._dense(v) for v in step.writes}
-                watch.step_finished(step.nodes, microseconds, outputs)
+                control.step_finished(
+                    step.nodes,
+                    start / 1e3,
+                    microseconds,
+                    partial(self._written, step),
+                    step.counters,
+                )
 
     def _located(self, error: BaseException, at: int) -> DovetailError:
         """Return the error of a step, which names its nodes; keep errors of the control."""
@@ -116,6 +122,10 @@ class PlanPrepared(PreparedBase):
         if error.code == BackendError.default_code:
             error.where = error.where or where
         return error
+
+    def _written(self, step: Step) -> dict[str, Array]:
+        """Return the stored values of the tensors that a step has written."""
+        return {v.name: self._dense(v) for v in step.writes}
 
     def _dense(self, value: Value) -> Array:
         if value.layout is None or self._plan.reorder is None:

@@ -374,6 +374,7 @@ class KernelCall:
             bind,
             tuple(self._scratch),
             tuple(in_place),
+            sum(view.work for view in (self.head, *(t.view for t in self.fused))),
         )
 
     def array_step(

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from dovetail.container import FormKey
 from dovetail.ir import Array, Spec
+from dovetail.runtime.measurements import Counter, EventUnit
 
 Bound = Callable[[], None]
 
@@ -115,6 +116,7 @@ class Step:
         bind: Returns the call for the given buffers.
         scratch: Values that are used only during the step.
         in_place: Pairs (index in writes, index in reads) that may share their bytes.
+        work: Multiply-accumulates of one execution.
     """
 
     nodes: tuple[str, ...]
@@ -123,3 +125,10 @@ class Step:
     bind: Callable[[Buffers], Bound]
     scratch: tuple[Value, ...] = ()
     in_place: tuple[tuple[int, int], ...] = field(default=())
+    work: int = 0
+
+    @property
+    def counters(self) -> tuple[Counter, ...]:
+        """Quantities of one execution, for profiles."""
+        moved = sum(value.nbytes for value in (*self.reads, *self.writes))
+        return Counter("work", self.work), Counter("bytes_moved", moved, EventUnit.BYTES)
