@@ -189,7 +189,7 @@ def test_who_else_may_run_meanwhile(
     for name in ("primitive_execute", "primitive_execute_held"):
         monkeypatch.setitem(library().functions, name, lambda *_, n=name: called.append(n) or 0)
     run = reorder_primitive(vector(8), vector(8)).bind({}, policy)
-    monkeypatch.setattr(primitives, "ACTIVE", set(range(sessions)))
+    monkeypatch.setattr(bound_primitive, "ACTIVE", set(range(sessions)))
     for _ in range(5):
         run()
     held = policy is ReleaseGil.NEVER or (policy is ReleaseGil.AUTO and sessions == 1)
