@@ -14,7 +14,7 @@ import pytest
 
 from dovetail.container import WeightStore, aligned_empty
 from dovetail.errors import BackendError
-from dovetail_onednn import Activity, Computing, ReleaseGil, library, primitives
+from dovetail_onednn import Activity, Computing, ReleaseGil, bound_primitive, library
 from dovetail_onednn._api import Arg
 from dovetail_onednn.errors import check
 from dovetail_onednn.layouts import vector

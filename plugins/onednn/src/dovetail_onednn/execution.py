@@ -17,8 +17,8 @@ from dovetail.runtime.plan import (
 )
 from dovetail_onednn._api import Arg
 from dovetail_onednn.attributes import Slopes
-from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.bound_primitive import BoundPrimitive
+from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.primitives import Primitive
 from dovetail_onednn.recipes import BUILDERS, Recorded, record_primitive
 from dovetail_onednn.threads import ReleaseGil

@@ -81,13 +81,11 @@ class Product:
             desc.of_type(self.type) for desc in (self.source, self.weights, self.target)
         )
         operands = (source, weights, self.bias, target)
-        function, leading = "matmul", (ENGINE,)
-        if self.primitive != "matmul":
-            function, leading = "inner_product_forward", (ENGINE, FORWARD_INFERENCE)
+        is_matmul = self.primitive == "matmul"
         return PrimitiveDesc(
             Description(
-                function,
-                (*leading, *operands),
+                "matmul" if is_matmul else "inner_product_forward",
+                (ENGINE, *(() if is_matmul else (FORWARD_INFERENCE,)), *operands),
                 lambda: f"a {self.type.text} {self.primitive}{fused}: {self}",
                 chain.ops,
                 math_mode(),

@@ -17,9 +17,9 @@ from dovetail.container import aligned_empty
 from dovetail_onednn._api import Arg, Query
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import Attributes, Eltwise, PostOp, is_operand, post_op_of
+from dovetail_onednn.bound_primitive import BoundPrimitive
 from dovetail_onednn.descriptors import Choice, Memory, MemoryDesc, array
 from dovetail_onednn.errors import check
-from dovetail_onednn.bound_primitive import BoundPrimitive
 from dovetail_onednn.fork import GENERATION
 from dovetail_onednn.handles import Handle, engine
 from dovetail_onednn.threads import ReleaseGil, current_threads, fewer_threads, threads

@@ -28,7 +28,10 @@ def reorder(source: Value, target: Value) -> Step:
         BackendError: oneDNN has no such reorder.
     """
     from_, to = _descs(source, target)
-    arguments = {Arg.SOURCE: Argument(from_, source), Arg.DESTINATION: Argument(to, target)}
+    arguments: dict[int, Argument] = {
+        Arg.SOURCE: Argument(from_, source),
+        Arg.DESTINATION: Argument(to, target),
+    }
     work = Work(reorder_primitive(from_, to), arguments)
     return Step((), (source,), (target,), Execution([work], None, ReleaseGil.AUTO))
 

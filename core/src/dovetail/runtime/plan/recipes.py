@@ -65,14 +65,11 @@ class Recipe(Protocol):
 
 
 class Source(Protocol):
-    """What builders restore from; `PlanReader`.
-
-    Attributes:
-        options: The backend's options.
-    """
+    """What builders restore from; `PlanReader`."""
 
     @property
-    def options(self) -> Any: ...
+    def options(self) -> Any:
+        """The backend's options."""
 
     def value(self, number: int) -> Value:
         """Return a value; raise a `RecipeError` for a number out of range."""
