@@ -27,7 +27,7 @@ def check(model: Any, out: Any) -> None:
         model.run(prepared, feeds)[out.name], model.expected(feeds)[out.name]
     )
     (step,) = prepared.steps
-    assert step.bind.__module__ == "dovetail_onednn.steps"
+    assert step.bind.__module__ == "dovetail_onednn.execution"
 
 
 shapes = st.lists(st.integers(1, 7), min_size=1, max_size=5).map(tuple)

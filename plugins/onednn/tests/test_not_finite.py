@@ -230,7 +230,7 @@ def test_search_in_many_numbers(kind: DataType, count: int) -> None:
     data = aligned_empty(count * BYTES[kind])
     numbers = nan.elements(data, kind)
     numbers[:] = numbers.dtype.type(0x7F00)
-    found = NanSearch(data.nbytes, kind).bind(numbers)
+    found = NanSearch.of(data.nbytes, kind).bind(numbers)
     assert not found()
     for at in (0, count // 2, count - 1):
         before = numbers[at]

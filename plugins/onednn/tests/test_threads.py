@@ -14,7 +14,7 @@ import pytest
 
 from dovetail.container import WeightStore, aligned_empty
 from dovetail.errors import BackendError
-from dovetail_onednn import Activity, Computing, ReleaseGil, library, primitives
+from dovetail_onednn import Activity, Computing, ReleaseGil, bound_primitive, library
 from dovetail_onednn._api import Arg
 from dovetail_onednn.errors import check
 from dovetail_onednn.layouts import vector
@@ -189,7 +189,7 @@ def test_who_else_may_run_meanwhile(
     for name in ("primitive_execute", "primitive_execute_held"):
         monkeypatch.setitem(library().functions, name, lambda *_, n=name: called.append(n) or 0)
     run = reorder_primitive(vector(8), vector(8)).bind({}, policy)
-    monkeypatch.setattr(primitives, "ACTIVE", set(range(sessions)))
+    monkeypatch.setattr(bound_primitive, "ACTIVE", set(range(sessions)))
     for _ in range(5):
         run()
     held = policy is ReleaseGil.NEVER or (policy is ReleaseGil.AUTO and sessions == 1)

@@ -234,6 +234,7 @@ _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "primitive_desc_query": (c_void_p, c_int, c_int, c_void_p),
     "primitive_desc_destroy": (c_void_p,),
     "primitive_create": (_OUT, c_void_p),
+    "primitive_get_primitive_desc": (c_void_p, _OUT),
     "primitive_destroy": (c_void_p,),
 }
 

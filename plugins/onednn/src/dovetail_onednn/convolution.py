@@ -21,13 +21,14 @@ from dovetail_onednn._api import (
     Arg,
     DataType,
 )
-from dovetail_onednn.descriptors import MemoryDesc, array
+from dovetail_onednn.attributes import PostOp
+from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, filters, images, vector
 from dovetail_onednn.pooling import reads_blocks
 from dovetail_onednn.post_ops import Chain, chain_of
-from dovetail_onednn.precision import factor_type
-from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
+from dovetail_onednn.precision import factor_type, math_mode
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_float32, is_slow
 from dovetail_onednn.threads import threads_for
@@ -181,24 +182,24 @@ def convolution_desc(
     name = "deconvolution" if geometry.is_transposed else "convolution"
     algorithm = DECONVOLUTION_DIRECT if geometry.is_transposed else CONVOLUTION_DIRECT
     fused = "".join(f" + {op}" for op in post_ops)
-    with Attributes(post_ops, multiplies=True) as attributes, threads_for(geometry.work):
-        return PrimitiveDesc(
-            f"{name}_forward",
-            engine(),
-            FORWARD_INFERENCE,
-            algorithm,
-            source or MemoryDesc.any(geometry.source.dims),
-            MemoryDesc.any(geometry.weights.dims, kind),
-            geometry.bias,
-            target or MemoryDesc.any(geometry.target.dims),
-            array(geometry.stride),
-            # the library counts the elements between two elements of a window
-            array([d - 1 for d in geometry.dilation]),
-            array(geometry.before),
-            array(geometry.after),
-            attributes,
-            description=f"a {kind.text} {name}{fused}: {geometry}",
-        )
+    operands = (
+        source or MemoryDesc.any(geometry.source.dims),
+        MemoryDesc.any(geometry.weights.dims, kind),
+        geometry.bias,
+        target or MemoryDesc.any(geometry.target.dims),
+    )
+    # the library counts the elements between two elements of a window
+    dilation = tuple(d - 1 for d in geometry.dilation)
+    sizes = (geometry.stride, dilation, geometry.before, geometry.after)
+    description = Description(
+        f"{name}_forward",
+        (ENGINE, FORWARD_INFERENCE, algorithm, *operands, *sizes),
+        lambda: f"a {kind.text} {name}{fused}: {geometry}",
+        post_ops,
+        math_mode(),
+    )
+    with threads_for(geometry.work):
+        return PrimitiveDesc(description)
 
 
 def geometry_of(call: KernelCall, groups: int, axes: int) -> Geometry:

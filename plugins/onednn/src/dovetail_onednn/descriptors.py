@@ -1,108 +1,206 @@
-"""Memory descriptors: the layout of a tensor's elements in memory, as oneDNN describes it."""
+"""Memory descriptors: the layout of a tensor's elements in memory, as oneDNN describes it.
+
+A descriptor is data: strides, or any format, or what a primitive chose for an argument. The
+library's object is created when it is first needed.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, c_int, c_int64, c_void_p
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from dovetail_onednn._api import ANY_FORMAT, BLOCKED, DataType, Dims, Query
 from dovetail_onednn._library import library
 from dovetail_onednn.errors import check, failure
 from dovetail_onednn.handles import Handle, engine, make
 
+if TYPE_CHECKING:  # primitives are described with descriptors
+    from dovetail_onednn.primitives import Described
 
-class MemoryDesc(Handle):
-    """An immutable memory descriptor; equal if the described layouts are equal.
+Numbers = tuple[int, ...]
+MAX_BYTES = 1 << 46  # of a descriptor that is read from a file
+
+
+class Choice(NamedTuple):
+    """The layout that a primitive chose for an argument.
 
     Attributes:
-        nbytes: Size of the memory, with padding.
-        dims: Logical shape.
-        type: Type of the elements.
-        key: Text that equal descriptors share: type, shape and, for a format of strides and
-            blocks, these.
+        primitive: The primitive, as it was described.
+        arg: The argument, an `Arg`.
     """
 
-    __slots__ = ("dims", "key", "nbytes", "type")
+    primitive: Described
+    arg: int
 
-    def __init__(self, pointer: c_void_p) -> None:
-        super().__init__("memory_desc", pointer)
-        self.nbytes = int(library().functions["memory_desc_get_size"](pointer))
-        self.dims = self._list(Query.DIMS, self._number(Query.NDIMS))
-        self.type = DataType(self._number(Query.DATA_TYPE))
-        self.key = self._key()
 
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Distance between elements, or blocks of them, along each axis, in elements."""
-        return self._list(Query.STRIDES, len(self.dims))
+class MemoryDesc:
+    """An immutable memory descriptor; equal if the described layouts are equal.
+
+    Use `strided`, `any` and `chosen`, which return the same object for the same layout if they can.
+
+    Attributes:
+        dims: Logical shape.
+        type: Type of the elements.
+        origin: Strides in elements, or the choice of a primitive; None for any format.
+    """
+
+    __slots__ = ("__weakref__", "_handle", "_key", "_nbytes", "dims", "origin", "type")
+
+    def __init__(
+        self,
+        dims: Numbers,
+        kind: DataType,
+        origin: Numbers | Choice | None,
+        handle: Handle | None = None,
+    ) -> None:
+        self.dims = dims
+        self.type = kind
+        self.origin = origin
+        self._handle = handle
+        self._key = ""
+        self._nbytes = -1
 
     @classmethod
     def strided(
         cls, dims: Sequence[int], strides: Sequence[int], kind: DataType = DataType.F32
     ) -> MemoryDesc:
-        """Create a descriptor with these strides, in elements."""
-        doing = f"describing {kind.text} {_by(dims)} with strides {tuple(strides)}"
-        function = "memory_desc_create_with_strides"
-        pointer = make(function, len(dims), array(dims), kind, array(strides), doing=doing)
-        return cls(pointer)
+        """Return the descriptor with these strides, in elements."""
+        return cls._interned(tuple(dims), kind, tuple(strides))
 
     @classmethod
     def any(cls, dims: Sequence[int], kind: DataType = DataType.F32) -> MemoryDesc:
-        """Create a descriptor whose layout a primitive chooses."""
-        doing = f"describing {kind.text} {_by(dims)} of any format"
-        function = "memory_desc_create_with_tag"
-        pointer = make(function, len(dims), array(dims), kind, ANY_FORMAT, doing=doing)
-        return cls(pointer)
+        """Return the descriptor whose layout a primitive chooses."""
+        return cls._interned(tuple(dims), kind, None)
+
+    @classmethod
+    def _interned(cls, dims: Numbers, kind: DataType, strides: Numbers | None) -> MemoryDesc:
+        known = _KNOWN.get((dims, kind, strides))
+        if known is None:
+            known = _KNOWN[dims, kind, strides] = cls(dims, kind, strides)
+        return known
+
+    @classmethod
+    def chosen(cls, pointer: int | None, choice: Choice) -> MemoryDesc:
+        """Return the descriptor of a primitive's argument.
+
+        Args:
+            pointer: The library's descriptor, which belongs to the primitive.
+            choice: The primitive and the argument.
+        """
+        given = c_void_p(pointer)
+        dims = _list(given, Query.DIMS, _number(given, Query.NDIMS))
+        kind = DataType(_number(given, Query.DATA_TYPE))
+        is_strided = _number(given, Query.FORMAT_KIND) == BLOCKED
+        if is_strided and not _number(given, Query.INNER_BLOCKS):
+            known = cls.strided(dims, _list(given, Query.STRIDES, len(dims)), kind)
+            if library().functions["memory_desc_equal"](given, known):  # it has no padding
+                return known
+        copy = make("memory_desc_clone", given, doing="copying a memory descriptor")
+        return cls(dims, kind, choice, Handle("memory_desc", copy))
+
+    @property
+    def strides(self) -> Numbers:
+        """Distance between elements, or blocks of them, along each axis, in elements."""
+        if isinstance(self.origin, tuple) and not isinstance(self.origin, Choice):
+            return self.origin
+        return _list(self, Query.STRIDES, len(self.dims))
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the memory, with padding."""
+        if self._nbytes < 0:
+            self._nbytes = int(library().functions["memory_desc_get_size"](self))
+        return self._nbytes
+
+    @property
+    def key(self) -> str:
+        """Text that equal descriptors share: type, shape and, if they exist, strides and blocks."""
+        if not self._key:
+            self._key = self._described()
+        return self._key
+
+    @property
+    def _as_parameter_(self) -> c_void_p:  # ctypes reads it
+        if self._handle is None:
+            self._handle = Handle("memory_desc", self._created())
+        return self._handle._as_parameter_
+
+    @property
+    def address(self) -> int | None:
+        """Address of the library's object."""
+        return self._as_parameter_.value
+
+    def _created(self) -> c_void_p:
+        dims, doing = array(self.dims), f"describing {self.type.text} {_by(self.dims)}"
+        if self.origin is None:
+            function, last, doing = (
+                "memory_desc_create_with_tag",
+                ANY_FORMAT,
+                f"{doing} of any format",
+            )
+            return make(function, len(self.dims), dims, self.type, last, doing=doing)
+        doing = f"{doing} with strides {self.strides}"
+        function = "memory_desc_create_with_strides"
+        return make(function, len(self.dims), dims, self.type, array(self.strides), doing=doing)
 
     def of_type(self, kind: DataType) -> MemoryDesc:
         """Return a descriptor of another element type with the same strides."""
         return self if kind is self.type else self.strided(self.dims, self.strides, kind)
 
-    @classmethod
-    def copy_of(cls, pointer: int | None) -> MemoryDesc:
-        """Create a copy of a descriptor that belongs to another object."""
-        return cls(make("memory_desc_clone", pointer, doing="copying a memory descriptor"))
-
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         if not isinstance(other, MemoryDesc):
             return NotImplemented
-        equal = library().functions["memory_desc_equal"]
-        return self is other or bool(equal(self, other))
+        if (self.dims, self.type) != (other.dims, other.type):
+            return False
+        return bool(library().functions["memory_desc_equal"](self, other))
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return hash((self.dims, self.type))
 
     def __repr__(self) -> str:
         return f"<MemoryDesc {self.key}>"
 
-    def _key(self) -> str:
-        text = f"t{self._number(Query.DATA_TYPE)}:{_by(self.dims)}"
-        kind = self._number(Query.FORMAT_KIND)
+    def _described(self) -> str:
+        text = f"t{int(self.type)}:{_by(self.dims)}"
+        kind = _number(self, Query.FORMAT_KIND)
         if kind != BLOCKED:
             return f"{text}:k{kind}:{self.nbytes}"
-        rank, blocks = len(self.dims), self._number(Query.INNER_BLOCKS)
-        padded = self._list(Query.PADDED_DIMS, rank)
+        rank, blocks = len(self.dims), _number(self, Query.INNER_BLOCKS)
+        padded = _list(self, Query.PADDED_DIMS, rank)
         # the stride of an axis of one element does not matter, and equality ignores it
-        along = zip(padded, self._list(Query.STRIDES, rank), strict=True)
+        along = zip(padded, _list(self, Query.STRIDES, rank), strict=True)
         strides = ("_" if size == 1 else str(stride) for size, stride in along)
-        sizes = self._list(Query.INNER_BLOCK_SIZES, blocks)
-        axes = self._list(Query.INNER_BLOCK_DIMS, blocks)
+        sizes = _list(self, Query.INNER_BLOCK_SIZES, blocks)
+        axes = _list(self, Query.INNER_BLOCK_DIMS, blocks)
         inner = ",".join(f"{size}of{axis}" for size, axis in zip(sizes, axes, strict=True))
         return f"{text}:p{_by(padded)}:s{','.join(strides)}:b{inner}:{self.nbytes}"
 
-    def _number(self, query: Query) -> int:
-        found = c_int()
-        self._query(query, found)
-        return found.value
 
-    def _list(self, query: Query, count: int) -> tuple[int, ...]:
-        found = POINTER(c_int64)()
-        self._query(query, found)
-        return tuple(found[i] for i in range(count))
+_KNOWN: WeakValueDictionary[tuple[Numbers, DataType, Numbers | None], MemoryDesc] = (
+    WeakValueDictionary()
+)
 
-    def _query(self, query: Query, result: ctypes._CData) -> None:
-        status = library().functions["memory_desc_query"](self, query, ctypes.byref(result))
+
+def _number(desc: MemoryDesc | c_void_p, query: Query) -> int:
+    found = c_int()
+    _query(desc, query, found)
+    return found.value
+
+
+def _list(desc: MemoryDesc | c_void_p, query: Query, count: int) -> Numbers:
+    found = POINTER(c_int64)()
+    _query(desc, query, found)
+    return tuple(found[:count])
+
+
+def _query(desc: MemoryDesc | c_void_p, query: Query, result: Any) -> None:
+    status = library().functions["memory_desc_query"](desc, query, ctypes.byref(result))
+    if status:
         check(status, f"querying {query.name} of a memory descriptor")
 
 
@@ -118,8 +216,11 @@ class Memory(Handle):
     def __init__(self, desc: MemoryDesc, address: int) -> None:
         self.desc = desc
         self.data = address
-        doing = f"creating a memory of {desc.key}"
-        super().__init__("memory", make("memory_create", desc, engine(), address, doing=doing))
+        pointer = c_void_p()
+        create = library().functions["memory_create"]
+        if status := create(ctypes.byref(pointer), desc, engine(), address):
+            raise failure(status, f"creating a memory of {desc.key}")
+        super().__init__("memory", pointer)
 
     def move(self, address: int) -> None:
         """Use other bytes, in the same layout."""

@@ -19,9 +19,9 @@ import numpy as np
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Algorithm, Arg, BinaryAlgorithm, DataType
+from dovetail_onednn.attributes import RELU, Binary, Eltwise, PostOp
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
-from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import input_type, narrow_layout, vector
 from dovetail_onednn.post_ops import (
     BINARY,
@@ -32,7 +32,7 @@ from dovetail_onednn.post_ops import (
     chain_of,
     functions_of,
 )
-from dovetail_onednn.primitives import RELU, Attributes, Binary, Eltwise, PostOp, PrimitiveDesc
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.steps import Arguments, from_one_to_one, is_float32, is_slow
 
 # The ops that `post_ops.functions_of` supports.
@@ -124,21 +124,14 @@ def _is_swish(call: KernelCall, function: Eltwise) -> bool:
     return after.view.op_type == "ElementWiseMultiply" and others == [call.tensors[0]]
 
 
-def eltwise_desc(function: Eltwise, flat: MemoryDesc) -> PrimitiveDesc:
+def eltwise_description(function: Eltwise, flat: MemoryDesc) -> Description:
     """Describe a function of each element of a vector."""
-    with Attributes() as attributes:
-        return PrimitiveDesc(
-            "eltwise_forward",
-            engine(),
-            FORWARD_INFERENCE,
-            function.algorithm,
-            flat,
-            flat,
-            function.alpha,
-            function.beta,
-            attributes,
-            description=f"a {flat.type.text} {function} of {flat.dims[0]} elements",
-        )
+    numbers = (float(function.alpha), float(function.beta))
+    return Description(
+        "eltwise_forward",
+        (ENGINE, FORWARD_INFERENCE, function.algorithm, flat, flat, *numbers),
+        lambda: f"a {flat.type.text} {function} of {flat.dims[0]} elements",
+    )
 
 
 def _alone(call: KernelCall, functions: Functions) -> Step | None:
@@ -147,8 +140,9 @@ def _alone(call: KernelCall, functions: Functions) -> Step | None:
         return None
     function = _EXACT_RELU if functions[0] == RELU else functions[0]
     flat = vector(math.prod(call.outputs[0].shape))
-    desc = eltwise_desc(function, flat.of_type(input_type(call)))
-    return from_one_to_one(call, desc, flat, flat, in_place=[(0, 0)])
+    description = eltwise_description(function, flat.of_type(input_type(call)))
+    with PrimitiveDesc(description) as desc:
+        return from_one_to_one(call, desc, flat, flat, in_place=[(0, 0)])
 
 
 def joined(
@@ -177,7 +171,8 @@ def joined(
         return None
     full, other = folding.desc(result), folding.desc(_shape(call, second))
     of_other = kind if other == full else _type(call, second)
-    with _described(second.algorithm, full.of_type(kind), other.of_type(of_other), chain) as desc:
+    described = _described(second.algorithm, full.of_type(kind), other.of_type(of_other), chain)
+    with PrimitiveDesc(described) as desc:
         if is_slow(desc):
             return None
         arguments = Arguments(call, desc)
@@ -223,17 +218,12 @@ def _chain(
 
 def _described(
     algorithm: BinaryAlgorithm, full: MemoryDesc, other: MemoryDesc, chain: Chain
-) -> PrimitiveDesc:
+) -> Description:
     fused = "".join(f" + {op}" for op in chain.ops)
-    with Attributes(chain.ops) as attributes:
-        return PrimitiveDesc(
-            "binary",
-            engine(),
-            algorithm,
-            full,
-            other,
-            full,
-            attributes,
-            description=f"a {full.type.text} {algorithm.name.lower()}{fused} of {full.key} and "
-            f"{other.key}",
-        )
+    name = f"{full.type.text} {algorithm.name.lower()}{fused}"
+    return Description(
+        "binary",
+        (ENGINE, algorithm, full, other, full),
+        lambda: f"a {name} of {full.key} and {other.key}",
+        chain.ops,
+    )

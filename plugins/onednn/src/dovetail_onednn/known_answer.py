@@ -19,13 +19,14 @@ from dovetail.errors import DovetailError, PluginError
 from dovetail.ir import Array, Shape
 from dovetail_onednn._api import Algorithm, Arg, DataType
 from dovetail_onednn._library import Library, library
+from dovetail_onednn.attributes import Eltwise
 from dovetail_onednn.convolution import Geometry, convolution_desc
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import dense, filters, images, vector
 from dovetail_onednn.matrix import Product
 from dovetail_onednn.post_ops import Chain
 from dovetail_onednn.precision import Precision, computing_in, factor_type
-from dovetail_onednn.primitives import Addresses, Eltwise, Primitive, PrimitiveDesc
+from dovetail_onednn.primitives import Addresses, Primitive, PrimitiveDesc
 from dovetail_onednn.reorder import moved
 from dovetail_onednn.threads import threads
 

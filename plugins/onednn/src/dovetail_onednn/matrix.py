@@ -29,8 +29,8 @@ from dovetail_onednn.layouts import (
     vector,
 )
 from dovetail_onednn.post_ops import Chain, chain_of
-from dovetail_onednn.precision import factor_type
-from dovetail_onednn.primitives import Attributes, PrimitiveDesc
+from dovetail_onednn.precision import factor_type, math_mode
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_float32, is_slow
 from dovetail_onednn.threads import LEAST_SHARED, threads_for
@@ -81,14 +81,16 @@ class Product:
             desc.of_type(self.type) for desc in (self.source, self.weights, self.target)
         )
         operands = (source, weights, self.bias, target)
-        description = f"a {self.type.text} {self.primitive}{fused}: {self}"
-        with Attributes(chain.ops, multiplies=True) as attributes:
-            if self.primitive == "matmul":
-                return PrimitiveDesc(
-                    "matmul", engine(), *operands, attributes, description=description
-                )
-            leading = ("inner_product_forward", engine(), FORWARD_INFERENCE)
-            return PrimitiveDesc(*leading, *operands, attributes, description=description)
+        is_matmul = self.primitive == "matmul"
+        return PrimitiveDesc(
+            Description(
+                "matmul" if is_matmul else "inner_product_forward",
+                (ENGINE, *(() if is_matmul else (FORWARD_INFERENCE,)), *operands),
+                lambda: f"a {self.type.text} {self.primitive}{fused}: {self}",
+                chain.ops,
+                math_mode(),
+            )
+        )
 
 
 def fully_connected(call: KernelCall) -> Step | None:

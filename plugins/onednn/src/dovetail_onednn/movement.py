@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Sequence
 
@@ -10,14 +9,10 @@ from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.handles import engine
+from dovetail_onednn.execution import Argument, Work
 from dovetail_onednn.layouts import Strided, input_type, layout_of, narrow_layout, permuted, type_of
-from dovetail_onednn.primitives import (
-    Attributes,
-    PrimitiveDesc,
-    reorder_primitive,
-)
-from dovetail_onednn.steps import Argument, Arguments, Work, execute, is_float32
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc, reorder_primitive
+from dovetail_onednn.steps import Arguments, execute, is_float32
 
 # NumPy copies fewer elements in less time than the call of a primitive takes.
 _LEAST = 2048
@@ -67,7 +62,7 @@ def concat(call: KernelCall) -> Step | None:
     kind = type_of(narrow[0] if narrow else None)
     forms = [_row(rows, call.spec(i).shape[axis:]) for i in range(len(call.tensors))]
     sources, target = [form.of_type(kind) for form in forms], _row(rows, shape[axis:])
-    with _concat_desc(sources, target.of_type(kind)) as desc:
+    with PrimitiveDesc(_concatenation(sources, target.of_type(kind))) as desc:
         arguments = Arguments(call, desc)
         for i, (source, form) in enumerate(zip(sources, forms, strict=True)):
             arguments.read_form(_MULTIPLE_SOURCE + i, i, source, form)
@@ -89,16 +84,9 @@ def _reordered(call: KernelCall, source: MemoryDesc, target: MemoryDesc) -> Step
     return execute(call, Work(reorder_primitive(read, written), arguments))
 
 
-def _concat_desc(sources: Sequence[MemoryDesc], target: MemoryDesc) -> PrimitiveDesc:
-    listed = (ctypes.c_void_p * len(sources))(*(source.address for source in sources))
-    with Attributes() as attributes:
-        return PrimitiveDesc(
-            "concat",
-            engine(),
-            target,
-            len(sources),
-            1,
-            listed,
-            attributes,
-            description=f"a {target.type.text} concatenation of {len(sources)} to {target.key}",
-        )
+def _concatenation(sources: Sequence[MemoryDesc], target: MemoryDesc) -> Description:
+    return Description(
+        "concat",
+        (ENGINE, target, len(sources), 1, tuple(sources)),
+        lambda: f"a {target.type.text} concatenation of {len(sources)} to {target.key}",
+    )

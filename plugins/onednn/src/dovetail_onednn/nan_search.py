@@ -12,11 +12,12 @@ from collections.abc import Callable
 import numpy as np
 
 from dovetail.ir import Array
+from dovetail.runtime.plan import RecipeError, Recorder, Source
 from dovetail_onednn._api import Arg, DataType, PoolingAlgorithm
-from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import BYTES, images
 from dovetail_onednn.nan import has_nan
-from dovetail_onednn.primitives import Addresses, Primitive
+from dovetail_onednn.primitives import Addresses, Primitive, PrimitiveDesc
+from dovetail_onednn.recipes import Recorded, record_primitive
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.windows import Pooling
 
@@ -32,13 +33,32 @@ class NanSearch:
     both infinities is NaN too.
 
     Args:
-        nbytes: Size of the values.
-        kind: Their type.
+        means: The primitive that computes the means; None where NumPy searches alone.
     """
 
-    def __init__(self, nbytes: int, kind: DataType) -> None:
+    def __init__(self, means: Primitive | None) -> None:
+        self._means = means
+
+    @classmethod
+    def of(cls, nbytes: int, kind: DataType) -> NanSearch:
+        """Create the search in values of a size and type."""
         count = nbytes // BYTES[kind]
-        self._means = _means(count // (_CHANNELS * _LENGTH), kind) if count >= _LEAST else None
+        return cls(_means(count // (_CHANNELS * _LENGTH), kind) if count >= _LEAST else None)
+
+    def record(self, recorder: Recorder) -> int | None:
+        """Return the number of its primitive, or None."""
+        return None if self._means is None else record_primitive(self._means.described, recorder)
+
+    @classmethod
+    def restored(cls, number: int | None, source: Source, nbytes: int) -> NanSearch:
+        """Return the recorded search in a value of this size."""
+        if number is None:
+            return cls(None)
+        means = source.item(number, Recorded).primitive
+        read, written = means.desc(Arg.SOURCE), means.desc(Arg.DESTINATION)
+        if read.nbytes > nbytes or math.prod(written.dims) * _LENGTH * BYTES[read.type] > nbytes:
+            raise RecipeError("a search for NaN exceeds its value")
+        return cls(means)
 
     def bind(self, values: Array) -> Callable[[], bool]:
         """Return the search in some `elements`.
@@ -47,14 +67,14 @@ class NanSearch:
         """
         if self._means is None:
             return lambda: has_nan(values)
-        primitive, source, target = self._means
+        source, target = (self._means.desc(arg) for arg in (Arg.SOURCE, Arg.DESTINATION))
         means = np.empty(math.prod(target.dims), values.dtype)
         rest = values[len(means) * _LENGTH :]
         addresses: Addresses = {
             Arg.SOURCE: (source, int(values.ctypes.data)),
             Arg.DESTINATION: (target, int(means.ctypes.data)),
         }
-        compute = primitive.bind(addresses)
+        compute = self._means.bind(addresses)
 
         def found() -> bool:
             compute()
@@ -63,11 +83,11 @@ class NanSearch:
         return found
 
 
-def _means(rows: int, kind: DataType) -> tuple[Primitive, MemoryDesc, MemoryDesc] | None:
+def _means(rows: int, kind: DataType) -> Primitive | None:
     """Compile the means of an image's rows; None if the library only has generic code."""
     source, target = (1, rows, _LENGTH, _CHANNELS), (1, rows, 1, _CHANNELS)
     window = (1, _LENGTH)
     pooling = Pooling(PoolingAlgorithm.AVERAGE, source, target, window, window, (0, 0), (0, 0))
     read, written = (images(shape).of_type(kind) for shape in (source, target))
-    with pooling.described(read, written) as desc:
-        return None if is_slow(desc) else (Primitive(desc), read, written)
+    with PrimitiveDesc(pooling.described(read, written)) as desc:
+        return None if is_slow(desc) else Primitive(desc)

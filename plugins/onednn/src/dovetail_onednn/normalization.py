@@ -8,9 +8,8 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, BinaryAlgorithm, NormalizationFlag
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import Second, joined
-from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import dense, images, input_type, vector
-from dovetail_onednn.primitives import Attributes, PrimitiveDesc
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.steps import Arguments, is_float32, is_slow
 
 
@@ -35,21 +34,12 @@ def layer_norm(call: KernelCall) -> Step | None:
     width = math.prod(shape[first:])
     rows = dense((math.prod(shape[:first]), width))
     form = rows.of_type(input_type(call))
-    with (
-        Attributes() as attributes,
-        PrimitiveDesc(
-            "layer_normalization_forward",
-            engine(),
-            FORWARD_INFERENCE,
-            form,
-            form,
-            None,
-            call.op.epsilon,
-            _flags(call),
-            attributes,
-            description=f"a {form.type.text} layer normalization of the rows of {form.key}",
-        ) as desc,
-    ):
+    description = Description(
+        "layer_normalization_forward",
+        (ENGINE, FORWARD_INFERENCE, form, form, None, float(call.op.epsilon), _flags(call)),
+        lambda: f"a {form.type.text} layer normalization of the rows of {form.key}",
+    )
+    with PrimitiveDesc(description) as desc:
         return _step(call, desc, rows, width)
 
 
@@ -63,20 +53,12 @@ def instance_norm(call: KernelCall) -> Step | None:
     if not is_float32(call) or not usual or not op.normalize_variance or shape[0] != 1:
         return None
     pixels = images((1, 1, math.prod(shape[:-1]), shape[-1]))
-    with (
-        Attributes() as attributes,
-        PrimitiveDesc(
-            "batch_normalization_forward",
-            engine(),
-            FORWARD_INFERENCE,
-            pixels,
-            pixels,
-            op.epsilon,
-            _flags(call),
-            attributes,
-            description=f"a float32 normalization of the channels of {pixels.key}",
-        ) as desc,
-    ):
+    description = Description(
+        "batch_normalization_forward",
+        (ENGINE, FORWARD_INFERENCE, pixels, pixels, float(op.epsilon), _flags(call)),
+        lambda: f"a float32 normalization of the channels of {pixels.key}",
+    )
+    with PrimitiveDesc(description) as desc:
         return _step(call, desc, pixels, shape[-1])
 
 

@@ -6,23 +6,21 @@ number. And maxima ignore NaN, so a step looks for NaN in its source after each 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from dovetail.ir import Array, Node, Scalar, Shape, Tensor
+from dovetail.ir import Node, Scalar, Shape, Tensor
 from dovetail.ops import NodeView
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Layout, Step
-from dovetail_onednn._api import Arg, DataType, PoolingAlgorithm
+from dovetail.runtime.plan import KernelCall, Layout, Step
+from dovetail_onednn._api import Arg, PoolingAlgorithm
+from dovetail_onednn.attributes import PostOp
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import OneDnnLayout, aligned, images, narrow_layout, type_of
-from dovetail_onednn.nan import elements, marked, set_nan
+from dovetail_onednn.maximum import MaximumWithNan, MaximumWithZeros
 from dovetail_onednn.nan_search import NanSearch
 from dovetail_onednn.post_ops import Chain, can_fuse, chain_of
-from dovetail_onednn.primitives import Addresses, PostOp, Primitive, PrimitiveDesc
+from dovetail_onednn.primitives import Described, PrimitiveDesc
 from dovetail_onednn.steps import from_one_to_one, is_float32
 from dovetail_onednn.windows import Pooling
 
@@ -52,14 +50,17 @@ def pooled(
     chain = chain_of(call, lambda shape: images(aligned(shape, rank)), kind)
     if before:
         chain = Chain(before, ())
-    desc = pooling.described(*descs, chain.ops)
-    concrete = desc.desc(Arg.SOURCE), desc.desc(Arg.DESTINATION)
-    step = from_one_to_one(call, desc, source, target, chain=chain)
-    if step is None:
-        return None if layout is None else pooled(call, pooling, before)
-    if pooling.algorithm is not PoolingAlgorithm.MAXIMUM:
-        return step
-    return replace(step, bind=_with_nan(step, functools.partial(pooling.described, *concrete)))
+    with PrimitiveDesc(pooling.described(*descs, chain.ops)) as desc:
+        step = from_one_to_one(call, desc, source, target, chain=chain)
+        if step is None:
+            return None if layout is None else pooled(call, pooling, before)
+        if pooling.algorithm is not PoolingAlgorithm.MAXIMUM:
+            return step
+        concrete = desc.desc(Arg.SOURCE), desc.desc(Arg.DESTINATION)
+    values = step.reads[0], step.writes[0]
+    windows = Described(pooling.described(*concrete), desc.described.threads)
+    search = NanSearch.of(values[0].nbytes, kind)
+    return replace(step, bind=MaximumWithNan(step.bind, values, search, windows))
 
 
 def pool_avg(call: KernelCall) -> Step | None:
@@ -96,48 +97,7 @@ def pool_max(call: KernelCall) -> Step | None:
     step = pooled(call, pooling, layout=None if edges else call.layout(0))
     if step is None or not edges:
         return step
-    return replace(step, bind=_with_zeros(step, edges))
-
-
-def _with_nan(step: Step, described: Callable[[], PrimitiveDesc]) -> Callable[[Buffers], Bound]:
-    """Return the bind of a maximum that is NaN where a window has NaN.
-
-    Args:
-        step: The pooling, which ignores NaN.
-        described: Describes the pooling without fused nodes, in the same layouts.
-    """
-    source, target = step.reads[0], step.writes[0]
-    kind = type_of(source.layout)
-    search = NanSearch(source.nbytes, kind)
-
-    def bind(buffers: Buffers) -> Bound:
-        pool = step.bind(buffers)
-        values, result = (elements(buffers.array(v), kind) for v in (source, target))
-        found = search.bind(values)
-
-        def run() -> None:
-            pool()
-            if found():
-                set_nan(result, _windows_with_nan(values, len(result), kind, described), kind)
-
-        return run
-
-    return bind
-
-
-def _windows_with_nan(
-    values: Array, count: int, kind: DataType, described: Callable[[], PrimitiveDesc]
-) -> Array:
-    """Return which windows of `elements` have NaN: those in which the maximum of a mask is 1."""
-    mask = marked(values, kind)
-    found = np.zeros(count, values.dtype)
-    with described() as desc:
-        addresses: Addresses = {
-            arg: (desc.desc(arg), int(array.ctypes.data))
-            for arg, array in ((Arg.SOURCE, mask), (Arg.DESTINATION, found))
-        }
-        Primitive(desc).bind(addresses)()
-    return found > 0
+    return replace(step, bind=MaximumWithZeros(step.bind, step.writes[0], edges))
 
 
 def _channels_first(shape: Shape) -> Shape:
@@ -196,21 +156,3 @@ def _zeros(view: NodeView) -> Iterator[tuple[int, slice]]:
             yield 1 + i, slice(first)
         if last:
             yield 1 + i, slice(len(windows) - last, None)
-
-
-def _with_zeros(step: Step, edges: Sequence[tuple[int, slice]]) -> Callable[[Buffers], Bound]:
-    """Return the bind of a step whose result is clipped to at least 0 at some edges."""
-    zero = np.zeros((), np.float32)
-
-    def bind(buffers: Buffers) -> Bound:
-        pool, result = step.bind(buffers), buffers.array(step.writes[0])
-        parts: list[Array] = [result[(*(slice(None),) * axis, part)] for axis, part in edges]
-
-        def run() -> None:
-            pool()
-            for part in parts:
-                np.maximum(part, zero, out=part)
-
-        return run
-
-    return bind

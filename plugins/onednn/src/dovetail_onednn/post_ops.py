@@ -11,8 +11,8 @@ from dovetail.ir import DType, Shape, TensorKind
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall, Tail
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm, DataType
+from dovetail_onednn.attributes import RELU, Binary, Eltwise, PostOp, Slopes
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.primitives import RELU, Binary, Eltwise, PostOp, Slopes
 
 PRELU = "Prelu"
 LONGEST = 8  # nodes in a group; the library takes at most 32 post-ops

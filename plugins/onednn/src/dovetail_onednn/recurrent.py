@@ -25,7 +25,8 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.directions import Direction, Ports, are_supported, directions_of
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, dense, permuted
-from dovetail_onednn.primitives import Attributes, PrimitiveDesc
+from dovetail_onednn.precision import math_mode
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments
 from dovetail_onednn.threads import threads_for
@@ -105,27 +106,21 @@ class Layer:
         weights = [MemoryDesc.any(self.inputs.dims), MemoryDesc.any(self.recurrent.dims)]
         none = [None, None] if self.primitive == "lstm" else []  # peepholes, projection
         flags = 0
-        description = (
-            f"a float32 {self.primitive} layer: source {self.source.key}, weights "
-            f"{self.inputs.key}, result {self.target.key}, directions {self.directions}"
-        )
-        with Attributes(multiplies=True) as attributes:
-            return PrimitiveDesc(
+        operands = (self.source, *start, *weights, *none, self.bias, self.target, *last)
+        return PrimitiveDesc(
+            Description(
                 f"{self.primitive}_forward",
-                engine(),
-                FORWARD_INFERENCE,
-                _DIRECTIONS[self.directions],
-                self.source,
-                *start,
-                *weights,
-                *none,
-                self.bias,
-                self.target,
-                *last,
-                flags,
-                attributes,
-                description=description,
+                (ENGINE, FORWARD_INFERENCE, _DIRECTIONS[self.directions], *operands, flags),
+                lambda: (
+                    f"a float32 {self.primitive} layer: source {self.source.key}, weights "
+                    f"{self.inputs.key}, result {self.target.key}, directions {self.directions}"
+                ),
+                math_mode=math_mode(),
+                # states are copied with the number of threads at execution: next to other
+                # processes, waiting for a second thread took ten times as long as everything else
+                fixed_threads=True,
             )
+        )
 
 
 def lstm(call: KernelCall) -> Step | None:
@@ -186,9 +181,7 @@ def _step(directions: tuple[Direction, ...], primitive: str, ports: Ports, bias:
         if layer.has_last:
             for arg, index in zip(_LAST_ARGS, ports.last, strict=False):
                 arguments.write(arg, index, layer.state)
-        # states are copied with the number of threads at execution: next to other processes,
-        # waiting for a second thread took ten times as long as everything else
-        return arguments.step(fixed_threads=True)
+        return arguments.step()
 
 
 def _layer(directions: tuple[Direction, ...], primitive: str, ports: Ports, biases: int) -> Layer:

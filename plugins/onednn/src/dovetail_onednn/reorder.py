@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from dovetail.container import aligned_empty
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, Step, Value
+from dovetail.runtime.plan import Step, Value
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.execution import Argument, Execution, Work
 from dovetail_onednn.layouts import Narrow, OneDnnLayout, Strided, dense
 from dovetail_onednn.primitives import Addresses, reorder_primitive
-from dovetail_onednn.threads import threads
+from dovetail_onednn.threads import ReleaseGil, threads
 
 # Constants of fewer bytes are moved in one thread. A transpose of 1 MB took 0.32 ms in one thread
 # and 0.23 in two, but 16 ms in two where one had to wait for a busy core.
@@ -27,16 +28,12 @@ def reorder(source: Value, target: Value) -> Step:
         BackendError: oneDNN has no such reorder.
     """
     from_, to = _descs(source, target)
-    primitive = reorder_primitive(from_, to)
-
-    def bind(buffers: Buffers) -> Bound:
-        addresses: Addresses = {
-            Arg.SOURCE: (from_, buffers.address(source)),
-            Arg.DESTINATION: (to, buffers.address(target)),
-        }
-        return primitive.bind(addresses)
-
-    return Step((), (source,), (target,), bind)
+    arguments: dict[int, Argument] = {
+        Arg.SOURCE: Argument(from_, source),
+        Arg.DESTINATION: Argument(to, target),
+    }
+    work = Work(reorder_primitive(from_, to), arguments)
+    return Step((), (source,), (target,), Execution([work], None, ReleaseGil.AUTO))
 
 
 def given(array: Array | None) -> Array:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, ResamplingAlgorithm
-from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import images, input_type
-from dovetail_onednn.primitives import Attributes, PrimitiveDesc
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.steps import from_one_to_one, is_float32
 
 # The library computes positions in float32: on longer axes their error exceeds 1e-4 of an element.
@@ -38,17 +37,11 @@ def _resampled(call: KernelCall, algorithm: ResamplingAlgorithm) -> Step | None:
     source, target = (images(s) for s in (call.spec(0).shape, call.outputs[0].shape))
     kind = input_type(call)
     read, written = source.of_type(kind), target.of_type(kind)
-    what = f"a {kind.text} {algorithm.name.lower()} resampling of {read.key} to {written.key}"
-    with Attributes() as attributes:
-        desc = PrimitiveDesc(
-            "resampling_forward",
-            engine(),
-            FORWARD_INFERENCE,
-            algorithm,
-            None,
-            read,
-            written,
-            attributes,
-            description=what,
-        )
-    return from_one_to_one(call, desc, source, target)
+    name = f"{kind.text} {algorithm.name.lower()} resampling"
+    description = Description(
+        "resampling_forward",
+        (ENGINE, FORWARD_INFERENCE, algorithm, None, read, written),
+        lambda: f"a {name} of {read.key} to {written.key}",
+    )
+    with PrimitiveDesc(description) as desc:
+        return from_one_to_one(call, desc, source, target)

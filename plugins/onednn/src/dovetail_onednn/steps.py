@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from dovetail.ir import DType
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
+from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_onednn._api import Arg, DataType
-from dovetail_onednn.descriptors import Memory, MemoryDesc
+from dovetail_onednn.attributes import Eltwise, Slopes, operand
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.execution import Argument, Execution, Work
 from dovetail_onednn.layouts import layout_of
 from dovetail_onednn.post_ops import Chain
-from dovetail_onednn.primitives import (
-    BoundPrimitive,
-    Eltwise,
-    Primitive,
-    PrimitiveDesc,
-    Slopes,
-    operand,
-)
+from dovetail_onednn.primitives import Primitive, PrimitiveDesc
 from dovetail_onednn.threads import ReleaseGil
 
 # The library's generic code, and its batch normalization for channels that fill no vector.
@@ -36,29 +30,6 @@ def is_float32(call: KernelCall) -> bool:
 def is_slow(desc: PrimitiveDesc) -> bool:
     """Return whether the library only has generic code, which is slower than NumPy's kernels."""
     return desc.implementation.startswith(_GENERIC)
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument of a primitive.
-
-    Attributes:
-        desc: Its descriptor.
-        value: The value that has its bytes.
-        offset: Offset in the value, in bytes.
-    """
-
-    desc: MemoryDesc
-    value: Value
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A primitive and its arguments, without the scratchpad."""
-
-    primitive: Primitive
-    arguments: Mapping[int, Argument]
 
 
 class Arguments:
@@ -122,16 +93,13 @@ class Arguments:
         desc = self._desc.desc(arg)
         self._found[arg] = Argument(desc, self._call.write(index, layout_of(desc, dense)))
 
-    def step(
-        self, *, in_place: Sequence[tuple[int, int]] = (), fixed_threads: bool = False
-    ) -> Step:
+    def step(self, *, in_place: Sequence[tuple[int, int]] = ()) -> Step:
         """Compile the primitive and return the step that executes it.
 
         Args:
             in_place: As in `KernelCall.step`.
-            fixed_threads: As for `Primitive`.
         """
-        primitive = Primitive(self._desc, fixed_threads=fixed_threads)
+        primitive = Primitive(self._desc)
         return execute(self._call, Work(primitive, self._found), in_place=in_place)
 
 
@@ -148,7 +116,7 @@ def from_one_to_one(
 
     Args:
         call: The call of the kernel.
-        desc: Descriptor of the primitive; this function closes it.
+        desc: Descriptor of the primitive.
         source: Dense form of the input.
         target: Dense form of the output.
         chain: The post-ops.
@@ -157,15 +125,14 @@ def from_one_to_one(
     Returns:
         The step; None if the library only has generic code.
     """
-    with desc:
-        if is_slow(desc):
-            return None
-        arguments = Arguments(call, desc)
-        arguments.read(Arg.SOURCE, 0, source)
-        if chain is not None:
-            arguments.read_chain(chain)
-        arguments.write(Arg.DESTINATION, 0, target)
-        return arguments.step(in_place=in_place)
+    if is_slow(desc):
+        return None
+    arguments = Arguments(call, desc)
+    arguments.read(Arg.SOURCE, 0, source)
+    if chain is not None:
+        arguments.read_chain(chain)
+    arguments.write(Arg.DESTINATION, 0, target)
+    return arguments.step(in_place=in_place)
 
 
 def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] = ()) -> Step:
@@ -178,46 +145,10 @@ def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] 
     """
     needed = max(work.primitive.scratchpad.nbytes for work in works)
     pad = call.scratch(needed) if needed else None
-    release_gil = getattr(call.options, "release_gil", ReleaseGil.AUTO)
-    bindings = [Binding(work, pad, release_gil) for work in works]
-    if len(bindings) == 1:
-        return call.step(bindings[0], in_place=in_place)
-
-    def bind(buffers: Buffers) -> Bound:
-        return call_sequence(binding(buffers) for binding in bindings)
-
-    return call.step(bind, in_place=in_place)
+    return call.step(Execution(works, pad, release_gil(call.options)), in_place=in_place)
 
 
-class Binding:
-    """The bind of a primitive; when called again, it moves the memories to the new addresses.
-
-    That takes a hundredth of the time of new memories, and each run with a new array binds the
-    steps that read it. It returns the same call again: a step belongs to one plan, which uses the
-    latest.
-    """
-
-    def __init__(self, work: Work, pad: Value | None, release_gil: ReleaseGil) -> None:
-        self._primitive = work.primitive
-        self._arguments = dict(work.arguments)
-        if pad is not None and work.primitive.scratchpad.nbytes:
-            self._arguments[Arg.SCRATCHPAD] = Argument(work.primitive.scratchpad, pad)
-        self._release_gil = release_gil
-        self._bound: BoundPrimitive | None = None
-        self._moving: tuple[tuple[Memory, Argument], ...] = ()
-
-    def __call__(self, buffers: Buffers) -> Bound:
-        """Return the call for these buffers."""
-        if self._bound is None:
-            found = {arg: (p.desc, _address(buffers, p)) for arg, p in self._arguments.items()}
-            bound = self._bound = self._primitive.bind(found, self._release_gil)
-            moving = {arg: p for arg, p in self._arguments.items() if p.value.is_application}
-            self._moving = tuple((bound.memory(arg), p) for arg, p in moving.items())
-        else:
-            for memory, argument in self._moving:
-                memory.move(_address(buffers, argument))
-        return self._bound
-
-
-def _address(buffers: Buffers, argument: Argument) -> int:
-    return buffers.address(argument.value) + argument.offset
+def release_gil(options: object) -> ReleaseGil:
+    """Return when other Python threads may run, by the options of a backend."""
+    found: ReleaseGil = getattr(options, "release_gil", ReleaseGil.AUTO)
+    return found

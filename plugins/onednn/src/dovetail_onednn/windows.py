@@ -11,9 +11,9 @@ import numpy as np
 from dovetail.ir import Shape
 from dovetail.ops import NodeView
 from dovetail_onednn._api import FORWARD_INFERENCE, PoolingAlgorithm
-from dovetail_onednn.descriptors import MemoryDesc, array
-from dovetail_onednn.handles import engine
-from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
+from dovetail_onednn.attributes import PostOp
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.primitives import ENGINE, Description
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Pooling:
 
     def described(
         self, source: MemoryDesc, target: MemoryDesc, post_ops: Sequence[PostOp] = ()
-    ) -> PrimitiveDesc:
+    ) -> Description:
         """Describe the primitive.
 
         Args:
@@ -80,19 +80,10 @@ class Pooling:
         """
         name = f"{source.type.text} {self.algorithm.name.lower()} pooling"
         fused = "".join(f" + {op}" for op in post_ops)
-        with Attributes(post_ops) as attributes:
-            return PrimitiveDesc(
-                "pooling_forward",
-                engine(),
-                FORWARD_INFERENCE,
-                self.algorithm,
-                source,
-                target,
-                array(self.stride),
-                array(self.size),
-                array((0,) * len(self.size)),
-                array(self.before),
-                array(self.after),
-                attributes,
-                description=f"a {name}{fused}: {self}",
-            )
+        sizes = (self.stride, self.size, (0,) * len(self.size), self.before, self.after)
+        return Description(
+            "pooling_forward",
+            (ENGINE, FORWARD_INFERENCE, self.algorithm, source, target, *sizes),
+            lambda: f"a {name}{fused}: {self}",
+            tuple(post_ops),
+        )

@@ -30,16 +30,18 @@ from dovetail.container import aligned_empty
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_onednn._api import Arg
+from dovetail_onednn.attributes import Binary, operand
 from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
 from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.execution import Argument, Work
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import FLOAT_BYTES, OneDnnLayout, dense, filters, images
 from dovetail_onednn.matrix import Product
 from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import math_mode
-from dovetail_onednn.primitives import Binary, Primitive, PrimitiveDesc, operand
+from dovetail_onednn.primitives import Primitive, PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
-from dovetail_onednn.steps import Argument, Work, execute, is_float32, is_slow
+from dovetail_onednn.steps import execute, is_float32, is_slow
 from dovetail_onednn.threads import threads_for
 
 _TAPS = 3  # rows of the filters

@@ -17,13 +17,25 @@ from dovetail.runtime.plan.kernels import (
     call_sequence,
 )
 from dovetail.runtime.plan.package_kernels import with_package_kernels
+from dovetail.runtime.plan.recipes import (
+    Bind,
+    Builders,
+    Data,
+    Recipe,
+    RecipeError,
+    Recorder,
+    Source,
+)
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
 
 __all__ = [
     "Arena",
+    "Bind",
     "Bound",
     "Branch",
     "Buffers",
+    "Builders",
+    "Data",
     "Kernel",
     "KernelCall",
     "KernelRegistry",
@@ -31,7 +43,11 @@ __all__ = [
     "Make",
     "Plan",
     "PlanPrepared",
+    "Recipe",
+    "RecipeError",
+    "Recorder",
     "Reorder",
+    "Source",
     "Step",
     "Storage",
     "Tail",

@@ -1,0 +1,183 @@
+"""Executions: the binds of steps that execute primitives on values of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dovetail.runtime.plan import (
+    Bound,
+    Buffers,
+    Data,
+    RecipeError,
+    Recorder,
+    Source,
+    Value,
+    call_sequence,
+)
+from dovetail_onednn._api import Arg
+from dovetail_onednn.attributes import Slopes
+from dovetail_onednn.bound_primitive import BoundPrimitive
+from dovetail_onednn.descriptors import Memory, MemoryDesc
+from dovetail_onednn.primitives import Primitive
+from dovetail_onednn.recipes import BUILDERS, Recorded, record_primitive
+from dovetail_onednn.threads import ReleaseGil
+
+_EXECUTE = "onednn.execute"
+
+
+class ArgumentData(Data, frozen=True):
+    """An argument: its number, the value and the offset in it."""
+
+    arg: int
+    value: int
+    offset: int = 0
+
+
+class WorkData(Data, frozen=True):
+    """A primitive and its arguments, without the scratchpad."""
+
+    primitive: int
+    arguments: tuple[ArgumentData, ...]
+
+
+class ExecutionData(Data, frozen=True):
+    """Primitives in order, and the value of their scratchpad."""
+
+    works: tuple[WorkData, ...]
+    pad: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a primitive.
+
+    Attributes:
+        desc: Its descriptor.
+        value: The value that has its bytes.
+        offset: Offset in the value, in bytes.
+    """
+
+    desc: MemoryDesc
+    value: Value
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A primitive and its arguments, without the scratchpad."""
+
+    primitive: Primitive
+    arguments: Mapping[int, Argument]
+
+
+class Execution:
+    """The bind of primitives that are executed in order.
+
+    Args:
+        works: The primitives.
+        pad: A scratchpad for all of them, or None.
+        release_gil: When other Python threads may run during a call.
+    """
+
+    __slots__ = ("_bindings", "_pad", "_works")
+
+    def __init__(self, works: Sequence[Work], pad: Value | None, release_gil: ReleaseGil) -> None:
+        self._works = tuple(works)
+        self._pad = pad
+        self._bindings = [_Binding(work, pad, release_gil) for work in works]
+
+    def __call__(self, buffers: Buffers) -> Bound:
+        """Return the call for these buffers."""
+        if len(self._bindings) == 1:
+            return self._bindings[0](buffers)
+        return call_sequence(binding(buffers) for binding in self._bindings)
+
+    def record(self, recorder: Recorder) -> tuple[str, Data]:
+        """Return it as data; see `Recipe`."""
+        works = tuple(
+            WorkData(
+                record_primitive(work.primitive.described, recorder),
+                tuple(
+                    ArgumentData(int(arg), recorder.value(each.value), each.offset)
+                    for arg, each in work.arguments.items()
+                ),
+            )
+            for work in self._works
+        )
+        return _EXECUTE, ExecutionData(works, recorder.optional(self._pad))
+
+
+@BUILDERS.builds(_EXECUTE, ExecutionData)
+def _execution(data: ExecutionData, source: Source) -> Execution:
+    pad = None if data.pad is None else source.value(data.pad)
+    works = [_work(each, source) for each in data.works]
+    if pad is not None:
+        for work in works:
+            _check_size(Argument(work.primitive.scratchpad, pad), "a scratchpad")
+    return Execution(works, pad, source.options.release_gil)
+
+
+def _work(data: WorkData, source: Source) -> Work:
+    primitive = source.item(data.primitive, Recorded).primitive
+    arguments: dict[int, Argument] = {}
+    for arg, number, offset in ((a.arg, a.value, a.offset) for a in data.arguments):
+        argument = Argument(primitive.desc(arg), source.value(number), offset)
+        _check_size(argument, f"argument {arg} of {primitive.text}")
+        arguments[arg] = argument
+    _check_slopes(primitive)
+    return Work(primitive, arguments)
+
+
+def _check_size(argument: Argument, what: str) -> None:
+    """Raise if an argument exceeds its value."""
+    needed, value = argument.desc.nbytes, argument.value
+    if argument.offset < 0 or argument.offset + needed > value.nbytes:
+        raise RecipeError(
+            f"{what} takes {needed} bytes at {argument.offset} of '{value.name}', which has "
+            f"{value.nbytes}"
+        )
+
+
+def _check_slopes(primitive: Primitive) -> None:
+    """Raise if slopes of a post-op do not match the result: the library does not check them."""
+    for op in primitive.described.description.post_ops:
+        if isinstance(op, Slopes):
+            wanted, found = primitive.desc(Arg.DESTINATION).dims, op.other.dims
+            fits = len(wanted) == len(found)
+            if not fits or any(f not in (1, w) for f, w in zip(found, wanted, strict=True)):
+                raise RecipeError(f"slopes of shape {found} for a result of shape {wanted}")
+
+
+class _Binding:
+    """The bind of a primitive; when called again, it moves the memories to the new addresses.
+
+    That takes a hundredth of the time of new memories, and each run with a new array binds the
+    steps that read it. It returns the same call again: a step belongs to one plan, which uses the
+    latest.
+    """
+
+    def __init__(self, work: Work, pad: Value | None, release_gil: ReleaseGil) -> None:
+        self._primitive = work.primitive
+        self._arguments = dict(work.arguments)
+        if pad is not None and work.primitive.scratchpad.nbytes:
+            self._arguments[Arg.SCRATCHPAD] = Argument(work.primitive.scratchpad, pad)
+        self._release_gil = release_gil
+        self._bound: BoundPrimitive | None = None
+        self._moving: tuple[tuple[Memory, Argument], ...] = ()
+
+    def __call__(self, buffers: Buffers) -> Bound:
+        """Return the call for these buffers."""
+        if self._bound is None:
+            found = {arg: (p.desc, _address(buffers, p)) for arg, p in self._arguments.items()}
+            bound = self._bound = self._primitive.bind(found, self._release_gil)
+            moving = {arg: p for arg, p in self._arguments.items() if p.value.is_application}
+            self._moving = tuple((bound.memory(arg), p) for arg, p in moving.items())
+        else:
+            for memory, argument in self._moving:
+                memory.move(_address(buffers, argument))
+        return self._bound
+
+
+def _address(buffers: Buffers, argument: Argument) -> int:
+    return buffers.address(argument.value) + argument.offset
