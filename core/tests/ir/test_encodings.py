@@ -38,9 +38,15 @@ scales = st.floats(2.0**-20, 2.0**20, width=32)
 reals = st.floats(-(2.0**20), 2.0**20, width=32)
 
 
-def stored_of(real: float, scale: float, offset: float, low: int, high: int) -> int:
-    """The definition, in exact rational numbers; Python's round is half to even."""
-    return min(max(round(Fraction(real) / Fraction(scale)) - int(offset), low), high)
+def stored_of(real: float, scale: float, offset: float, dtype: DType) -> int:
+    """The definition; Python's round is half to even.
+
+    The quotient is exact for 32 bits, else a float32.
+    """
+    low, high = dtype.stored_range()
+    exact = Fraction(real) / Fraction(scale)
+    steps = exact if dtype.bits == 32 else Fraction(float(np.float32(real) / np.float32(scale)))
+    return min(max(round(steps) - int(offset), low), high)
 
 
 def test_kinds_are_qnns() -> None:
@@ -77,7 +83,30 @@ def test_quantize_is_the_definition(
     offset = data.draw(st.integers(max(-high, -(2**31)), min(-low, 2**31 - 1)))
     got = quantize(np.array([real], np.float32), ScaleOffset(scale, offset), dtype)
     assert got.dtype == dtype.storage
-    assert got.tolist() == [stored_of(real, scale, offset, low, high)]
+    assert got.tolist() == [stored_of(real, scale, offset, dtype)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "real", "in_float32"),
+    [(U8, np.float32, True), (S16, np.float32, True), (U8, np.float64, False),
+     (S32, np.float32, False)],
+)  # fmt: skip
+def test_quotients_are_float32_as_in_onnx(
+    dtype: DType, real: type[np.floating], in_float32: bool
+) -> None:
+    """Twice the step of the data is a common scale; more float32 quotients are halves."""
+    x, scale = np.arange(256, dtype=np.float32) / 255, np.float32(2 / 255)
+    single, double = np.rint(x / scale), np.rint(x.astype(np.float64) / np.float64(scale))
+    assert (single != double).sum() == 32
+    stored = quantize(x.astype(real), ScaleOffset(float(scale)), dtype)
+    np.testing.assert_array_equal(stored, single if in_float32 else double)
+
+
+def test_half_floats_are_divided_as_float32() -> None:
+    x = np.linspace(-6, 6, 999, dtype=np.float16)
+    one, other = (quantize(x.astype(t), ScaleOffset(0.1), S8) for t in (np.float16, np.float32))
+    np.testing.assert_array_equal(one, other)
+    assert (one != np.rint(x / np.float16(0.1))).any()
 
 
 @given(
@@ -288,7 +317,7 @@ def test_each_element_has_the_scale_and_offset_of_its_place(which: int) -> None:
     assert encoding.faults((2, 4, 6), S8) == []
     for index in itertools.product(range(2), range(4), range(6)):
         scale, offset = scale_and_offset(encoding, index)
-        assert stored[index] == stored_of(float(real[index]), scale, offset, -128, 127)
+        assert stored[index] == stored_of(float(real[index]), scale, offset, S8)
         assert back[index] == np.float32((int(stored[index]) + offset) * scale)
 
 

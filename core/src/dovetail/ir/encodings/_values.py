@@ -13,6 +13,7 @@ from dovetail.ir.storage import Array
 
 # Elements quantized at a time: as float64 they fit the cache of a core.
 _PIECE = 1 << 15
+_NARROW_FLOATS = (np.float16, np.float32)
 
 
 def dequantize(
@@ -36,9 +37,10 @@ def dequantize(
 def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = None) -> Array:
     """Return stored integers: `clip(rint(real / scale) - offset)`, half to even, any shape.
 
-    The fraction of an offset, if it has one, is subtracted before rounding. NaN becomes the zero
-    point, and so does every value if the scale is 0. Infinities become the limits of the range.
-    This is the same on every processor.
+    The quotient of float16 or float32 numbers is a float32 if the type has up to 16 bits, as in
+    ONNX; otherwise, and if offsets have fractions, a float64. The fraction of an offset is
+    subtracted before rounding. NaN becomes the zero point, and so does every value if the scale is
+    0. Infinities become the limits of the range. This is the same on every processor.
 
     Args:
         real: Numbers.
@@ -47,12 +49,15 @@ def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = 
         out: Array for the result, of the type's storage and the shape of `real`.
     """
     scale, offset = encoding.scales_and_offsets(real.shape)
-    # float64: a 32-bit grid has more steps than a float32 has digits
-    zero = -offset.astype(np.float64)
+    # a 32-bit grid has more steps than a float32 has digits
+    is_whole = offset.dtype.kind == "i"
+    is_narrow = is_whole and dtype.bits <= 16 and real.dtype in _NARROW_FLOATS
+    wide = np.float32 if is_narrow else np.float64
+    zero = np.negative(offset, dtype=wide)
     fraction = None
-    if offset.dtype.kind == "f":
+    if not is_whole:
         fraction, zero = zero - np.rint(zero), np.rint(zero)
-    step = np.where(scale == 0, np.inf, scale.astype(np.float64))
+    step = np.where(scale == 0, np.inf, scale).astype(wide)
     grid = _Grid(step, fraction, zero, dtype.stored_range(encoding.bitwidth))
     stored = np.empty(real.shape, dtype.storage) if out is None else out
     if zero.ndim or not (real.flags.c_contiguous and stored.flags.c_contiguous):
@@ -76,8 +81,8 @@ class _Grid:
 
 
 def _quantize(real: Array, grid: _Grid, out: Array) -> None:
-    steps = real.astype(np.float64)
-    with np.errstate(invalid="ignore"):  # inf / inf
+    steps = real.astype(grid.step.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):  # inf / inf; beyond float32 is inf
         steps /= grid.step
     if grid.fraction is not None:
         steps += grid.fraction

@@ -133,7 +133,7 @@ def every_quantized(model: ModelProto, feeds: dict[str, Array]) -> dict[str, Arr
 def test_every_node_gives_what_ours_gives(rng: np.random.Generator, tmp_path: Path) -> None:
     """Each of our nodes, on what ONNX Runtime computed before it, within a step.
 
-    What lies half-way between two steps goes either way, since ours divides in float64: in a whole
+    Sums of another order may be on the other side of the middle between two steps: in a whole
     network such a step would grow from layer to layer.
     """
     graph = network(rng)
