@@ -65,22 +65,33 @@ def grid_of(
         axis: Axis of the slices or blocks.
         block: Elements of a block along the axis, 0 without blocks.
     """
-    stored = next((wide for wide in (8, 16, 32) if bits <= wide), 0)
     half = 1 << (bits - 1)
-    points = zeros.astype(np.float64)
-    if not ((points == np.rint(points)) & (np.abs(points) <= 2.0**31)).all():
+    wide = _whole(zeros)
+    if wide is None:
         return None
-    wide = points.astype(np.int64) + (half if signed else 0)  # on the unsigned grid
+    wide += half if signed else 0  # on the unsigned grid
     # several scales have no zero points in QNN; with one, unsigned integers stay what they are
     centred = bool((wide == half).all()) and (signed or scales.size > 1)
-    if not centred and not ((wide >= 0) & (wide < 2 * half)).all():
+    if not centred and (bits > 16 or not ((wide >= 0) & (wide < 2 * half)).all()):
         return None
-    if not stored or (stored == 32 and not centred):
+    points = np.zeros_like(wide) if centred else wide
+    return exact_grid(
+        bits, signed=centred, shape=shape, scales=scales, zeros=points, axis=axis, block=block
+    )
+
+
+def exact_grid(
+    bits: int, *, signed: bool, shape: Shape, scales: Array, zeros: Array, axis: int, block: int = 0
+) -> Spec | None:
+    """Return the same for exactly the integers given; see `grid_of`."""
+    stored = next((wide for wide in (8, 16, 32) if bits <= wide), 0)
+    points = _whole(zeros)
+    if not stored or points is None:
         return None
     if not _are_scales(scales) or scales.size != zeros.size:
         return None
-    dtype = DType.fixed(stored, signed=centred)
-    offsets = None if centred else (-wide).astype(np.int32).reshape(scales.shape)
+    dtype = DType.fixed(stored, signed=signed)
+    offsets = (-points).astype(np.int32).reshape(scales.shape) if points.any() else None
     narrow = bits if bits < stored else None
     encoding = _encoding(shape, scales.astype(np.float32), offsets, (axis, block), narrow)
     if encoding is None or encoding.faults(shape, dtype):
@@ -123,6 +134,14 @@ def _grid_of(node: SourceNode, ins: dict[str, Constant], out: Constant) -> Spec 
     if node.op_type in _RESHAPES:
         return reshaped_grid(x.grid, out.shape)
     return None
+
+
+def _whole(zeros: Array) -> NDArray[np.int64] | None:
+    """Return zero points as integers; None unless all are whole numbers of at most 31 bits."""
+    wide = zeros.astype(np.float64)
+    if not ((wide == np.rint(wide)) & (np.abs(wide) < 2.0**31)).all():
+        return None
+    return wide.astype(np.int64)
 
 
 def _are_scales(scales: Array) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from dovetail.ir import Graph, ScaleOffset, Spec
 from dovetail_opset.build import add
-from dovetail_opset.passes import DeadCode
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
 from dovetail_quantizers.planning.qdq_patterns import (
@@ -49,32 +48,24 @@ def open_inputs(
 
 
 def open_integers(graph: Graph, found: Overrides) -> None:
-    """Replace each quantization whose integers are never dequantized by one Quantize.
+    """Take the encodings of tensors that are quantized and whose integers are plain ones.
 
     Args:
-        graph: Changed.
+        graph: Not changed, except for the names of fixed-point tensors.
         found: Collects the encodings and the fixed-point tensors.
     """
     for node in graph.nodes:
-        made = integers_made(graph, node)
-        if made is None or not is_quantized(made[0]):
+        integers, x = integers_made(graph, node), node.inputs[0] if node.inputs else None
+        if integers is None or x is None or not is_quantized(x):
             continue
-        x, spec, integers = made
-        maker = graph.producer(integers)
-        assert maker is not None
-        graph.remove_node(maker)
-        stored = add(
-            graph, "Quantize", [x], name=f"{integers.name}.stored", spec=spec, sources=node.sources
-        )
+        stored = node.outputs[0]
         stored.source, stored.source_perm = integers.source, integers.source_perm
-        add(graph, "Cast", [stored], name=maker.name, outputs=integers, sources=maker.sources)
         found.interfaces.append(stored)
         found.covered.add(x.source)
-        encoded = _encoded(spec)
+        encoded = _encoded(stored.spec)
         if found.encodings.setdefault(x, encoded) is encoded:
             text = f"of integers that are not dequantized: {integers.dtype.name}"
             found.change(x, "encoding", text)
-        DeadCode().run(graph)
 
 
 def _encoded(spec: Spec) -> EncodingDecision:

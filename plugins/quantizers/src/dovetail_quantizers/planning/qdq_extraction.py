@@ -7,11 +7,8 @@ before them. A Relu that they replaced is restored.
 
 from __future__ import annotations
 
-import numpy as np
-
-from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Tensor, TensorKind
+from dovetail.ir import Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
-from dovetail_opset.build import add, static
 from dovetail_opset.passes import DeadCode
 from dovetail_quantizers.planning.clipping import clipper, clips_as, put_clip
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
@@ -21,15 +18,12 @@ from dovetail_quantizers.planning.qdq_patterns import (
     DequantizePoint,
     QdqPattern,
     begins_quantizing,
-    ends_quantizing,
-    factor_of,
-    makes_real,
+    is_apart,
     quantizing_of,
 )
 from dovetail_quantizers.planning.rules import is_quantized
 from dovetail_quantizers.planning.stored_weights import describe_encoding, recover_encodings
 
-_INTEGERS = (DType.UINT_8, DType.INT_8, DType.UINT_16, DType.INT_16)
 _COMPUTED = "several scales, or other consumers of the integers"
 
 
@@ -42,34 +36,36 @@ def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
     """
     work = _Extraction(graph, ops)
     for node in graph.nodes:
-        x = node.inputs[0] if node.inputs else None
-        if x is None or graph.tensors.get(x.name) is not x:
+        if graph.tensors.get(node.outputs[0].name) is not node.outputs[0]:
             continue
         quantizing = quantizing_of(graph, node)
-        if quantizing is not None and is_quantized(x):
+        if quantizing is not None and is_quantized(quantizing.x):
             work.take(quantizing)
     open_inputs(graph, work.found, work.take_given)
     if work.found.changes:
         DeadCode().run(graph)  # the unused scales and zero points
     open_integers(graph, work.found)
     recover_encodings(graph, ops, work.found)
-    if work.found.changes:
-        _note_kept(graph, work.found)
+    _keep_rest(graph, work.found)
     return work.found
 
 
-def _note_kept(graph: Graph, found: Overrides) -> None:
-    """Record the ops that still quantize or dequantize."""
+def _keep_rest(graph: Graph, found: Overrides) -> None:
+    """Record the ops that still quantize or dequantize; their integers stay fixed-point."""
+    kept: list[tuple[Tensor, str]] = []
     for node in graph.nodes:
-        if any(tensor in found.interfaces for tensor in (*node.inputs, *node.outputs)):
+        x, y = node.inputs[0] if node.inputs else None, node.outputs[0]
+        if x is None or x.kind.is_static or y in found.interfaces:
             continue
-        if begins_quantizing(graph, node) or ends_quantizing(node):
-            x = node.inputs[0]
-            if x is not None:
-                found.change(x, "kept", f"{node.where} stays: {_COMPUTED}")
-    for x in graph.inputs:
-        if x.dtype in _INTEGERS and any(makes_real(graph, node) for node in graph.consumers(x)):
-            text = f"the application gives {x.dtype.name}, which ops dequantize"
+        if is_apart(graph, y):
+            found.interfaces.append(y)
+            given = f"the application gives {x.dtype.name}, which ops dequantize"
+            text = given if x in graph.inputs and x.dtype.is_int else None
+            kept.append((x, text or f"{node.where} stays: {_COMPUTED}"))
+        elif begins_quantizing(graph, node):
+            kept.append((x, f"{node.where} stays: {_COMPUTED}"))
+    if found.changes:
+        for x, text in kept:
             found.change(x, "kept", text)
 
 
@@ -100,7 +96,7 @@ class _Extraction:
         stands_for = clipper(self._graph, x, encoded, self._ops, self._given)
         clip = None if self._clip_themselves(quantizing.ends, stands_for) else stands_for
         for end in quantizing.ends:
-            kept = self._bypass(x, self._apart(end, quantizing.encoding), clip)
+            kept = self._bypass(x, end, clip)
             for tensor in kept:
                 self.found.encodings.setdefault(tensor, encoded)
                 self.found.covered.add(tensor.source)
@@ -120,7 +116,7 @@ class _Extraction:
         for end in ends:
             y = end.node.outputs[0]
             readers = self._graph.consumers(y)
-            if clip is None or y.kind is not TensorKind.NATIVE or factor_of(end.node) is not None:
+            if clip is None or y.kind is not TensorKind.NATIVE:
                 return False
             if not readers or not all(clips_as(node, clip, self._ops) for node in readers):
                 return False
@@ -134,23 +130,6 @@ class _Extraction:
             if kept:
                 x = kept[0]
                 self.found.change(x, "dropped", "the range is computed at run time, for each input")
-
-    def _apart(self, end: DequantizePoint, encoding: Encoding) -> DequantizePoint:
-        """Separate the dequantizing product from the factor of a Softmax."""
-        factor = factor_of(end.node)
-        if factor is None or not isinstance(encoding, ScaleOffset):
-            return end
-        graph, node, x = self._graph, end.node, end.node.inputs[0]
-        assert x is not None
-        scale = static(graph, f"{x.name}.scale", np.asarray(encoding.scale), DType.FLOAT_32)
-        real = add(graph, "ElementWiseMultiply", [x, scale], name=f"{x.name}.real", sources=())
-        graph.set_inputs(node, [real, *node.inputs[1:]])
-        rest = factor / encoding.scale
-        # a float32 that was multiplied by nothing else
-        node.params["beta"] = Scalar(DType.FLOAT_32, 1.0 if abs(rest - 1) < 1e-6 else rest)
-        product = graph.producer(real)
-        assert product is not None
-        return DequantizePoint(product, end.path)
 
     def _tell(self, tensor: Tensor, encoded: EncodingDecision, clip: str | None) -> None:
         assert encoded.encoding is not None

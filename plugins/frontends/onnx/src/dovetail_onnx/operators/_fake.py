@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import DType, Shape
+from dovetail.ir import DType, Shape, Spec
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
-from dovetail_onnx._grids import grid_of
+from dovetail_onnx._grids import exact_grid, grid_of
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._formula import Expr, clip, rounded
+from dovetail_onnx.operators._formula import Expr, clip, maximum, rounded
 
 _Floats = NDArray[np.float32]
 
@@ -41,6 +41,25 @@ class Levels:
         ends = (1 << (bits - 1), (1 << (bits - 1)) - 1) if self.low < 0 else (0, (1 << bits) - 1)
         fits = self.high == ends[1] and -self.low in (ends[0], min(ends))
         return bits if fits and 2 <= bits <= 16 else None
+
+    def grid(self, shape: Shape, make: Callable[..., Spec | None]) -> Spec | None:
+        """Return the grid of a tensor of a shape; None if the IR has no such encoding.
+
+        Args:
+            shape: The shape.
+            make: `grid_of` or `exact_grid`.
+        """
+        along = [axis for axis, extent in enumerate(self.scale.shape) if extent > 1]
+        if self.bits is None or len(along) > 1:
+            return None
+        return make(
+            self.bits,
+            signed=self.low < 0,
+            shape=shape,
+            scales=self.scale.reshape(-1),
+            zeros=self.zero.reshape(-1),
+            axis=along[0] - self.scale.ndim if along else -1,
+        )
 
 
 def finite(op: OpContext, i: int, what: str) -> _Floats:
@@ -86,6 +105,14 @@ def fake_quantized(op: OpContext, levels: Levels) -> Value:
         return _computed(op, x, levels)
     if x.dtype is not DType.FLOAT_32:
         raise op.unsupported(f"unsupported quantization of {x.dtype.name}; expected float32")
+    grid = levels.grid(x.shape, exact_grid)
+    if grid is not None:
+        stored = Expr(op, x).step("Quantize", spec=grid)
+        if levels.low != grid.dtype.stored_range(levels.bits)[0]:
+            integers = Spec(DType.of(grid.dtype.storage), x.shape)
+            stored = maximum(stored.step("Cast", spec=integers), levels.low)
+            stored = stored.step("Cast", spec=grid)
+        return stored.step("Dequantize").emit()
     scale = op.static("scale", _one(levels.scale), DType.FLOAT_32)
     whole = rounded(Expr(op, x) / scale)
     if not levels.zero.any():
@@ -101,17 +128,7 @@ def _computed(op: OpContext, x: Constant, levels: Levels) -> Constant:
         whole = np.rint(values / levels.scale) + levels.zero
         whole = np.clip(whole, levels.low, levels.high)
         made = ((whole - levels.zero) * levels.scale).astype(np.float32)
-    bits, axis = levels.bits, _axis(levels.scale)
-    grid = None
-    if bits is not None and axis is not None:
-        grid = grid_of(
-            bits,
-            signed=levels.low < 0,
-            shape=values.shape,
-            scales=levels.scale.reshape(-1),
-            zeros=levels.zero.reshape(-1),
-            axis=axis - levels.scale.ndim,
-        )
+    grid = levels.grid(values.shape, grid_of)
     return Constant(made, DType.FLOAT_32, op.node.outputs[0], None, grid)
 
 
@@ -119,12 +136,6 @@ def _fits(given: Shape, x: Shape) -> bool:
     """Return whether a shape broadcasts to another."""
     pairs = zip(given[::-1], x[::-1], strict=False)
     return len(given) <= len(x) and all(extent in (1, full) for extent, full in pairs)
-
-
-def _axis(scale: _Floats) -> int | None:
-    """Return the one axis along which there are several scales; None for several axes."""
-    along = [axis for axis, extent in enumerate(scale.shape) if extent > 1]
-    return None if len(along) > 1 else along[0] if along else 0
 
 
 def _one(values: _Floats) -> _Floats:

@@ -1,6 +1,7 @@
-"""QuantizeLinear and DequantizeLinear of constants, computed at import.
+"""QuantizeLinear and DequantizeLinear of known numbers: their encodings, and constants.
 
-ONNX's own evaluator lacks some of their versions, and differs in others.
+Those of constants are computed at import; ONNX's own evaluator lacks some of their versions, and
+differs in others.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import Array, DType, Shape
+from dovetail.ir import Array, DType, Shape, Spec
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
-from dovetail_onnx._grids import grid_of, kind_of
+from dovetail_onnx._grids import exact_grid, grid_of, kind_of
 
 _REAL = (DType.FLOAT_32, DType.FLOAT_16)
+# Products of integers and scales are float32 in ONNX; those of more bits are float64 in the IR.
+_MOST_BITS = 16
 
 
 def known_real(op: OpContext, target: DType) -> Constant | None:
@@ -46,6 +49,31 @@ def known_real(op: OpContext, target: DType) -> Constant | None:
         block=op.attr.integer("block_size", 0),
     )
     return Constant(values, target, op.node.outputs[0], None, grid)
+
+
+def known_grid(op: OpContext, integers: DType, packed: int | None) -> Spec | None:
+    """Return how the IR stores a node's integers; None for unknown numbers, or without encoding.
+
+    Args:
+        op: The node: a QuantizeLinear or a DequantizeLinear.
+        integers: Their type.
+        packed: Their element type if that is of 4 bits.
+    """
+    scale, zero = op.constant(1), op.constant(2)
+    if scale is None or (zero is None and op.has(2)) or integers.bits > _MOST_BITS:
+        return None
+    zeros = _of_each(zero, scale.shape)
+    if zeros.shape != scale.shape:
+        return None
+    return exact_grid(
+        integers.bits if packed is None else 4,
+        signed=integers.is_signed,
+        shape=op.spec(0).shape,
+        scales=scale,
+        zeros=zeros,
+        axis=op.attr.integer("axis", 1),
+        block=op.attr.integer("block_size", 0),
+    )
 
 
 def _of_each(zero: Array | None, shape: Shape) -> Array:

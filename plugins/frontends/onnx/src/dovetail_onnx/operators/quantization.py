@@ -1,13 +1,14 @@
-"""Quantized operators, in plain arithmetic: ONNX may compute scales and zero points at run time.
+"""Quantized operators: Quantize and Dequantize where scales and zero points are known.
 
-Products of integers are exact: in float32 as long as it holds every sum, else in float64.
+ONNX may compute them at run time: then they are plain arithmetic, and so are products. Products of
+integers are exact: in float32 as long as it holds every sum, else in float64.
 """
 
 from __future__ import annotations
 
 import math
 
-from dovetail.ir import DType, Shape
+from dovetail.ir import DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import PACKED_RANGES, dtype_of, element_type_name
 from dovetail_onnx._registry import Value
@@ -21,7 +22,7 @@ from dovetail_onnx.operators._between import (
 )
 from dovetail_onnx.operators._formula import Expr, clip, operand, rounded
 from dovetail_onnx.operators._layout import check_spatial, spatial_output
-from dovetail_onnx.operators._linear import fitted, known_integers, known_real
+from dovetail_onnx.operators._linear import fitted, known_grid, known_integers, known_real
 from dovetail_onnx.operators._parts import given
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES, check_filters, convolved
@@ -37,11 +38,14 @@ _QUANTIZED = (DType.INT_8, DType.UINT_8, DType.INT_16, DType.UINT_16)
 
 @ONNX.importer("DequantizeLinear", versions=_VERSIONS)
 def dequantize_linear(op: OpContext) -> Value:
-    """Subtract the zero point and multiply by the scale; at import if all are constants."""
+    """Dequantize, or arithmetic if the IR has no such encoding; at import if all are constants."""
     target = _target(op, op.spec(1).dtype)
     known = known_real(op, target)
     if known is not None:
         return known
+    grid = known_grid(op, op.spec(0).dtype, op.packed(0))
+    if grid is not None:
+        return op.emit("Dequantize", [_on_grid(op, grid)], spec=Spec(target, grid.shape))
     x = operand(op, 0)
     difference = x.cast(DType.FLOAT_32)
     if op.has(2):
@@ -52,21 +56,24 @@ def dequantize_linear(op: OpContext) -> Value:
 
 @ONNX.importer("QuantizeLinear", versions=_VERSIONS)
 def quantize_linear(op: OpContext) -> Value:
-    """Divide by the scale, round to even, add the zero point, and clip to the type.
-
-    Not the op Quantize, not even for a known scale: it divides in float64, ONNX in float32, whose
-    quotients are more often exactly between two integers.
-    """
+    """Quantize, or arithmetic if the IR has no such encoding; at import if all are constants."""
     target = op.spec(2).dtype if op.has(2) else _target(op, DType.UINT_8)
     if target not in _QUANTIZED:
         raise op.invalid(
             f"unsupported target type {target.name}; expected integers of at most 16 bits"
         )
-    packed = op.packed(2) if op.has(2) else op.attr.integer("output_dtype", 0)
-    limits = PACKED_RANGES.get(packed or 0) or target.stored_range()
+    code = op.packed(2) if op.has(2) else op.attr.integer("output_dtype", 0)
+    packed = code if code in PACKED_RANGES else None
+    limits = target.stored_range() if packed is None else PACKED_RANGES[packed]
     known = known_integers(op, target, limits)
     if known is not None:
         return known
+    grid = known_grid(op, target, packed)
+    if grid is not None:
+        real = operand(op, 0)
+        real = real if real.dtype.is_float else real.cast(DType.FLOAT_32)
+        stored = op.step("stored", "Quantize", [real.tensor], spec=grid)
+        return op.emit("Cast", [stored], spec=Spec(target, grid.shape))
     x, scale = operand(op, 0), _spread(op, 1, op.spec(0).shape)
     if x.dtype is not scale.dtype:
         x, scale = x.cast(DType.FLOAT_32), scale.cast(DType.FLOAT_32)
@@ -168,6 +175,17 @@ def _saturated(real: Expr, zero: Expr | None, limits: tuple[int, int]) -> Expr:
     """Return numbers rounded, plus the zero point, within the limits of a type; in float32."""
     whole = rounded(real).cast(DType.FLOAT_32)
     return clip(whole if zero is None else whole + zero.cast(DType.FLOAT_32), *limits)
+
+
+def _on_grid(op: OpContext, grid: Spec) -> Tensor:
+    """Return a node's integers as fixed-point numbers: those that a Quantize made, or a Cast."""
+    x = op.tensor(0)
+    for node in (op.graph.producer(x), *op.graph.consumers(x)):
+        if node is not None and node.op_type == "Cast":
+            for same in (node.inputs[0], node.outputs[0]):
+                if same is not None and same.spec == grid:
+                    return same
+    return op.step("stored", "Cast", [x], spec=grid)
 
 
 def _target(op: OpContext, default: DType) -> DType:
