@@ -47,6 +47,40 @@ def test_quotients_that_only_float32_rounds_to_halves(check, known, step) -> Non
         check("QuantizeLinear", [x, *factors], opset=13)
 
 
+@pytest.mark.parametrize("real", [F32, np.float16])
+@pytest.mark.parametrize("axis", [None, 1])
+@pytest.mark.parametrize("code", ["UINT8", "INT8", "UINT16", "INT16", "UINT4", "INT4"])
+def test_known_scales_give_the_integers_of_onnxruntime(model, agree, rng, code, axis, real) -> None:
+    """Exactly, on values at and near the middle between two steps, and out of range."""
+    element = getattr(TensorProto, code)
+    bits, low = int(code.removeprefix("U").removeprefix("INT")), 0
+    if not code.startswith("U"):
+        low = -(1 << (bits - 1))
+    shape = () if axis is None else (5,)
+    scale = np.asarray(2 / 255 * rng.integers(1, 9, shape), real)
+    zero = rng.integers(low, low + (1 << bits), shape)
+    steps = rng.integers(2 * low - 9, 2 * (low + (1 << bits)) + 9, (4, 5, 200)) / 2
+    spread = (1,) if axis is None else (5, 1)
+    x = ((steps - zero.reshape(spread)) * scale.astype(F32).reshape(spread)).astype(real)
+    x[0] = rng.integers(-256, 256, x.shape[1:]) / 255
+    how = {} if axis is None else {"axis": axis}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **how),
+        helper.make_node("Cast", ["q"], ["wide"], to=TensorProto.INT32),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **how),
+    ]
+    made = model(nodes, {"x": x}, ["wide", "y"], {"s": scale}, opset=21)
+    made.graph.initializer.append(helper.make_tensor("z", element, shape, zero.reshape(-1)))
+    graph = agree(made, {"x": x}, rtol=0, atol=0)
+    assert [n.op_type for n in graph.nodes] == ["Quantize", "Cast", "Cast", "Dequantize"]
+
+
+def test_a_scale_that_is_no_encoding_stays_arithmetic(check) -> None:
+    x = np.linspace(-2, 2, 9, dtype=F32)
+    graph = check("QuantizeLinear", [x], known=[scalar(1e-40), scalar(3, np.uint8)], opset=13)
+    assert "Quantize" not in {node.op_type for node in graph.nodes}
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_quantize_and_dequantize_along_an_axis(check, rng, axis) -> None:
     x = rng.normal(0, 20, (3, 4, 2)).astype(F32)
