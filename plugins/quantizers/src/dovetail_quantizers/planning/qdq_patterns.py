@@ -23,8 +23,7 @@ _MOVERS = frozenset(
         "Tile", "Transpose",
     )
 )  # fmt: skip
-_QUOTIENT = op("ElementWiseRound", op("ElementWiseDivide", value("x"), value("scale")))
-_ROUNDED = either(_QUOTIENT, op("Cast", _QUOTIENT))
+_ROUNDED = op("ElementWiseRound", op("ElementWiseDivide", value("x"), value("scale")))
 _CLIPPED = op("ReluMinMax", either(_ROUNDED, op("ElementWiseAdd", _ROUNDED, value("zero"))))
 _STORED = op("Cast", value("stored"))
 _REAL = op(

@@ -11,14 +11,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import Array, DType, Shape, Spec
+from dovetail.ir import Array, DType, Shape, Spec, quantize
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._grids import exact_grid, grid_of, kind_of
 
 _REAL = (DType.FLOAT_32, DType.FLOAT_16)
-# Products of integers and scales are float32 in ONNX; those of more bits are float64 in the IR.
-_MOST_BITS = 16
+# Result types of QuantizeLinear; 4-bit ones are stored in bytes. Products of more bits with scales
+# are float32 in ONNX, but float64 in the IR.
+NARROW = (DType.INT_8, DType.UINT_8, DType.INT_16, DType.UINT_16)
 
 
 def known_real(op: OpContext, target: DType) -> Constant | None:
@@ -60,7 +61,7 @@ def known_grid(op: OpContext, integers: DType, packed: int | None) -> Spec | Non
         packed: Their element type if that is of 4 bits.
     """
     scale, zero = op.constant(1), op.constant(2)
-    if scale is None or (zero is None and op.has(2)) or integers.bits > _MOST_BITS:
+    if scale is None or (zero is None and op.has(2)) or integers not in NARROW:
         return None
     zeros = _of_each(zero, scale.shape)
     if zeros.shape != scale.shape:
@@ -83,24 +84,18 @@ def _of_each(zero: Array | None, shape: Shape) -> Array:
     return np.broadcast_to(zero.reshape(()), shape) if zero.size == 1 else np.asarray(zero)
 
 
-def known_integers(op: OpContext, target: DType, limits: tuple[int, int]) -> Constant | None:
+def known_integers(op: OpContext, target: DType, grid: Spec) -> Constant | None:
     """Return a QuantizeLinear of constants; None if it must run later.
 
     Args:
         op: The node.
         target: The type of its output.
-        limits: Its minimum and maximum integer.
+        grid: The same integers in the IR.
     """
     x = _inputs(op)
-    if x is None or x.dtype is not DType.FLOAT_32 or op.spec(1).dtype is not DType.FLOAT_32:
+    if x is None or x.dtype not in _REAL or grid.encoding is None:
         return None
-    with np.errstate(all="ignore"):  # inf and nan are results
-        whole = np.rint(x.values / _spread(op, 1, x.shape))
-    if op.has(2):
-        whole = whole + _spread(op, 2, x.shape).astype(np.float32)
-    if np.isnan(whole).any():
-        return None
-    values = np.clip(whole, *limits).astype(target.storage)
+    values = quantize(x.values, grid.encoding, grid.dtype)
     return Constant(values, target, op.node.outputs[0])
 
 

@@ -22,7 +22,7 @@ from dovetail_onnx.operators._between import (
 )
 from dovetail_onnx.operators._formula import Expr, clip, operand, rounded
 from dovetail_onnx.operators._layout import check_spatial, spatial_output
-from dovetail_onnx.operators._linear import fitted, known_grid, known_integers, known_real
+from dovetail_onnx.operators._linear import NARROW, fitted, known_grid, known_integers, known_real
 from dovetail_onnx.operators._parts import given
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES, check_filters, convolved
@@ -32,8 +32,6 @@ _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
 # Integers up to this are exact in float32; and the maximum difference of a byte and a zero point.
 _EXACT = 2**24
 _GREATEST_PRODUCT = 255 * 255
-# Result types of QuantizeLinear; 4-bit ones are stored in bytes.
-_QUANTIZED = (DType.INT_8, DType.UINT_8, DType.INT_16, DType.UINT_16)
 
 
 @ONNX.importer("DequantizeLinear", versions=_VERSIONS)
@@ -58,26 +56,25 @@ def dequantize_linear(op: OpContext) -> Value:
 def quantize_linear(op: OpContext) -> Value:
     """Quantize, or arithmetic if the IR has no such encoding; at import if all are constants."""
     target = op.spec(2).dtype if op.has(2) else _target(op, DType.UINT_8)
-    if target not in _QUANTIZED:
+    if target not in NARROW:
         raise op.invalid(
             f"unsupported target type {target.name}; expected integers of at most 16 bits"
         )
     code = op.packed(2) if op.has(2) else op.attr.integer("output_dtype", 0)
     packed = code if code in PACKED_RANGES else None
-    limits = target.stored_range() if packed is None else PACKED_RANGES[packed]
-    known = known_integers(op, target, limits)
-    if known is not None:
-        return known
     grid = known_grid(op, target, packed)
     if grid is not None:
+        known = known_integers(op, target, grid)
+        if known is not None:
+            return known
         real = operand(op, 0)
         real = real if real.dtype.is_float else real.cast(DType.FLOAT_32)
         stored = op.step("stored", "Quantize", [real.tensor], spec=grid)
         return op.emit("Cast", [stored], spec=Spec(target, grid.shape))
-    x, scale = operand(op, 0), _spread(op, 1, op.spec(0).shape)
-    if x.dtype is not scale.dtype:
-        x, scale = x.cast(DType.FLOAT_32), scale.cast(DType.FLOAT_32)
+    x = operand(op, 0).cast(DType.FLOAT_32)
+    scale = _spread(op, 1, x.shape).cast(DType.FLOAT_32)
     zero = _spread(op, 2, x.shape) if op.has(2) else None
+    limits = target.stored_range() if packed is None else PACKED_RANGES[packed]
     return _saturated(x / scale, zero, limits).cast(target).emit()
 
 
@@ -172,8 +169,8 @@ def _requantized(op: OpContext, sums: Expr, left: Expr) -> Expr:
 
 
 def _saturated(real: Expr, zero: Expr | None, limits: tuple[int, int]) -> Expr:
-    """Return numbers rounded, plus the zero point, within the limits of a type; in float32."""
-    whole = rounded(real).cast(DType.FLOAT_32)
+    """Return float32 numbers rounded, plus the zero point, within the limits of a type."""
+    whole = rounded(real)
     return clip(whole if zero is None else whole + zero.cast(DType.FLOAT_32), *limits)
 
 
