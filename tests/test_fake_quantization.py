@@ -49,7 +49,7 @@ def openvino(levels: int, low: float, high: float) -> tuple[list[NodeProto], dic
 
 
 def qonnx(
-    bits: int, signed: int, scale: float, zero: int
+    bits: int, signed: int, scale: float, zero: int, narrow: int = 0
 ) -> tuple[list[NodeProto], dict[str, Any]]:
     how: dict[str, Any] = {"domain": "qonnx.custom_op.general", "rounding_mode": "ROUND"}
     wide = RNG.uniform(0.02, 0.05, (6, 1)).astype(np.float32)
@@ -58,10 +58,10 @@ def qonnx(
         "wz": np.float32(0), "wb": np.float32(4),
     }  # fmt: skip
     return [
-        node("Quant", "x s z b", "a", signed=signed, narrow=0, **how),
+        node("Quant", "x s z b", "a", signed=signed, narrow=narrow, **how),
         node("Quant", "w ws wz wb", "wd", signed=1, narrow=1, **how),
         node("Gemm", "a wd", "m", transB=1),
-        node("Quant", "m s z b", "y", signed=signed, narrow=0, **how),
+        node("Quant", "m s z b", "y", signed=signed, narrow=narrow, **how),
     ], numbers
 
 
@@ -98,6 +98,8 @@ FAKES: dict[str, tuple[Any, tuple[float, int, int, int], DType, int, int]] = {
     "torch learned": (lambda: torch("_fake_quantize_learnable", 0), (0.01, 0, 0, 255),
                       DType.UFIXED_POINT_8, 8, 127),
     "qonnx": (lambda: qonnx(8, 1, 0.01, 0), (0.01, 0, -128, 127), DType.SFIXED_POINT_8, 4, 7),
+    "qonnx narrow": (lambda: qonnx(8, 1, 0.01, 0, 1), (0.01, 0, -127, 127), DType.SFIXED_POINT_8,
+                     4, 7),
     "qonnx unsigned": (lambda: qonnx(6, 0, 0.05, 20), (0.05, 20, 0, 63), DType.UFIXED_POINT_8,
                        4, 7),
 }  # fmt: skip

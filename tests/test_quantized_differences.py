@@ -15,6 +15,7 @@ from quantized_models import (
     drawn,
     kinds,
     node,
+    ops_of,
     pair,
     saved,
     scales,
@@ -95,6 +96,9 @@ def test_quantizing_that_is_not_understood_stays_and_is_listed(tmp_path: Path) -
     assert kept.tensor == "x"
     assert "Quantize node" in kept.text
     assert "several scales" in kept.text
+    assert {"Quantize", "Dequantize"} < set(ops_of(made))
+    # the integers that stay are no obstacle
+    assert "kept" in kinds(converted(path, calibration=samples, algorithms=["cle"]))
 
 
 def test_integers_of_the_application_with_several_scales_are_listed(tmp_path: Path) -> None:

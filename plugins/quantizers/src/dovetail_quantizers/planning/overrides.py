@@ -40,7 +40,8 @@ class Overrides:
         covered: Names in the user's model with an entry.
         remarks: Notes on tensors.
         changes: Changes of the quantization in the model, if there was one.
-        interfaces: Fixed-point tensors that represent integers of the application.
+        interfaces: Fixed-point tensors that represent integers of the application, or whose
+            quantization stays as ops.
         idle: Names of entries for tensors of the model that are not quantized.
     """
 

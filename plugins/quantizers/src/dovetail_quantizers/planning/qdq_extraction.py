@@ -57,13 +57,14 @@ def _keep_rest(graph: Graph, found: Overrides) -> None:
         x, y = node.inputs[0] if node.inputs else None, node.outputs[0]
         if x is None or x.kind.is_static or y in found.interfaces:
             continue
+        text = f"{node.where} stays: {_COMPUTED}"
         if is_apart(graph, y):
             found.interfaces.append(y)
-            given = f"the application gives {x.dtype.name}, which ops dequantize"
-            text = given if x in graph.inputs and x.dtype.is_int else None
-            kept.append((x, text or f"{node.where} stays: {_COMPUTED}"))
-        elif begins_quantizing(graph, node):
-            kept.append((x, f"{node.where} stays: {_COMPUTED}"))
+            if x in graph.inputs and x.dtype.is_int:
+                text = f"the application gives {x.dtype.name}, which ops dequantize"
+        elif not begins_quantizing(graph, node):
+            continue
+        kept.append((x, text))
     if found.changes:
         for x, text in kept:
             found.change(x, "kept", text)
