@@ -13,7 +13,7 @@ from dovetail.runtime.calls.payloads import NOT_RECORDED
 
 MAX_LINE = 1 << 28  # bytes
 
-Number = Annotated[int, Meta(ge=0, lt=2**63)]
+Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Key = Annotated[str, Meta(pattern=rf"\A([0-9a-f]{{64}}|{NOT_RECORDED})\Z")]
 _NULL = Raw(b"null")
 

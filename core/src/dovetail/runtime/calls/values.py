@@ -88,7 +88,7 @@ class ObservedValue(_Struct, frozen=True):
 
 
 _RESULTS = Value(ArgKind.RESULTS)
-_Integer = Annotated[int, Meta(ge=-(2**63), lt=2**63)]
+_Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: Mapping[ArgKind, Any] = {
     ArgKind.HANDLE: Number,
     ArgKind.NAME: str,

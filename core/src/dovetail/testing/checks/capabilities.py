@@ -31,7 +31,7 @@ _UNSUPPORTED = ("_UNSUPPORTED_FEATURE", "_NOT_SUPPORTED")
 
 
 def properties_say_the_same(bench: Bench) -> None:
-    """Check that `has_capability` agrees with `capabilities`, and unknown keys raise."""
+    """Check that `has_capability` agrees with `capabilities`, and the platform has a device."""
     with bench.create() as backend:
         able = backend.capabilities
         demand(isinstance(able, contract.Capabilities), f"capabilities are {able!r}")
@@ -41,6 +41,11 @@ def properties_say_the_same(bench: Bench) -> None:
         code = "PROPERTY_ERROR_UNKNOWN_KEY"
         refusal(lambda: backend.has_capability(-1), code, BackendError)
         demand(backend.capabilities == able, "the capabilities change between calls")
+        platform = backend.get_platform_info()
+        demand(isinstance(platform, contract.Platform), f"the platform is {platform!r}")
+        demand(platform.devices, "the platform has no device")
+        found = backend.create_device().get_info()
+        demand(found == platform, f"a device handle has the platform {found}, not {platform}")
 
 
 def op_packages(bench: Bench) -> None:
@@ -103,6 +108,8 @@ def cancel(bench: Bench) -> None:
         refusal(lambda: graph.execute(bench.feeds(), signal=late), code, BackendError)
         wanted = graph.execute(bench.feeds())
         bench.demand_same(_run(bench, prepared), wanted, "a stopped graph runs differently")
+        signal.free()
+        refusal(signal.trigger, "SIGNAL_ERROR_INVALID_HANDLE", BackendError)
 
 
 def watch(bench: Bench) -> None:
@@ -122,6 +129,10 @@ def watch(bench: Bench) -> None:
         detailed = backend.create_profile(ProfileLevel.DETAILED)
         graph.execute(bench.feeds(), profile=detailed)
         (event,) = detailed.events
+        parts = detailed.get_sub_events((0,))
+        demand(parts == event.children, "the parts of an event are not its children")
+        code = "PROFILE_ERROR_INVALID_ARGUMENT"
+        refusal(lambda: detailed.get_sub_events((1,)), code, BackendError)
         graph.execute(bench.feeds(), watch=received)
         for node in graph.ir.nodes:
             timed = any(node.name in child.identifier for child in event.children)

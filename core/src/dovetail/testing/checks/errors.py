@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.errors import BackendError, ConfigError, DovetailError, GraphError, OpError
 from dovetail.ir import Array, DType, Scalar, TensorKind
-from dovetail.runtime import Context, Graph
+from dovetail.runtime import Context, Graph, Log, LogLevel
 from dovetail.testing.bench import Bench, create_tensors
 from dovetail.testing.outcome import demand, refusal
 
@@ -120,8 +120,10 @@ def use_after_free(bench: Bench) -> None:
         graph, profile = bench.finalized(context), backend.create_profile()
         refusal(device.free, "DEVICE_ERROR_ASSOCIATED_TO_CONTEXT", BackendError)
         refusal(backend.free, "BACKEND_ERROR_TERMINATE_FAILED", BackendError)
-        profile.free()
-        context.free()
+        log = Log.create()
+        log.set_level(LogLevel.ERROR)
+        for handle in (log, profile, context):
+            handle.free()
         device.free()
         backend.free()
     dead: dict[str, Callable[[], object]] = {
@@ -129,6 +131,7 @@ def use_after_free(bench: Bench) -> None:
         "CONTEXT_ERROR_INVALID_HANDLE": context.free,
         "DEVICE_ERROR_INVALID_HANDLE": device.free,
         "PROFILE_ERROR_INVALID_HANDLE": profile.free,
+        "LOG_ERROR_INVALID_HANDLE": log.free,
         "BACKEND_ERROR_INVALID_HANDLE": backend.create_context,
     }
     for code, call in dead.items():
