@@ -9,14 +9,30 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dovetail import ir
-from dovetail.errors import BackendError, OpError, Problem
-from dovetail.ir import Array, Blob, DType, Encoding, Param, Shape, TensorKind
+from dovetail.errors import BackendError, GraphError, OpError, Problem
+from dovetail.ir import (
+    Array,
+    Blob,
+    DataFormat,
+    DType,
+    Encoding,
+    MemoryType,
+    Param,
+    Shape,
+    TensorKind,
+)
 from dovetail.ops import NOTHING, NodeView, Observed
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime.buffers import Buffer, Results, checked_buffers
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
+from dovetail.runtime.context_tensors import ContextTensor, SharedTensors
 from dovetail.runtime.contract import Binding, Done, Prepared, RunControl, Watch
-from dovetail.runtime.finalization import checked_graph, prepare_graph
+from dovetail.runtime.finalization import (
+    checked_graph,
+    prepare_graph,
+    update_graph,
+    updated_views,
+)
 from dovetail.runtime.handle import Handle, api_call, current_call
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import EventType, ProfileEvent
@@ -24,7 +40,8 @@ from dovetail.runtime.plugin_errors import log_errors
 from dovetail.runtime.profile import Measurement, Profile
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal, release_control, take_control
-from dovetail.runtime.tensor import Tensor
+from dovetail.runtime.tensor import Tensor, owned_blob
+from dovetail.runtime.updates import Update, applied, checked_update
 
 if TYPE_CHECKING:  # a graph belongs to a context, which imports it
     from dovetail.runtime.context import Context
@@ -52,6 +69,8 @@ class Graph(Handle):
         self.ir = ir.Graph(name)
         self.config = self._checked_config(config)
         self._views: dict[ir.Node, NodeView] = {}
+        self._shared = SharedTensors(self.ir, context)
+        self._updates: dict[ir.Tensor, Update] = {}  # to be applied by `finalize`
         self._prepared: Prepared | None = None
         self._interface = Interface(name, {}, {})
         self._results = Results(self._interface)
@@ -78,15 +97,15 @@ class Graph(Handle):
 
     @property
     def interface(self) -> Interface:
-        """The inputs and outputs for the application."""
+        """The inputs and outputs for the application, without context tensors."""
         if self._prepared is not None:
             return self._interface
-        return Interface.of(self.name, self.ir.inputs, self.ir.outputs)
+        return self._own_interface(self.ir.inputs, self.ir.outputs)
 
     @property
     def is_finalized(self) -> bool:
         """True if it can be executed."""
-        return self._prepared is not None
+        return self._prepared is not None and not self._updates
 
     @property
     def priority(self) -> Priority:
@@ -113,6 +132,9 @@ class Graph(Handle):
         data: Blob | Array | None = None,
         source: str | None = None,
         source_perm: Shape | None = None,
+        dynamic: Sequence[bool] = (),
+        memory_type: MemoryType = MemoryType.RAW,
+        data_format: DataFormat = DataFormat.DENSE,
     ) -> Tensor:
         """Add a tensor; see `dovetail.ir.Tensor` for the arguments.
 
@@ -122,25 +144,31 @@ class Graph(Handle):
             shape: Static shape.
             kind: Its writer and reader.
             encoding: For fixed-point types.
-            data: Data of a static tensor: stored bytes as a blob, or logical values as an array.
+            data: Data of a static tensor: stored bytes as a blob, or logical values as an array,
+                which is copied unless its memory is read-only.
             source: Its name in the user's model.
             source_perm: Its layout change from there.
+            dynamic: Whether the size of each axis may be less in an execution.
+            memory_type: The memory in which the application passes its values.
+            data_format: The layout of its values.
 
         Raises:
             BackendError: The graph is finalized.
             GraphError: The name is taken.
         """
         self._require_open()
-        blob = data if data is None or isinstance(data, Blob) else ir.pack(data, dtype)
         tensor = ir.Tensor(
             name,
             dtype,
             shape,
             kind,
             encoding=encoding,
-            data=blob,
+            data=None if data is None else owned_blob(data, dtype),
             source=source,
             source_perm=source_perm,
+            dynamic=dynamic,
+            memory_type=memory_type,
+            data_format=data_format,
         )
         return Tensor(self.ir.add_tensor(tensor))
 
@@ -172,15 +200,21 @@ class Graph(Handle):
             GraphError: A tensor belongs to another graph, or has a producer already.
         """
         self._require_open()
-        node = ir.Node(
-            name,
-            package,
-            op_type,
-            [None if t is None else t.ir for t in inputs],
-            [t.ir for t in outputs],
-            params,
-            sources=sources,
-        )
+        with self._shared.adding():
+            read = [self._shared.tensor(t, is_written=False) for t in inputs]
+            written = [self._shared.tensor(t, is_written=True) for t in outputs]
+            node = ir.Node(
+                name,
+                package,
+                op_type,
+                read,
+                [t for t in written if t is not None],
+                params,
+                sources=sources,
+            )
+            self._add_checked(node)
+
+    def _add_checked(self, node: ir.Node) -> None:
         view, faults = self.context.backend.checked(node)
         if view is None:
             raise OpError(
@@ -203,6 +237,59 @@ class Graph(Handle):
         settings = typed_config(config, self.context.backend.plugin.configs.graph, where)
         self.config = self._checked_config(settings)
 
+    @api_call("graph_update_tensor")
+    def update_tensor(
+        self,
+        tensor: Tensor,
+        data: Blob | Array | None = None,
+        encoding: Encoding | None = None,
+    ) -> None:
+        """Replace data or encoding of an UPDATEABLE tensor, also after `finalize`.
+
+        The graph must be finalized (again) before it is executed; until then, executions that are
+        queued use the old values.
+
+        Args:
+            tensor: A tensor of the graph.
+            data: New data of a static tensor, as for `create_tensor`; None to keep them.
+            encoding: The new encoding; None to keep it.
+
+        Raises:
+            BackendError: The backend does not support updates, or the graph is being finalized.
+            GraphError: The tensor is not in the graph or not UPDATEABLE, or the update does not
+                match it; every reason is listed.
+        """
+        self.context.backend.require("updates", "TENSOR_ERROR_UNSUPPORTED_FEATURE")
+        tensor.require_alive()
+        if self.ir.tensors.get(tensor.name) is not tensor.ir:
+            raise GraphError(
+                f"{tensor.describe()} is not a tensor of this graph",
+                code="TENSOR_ERROR_DOES_NOT_EXIST",
+                where=self.describe(),
+                hint="update a context tensor with `Context.update_tensor`",
+            )
+        self.require_updateable()
+        self.stage(
+            {tensor.ir: checked_update(tensor.ir, data, encoding, self._updates.get(tensor.ir))}
+        )
+
+    def find_shared(self, tensor: ContextTensor) -> ir.Tensor | None:
+        """Return the graph's tensor for a context tensor, None if it does not use it."""
+        return self._shared.find(tensor)
+
+    def require_updateable(self) -> None:
+        """Raise if the graph is being finalized.
+
+        Raises:
+            BackendError: It is.
+        """
+        if self._finalizing.locked():
+            self._raise_unchangeable("is being finalized")
+
+    def stage(self, updates: Mapping[ir.Tensor, Update]) -> None:
+        """Record checked updates, which the next `finalize` applies; called by the context, too."""
+        self._updates |= updates
+
     @api_call("graph_finalize")
     def finalize(
         self,
@@ -211,37 +298,52 @@ class Graph(Handle):
         observed: Observed = NOTHING,
         outputs: Sequence[str] = (),
     ) -> None:
-        """Prepare the graph for execution.
+        """Prepare the graph for execution; a finalized one after updates of its tensors.
+
+        If applying updates fails, the graph keeps them and can be executed when `finalize` has
+        succeeded, for instance after other updates.
 
         Args:
             profile: Records the duration.
             signal: Checked at the end at the latest, since a backend may prepare a graph without
                 interruption.
-            observed: Tensors that a watch of later runs receives, besides the outputs.
-            outputs: Names of tensors that nodes write, which become outputs too.
+            observed: Tensors that a watch of later runs receives, besides the outputs; after an
+                update those of the first time.
+            outputs: Names of tensors that nodes write, which become outputs too; after an update
+                those of the first time.
 
         Raises:
-            BackendError: The graph is finalized, or the backend failed.
+            BackendError: The graph is finalized and has no updates, or the backend failed.
             GraphError: The graph is not well formed, or a tensor to observe or to read is unknown;
                 every fault is listed.
             UnsupportedOpError: The backend does not support some nodes; all are listed.
         """
-        self._require_open()
+        if not self._updates:
+            self._require_open()
         if profile is not None:
             profile.require_alive()
         if not self._finalizing.acquire(blocking=False):
             self._raise_unchangeable("is being finalized")
         try:
-            if self._prepared is not None:  # another thread was quicker
+            if self._prepared is not None and not self._updates:  # another thread was quicker
                 self._raise_unchangeable("is finalized")
             start = time.perf_counter()
             record = None if profile is None else profile.recorder()
-            checked = checked_graph(self.ir, self._views, observed, outputs)
-            prepared = prepare_graph(checked, self.context, self.config, signal, record)
-            self._interface = Interface.of(self.name, checked.inputs, checked.outputs)
-            self._results = Results(self._interface)
+            updates = dict(self._updates)
+            with self._running, applied(updates):
+                self._views |= updated_views(self.ir, updates, self.context.backend)
+                checked = checked_graph(self.ir, self._views, observed, outputs)
+                if self._prepared is None:
+                    prepared = prepare_graph(checked, self.context, self.config, signal, record)
+                    self._interface = self._own_interface(checked.inputs, checked.outputs)
+                    self._results = Results(self._interface)
+                    self._prepared = prepared
+                else:
+                    update_graph(
+                        checked, self._prepared, updates, self.context, self.config, signal
+                    )
             self._guards = _guards(self.ir)
-            self._prepared = prepared
+            self._updates = {t: u for t, u in self._updates.items() if updates.get(t) is not u}
         finally:
             self._finalizing.release()
         if profile is not None and record is not None:
@@ -287,7 +389,7 @@ class Graph(Handle):
             self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
         context = self.context
-        given, taken = checked_buffers(self._interface, inputs, outputs, context)
+        given, taken = checked_buffers(self._interface, inputs, outputs, context, self._shared)
         measured = Measurement.of(self, profile, watch)
         watch, record = (None, None) if measured is None else (measured.watch, measured.record)
         control = take_control(signal, watch, record)
@@ -326,7 +428,7 @@ class Graph(Handle):
         """
         self.context.backend.require("asynchronous", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
-        given, taken = checked_buffers(self._interface, inputs, outputs, self.context)
+        given, taken = checked_buffers(self._interface, inputs, outputs, self.context, self._shared)
         measured = Measurement.of(self, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         overlaps = self.context.backend.capabilities.overlap
@@ -402,8 +504,9 @@ class Graph(Handle):
             for guard in self._guards:
                 guard()
             arrays = self._results.arrays() if outputs is None else outputs
+            shared = self._shared.outputs
             start = time.perf_counter()
-            prepared.run(inputs, arrays, control)
+            prepared.run(inputs, {**arrays, **shared} if shared else arrays, control)
             took = (time.perf_counter() - start) * 1e6
             if outputs is None:
                 outputs = self._results.taken(arrays)
@@ -435,7 +538,7 @@ class Graph(Handle):
             control.check()
             for guard in self._guards:
                 guard()
-            prepared.submit(inputs, outputs or {}, control, ended)
+            prepared.submit(inputs, {**(outputs or {}), **self._shared.outputs}, control, ended)
         except BaseException as failure:  # noqa: BLE001 - travels to who waits
             done(failure)
 
@@ -458,7 +561,23 @@ class Graph(Handle):
             hint="create another graph",
         )
 
+    def _own_interface(
+        self, inputs: Sequence[ir.Tensor], outputs: Sequence[ir.Tensor]
+    ) -> Interface:
+        shared = self._shared.inputs.keys() | self._shared.outputs.keys()
+        return Interface.of(
+            self.name,
+            [t for t in inputs if t.name not in shared],
+            [t for t in outputs if t.name not in shared],
+        )
+
     def _require_finalized(self) -> Prepared:
+        if self._updates:
+            raise BackendError(
+                f"graph '{self.name}' has updates of tensors that have not been finalized",
+                code="GRAPH_ERROR_GRAPH_NOT_FINALIZED",
+                hint="call finalize() again before execute()",
+            )
         if self._prepared is None:
             raise BackendError(
                 f"graph '{self.name}' is not finalized",
