@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import ClassVar
 
 from dovetail.container import WeightStore
@@ -62,12 +63,9 @@ class NullBackend(BackendBase):
     name: ClassVar[str] = "null"
 
     def capabilities(self) -> Capabilities:
-        names = Capabilities.__dataclass_fields__.keys() - {
-            "opaque_ops",
-            "overlap",
-            "profile_levels",
-        }
-        return Capabilities(**dict.fromkeys(names, True))
+        missing = ("opaque_ops", "overlap", "custom_memory", "dynamic_dimensions")
+        flags = (f.name for f in fields(Capabilities) if f.default is False)
+        return Capabilities(**{name: name not in missing for name in flags})
 
     def open_context(self, device: object, config: object, weights: WeightStore) -> NullContext:
         return NullContext(self, device, config, weights)

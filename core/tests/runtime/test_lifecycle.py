@@ -314,7 +314,7 @@ def test_every_call_of_the_table_is_a_method_with_its_arguments() -> None:
     found = {
         (cls.kind, name): getattr(cls, name)
         for cls in classes
-        for name in vars(cls)
+        for name in dir(cls)
         if hasattr(getattr(cls, name), handle_module.CALL_MARK)
     }
     calls = {getattr(method, handle_module.CALL_MARK) for method in found.values()}

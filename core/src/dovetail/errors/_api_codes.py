@@ -105,6 +105,13 @@ API_CODES: tuple[Entry, ...] = (
         number=1000,
     ),
     Entry(
+        "CONTEXT_ERROR_MEM_ALLOC",
+        7,
+        "There is not enough memory for what the context was asked to hold.",
+        "Free contexts and sessions, or use smaller tensors.",
+        number=1002,
+    ),
+    Entry(
         "CONTEXT_ERROR_INVALID_ARGUMENT",
         7,
         "A context call got an argument that the backend cannot use.",
@@ -238,11 +245,34 @@ API_CODES: tuple[Entry, ...] = (
         number=7001,
     ),
     Entry(
+        "TENSOR_ERROR_DOES_NOT_EXIST",
+        3,
+        "The graph or context does not have the tensor.",
+        "Pass a tensor that was created in this graph or context; graphs and contexts have calls "
+        "of their own for the same purpose.",
+        number=7002,
+    ),
+    Entry(
         "TENSOR_ERROR_ALREADY_EXISTS",
         3,
         "The graph already has a tensor of this name.",
         "Give every tensor of a graph a unique name.",
         number=7003,
+    ),
+    Entry(
+        "TENSOR_ERROR_INVALID_TENSOR_PARAM",
+        3,
+        "Kind, type, shape, encoding or data of a tensor are impossible, or do not go together.",
+        "Correct the fields that the message lists.",
+        number=7004,
+    ),
+    Entry(
+        "TENSOR_ERROR_INCOMPATIBLE_TENSOR_UPDATE",
+        3,
+        "An update does not match its tensor, or the tensor cannot be updated.",
+        "Keep type and shape of the tensor; only data and encodings of tensors of an UPDATEABLE "
+        "kind can be replaced.",
+        number=7007,
     ),
     Entry(
         "TENSOR_ERROR_UNSUPPORTED_FEATURE",

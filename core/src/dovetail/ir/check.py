@@ -76,7 +76,7 @@ def _location(tensor: Tensor) -> str:
 
 def _tensor_faults(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
     where = _location(tensor)
-    yield from (Problem(text, where) for text in _value_faults(tensor))
+    yield from (Problem(text, where) for text in value_faults(tensor))
     producer, kind = graph.producer(tensor), tensor.kind
     if producer is not None and (kind.is_static or kind is TensorKind.NULL):
         yield Problem(f"is {kind.name}, but {producer.where} writes it", where)
@@ -90,7 +90,8 @@ def _tensor_faults(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
             yield Problem(f"is read by {readers[0].where}, but no node writes it", where)
 
 
-def _value_faults(tensor: Tensor) -> Iterator[str]:
+def value_faults(tensor: Tensor) -> Iterator[str]:
+    """Yield the faults of a tensor by itself: its shape, type, encoding, data and storage."""
     if not tensor.name or "\0" in tensor.name:
         yield "has no valid name"
     if any(not 0 <= extent <= MAX_EXTENT for extent in tensor.shape):
@@ -146,7 +147,7 @@ def _node_faults(graph: Graph, node: Node) -> Iterator[Problem]:
     for name, param in node.params.items():
         if not isinstance(param, Tensor):
             continue  # scalars are checked against the op's schema
-        for text in _value_faults(param):
+        for text in value_faults(param):
             yield Problem(f"param '{name}' {text}", node.where)
         if param.data is None and not param.kind.is_static:
             yield Problem(f"param '{name}' has no data", node.where)

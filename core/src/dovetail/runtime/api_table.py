@@ -10,7 +10,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dovetail.ir import DType, TensorKind
+from dovetail.ir import DataFormat, DType, MemoryType, TensorKind
 from dovetail.runtime.enums import LogLevel, SignalKind
 
 
@@ -162,6 +162,28 @@ _DEVICES = (
     ApiFunction("device_free", "deviceFree", "device", "free"),
 )
 
+_SHARED_TENSOR = {
+    "name": _NAME,
+    "dtype": _enum(DType),
+    "shape": _SHAPE,
+    "kind": _enum(TensorKind),
+    "encoding": Value(ArgKind.ENCODING, nullable=True),
+    "data": Value(ArgKind.DATA, nullable=True),
+    "source": Value(ArgKind.NAME, nullable=True),
+}
+_TENSOR = {
+    **_SHARED_TENSOR,
+    "source_perm": _OPTIONAL_SHAPE,
+    "dynamic": Value(ArgKind.TRUTH, many=True),
+    "memory_type": _enum(MemoryType),
+    "data_format": _enum(DataFormat),
+}
+_UPDATE = {
+    "tensor": _handle("tensor"),
+    "data": Value(ArgKind.DATA, nullable=True),
+    "encoding": Value(ArgKind.ENCODING, nullable=True),
+}
+
 _CONTEXT = (
     ApiFunction(
         "context_create",
@@ -172,6 +194,21 @@ _CONTEXT = (
         _handle("context"),
     ),
     ApiFunction("context_free", "contextFree", "context", "free"),
+    ApiFunction(
+        "context_create_tensor",
+        "tensorCreateContextTensor",
+        "context",
+        "create_tensor",
+        _SHARED_TENSOR,
+        _handle("tensor"),
+    ),
+    ApiFunction(
+        "context_update_tensor",
+        "tensorUpdateContextTensors",
+        "context",
+        "update_tensor",
+        _UPDATE,
+    ),
     ApiFunction(
         "memory_register",
         "memRegister",
@@ -188,16 +225,6 @@ _CONTEXT = (
     ApiFunction("memory_deregister", "memDeRegister", "memory handle", "deregister"),
 )
 
-_TENSOR = {
-    "name": _NAME,
-    "dtype": _enum(DType),
-    "shape": _SHAPE,
-    "kind": _enum(TensorKind),
-    "encoding": Value(ArgKind.ENCODING, nullable=True),
-    "data": Value(ArgKind.DATA, nullable=True),
-    "source": Value(ArgKind.NAME, nullable=True),
-    "source_perm": _OPTIONAL_SHAPE,
-}
 _RUN = {
     "inputs": Value(ArgKind.INPUTS),
     "outputs": Value(ArgKind.OUTPUTS, nullable=True),
@@ -244,6 +271,9 @@ _GRAPH = (
             "params": Value(ArgKind.PARAMS, nullable=True),
             "sources": _NAMES,
         },
+    ),
+    ApiFunction(
+        "graph_update_tensor", "tensorUpdateGraphTensors", "graph", "update_tensor", _UPDATE
     ),
     ApiFunction("graph_set_config", "graphSetConfig", "graph", "set_config", {"config": _CONFIG}),
     ApiFunction(

@@ -27,23 +27,12 @@ from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.names import backend_name
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.profile import Profile
+from dovetail.runtime.properties import PROPERTIES
 from dovetail.runtime.queue import ExecutionQueue
 from dovetail.runtime.signal import Signal
+from dovetail.runtime.support import verdict
 
 H = TypeVar("H", bound=Handle)
-
-# QNN's property keys, and the capability that each one queries.
-PROPERTIES: Mapping[int, str] = {
-    105: "op_packages",
-    202: "caching",
-    304: "asynchronous",
-    306: "priority",
-    308: "cancel",
-    502: "memory_handles",
-    506: "updates",
-    1202: "cancel",
-    1203: "cancel",
-}
 
 
 class Device(Handle):
@@ -175,7 +164,7 @@ class Backend(Handle):
         """
         if key not in PROPERTIES:
             raise BackendError(f"unknown property key {key}", code="PROPERTY_ERROR_UNKNOWN_KEY")
-        return bool(getattr(self.capabilities, PROPERTIES[key]))
+        return PROPERTIES[key].holds(self.capabilities)
 
     @api_call("backend_register_op_package")
     def register_op_package(self, package: OpPackage) -> None:
@@ -211,7 +200,8 @@ class Backend(Handle):
             raise OpError("the node does not match its op", where=node.where, problems=faults)
         settings = typed_config(config, self.plugin.configs.graph, "graph config")
         with translate_errors(self.name, "`validate` failed", "GRAPH_ERROR_GENERAL"):
-            return self.plugin.validate(view, (device or self.host).config, settings)
+            target = (device or self.host).config
+            return verdict(self.plugin, self.capabilities, view, target, settings)
 
     def checked(self, node: ir.Node) -> tuple[NodeView | None, list[Problem]]:
         """Return the view of a node, or None and every reason why it does not match its op.

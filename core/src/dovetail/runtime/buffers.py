@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dovetail.errors import BackendError, Problem, suggest_name
-from dovetail.ir import Array
+from dovetail.ir import Array, Shape, Tensor
+from dovetail.runtime.context_tensors import SharedTensors
 from dovetail.runtime.contract import Binding
 from dovetail.runtime.interface import Endpoint, Interface
 from dovetail.runtime.memory import Memory
@@ -57,6 +58,7 @@ def checked_buffers(
     inputs: Mapping[str, Buffer],
     outputs: Mapping[str, Buffer] | None,
     context: Context,
+    shared: SharedTensors,
 ) -> tuple[dict[str, Binding], dict[str, Binding] | None]:
     """Return what a run reads and writes: C-contiguous arrays, and tokens of registered memory.
 
@@ -65,12 +67,15 @@ def checked_buffers(
         inputs: The application's inputs.
         outputs: Its outputs, if it gave any.
         context: The context that registered memory must belong to.
+        shared: The context tensors that the graph uses; those that it reads are added.
 
     Raises:
         BackendError: Names are unknown or missing, arrays do not match, or outputs cannot be
             written or share memory with an input or another output; every fault is listed.
     """
     given, faults = _matched("input", interface.inputs, inputs, context)
+    if shared.inputs:
+        given |= shared.inputs
     taken: dict[str, Binding] | None = None
     if outputs is not None:
         taken, mismatches = _matched("output", interface.outputs, outputs, context)
@@ -81,7 +86,9 @@ def checked_buffers(
             if isinstance(array, np.ndarray)
             and not (array.flags.writeable and array.flags.c_contiguous)
         ]
-        faults += _overlaps(given, taken)
+    written = {**(taken or {}), **shared.outputs} if shared.outputs else taken
+    if written:
+        faults += _overlaps(given, written)
     if faults:
         raise BackendError(
             "the buffers do not match the graph",
@@ -159,9 +166,17 @@ def _memory_faults(end: Endpoint, memory: Memory, context: Context) -> list[Prob
 
 def _array_faults(end: Endpoint, array: Array) -> list[Problem]:
     where, found = f"tensor '{end.tensor.name}'", []
-    if array.shape != end.shape:
+    if array.shape != end.shape and not _is_within(array.shape, end.tensor):
         found.append(Problem(f"expected shape {end.shape}, got {array.shape}", where))
     if array.dtype != end.storage:
         stored = f"{end.tensor.dtype.name}, stored as {end.storage}"
         found.append(Problem(f"expected {stored}, got {array.dtype}", where))
     return found
+
+
+def _is_within(shape: Shape, tensor: Tensor) -> bool:
+    """Return whether a shape differs from a tensor's only by less on dynamic axes."""
+    if not tensor.dynamic or len(shape) != len(tensor.shape):
+        return False
+    axes = zip(shape, tensor.shape, tensor.dynamic, strict=True)
+    return all(size == most or (is_dynamic and size < most) for size, most, is_dynamic in axes)

@@ -11,17 +11,19 @@ from weakref import WeakSet
 from dovetail import ir
 from dovetail.arguments import check_arguments
 from dovetail.container import Model
-from dovetail.errors import BackendError, OpError, Problem, suggest_name
-from dovetail.ir import Array, DType, Shape
+from dovetail.errors import BackendError, GraphError, OpError, Problem, suggest_name
+from dovetail.ir import Array, Blob, DType, Encoding, Shape, TensorKind
 from dovetail.ir.check import check, raise_faults
 from dovetail.ops import require_known
 from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
+from dovetail.runtime.context_tensors import ContextTensor
 from dovetail.runtime.contract import MemoryDescriptor, RunControl
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.memory import Memory
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
-from dovetail.runtime.tensor import Tensor
+from dovetail.runtime.tensor import Tensor, owned_blob
+from dovetail.runtime.updates import checked_update
 
 if TYPE_CHECKING:  # a context belongs to a backend, which imports it
     from dovetail.runtime.backend import Backend, Device
@@ -53,6 +55,7 @@ class Context(Handle):
             self.plugin = backend.plugin.open_context(device.config, config, self.weights)
         self.finishing: set[int] = set()
         self._graphs: dict[str, Graph] = {}
+        self._tensors: dict[str, ContextTensor] = {}
         self._memory: WeakSet[Memory] = WeakSet()
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)  # `free` waits for it
@@ -105,6 +108,83 @@ class Context(Handle):
                 hint=suggest_name(name, self._graphs),
             )
         return self._graphs[name]
+
+    @api_call("context_create_tensor")
+    def create_tensor(
+        self,
+        name: str,
+        dtype: DType,
+        shape: Shape,
+        kind: TensorKind = TensorKind.APP_READWRITE,
+        encoding: Encoding | None = None,
+        data: Blob | Array | None = None,
+        source: str | None = None,
+    ) -> ContextTensor:
+        """Create a tensor that the graphs of the context share.
+
+        Args:
+            name: Its name, also in the graphs that use it.
+            dtype: Element type.
+            shape: Static shape.
+            kind: APP_READWRITE for a tensor through which graphs exchange values, STATIC or
+                UPDATEABLE_STATIC for a shared constant.
+            encoding: For fixed-point types.
+            data: Data of a static tensor, or the initial values of another, by default zeros; as
+                for `Graph.create_tensor`.
+            source: Its name in the user's model.
+
+        Raises:
+            GraphError: The name is taken, or the context cannot have this tensor; every reason is
+                listed.
+        """
+        blob = None if data is None else owned_blob(data, dtype)
+        tensor = ir.Tensor(name, dtype, shape, kind, encoding=encoding, data=blob, source=source)
+        made = ContextTensor(self, tensor)
+        with self._lock:
+            self._require_open()
+            if self._tensors.setdefault(name, made) is not made:
+                raise GraphError(
+                    f"duplicate tensor name '{name}'",
+                    code="TENSOR_ERROR_ALREADY_EXISTS",
+                    hint="names of context tensors are unique; rename one of them",
+                )
+        return made
+
+    @api_call("context_update_tensor")
+    def update_tensor(
+        self,
+        tensor: ContextTensor,
+        data: Blob | Array | None = None,
+        encoding: Encoding | None = None,
+    ) -> None:
+        """Replace data or encoding of an UPDATEABLE context tensor in all graphs that use it.
+
+        These graphs must be finalized (again) before they are executed.
+
+        Args:
+            tensor: A tensor of the context.
+            data: New data, as for `Graph.create_tensor`; None to keep them.
+            encoding: The new encoding; None to keep it.
+
+        Raises:
+            BackendError: The backend does not support updates, or a graph is being finalized.
+            GraphError: The tensor belongs to another context or is not UPDATEABLE, or the update
+                does not match it; every reason is listed.
+        """
+        self.backend.require("updates", "TENSOR_ERROR_UNSUPPORTED_FEATURE")
+        tensor.require_alive()
+        if tensor.context is not self:
+            raise GraphError(
+                f"{tensor.describe()} belongs to another context",
+                code="TENSOR_ERROR_DOES_NOT_EXIST",
+            )
+        update = checked_update(tensor.ir, data, encoding, None)
+        graphs = [(g, t) for g in self._graphs.values() if (t := g.find_shared(tensor)) is not None]
+        for graph, _ in graphs:
+            graph.require_updateable()
+        tensor.ir.data, tensor.ir.encoding = update.data, update.encoding
+        for graph, used in graphs:
+            graph.stage({used: update})
 
     def enter(self, execution: RunControl) -> None:
         """Register an execution in the calling thread; `leave` must follow.
@@ -201,6 +281,8 @@ class Context(Handle):
         self.backend.require("memory_handles", "MEM_ERROR_NOT_SUPPORTED")
         if shape is None:
             shape = () if array is None else array.shape
+        if array is None:
+            self.backend.require("custom_memory", "MEM_ERROR_UNSUPPORTED_MEMTYPE")
         descriptor = MemoryDescriptor(dtype, shape, array, custom)
         memory = Memory(self, descriptor)
         with translate_errors(
@@ -230,7 +312,7 @@ class Context(Handle):
                 )
             self._closing = True
             self._changed.wait_for(lambda: self._is_idle(notified))
-        for handle in (*self._graphs.values(), *self._memory):
+        for handle in (*self._graphs.values(), *self._tensors.values(), *self._memory):
             handle.invalidate()
         self._graphs.clear()
         with log_errors(f"closing a context of backend '{self.backend.name}'"):
@@ -274,7 +356,17 @@ class Context(Handle):
         """
         tensors: dict[ir.Tensor, Tensor] = {
             t: handle.create_tensor(
-                t.name, t.dtype, t.shape, t.kind, t.encoding, t.data, t.source, t.source_perm
+                t.name,
+                t.dtype,
+                t.shape,
+                t.kind,
+                t.encoding,
+                t.data,
+                t.source,
+                t.source_perm,
+                t.dynamic,
+                t.memory_type,
+                t.data_format,
             )
             for t in graph.tensors.values()
         }

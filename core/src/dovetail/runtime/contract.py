@@ -17,7 +17,7 @@ import msgspec
 
 from dovetail.container import WeightStore
 from dovetail.errors import BackendError
-from dovetail.ir import Array, DType, Shape, Tensor
+from dovetail.ir import Array, DataFormat, DType, EncodingKind, Shape, Tensor
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
 from dovetail.runtime.interface import Interface
@@ -45,6 +45,10 @@ class Configs:
     graph: type[GraphConfig] = GraphConfig
 
 
+# Those with one integer offset for each scale, which `simulate` runs for any op.
+_LINEAR_ENCODINGS = frozenset(kind for kind in EncodingKind if kind < EncodingKind.VECTOR)
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """Capabilities of a backend beyond running float graphs. Using a missing one is an error.
@@ -61,6 +65,10 @@ class Capabilities:
         priority: Higher-priority executions overtake waiting ones.
         updates: Binds new data to UPDATEABLE tensors after finalize (`update`).
         memory_handles: Supports registered memory as inputs and outputs.
+        custom_memory: Registers memory that is not the host's, too.
+        dynamic_dimensions: Runs with sizes below the maximum on dynamic axes (`Tensor.dynamic`).
+        data_formats: Formats of tensors.
+        encodings: Kinds of encodings; `validate` may reject some.
         profile_levels: Numbers of its own profiling levels, from `ProfileLevel.BACKEND`.
     """
 
@@ -74,6 +82,10 @@ class Capabilities:
     priority: bool = False
     updates: bool = False
     memory_handles: bool = False
+    custom_memory: bool = False
+    dynamic_dimensions: bool = False
+    data_formats: frozenset[DataFormat] = frozenset({DataFormat.DENSE})
+    encodings: frozenset[EncodingKind] = _LINEAR_ENCODINGS
     profile_levels: tuple[int, ...] = ()
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dovetail import ir
 from dovetail.errors import GraphError, Problem, UnsupportedOpError, suggest_name
-from dovetail.ir.check import find_faults
+from dovetail.ir.check import find_faults, raise_faults
 from dovetail.ops import CheckedGraph, NodeView, Observed
 from dovetail.runtime.config import GraphConfig
 from dovetail.runtime.contract import Prepared, PrepareRequest
 from dovetail.runtime.measurements import Recorder
 from dovetail.runtime.plugin_errors import translate_errors
 from dovetail.runtime.signal import Signal, controlled
+from dovetail.runtime.support import verdict
 
 if TYPE_CHECKING:  # it imports graphs, which are prepared here
+    from dovetail.runtime.backend import Backend
     from dovetail.runtime.context import Context
 
 
@@ -84,10 +86,62 @@ def prepare_graph(
     return prepared
 
 
+def update_graph(
+    graph: CheckedGraph,
+    prepared: Prepared,
+    updates: Collection[ir.Tensor],
+    context: Context,
+    config: GraphConfig,
+    signal: Signal | None,
+) -> None:
+    """Update tensors of a prepared graph.
+
+    Args:
+        graph: The graph, with other data and encodings.
+        prepared: The prepared graph.
+        updates: The changed tensors.
+        context: Its context.
+        config: Its settings.
+        signal: As for `Graph.finalize`.
+
+    Raises:
+        BackendError: The backend failed, or the signal's timeout was exceeded.
+        UnsupportedOpError: The backend does not support some nodes; all are listed.
+    """
+    _require_support(graph, context, config)
+    with (
+        controlled(signal) as control,
+        translate_errors(context.backend.name, "`update` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
+    ):
+        prepared.update(tuple(updates))
+        control.check()
+
+
+def updated_views(
+    graph: ir.Graph, updates: Collection[ir.Tensor], backend: Backend
+) -> dict[ir.Node, NodeView]:
+    """Return new views of the nodes that use changed tensors.
+
+    Raises:
+        GraphError: With other encodings, nodes do not match their ops; every reason is listed.
+    """
+    views, faults = dict[ir.Node, NodeView](), list[Problem]()
+    for tensor in updates:
+        producer = graph.producer(tensor)
+        for node in (*graph.consumers(tensor), *([] if producer is None else [producer])):
+            view, found = backend.checked(node)
+            faults += found
+            if view is not None:
+                views[node] = view
+    raise_faults(graph, faults)
+    return views
+
+
 def _require_support(graph: CheckedGraph, context: Context, config: GraphConfig) -> None:
     backend, device = context.backend, context.device.config
     with translate_errors(backend.name, "`validate` failed", "GRAPH_ERROR_GENERAL"):
-        verdicts = [(v.node, backend.plugin.validate(v, device, config)) for v in graph.nodes]
+        plugin, able = backend.plugin, backend.capabilities
+        verdicts = [(v.node, verdict(plugin, able, v, device, config)) for v in graph.nodes]
     unsupported = [Problem(str(v), node.where) for node, v in verdicts if not v.ok]
     if unsupported:
         raise UnsupportedOpError(

@@ -1,4 +1,4 @@
-"""Graph handles: composition, finalization, execution."""
+"""Graph handles: finalization and execution."""
 
 from __future__ import annotations
 
@@ -6,25 +6,31 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 from dovetail import ir
-from dovetail.errors import BackendError, OpError, Problem
-from dovetail.ir import Array, Blob, DType, Encoding, Param, Shape, TensorKind
-from dovetail.ops import NOTHING, NodeView, Observed
+from dovetail.errors import BackendError
+from dovetail.ir import Array
+from dovetail.ops import NOTHING, Observed
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime.buffers import Buffer, Results, checked_buffers
-from dovetail.runtime.config import GraphConfig, Priority, typed_config
+from dovetail.runtime.composition import ComposedGraph
+from dovetail.runtime.config import GraphConfig
 from dovetail.runtime.contract import Binding, Done, Prepared, RunControl, Watch
-from dovetail.runtime.finalization import checked_graph, prepare_graph
-from dovetail.runtime.handle import Handle, api_call, current_call
+from dovetail.runtime.finalization import (
+    checked_graph,
+    prepare_graph,
+    update_graph,
+    updated_views,
+)
+from dovetail.runtime.handle import api_call, current_call
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import EventType, ProfileEvent
 from dovetail.runtime.plugin_errors import log_errors
 from dovetail.runtime.profile import Measurement, Profile
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal, release_control, take_control
-from dovetail.runtime.tensor import Tensor
+from dovetail.runtime.updates import applied
 
 if TYPE_CHECKING:  # a graph belongs to a context, which imports it
     from dovetail.runtime.context import Context
@@ -34,37 +40,17 @@ log = logging.getLogger("dovetail.runtime")
 Notify = Callable[[BaseException | None], None]
 
 
-class Graph(Handle):
-    """A graph of a context: tensors and nodes are added, then it is finalized, then executed.
-
-    Attributes:
-        context: Its context.
-        ir: The tensors and nodes added so far.
-        config: Its settings.
-    """
-
-    kind = "graph"
-    invalid_code = "GRAPH_ERROR_INVALID_HANDLE"
+class Graph(ComposedGraph):
+    """A graph of a context: tensors and nodes are added, then it is finalized, then executed."""
 
     def __init__(self, context: Context, name: str, config: GraphConfig) -> None:
-        super().__init__()
-        self.context = context
-        self.ir = ir.Graph(name)
-        self.config = self._checked_config(config)
-        self._views: dict[ir.Node, NodeView] = {}
-        self._prepared: Prepared | None = None
+        super().__init__(context, name, config)
         self._interface = Interface(name, {}, {})
         self._results = Results(self._interface)
         self._guards: tuple[Callable[[], None], ...] = ()  # checks of mapped files that runs read
-        self._finalizing = threading.Lock()
         self._running = threading.Lock()  # a prepared graph runs once at a time
 
     # -- reading ---------------------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.ir.name
 
     @property
     def inputs(self) -> tuple[ir.Tensor, ...]:
@@ -78,130 +64,15 @@ class Graph(Handle):
 
     @property
     def interface(self) -> Interface:
-        """The inputs and outputs for the application."""
+        """The inputs and outputs for the application, without context tensors."""
         if self._prepared is not None:
             return self._interface
-        return Interface.of(self.name, self.ir.inputs, self.ir.outputs)
+        return self._own_interface(self.ir.inputs, self.ir.outputs)
 
     @property
     def is_finalized(self) -> bool:
         """True if it can be executed."""
-        return self._prepared is not None
-
-    @property
-    def priority(self) -> Priority:
-        """Its own priority, or the context's."""
-        own = self.config.graph_priority
-        if own is None:
-            return self.context.priority
-        return Priority.of(own, f"config of graph '{self.name}'")
-
-    def describe(self) -> str:
-        """Return the graph's name for errors."""
-        return f"graph '{self.name}'"
-
-    # -- composing -------------------------------------------------------------------------------
-
-    @api_call("graph_create_tensor")
-    def create_tensor(
-        self,
-        name: str,
-        dtype: DType,
-        shape: Shape,
-        kind: TensorKind = TensorKind.NATIVE,
-        encoding: Encoding | None = None,
-        data: Blob | Array | None = None,
-        source: str | None = None,
-        source_perm: Shape | None = None,
-    ) -> Tensor:
-        """Add a tensor; see `dovetail.ir.Tensor` for the arguments.
-
-        Args:
-            name: Unique within the graph.
-            dtype: Element type.
-            shape: Static shape.
-            kind: Its writer and reader.
-            encoding: For fixed-point types.
-            data: Data of a static tensor: stored bytes as a blob, or logical values as an array.
-            source: Its name in the user's model.
-            source_perm: Its layout change from there.
-
-        Raises:
-            BackendError: The graph is finalized.
-            GraphError: The name is taken.
-        """
-        self._require_open()
-        blob = data if data is None or isinstance(data, Blob) else ir.pack(data, dtype)
-        tensor = ir.Tensor(
-            name,
-            dtype,
-            shape,
-            kind,
-            encoding=encoding,
-            data=blob,
-            source=source,
-            source_perm=source_perm,
-        )
-        return Tensor(self.ir.add_tensor(tensor))
-
-    @api_call("graph_add_node")
-    def add_node(
-        self,
-        name: str,
-        package: str,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        outputs: Sequence[Tensor],
-        params: Mapping[str, Param] | None = None,
-        sources: Sequence[str] | None = None,
-    ) -> None:
-        """Add a node.
-
-        Args:
-            name: Unique within the graph.
-            package: Name of the op package.
-            op_type: Name of the op in it.
-            inputs: In the op's order; None for an omitted optional one.
-            outputs: In the op's order.
-            params: By name.
-            sources: Names of the nodes of the user's model that it represents.
-
-        Raises:
-            BackendError: The graph is finalized.
-            OpError: The node does not match its op; every reason is listed.
-            GraphError: A tensor belongs to another graph, or has a producer already.
-        """
-        self._require_open()
-        node = ir.Node(
-            name,
-            package,
-            op_type,
-            [None if t is None else t.ir for t in inputs],
-            [t.ir for t in outputs],
-            params,
-            sources=sources,
-        )
-        view, faults = self.context.backend.checked(node)
-        if view is None:
-            raise OpError(
-                "the node does not match its op",
-                code="GRAPH_ERROR_INVALID_OP_CONFIG",
-                where=node.where,
-                problems=[Problem(f.message, hint=f.hint) for f in faults],
-            )
-        self._views[self.ir.add_node(node)] = view
-
-    @api_call("graph_set_config")
-    def set_config(self, config: GraphConfig | Mapping[str, Any]) -> None:
-        """Change the graph's config.
-
-        Raises:
-            ConfigError: The config is wrong.
-            BackendError: The config sets a priority, and the backend has none.
-        """
-        where = f"config of graph '{self.name}'"
-        settings = typed_config(config, self.context.backend.plugin.configs.graph, where)
-        self.config = self._checked_config(settings)
+        return self._prepared is not None and not self._updates
 
     @api_call("graph_finalize")
     def finalize(
@@ -211,37 +82,52 @@ class Graph(Handle):
         observed: Observed = NOTHING,
         outputs: Sequence[str] = (),
     ) -> None:
-        """Prepare the graph for execution.
+        """Prepare the graph for execution; a finalized one after updates of its tensors.
+
+        If applying updates fails, the graph keeps them and can be executed when `finalize` has
+        succeeded, for instance after other updates.
 
         Args:
             profile: Records the duration.
             signal: Checked at the end at the latest, since a backend may prepare a graph without
                 interruption.
-            observed: Tensors that a watch of later runs receives, besides the outputs.
-            outputs: Names of tensors that nodes write, which become outputs too.
+            observed: Tensors that a watch of later runs receives, besides the outputs; after an
+                update those of the first time.
+            outputs: Names of tensors that nodes write, which become outputs too; after an update
+                those of the first time.
 
         Raises:
-            BackendError: The graph is finalized, or the backend failed.
+            BackendError: The graph is finalized and has no updates, or the backend failed.
             GraphError: The graph is not well formed, or a tensor to observe or to read is unknown;
                 every fault is listed.
             UnsupportedOpError: The backend does not support some nodes; all are listed.
         """
-        self._require_open()
+        if not self._updates:
+            self._require_open()
         if profile is not None:
             profile.require_alive()
         if not self._finalizing.acquire(blocking=False):
             self._raise_unchangeable("is being finalized")
         try:
-            if self._prepared is not None:  # another thread was quicker
+            if self._prepared is not None and not self._updates:  # another thread was quicker
                 self._raise_unchangeable("is finalized")
             start = time.perf_counter()
             record = None if profile is None else profile.recorder()
-            checked = checked_graph(self.ir, self._views, observed, outputs)
-            prepared = prepare_graph(checked, self.context, self.config, signal, record)
-            self._interface = Interface.of(self.name, checked.inputs, checked.outputs)
-            self._results = Results(self._interface)
+            updates = dict(self._updates)
+            with self._running, applied(updates):
+                self._views |= updated_views(self.ir, updates, self.context.backend)
+                checked = checked_graph(self.ir, self._views, observed, outputs)
+                if self._prepared is None:
+                    prepared = prepare_graph(checked, self.context, self.config, signal, record)
+                    self._interface = self._own_interface(checked.inputs, checked.outputs)
+                    self._results = Results(self._interface)
+                    self._prepared = prepared
+                else:
+                    update_graph(
+                        checked, self._prepared, updates, self.context, self.config, signal
+                    )
             self._guards = _guards(self.ir)
-            self._prepared = prepared
+            self._updates = {t: u for t, u in self._updates.items() if updates.get(t) is not u}
         finally:
             self._finalizing.release()
         if profile is not None and record is not None:
@@ -287,7 +173,7 @@ class Graph(Handle):
             self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
         context = self.context
-        given, taken = checked_buffers(self._interface, inputs, outputs, context)
+        given, taken = checked_buffers(self._interface, inputs, outputs, context, self._shared)
         measured = Measurement.of(self, profile, watch)
         watch, record = (None, None) if measured is None else (measured.watch, measured.record)
         control = take_control(signal, watch, record)
@@ -326,7 +212,7 @@ class Graph(Handle):
         """
         self.context.backend.require("asynchronous", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
-        given, taken = checked_buffers(self._interface, inputs, outputs, self.context)
+        given, taken = checked_buffers(self._interface, inputs, outputs, self.context, self._shared)
         measured = Measurement.of(self, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         overlaps = self.context.backend.capabilities.overlap
@@ -402,8 +288,9 @@ class Graph(Handle):
             for guard in self._guards:
                 guard()
             arrays = self._results.arrays() if outputs is None else outputs
+            shared = self._shared.outputs
             start = time.perf_counter()
-            prepared.run(inputs, arrays, control)
+            prepared.run(inputs, {**arrays, **shared} if shared else arrays, control)
             took = (time.perf_counter() - start) * 1e6
             if outputs is None:
                 outputs = self._results.taken(arrays)
@@ -435,30 +322,27 @@ class Graph(Handle):
             control.check()
             for guard in self._guards:
                 guard()
-            prepared.submit(inputs, outputs or {}, control, ended)
+            prepared.submit(inputs, {**(outputs or {}), **self._shared.outputs}, control, ended)
         except BaseException as failure:  # noqa: BLE001 - travels to who waits
             done(failure)
 
-    def _checked_config(self, config: GraphConfig) -> GraphConfig:
-        if config.graph_priority is not None:
-            self.context.backend.require("priority", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
-            Priority.of(config.graph_priority, f"config of graph '{self.name}'")
-        return config
-
-    def _require_open(self) -> None:
-        if self._prepared is not None:
-            self._raise_unchangeable("is finalized")
-        if self._finalizing.locked():
-            self._raise_unchangeable("is being finalized")
-
-    def _raise_unchangeable(self, state: str) -> NoReturn:
-        raise BackendError(
-            f"graph '{self.name}' {state} and cannot be changed",
-            code="GRAPH_ERROR_GRAPH_FINALIZED",
-            hint="create another graph",
+    def _own_interface(
+        self, inputs: Sequence[ir.Tensor], outputs: Sequence[ir.Tensor]
+    ) -> Interface:
+        shared = self._shared.inputs.keys() | self._shared.outputs.keys()
+        return Interface.of(
+            self.name,
+            [t for t in inputs if t.name not in shared],
+            [t for t in outputs if t.name not in shared],
         )
 
     def _require_finalized(self) -> Prepared:
+        if self._updates:
+            raise BackendError(
+                f"graph '{self.name}' has updates of tensors that have not been finalized",
+                code="GRAPH_ERROR_GRAPH_NOT_FINALIZED",
+                hint="call finalize() again before execute()",
+            )
         if self._prepared is None:
             raise BackendError(
                 f"graph '{self.name}' is not finalized",

@@ -1,8 +1,11 @@
-"""Tensor handles."""
+"""Tensor handles, and the data that applications give for tensors."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from dovetail import ir
+from dovetail.ir import Array, Blob
 from dovetail.runtime.handle import Handle
 
 
@@ -28,3 +31,35 @@ class Tensor(Handle):
     def describe(self) -> str:
         """Return the tensor's name for errors."""
         return f"tensor '{self.name}'"
+
+
+def owned_blob(data: Blob | Array, dtype: ir.DType) -> Blob:
+    """Return data as a blob that no array of the application can change.
+
+    Args:
+        data: Stored bytes as a blob, or logical values as an array, which is copied unless its
+            memory is read-only.
+        dtype: Type of the tensor.
+
+    Raises:
+        GraphError: The type cannot hold a value.
+    """
+    if isinstance(data, Blob):
+        return data
+    blob = ir.pack(data, dtype)
+    if np.may_share_memory(blob.bytes, data) and not _is_read_only(data):
+        return Blob(blob.bytes.copy())
+    return blob
+
+
+def _is_read_only(array: Array) -> bool:
+    """Return whether an array's memory cannot be written: bytes, or a read-only mapping."""
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        owner = owner.base
+    try:
+        return owner is not None and memoryview(owner).readonly  # type: ignore[arg-type]
+    except TypeError:
+        return False

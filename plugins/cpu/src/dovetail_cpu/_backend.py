@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import numpy as np
 
-from dovetail.ir import DType, Spec, Tensor
+from dovetail.ir import DType, EncodingKind, Spec, Tensor
+from dovetail.ir.text import encoding_text
 from dovetail.ops import CheckedGraph, NodeView
 from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.contract import (
@@ -90,6 +91,7 @@ class CpuBackend(BackendBase):
             asynchronous=True,
             priority=True,
             memory_handles=True,
+            encodings=frozenset(EncodingKind) - {EncodingKind.VECTOR},
         )
 
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:
@@ -104,6 +106,9 @@ class CpuBackend(BackendBase):
                     allowed=_ALLOWED,
                     rewrite="process text outside the graph and pass the resulting numbers",
                 )
+            if spec.encoding is not None and not spec.encoding.is_convertible:
+                found = encoding_text(spec.encoding)
+                return Support(ok=False, rule="encoding", field=f"{where}.encoding", found=found)
         return SUPPORTED
 
     def prepare(

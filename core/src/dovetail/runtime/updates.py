@@ -1,0 +1,101 @@
+"""Updates of tensors: other data or encodings, which the next `finalize` of a graph applies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from dovetail import ir
+from dovetail.errors import GraphError, Problem
+from dovetail.ir import Array, Blob, Encoding
+from dovetail.ir.check import value_faults
+from dovetail.runtime.tensor import owned_blob
+
+_CODE = "TENSOR_ERROR_INCOMPATIBLE_TENSOR_UPDATE"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The data and the encoding that a tensor gets."""
+
+    data: Blob | None
+    encoding: Encoding | None
+
+
+def checked_update(
+    tensor: ir.Tensor, data: Blob | Array | None, encoding: Encoding | None, pending: Update | None
+) -> Update:
+    """Return the update of a tensor.
+
+    Args:
+        tensor: The tensor.
+        data: Stored bytes as a blob, or logical values as an array; None to keep its data.
+        encoding: Its new encoding; None to keep it.
+        pending: An earlier update that has not been applied.
+
+    Raises:
+        GraphError: The tensor is not UPDATEABLE, or the update does not match it; every reason is
+            listed.
+    """
+    where = f"tensor '{tensor.name}'"
+    if not tensor.kind.is_updateable:
+        raise GraphError(
+            f"a tensor of the kind {tensor.kind.name} cannot be updated",
+            code=_CODE,
+            where=where,
+            hint="create it with an UPDATEABLE kind",
+        )
+    faults = []
+    if data is None and encoding is None:
+        faults.append("the update has neither data nor an encoding")
+    if data is not None and not isinstance(data, Blob) and data.shape != tensor.shape:
+        faults.append(f"expected data of shape {tensor.shape}, got {data.shape}")
+        data = None
+    if encoding is not None and tensor.encoding is None:
+        faults.append("the tensor has no encoding that could be replaced")
+    update = pending or Update(tensor.data, tensor.encoding)
+    if data is not None:
+        update = replace(update, data=owned_blob(data, tensor.dtype))
+    if encoding is not None:
+        update = replace(update, encoding=encoding)
+    faults += value_faults(_updated(tensor, update))
+    if faults:
+        raise GraphError(
+            "the update does not match the tensor",
+            code=_CODE,
+            where=where,
+            problems=[Problem(text) for text in faults],
+        )
+    return update
+
+
+@contextmanager
+def applied(updates: Mapping[ir.Tensor, Update]) -> Iterator[None]:
+    """Apply updates to the tensors of a graph; undo them if an error occurs inside."""
+    before = {tensor: Update(tensor.data, tensor.encoding) for tensor in updates}
+    try:
+        _assign(updates)
+        yield
+    except BaseException:
+        _assign(before)
+        raise
+
+
+def _assign(updates: Mapping[ir.Tensor, Update]) -> None:
+    for tensor, update in updates.items():
+        tensor.data, tensor.encoding = update.data, update.encoding
+
+
+def _updated(tensor: ir.Tensor, update: Update) -> ir.Tensor:
+    return ir.Tensor(
+        tensor.name,
+        tensor.dtype,
+        tensor.shape,
+        tensor.kind,
+        encoding=update.encoding,
+        data=update.data,
+        dynamic=tensor.dynamic,
+        memory_type=tensor.memory_type,
+        data_format=tensor.data_format,
+    )
