@@ -91,6 +91,8 @@ def decode_arguments(record: CallRecord, scene: Scene) -> dict[str, Any]:
         found = arguments_decoder(record.function).decode(record.arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise scene.error(f"wrong arguments: {error}") from error
+    if odd := record.unrecorded.keys() - API[record.function].args.keys():
+        raise scene.error(f"'{record.function}' has no argument '{min(odd)}'")
     arguments: dict[str, Any] = {}
     for name, value in API[record.function].args.items():
         given = getattr(found, name)
