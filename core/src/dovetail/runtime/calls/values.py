@@ -89,7 +89,7 @@ class ObservedValue(_Struct, frozen=True):
 
 
 class EventValue(msgspec.Struct, frozen=True):
-    """A measurement; other fields of its record are read by nobody here."""
+    """A measurement; other fields of its record are ignored."""
 
     type: int
     identifier: str
