@@ -283,3 +283,45 @@ def test_pluggy_waits_for_the_first_registration() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout, done.stderr) == ("False False\n", "")
+
+
+SELFISH_MODULE = """
+from dovetail.plugins.events import Progress
+from dovetail.plugins.hooks import hooks
+from dovetail.plugins.hookspecs import hookimpl
+
+hooks.progress(Progress("import", 0))  # while it is being imported
+seen = []
+
+@hookimpl
+def dovetail_progress(event):
+    seen.append(event.task)
+"""
+
+
+def test_an_installed_hook_may_use_dovetail_while_it_is_imported(site: Any) -> None:
+    site.module("selfish_plugin", SELFISH_MODULE)
+    site.dist("selfish-dist", {"dovetail.hooks": {"selfish": "selfish_plugin"}})
+    from dovetail.plugins.hooks import hooks
+
+    refresh()
+    hooks.progress(Progress("first", 1))
+    try:
+        assert sys.modules["selfish_plugin"].seen == ["first"]
+    finally:
+        hooks.unregister(sys.modules["selfish_plugin"])
+    assert not hooks.active
+
+
+def test_threads_wait_for_the_installed_hooks(site: Any) -> None:
+    source = HOOK_MODULE.replace("seen = []", "import time\ntime.sleep(0.2)\nseen = []")
+    site.module("slow_hook_plugin", source)
+    site.dist("slow-dist", {"dovetail.hooks": {"slow": "slow_hook_plugin"}})
+    hooks = Hooks()
+    hooks.expect_installed()
+    threads = [threading.Thread(target=hooks.progress, args=(Progress("x", i),)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(sys.modules["slow_hook_plugin"].seen) == [0, 1, 2, 3]

@@ -38,7 +38,7 @@ class ArgKind(enum.Enum):
     OBSERVED = enum.auto()  # names of tensors, or all
     EXECUTION = enum.auto()  # the future of a call that ends later
     FACTS = enum.auto()  # a dataclass of plain data
-    EVENTS = enum.auto()  # measurements of a profile
+    EVENT = enum.auto()  # a measurement of a profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ApiFunction:
 
     Attributes:
         name: `class_method` in our API, of the object that it is about.
-        qnn: The corresponding call of QNN's API.
+        qnn: The corresponding call of QNN's API; empty if there is none.
         owner: Kind of the handle that has the method; empty for a class method that creates one.
         method: Name of the method.
         args: Types of the arguments by name, in order.
@@ -96,7 +96,8 @@ _SHAPE = Value(ArgKind.INTEGER, many=True)
 _OPTIONAL_SHAPE = Value(ArgKind.INTEGER, nullable=True, many=True)
 _CONFIG = Value(ArgKind.CONFIG)
 _OPTIONAL_CONFIG = Value(ArgKind.CONFIG, nullable=True)
-_EVENTS = Value(ArgKind.EVENTS)
+_EVENT = Value(ArgKind.EVENT)
+_EVENTS = Value(ArgKind.EVENT, many=True)
 _CALLBACK = Value(ArgKind.CALLBACK, nullable=True)
 _DEVICE = _handle("device", nullable=True)
 _PROFILE = _handle("profile", nullable=True)
@@ -331,7 +332,7 @@ _PROFILING = (
         "profile",
         "get_event_data",
         {"path": _SHAPE},
-        Value(ArgKind.FACTS),
+        _EVENT,
     ),
     ApiFunction(
         "profile_get_extended_event_data",
@@ -339,8 +340,16 @@ _PROFILING = (
         "profile",
         "get_extended_event_data",
         {"path": _SHAPE},
-        Value(ArgKind.FACTS),
+        _EVENT,
     ),
+    ApiFunction(
+        "profile_stream_to",
+        "",
+        "profile",
+        "stream_to",
+        {"sink": _CALLBACK},
+    ),
+    ApiFunction("profile_clear", "", "profile", "clear"),
     ApiFunction("profile_free", "profileFree", "profile", "free"),
 )
 

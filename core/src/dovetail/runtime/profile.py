@@ -141,6 +141,7 @@ class Profile(Handle):
         start = round(event.start_us or 0)
         return ExtendedEventData(event.type, event.unit, start, event.value, event.identifier)
 
+    @api_call("profile_stream_to")
     def stream_to(self, sink: Sink | None) -> None:
         """Pass later events to a function instead of collecting them.
 
@@ -160,6 +161,7 @@ class Profile(Handle):
         else:
             self._sink(event)
 
+    @api_call("profile_clear")
     def clear(self) -> None:
         """Forget all events."""
         self._events.clear()

@@ -11,10 +11,9 @@ from dovetail.runtime.calls.encoding import encode_result
 from dovetail.runtime.calls.payloads import NOT_RECORDED, CallPayloads, Hashes
 from dovetail.runtime.calls.player import Played
 from dovetail.runtime.calls.record import ErrorRecord
-from dovetail.runtime.calls.values import recorded_result, result_value
+from dovetail.runtime.calls.values import EventValue, recorded_result, result_value
 
 _NOT_COMPARED = (ArgKind.HANDLE, ArgKind.EXECUTION)
-_OF_EVENTS = ("type", "identifier", "unit")  # other fields are measured values
 
 
 def differences(played: Played) -> tuple[str, ...]:
@@ -37,8 +36,8 @@ def differences(played: Played) -> tuple[str, ...]:
     result = recorded_result(encoded, "the call made again")
     if value.kind is ArgKind.RESULTS:
         return tuple(_array_differences(wanted, record.payloads, result or {}, payloads.keys))
-    if value.kind is ArgKind.EVENTS:
-        wanted, result = _events(wanted), _events(result)
+    if value.kind is ArgKind.EVENT:
+        wanted, result = _outline(wanted), _outline(result)
     return () if wanted == result else (f"expected {wanted}, got {result}",)
 
 
@@ -65,11 +64,12 @@ def _array_differences(
     return texts
 
 
-def _events(events: Any) -> Any:
-    return [
-        {
-            **{name: event.get(name) for name in _OF_EVENTS},
-            "children": _events(event.get("children") or ()),
-        }
-        for event in events
-    ]
+def _outline(events: EventValue | tuple[EventValue, ...]) -> list[tuple[int, int, str, int]]:
+    """Return depth, type, identifier and unit of events and their children."""
+    top = events if isinstance(events, tuple) else (events,)
+    waiting, found = [(0, each) for each in reversed(top)], []
+    while waiting:
+        depth, event = waiting.pop()
+        found.append((depth, event.type, event.identifier, event.unit))
+        waiting += ((depth + 1, each) for each in reversed(event.children))
+    return found

@@ -32,7 +32,7 @@ from dovetail.runtime.memory import Memory
 
 
 class Unrecorded:
-    """Stands for an argument of a type that the table does not expect."""
+    """A replacement for an argument of a type that the table does not expect."""
 
     def __repr__(self) -> str:
         return "an argument that was not recorded"
@@ -50,7 +50,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What the arguments of a record refer to.
+    """The objects that the arguments of a record refer to.
 
     Attributes:
         handles: Handles by their recorded numbers.
@@ -91,6 +91,8 @@ def decode_arguments(record: CallRecord, scene: Scene) -> dict[str, Any]:
         found = arguments_decoder(record.function).decode(record.arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise scene.error(f"wrong arguments: {error}") from error
+    if odd := record.unrecorded.keys() - API[record.function].args.keys():
+        raise scene.error(f"'{record.function}' has no argument '{min(odd)}'")
     arguments: dict[str, Any] = {}
     for name, value in API[record.function].args.items():
         given = getattr(found, name)

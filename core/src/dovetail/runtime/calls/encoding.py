@@ -40,6 +40,10 @@ class UnrecordedError(Exception):
     """A value is not what the table expects, so that a record cannot hold it."""
 
 
+# Raised for values that a record cannot hold.
+_UNFIT = (UnrecordedError, DovetailError, TypeError, ValueError, OverflowError)
+
+
 def encode_arguments(
     function: str, given: Mapping[str, object], payloads: CallPayloads
 ) -> tuple[Raw, dict[str, str]]:
@@ -55,12 +59,24 @@ def encode_arguments(
     for name, value in API[function].args.items():
         try:
             found[name] = encode_value(value, given[name], payloads)
-        except (UnrecordedError, DovetailError, TypeError, ValueError, OverflowError):
+        except _UNFIT:
             unrecorded[name] = type(given[name]).__name__
+    make = arguments_type(function)
     try:
-        return Raw(_ENCODER.encode(arguments_type(function)(**found))), unrecorded
-    except (TypeError, ValueError, OverflowError):  # text or a number that JSON cannot express
-        return Raw(b"{}"), {name: type(given[name]).__name__ for name in API[function].args}
+        return Raw(_ENCODER.encode(make(**found))), unrecorded
+    except _UNFIT:  # text or a number that JSON cannot express
+        for name in [name for name in found if not _is_json(found[name])]:
+            unrecorded[name] = type(given[name]).__name__
+            del found[name]
+        return Raw(_ENCODER.encode(make(**found))), unrecorded
+
+
+def _is_json(value: object) -> bool:
+    try:
+        _ENCODER.encode(value)
+    except _UNFIT:
+        return False
+    return True
 
 
 def encode_result(value: Value | None, result: object, payloads: CallPayloads) -> Raw:
@@ -69,7 +85,7 @@ def encode_result(value: Value | None, result: object, payloads: CallPayloads) -
         return Raw(b"null")
     try:
         return Raw(_ENCODER.encode(encode_value(value, result, payloads)))
-    except (UnrecordedError, DovetailError, TypeError, ValueError, OverflowError):
+    except _UNFIT:
         return Raw(b"null")
 
 
@@ -112,8 +128,9 @@ def _name(_: Value, given: Any, __: CallPayloads) -> str:
 
 
 def _integer(_: Value, given: Any, __: CallPayloads) -> int:
+    """Return an integer; one of more than 64 bits, which no call allows, as the nearest."""
     _require(isinstance(given, numbers.Integral) and not isinstance(given, bool))
-    return int(given)
+    return min(max(int(given), -(2**63)), 2**63 - 1)
 
 
 def _truth(_: Value, given: Any, __: CallPayloads) -> bool:
@@ -262,5 +279,5 @@ _ENCODERS: Mapping[ArgKind, Callable[[Value, Any, CallPayloads], Any]] = {
     ArgKind.CALLBACK: _given,
     ArgKind.EXECUTION: _given,
     ArgKind.FACTS: _facts,
-    ArgKind.EVENTS: _facts,
+    ArgKind.EVENT: _facts,
 }

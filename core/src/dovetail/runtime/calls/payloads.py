@@ -15,7 +15,7 @@ NOT_RECORDED = ""  # key of a payload that was left out
 
 
 class Role(enum.Enum):
-    """What a payload is in its call."""
+    """The use of a payload in its call."""
 
     STATIC = enum.auto()  # data that belongs to the graph
     INPUT = enum.auto()
@@ -50,7 +50,7 @@ class MemoryPayloads:
 
 
 class Hashes:
-    """Payloads of which only the keys are wanted."""
+    """Payloads that are not kept: only their keys are returned."""
 
     def add(self, blob: Blob, role: Role) -> str:
         """Return the key of a payload."""

@@ -15,6 +15,7 @@ from dovetail.errors import TraceError
 from dovetail.runtime.api_table import API, ArgKind, Value
 from dovetail.runtime.calls.record import CallRecord, Number, Record
 from dovetail.runtime.calls.references import BackendReference, OpsReference, PackageReference
+from dovetail.runtime.measurements import EventUnit
 
 DTYPE = r"\A([|<>=]?(b1|[iu][1248]|f[248]|c(8|16)))\Z"  # NumPy's names of plain types
 
@@ -87,6 +88,16 @@ class ObservedValue(_Struct, frozen=True):
     everything: bool = False
 
 
+class EventValue(msgspec.Struct, frozen=True):
+    """A measurement; other fields of its record are ignored."""
+
+    type: int
+    identifier: str
+    value: float
+    unit: int = EventUnit.MICROSEC
+    children: tuple[EventValue, ...] = ()
+
+
 _RESULTS = Value(ArgKind.RESULTS)
 _Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: Mapping[ArgKind, Any] = {
@@ -110,7 +121,7 @@ _TYPES: Mapping[ArgKind, Any] = {
     ArgKind.CALLBACK: bool,
     ArgKind.EXECUTION: bool,
     ArgKind.FACTS: Any,
-    ArgKind.EVENTS: list[dict[str, Any]],
+    ArgKind.EVENT: EventValue,
 }
 
 

@@ -11,7 +11,7 @@ from dovetail import runtime
 from dovetail.errors import BackendError
 from dovetail.ir import Array, DType, Graph, TensorKind, pack
 from dovetail.ops import OpPackage, OpSchema, check_ops, to_real
-from dovetail.runtime import EventType, Priority, ProfileLevel, SignalKind, contract
+from dovetail.runtime import EventType, Priority, ProfileEvent, ProfileLevel, SignalKind, contract
 from dovetail.runtime.contract import (
     Fingerprint,
     Image,
@@ -126,13 +126,20 @@ def watch(bench: Bench) -> None:
             code = "GRAPH_ERROR_UNSUPPORTED_FEATURE"
             refusal(lambda: graph.execute(bench.feeds(), watch=received), code, BackendError)
             raise Unsupported("raises the right error")
-        detailed = backend.create_profile(ProfileLevel.DETAILED)
+        detailed, streamed = backend.create_profile(ProfileLevel.DETAILED), list[ProfileEvent]()
         graph.execute(bench.feeds(), profile=detailed)
         (event,) = detailed.events
         parts = detailed.get_sub_events((0,))
         demand(parts == event.children, "the parts of an event are not its children")
         code = "PROFILE_ERROR_INVALID_ARGUMENT"
         refusal(lambda: detailed.get_sub_events((1,)), code, BackendError)
+        named = (detailed.get_event_data((0,)), detailed.get_extended_event_data((0,)))
+        demand(all(d.identifier == event.identifier for d in named), f"the data are {named}")
+        detailed.clear()
+        demand(not detailed.events, "a profile has events after it was cleared")
+        detailed.stream_to(streamed.append)
+        graph.execute(bench.feeds(), profile=detailed)
+        demand(len(streamed) == 1, f"{len(streamed)} events of a run were streamed")
         graph.execute(bench.feeds(), watch=received)
         for node in graph.ir.nodes:
             timed = any(node.name in child.identifier for child in event.children)
