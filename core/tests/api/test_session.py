@@ -25,7 +25,7 @@ from dovetail.errors import (
 from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import NodeView
 from dovetail.plugins import registry
-from dovetail.runtime import contract
+from dovetail.runtime import EventUnit, ProfileLevel, contract, read_profile_log
 
 NUL_PATH = '{"backend_extensions": {"config_file_path": "a\\u0000b"}}'
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -353,3 +353,29 @@ def test_sessions_and_handles_are_neither_pickled_nor_copied(act: Any) -> None:
             with pytest.raises(BackendError, match="cannot be pickled or copied") as caught:
                 act(each)
             assert caught.value.hint
+
+
+def test_a_session_writes_a_profile_log(tmp_path: Path) -> None:
+    path = tmp_path / "session.log"
+    level = ProfileLevel.DETAILED
+    with session(chain("Scale", "Scale"), profile_log=path, profile_level=level) as net:
+        net.run(X)
+        own = net.backend.create_profile()
+        net.run(X, profile=own)
+        assert len(own.events) == 1
+    net.close()
+    (section,) = read_profile_log(path)
+    assert [record.call for record in section.records] == [2, 1]
+    nodes = section.records[1].event.children
+    assert [node.identifier for node in nodes] == ["n0", "n1"]
+    counters = {c.name: (c.value, c.unit) for c in nodes[0].counters}
+    # 6 floats are read, and as many are written
+    assert counters == {"work": (0, EventUnit.COUNT), "bytes_moved": (48, EventUnit.BYTES)}
+
+
+def test_a_session_does_not_write_over_another_file(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("mine")
+    with pytest.raises(ContainerError, match="not a profile log"):
+        session(chain("Scale"), profile_log=path)
+    assert path.read_text() == "mine"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,9 @@ class Add(Op):
     def reference(self, a: Any, b: Any) -> Any:
         return a + b
 
+    def work(self, ins: Any, outs: Any) -> int:
+        return 3 * math.prod(outs[0].shape)
+
 
 def small_graph(name: str = "small") -> Graph:
     graph = Graph(name)
@@ -258,6 +262,25 @@ def test_inspect_a_container(dvt: Path, capsys: Capture) -> None:
     assert shown["verified"]
     assert shown["graphs"][0]["inputs"][0]["shape"] == [2, 3]
     assert shown["op_packages"] == {"test.ops": "1.4.0"}
+
+
+def test_inspect_counts_multiply_accumulates(
+    dvt: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.cli._work.installed_ops", lambda: OpRegistry.of(PACKAGE))
+    assert main(["inspect", str(dvt), "--macs"]) == 0
+    out = capsys.readouterr().out
+    assert "graph small: 18 multiply-accumulates\n" in out
+    assert ["add", "test.ops::Add", "18"] in [line.split() for line in out.splitlines()]
+    shown = run_json(capsys, "inspect", str(dvt), "--macs")["macs"]
+    nodes = [{"node": "add", "op": "test.ops::Add", "macs": 18}]
+    assert shown == {"small": {"total": 18, "nodes": nodes}}
+    assert main(["inspect", str(dvt), "--macs", "--text"]) == 2
+
+
+def test_inspect_counts_only_known_ops(dvt: Path, capsys: Capture) -> None:
+    assert main(["inspect", str(dvt), "--macs"]) == 4
+    assert "test.ops" in capsys.readouterr().err
 
 
 def test_inspect_text_prints_the_graph(dvt: Path, capsys: Capture) -> None:

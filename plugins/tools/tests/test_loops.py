@@ -16,6 +16,7 @@ import pytest
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.hookspecs import hookimpl
+from dovetail.runtime import EventType, ProfiledCall, read_profile_log
 from dovetail_tools import _executor
 
 
@@ -138,9 +139,8 @@ def test_a_timeout_ends_the_run(three: list[Any], run: Any, entries: Any) -> Non
 def test_profiling_levels(three: list[Any], run: Any, level: str, keys: set[str]) -> None:
     done = net_run(run, "--profiling-level", level, "--num-inferences", 5)
     assert done.code == 0, done.err
-    data = json.loads(Path("output/profiling_data.json").read_text())
-    assert data == done.data["profiling"]
-    assert (data["format"], data["backend"], data["level"]) == (1, "cpu", level)
+    data = done.data["profiling"]
+    assert (data["backend"], data["level"]) == ("cpu", level)
     (graph,) = data["graphs"]
     assert set(graph) == keys
     client = graph["client"]
@@ -158,6 +158,37 @@ def test_profiling_levels(three: list[Any], run: Any, level: str, keys: set[str]
             "y_node",
         }
         assert {node["count"] for node in graph["nodes"]} == {5}
+
+
+@pytest.mark.parametrize("level", ["client", "basic", "detailed"])
+def test_the_profile_log(three: list[Any], run: Any, level: str) -> None:
+    given = ("--num-inferences", 5, "--chrome-trace", "trace.json")
+    assert net_run(run, "--profiling-level", level, *given).code == 0
+    (section,) = read_profile_log("output/qnn-profiling-data_0.log")
+    assert not section.is_cut
+    assert {record.graph for record in section.records} == {"net"}
+    calls = Counter(record.call for record in section.records)
+    assert calls.pop(ProfiledCall.APP_COMPOSE_GRAPHS) == 1
+    assert calls.pop(ProfiledCall.APP_EXECUTE_IPS) == 5
+    assert calls.pop(ProfiledCall.BACKEND_FINALIZE, 0) == (level != "client")
+    executions = {ProfiledCall.BACKEND_EXECUTE, ProfiledCall.BACKEND_EXECUTE_ASYNC}
+    assert calls.keys() <= executions
+    assert calls.total() == (5 if level != "client" else 0)
+    events = [part for record in section.records for part in record.event.children]
+    steps = [part for part in events if part.type == EventType.NODE]
+    assert {name for step in steps for name in step.identifier.split(" + ")} == (
+        {"mid_node", "y_node"} if level == "detailed" else set()
+    )
+    trace = json.loads(Path("trace.json").read_text())["traceEvents"]
+    shown = [event for event in trace if event["ph"] == "X" and event["cat"] == "node"]
+    assert len(shown) == len(steps)
+    assert sum(e["cat"] == "execute_preprocess" for e in trace if e["ph"] == "X") == 5
+
+
+def test_a_chrome_trace_needs_a_profile(three: list[Any], run: Any) -> None:
+    done = net_run(run, "--chrome-trace", "trace.json")
+    assert done.code == 2
+    assert "--chrome-trace requires --profiling-level" in done.error["message"]
 
 
 def test_the_summary_goes_to_stderr(three: list[Any], run: Any) -> None:

@@ -24,7 +24,7 @@ from dovetail.container import Model
 from dovetail.errors import BackendError, ConfigError, suggest_name
 from dovetail.ir import Array, DType
 from dovetail.ops import NOTHING, Observed, OpRegistry, from_real, to_real, unstorable
-from dovetail.runtime import Backend, Context, Graph, Profile, Signal
+from dovetail.runtime import Backend, Context, Graph, Profile, ProfileLevel, ProfileLog, Signal
 from dovetail.runtime.interface import Endpoint
 
 
@@ -52,6 +52,9 @@ class Session:
             config.
         input_format: Name of the frontend that reads model files; by default it is found by suffix,
             then by content.
+        profile_log: Path of a profile log, to which the preparation of graphs and all runs without
+            a profile of their own are appended; see docs/profiling.md.
+        profile_level: Level of the log: a `ProfileLevel`, or one of the backend's own.
 
     Raises:
         DovetailError: The model cannot be loaded, or the backend does not run it.
@@ -71,6 +74,8 @@ class Session:
         observed: Observed = NOTHING,
         options: Mapping[str, Any] | None = None,
         input_format: str | None = None,
+        profile_log: PathLike | None = None,
+        profile_level: int = ProfileLevel.BASIC,
     ) -> None:
         check_limit(max_specializations)
         given = _models(model)
@@ -89,8 +94,14 @@ class Session:
         self._preparer = Preparer(backend, config, options, ops)
         self._observed = observed
         self._specializer: Specializer | None = None
+        self._log: ProfileLog | None = None
+        self._profile: Profile | None = None
         known = self._preparer.config
         try:
+            if profile_log is not None:
+                self._profile = self.backend.create_profile(profile_level)
+                self._log = ProfileLog(profile_log)
+                self._profile.stream_to(self._log.write)
             if path is not None:
                 known.require_graphs([path.stem])
                 self._specializer = Specializer(
@@ -140,7 +151,7 @@ class Session:
                 constants.
             graph: Name of the graph if there are several.
             native: Whether inputs and outputs are stored values of the graph's types.
-            profile: Records the times.
+            profile: Records the times, instead of the session's log.
             signal: Stops the run.
 
         Returns:
@@ -153,6 +164,8 @@ class Session:
             ContainerError: A file that the run reads weights from has changed.
         """
         self.backend.require_alive()
+        if profile is None:
+            profile = self._profile
         if self._specializer is None:
             handle = _graph_of(self._fixed, graph)
             if not isinstance(inputs, dict):
@@ -186,6 +199,8 @@ class Session:
         """Free everything; a second call does nothing."""
         if not self.backend.is_freed:
             self.backend.__exit__(None, None, None)
+        if self._log is not None:
+            self._log.close()
 
     def __reduce__(self) -> NoReturn:
         raise BackendError(
@@ -207,7 +222,11 @@ class Session:
 
     def _prepared(self, *models: Model) -> Context:
         """Return a context with the models' graphs, finalized."""
-        return self._preparer.prepare(models, lambda graph: graph.finalize(observed=self._observed))
+
+        def finalize(graph: Graph) -> None:
+            graph.finalize(self._profile, observed=self._observed)
+
+        return self._preparer.prepare(models, finalize)
 
 
 def _models(

@@ -31,11 +31,15 @@ def inspect(
         bool, typer.Option("--verify", help="Check every byte of a .dvt file first.")
     ] = False,
     text: Annotated[bool, typer.Option("--text", help="Print the graphs in full.")] = False,
+    macs: Annotated[
+        bool,
+        typer.Option("--macs", help="Show the multiply-accumulates of each node and in total."),
+    ] = False,
 ) -> None:
     """Show the content of a model or container file: graphs, inputs, outputs and numbers of ops.
 
-    Only the manifest of a .dvt file is read, unless --verify or --text is given. Other models are
-    converted, and the result is shown.
+    Only the manifest of a .dvt file is read, unless --verify, --text or --macs is given. Other
+    models are converted, and the result is shown.
     """
     contained = file.suffix.lower() in _CONTAINER_SUFFIXES or is_container(file)
     if verify:
@@ -46,6 +50,19 @@ def inspect(
                 where=str(file),
             )
         _verify(file)
+    if text and macs:
+        raise ConfigError(
+            "--text and --macs are mutually exclusive",
+            code="USAGE",
+            where="dovetail inspect",
+            hint="inspect the file twice",
+        )
+    if macs:
+        # imported here: only this option needs op packages
+        from dovetail.cli._work import show_macs
+
+        show_macs(file, _load(file))
+        return
     if text:
         graphs = _load(file).graphs
         texts = {name: to_text(graph) for name, graph in graphs.items()}

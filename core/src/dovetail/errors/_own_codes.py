@@ -185,6 +185,18 @@ OWN_CODES: tuple[Entry, ...] = (
     ),
     # Containers
     Entry(
+        "PROFILE_LOG_INVALID",
+        3,
+        "A file is not a profile log, or a line of it is invalid.",
+        "Pass a log as `net-run --profiling-level` or `Session(profile_log=...)` wrote it.",
+    ),
+    Entry(
+        "PROFILE_LOG_VERSION",
+        5,
+        "A profile log was written in a newer format than this core reads.",
+        "Upgrade dovetail-core, or measure again with this version.",
+    ),
+    Entry(
         "CONTAINER_NOT_ONE",
         3,
         "A file is not a Dovetail container.",

@@ -5,15 +5,18 @@
 
 from dovetail.runtime.api_table import API, ApiFunction, ArgKind, Value
 from dovetail.runtime.backend import Backend, Device
+from dovetail.runtime.chrome_trace import chrome_trace
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, Priority
 from dovetail.runtime.context import Context
-from dovetail.runtime.enums import LogLevel, ProfileLevel, SignalKind
+from dovetail.runtime.enums import LogLevel, ProfiledCall, ProfileLevel, SignalKind
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.log import Log
 from dovetail.runtime.measurements import Counter, EventType, EventUnit, ProfileEvent, Recorder
 from dovetail.runtime.memory import Memory
 from dovetail.runtime.names import backend_name
 from dovetail.runtime.profile import EventData, ExtendedEventData, Profile
+from dovetail.runtime.profile_log import LogHeader, LogRecord, LogSection, ProfileLog
+from dovetail.runtime.profile_log_reader import read_profile_log
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal
 from dovetail.runtime.tensor import Tensor
@@ -36,16 +39,23 @@ __all__ = [
     "Graph",
     "GraphConfig",
     "Log",
+    "LogHeader",
     "LogLevel",
+    "LogRecord",
+    "LogSection",
     "Memory",
     "Priority",
     "Profile",
     "ProfileEvent",
     "ProfileLevel",
+    "ProfileLog",
+    "ProfiledCall",
     "Recorder",
     "Signal",
     "SignalKind",
     "Tensor",
     "Value",
     "backend_name",
+    "chrome_trace",
+    "read_profile_log",
 ]

@@ -118,17 +118,24 @@ class Recorder:
         """
         if not isinstance(event, ProfileEvent):
             raise _wrong(f"expected a ProfileEvent, got {type(event).__name__}")
-        for name, value in _numbers(event):
-            if not math.isfinite(value):
-                raise _wrong(f"{name} of '{event.identifier}' is {value}")
+        if fault := find_fault(event):
+            raise _wrong(fault)
         self.events.append(event)
 
 
+def find_fault(event: ProfileEvent) -> str:
+    """Return which number of an event is not finite; empty if all are."""
+    for name, value in _numbers(event):
+        if not math.isfinite(value):
+            return f"{name} is {value}"
+    return ""
+
+
 def _numbers(event: ProfileEvent) -> Iterator[tuple[str, float]]:
-    yield "the value", event.value
-    yield "the start", event.start_us or 0.0
+    yield f"the value of '{event.identifier}'", event.value
+    yield f"the start of '{event.identifier}'", event.start_us or 0.0
     for counter in event.counters:
-        yield f"counter '{counter.name}'", counter.value
+        yield f"counter '{counter.name}' of '{event.identifier}'", counter.value
     for child in event.children:
         yield from _numbers(child)
 

@@ -37,7 +37,9 @@ class _Slot:
     outputs: Mapping[str, Array]
     profile: Profile
     signal: Signal | None
+    number: int
     inference: int = 0
+    read_s: tuple[float, float] = (0.0, 0.0)  # start and end
     execution: Execution | None = None
 
     @property
@@ -93,7 +95,10 @@ class JobRunner:
         # one by one: the inferences that the overlapping loop leaves, maybe all
         for slot in chain(overlapping, self._one_by_one(inferences)):
             self._timings.take(slot.profile)
+            ended = time.perf_counter()
             self._write(slot)
+            written_s = ended, time.perf_counter()
+            self._timings.log.inference(self._graph.name, slot.number, slot.read_s, written_s)
             self._free.append(slot)
             advance()
         self._timings.wall_s = time.perf_counter() - start
@@ -147,6 +152,7 @@ class JobRunner:
             {t.name: np.empty(t.shape, t.dtype.storage) for t in self._graph.outputs},
             backend.create_profile(self._level),
             None if timeout is None else backend.create_signal(SignalKind.TIMEOUT, timeout),
+            len(self._slots),
         )
         self._slots.append(slot)
         return slot
@@ -169,7 +175,8 @@ class JobRunner:
         feed = self._job.feed
         feed.fill(slot.readers, inference % feed.inferences)
         slot.inference = inference
-        self._timings.read.add((time.perf_counter() - start) * 1e6)
+        slot.read_s = start, time.perf_counter()
+        self._timings.read.add((slot.read_s[1] - start) * 1e6)
 
     def _write(self, slot: _Slot) -> None:
         feed, keep = self._job.feed, self._request.keep_outputs

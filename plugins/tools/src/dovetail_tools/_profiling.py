@@ -1,4 +1,4 @@
-"""profiling_data.json: the times of a run, since the SDK's binary log is not documented."""
+"""The times of a run: its profile log, the same as a Chrome trace, and their summary."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.cli.output import table
+from dovetail.files import atomic_write
+from dovetail.runtime import chrome_trace, read_profile_log
 from dovetail_tools._request import Profiling
+from dovetail_tools._run_log import NAME
 from dovetail_tools._timings import Timings
 
-NAME = "profiling_data.json"
-FORMAT = 1
+__all__ = ["NAME", "profiling_data", "profiling_text", "write_chrome_trace"]
 
 
 def profiling_data(
@@ -33,16 +35,22 @@ def profiling_data(
         if level is Profiling.DETAILED:
             graph["nodes"] = times.node_data()
         graphs.append(graph)
-    return {"format": FORMAT, "backend": backend, "level": str(level), "graphs": graphs}
+    return {"backend": backend, "level": str(level), "graphs": graphs}
 
 
-def write_profiling(folder: Path, data: Mapping[str, Any]) -> None:
-    """Write the file.
+def write_chrome_trace(log: Path, path: Path) -> None:
+    """Write a profile log as a Chrome trace.
+
+    Args:
+        log: The log.
+        path: The file to write.
 
     Raises:
-        OSError: The file cannot be written.
+        DovetailError: The log cannot be read, or the file cannot be written.
     """
-    (folder / NAME).write_text(json.dumps(data, indent=2) + "\n", "utf-8")
+    trace = chrome_trace(read_profile_log(log))
+    with atomic_write(path) as file:
+        file.write(json.dumps(trace).encode() + b"\n")
 
 
 def profiling_text(data: Mapping[str, Any]) -> str:

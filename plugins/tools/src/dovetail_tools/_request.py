@@ -50,6 +50,7 @@ class Request:
         debug: Whether the outputs of all nodes are written.
         set_outputs: Tensors to write in addition to the outputs, by graph.
         profiling: Profiling level; None for no profile.
+        chrome_trace: File for the profile as a Chrome trace, or None.
         config_file: Config of the run.
         synchronous: Whether one inference ends before the inputs of the next are read.
         num_inferences: Number of inferences of each graph; None for one pass over its list.
@@ -71,6 +72,7 @@ class Request:
     debug: bool = False
     set_outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     profiling: Profiling | None = None
+    chrome_trace: Path | None = None
     config_file: Path | None = None
     synchronous: bool = False
     num_inferences: int | None = None
@@ -139,6 +141,11 @@ def check_request(request: Request) -> None:
         raise usage(
             "--debug and --set-output-tensors are mutually exclusive",
             hint="--debug writes all tensors",
+        )
+    if request.chrome_trace is not None and request.profiling is None:
+        raise usage(
+            "--chrome-trace requires --profiling-level",
+            hint="for the time of each node, pass --profiling-level detailed",
         )
     if request.timeout_us == 0:
         raise usage(

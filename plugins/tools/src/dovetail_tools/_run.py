@@ -20,8 +20,9 @@ from dovetail_tools._executor import JobRunner
 from dovetail_tools._jobs import Job, make_jobs
 from dovetail_tools._metadata import graph_metadata, write_metadata
 from dovetail_tools._output_folder import check_replaceable, replace_results
-from dovetail_tools._profiling import profiling_data, write_profiling
+from dovetail_tools._profiling import profiling_data, write_chrome_trace
 from dovetail_tools._request import Profiling, Request
+from dovetail_tools._run_log import RunLog
 from dovetail_tools._timings import Timings
 
 _LOG = logging.getLogger("dovetail.net-run")
@@ -79,19 +80,22 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
         _need(backend, request)
         jobs = make_jobs(request, preparer.config, ops)
         check_replaceable(request.output_dir, [job.folder for job in jobs])
-        timings = {job.graph.name: Timings() for job in jobs}
-        graphs = _prepared(preparer, jobs, timings)
         with staged_folder(request.output_dir) as staging:
-            outcomes = [
-                _run_job(job, graph, request, staging.new, timings[job.graph.name])
-                for job, graph in zip(jobs, graphs, strict=True)
-            ]
+            with RunLog(staging.new, request.profiling) as log:
+                timings = {job.graph.name: Timings(log) for job in jobs}
+                graphs = _prepared(preparer, jobs, timings)
+                outcomes = [
+                    _run_job(job, graph, request, staging.new, timings[job.graph.name])
+                    for job, graph in zip(jobs, graphs, strict=True)
+                ]
             profiling = None
             if request.profiling is not None:
                 profiling = profiling_data(request.profiling, name, timings)
-            _write_summaries(request.output_dir, staging, name, outcomes, profiling)
+            _write_summaries(request.output_dir, staging, name, outcomes)
             folders = [job.folder for job in jobs]
             replace_results(staging, request.output_dir, folders, (_metadata.NAME, _profiling.NAME))
+    if request.chrome_trace is not None:
+        write_chrome_trace(request.output_dir / _profiling.NAME, request.chrome_trace)
     return Outcome(name, request.output_dir, tuple(outcomes), profiling)
 
 
@@ -122,7 +126,7 @@ def _prepared(
         graph.finalize(profile, outputs=computed)
         timings[graph.name].take(profile)
         profile.free()
-        timings[graph.name].prepare_us = (time.perf_counter() - start) * 1e6
+        timings[graph.name].prepared(graph.name, start)
         start = time.perf_counter()
 
     context = preparer.prepare([job.model for job in jobs], finalize)
@@ -156,7 +160,6 @@ def _write_summaries(
     staging: Staging,
     backend: str,
     outcomes: list[JobOutcome],
-    profiling: dict[str, Any] | None,
 ) -> None:
     graphs = [
         graph_metadata(
@@ -171,7 +174,5 @@ def _write_summaries(
     ]
     try:
         write_metadata(staging.new, backend, graphs)
-        if profiling is not None:
-            write_profiling(staging.new, profiling)
     except OSError as error:
         raise unwritable(path, error) from error

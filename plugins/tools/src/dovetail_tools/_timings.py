@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
+import time
 from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
 from dovetail.runtime import EventType, Profile
+from dovetail_tools._run_log import RunLog
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class Timings:
     """Times of one graph.
 
     Attributes:
+        log: Receives each time.
         prepare_us: Time to compose and finalize the graph.
         finalize_us: Time of finalizing as reported by the backend.
         wall_s: Time from the first input read to the last result written.
@@ -51,6 +54,7 @@ class Timings:
         nodes: Times of each step, by the names of its nodes.
     """
 
+    log: RunLog
     prepare_us: float = 0.0
     finalize_us: float = 0.0
     wall_s: float = 0.0
@@ -63,16 +67,22 @@ class Timings:
     def take(self, profile: Profile) -> None:
         """Add the events of a profile, and clear it."""
         for event in profile.events:
-            if event.type is EventType.FINALIZE:
+            self.log.call(event)
+            if event.type == EventType.FINALIZE:
                 self.finalize_us += event.value
-            elif event.type is EventType.EXECUTE:
+            elif event.type == EventType.EXECUTE:
                 self.execute_us.append(event.value)
             for part in event.children:
-                if part.type is EventType.EXECUTE_QUEUE_WAIT:
+                if part.type == EventType.EXECUTE_QUEUE_WAIT:
                     self.wait.add(part.value)
-                elif part.type is EventType.NODE:
+                elif part.type == EventType.NODE:
                     self.nodes.setdefault(part.identifier, Tally()).add(part.value)
         profile.clear()
+
+    def prepared(self, graph: str, start_s: float) -> None:
+        """Add the time from a start, in seconds, to now, when a graph is prepared."""
+        self.prepare_us = (time.perf_counter() - start_s) * 1e6
+        self.log.prepared(graph, start_s, self.prepare_us)
 
     @property
     def inferences_per_s(self) -> float:

@@ -79,8 +79,14 @@ def net_run(
     profiling_level: Annotated[
         Profiling | None,
         typer.Option(
-            help="Write profiling_data.json: times of preparation and execution (basic), also of "
-            "each node (detailed), or only the times measured by this command (client).",
+            help="Write qnn-profiling-data_0.log: times of preparation and execution (basic), also "
+            "of each node (detailed), or only the times measured by this command (client).",
+        ),
+    ] = None,
+    chrome_trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write the profile for Perfetto and chrome://tracing."
         ),
     ] = None,
     config_file: Annotated[
@@ -152,6 +158,7 @@ def net_run(
         debug=debug,
         set_outputs=parse_set_outputs(set_output_tensors),
         profiling=profiling_level,
+        chrome_trace=chrome_trace,
         config_file=config_file,
         synchronous=synchronous,
         num_inferences=num_inferences,
