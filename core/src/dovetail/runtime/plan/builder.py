@@ -14,7 +14,7 @@ from dovetail.ir import Array, DType, Node, Spec, Tensor, TensorKind
 from dovetail.ops import CheckedGraph, NodeView
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers
-from dovetail.runtime.plan.dequantized import dequantized_step, float_graph
+from dovetail.runtime.plan.dequantized import PackForm, dequantized_step, float_graph
 from dovetail.runtime.plan.grouping import groups_of
 from dovetail.runtime.plan.kernels import KernelCall, KernelRegistry, Scope, Tail
 from dovetail.runtime.plan.reference import reference_step
@@ -165,32 +165,14 @@ class _Builder:
         name, spec, constant = tensor.name, tensor.spec, Storage.CONSTANT
         if layout is None and not tensor.kind.is_updateable:
             return Value(name, spec, constant, array=self.stored(tensor))
-        form, make = "plain", first_array
-        if layout is not None:
-            form, reorder = f"reordered/{layout.key}", self._reordered(tensor)
-
-            def make(arrays: Sequence[Array | None], _: object) -> Array:
-                array = aligned_empty(layout.nbytes)
-                source = Value(name, spec, constant, array=arrays[0])
-                target = Value(name, spec, constant, layout, array=array)
-                reorder(source, target).bind(ArenaBuffers(Arena(0, {})))()
-                return array
-
-        found = self.packed([tensor], form, make)
-        return Value(name, spec, constant, layout, **_identity(found))
+        form, make = form_in(tensor, layout, self._reorder)
+        return Value(name, spec, constant, layout, **_identity(self.packed([tensor], form, make)))
 
     def _reordered(self, tensor: Tensor) -> Reorder:
-        if self._reorder is None:
-            raise AssertionError(
-                f"{tensor.name} is needed in another layout, but there is no reorder"
-            )
-        return self._reorder
+        return _required(self._reorder, tensor)
 
     def stored(self, tensor: Tensor) -> Array:
-        if tensor.dtype.bits < tensor.dtype.storage.itemsize * _BYTE:
-            found: Array = self.packed([tensor], "unpacked", first_array).data
-            return found
-        return tensor.stored()
+        return stored_elements(tensor, self.packed)
 
     def write(self, tensor: Tensor, layout: Layout | None) -> Value:
         value = Value(tensor.name, tensor.spec, self._storage(tensor, layout), layout)
@@ -320,6 +302,36 @@ def _simulated(
         return reference_step(call)
     plan = build_plan(form, kernels, scope.weights, scope.options, reorder=reorder)
     return dequantized_step(call, plan.steps, plan.inputs, plan.outputs)
+
+
+def form_in(tensor: Tensor, layout: Layout | None, reorder: Reorder | None) -> tuple[str, MakeForm]:
+    """Return the form of a tensor with data in a layout, and the function that computes it."""
+    if layout is None:
+        return "plain", first_array
+    into, name, spec = _required(reorder, tensor), tensor.name, tensor.spec
+
+    def make(arrays: Sequence[Array | None], _: object) -> Array:
+        array = aligned_empty(layout.nbytes)
+        source = Value(name, spec, Storage.CONSTANT, array=arrays[0])
+        target = Value(name, spec, Storage.CONSTANT, layout, array=array)
+        into(source, target).bind(ArenaBuffers(Arena(0, {})))()
+        return array
+
+    return f"reordered/{layout.key}", make
+
+
+def _required(reorder: Reorder | None, tensor: Tensor) -> Reorder:
+    if reorder is None:
+        raise AssertionError(f"{tensor.name} is needed in another layout, but there is no reorder")
+    return reorder
+
+
+def stored_elements(tensor: Tensor, packed: PackForm) -> Array:
+    """Return the stored elements of a static tensor; those of packed types are a form."""
+    if tensor.dtype.bits < tensor.dtype.storage.itemsize * _BYTE:
+        found: Array = packed([tensor], "unpacked", first_array).data
+        return found
+    return tensor.stored()
 
 
 def first_array(arrays: Sequence[Array | None], _: object) -> Array:

@@ -33,21 +33,19 @@ class Slot:
         self.form = form
         self._tensors: tuple[Tensor | None, ...] = tuple(inputs)
         self._make: MakeForm | None = make
-        found = self._made()
-        self.data: Array = aligned_empty(found.nbytes).view(found.dtype).reshape(found.shape)
-        np.copyto(self.data, found)
+        self.data: Array = _copy(self.computed())
 
     @classmethod
     def restored(cls, inputs: Sequence[str], form: str, data: Array) -> Slot:
         """Return a slot without its maker."""
         slot = cls.__new__(cls)
-        slot.inputs, slot.form, slot.data = tuple(inputs), form, data
+        slot.inputs, slot.form, slot.data = tuple(inputs), form, _copy(data)
         slot._tensors, slot._make = (), None
         return slot
 
     @property
     def has_maker(self) -> bool:
-        """True if `refresh` can compute the form."""
+        """True if `computed` can compute the form."""
         return self._make is not None
 
     def adopt(self, inputs: Sequence[Tensor | None], make: MakeForm) -> None:
@@ -57,10 +55,6 @@ class Slot:
     def reads(self, names: Collection[str]) -> bool:
         """Return whether it depends on any of these tensors."""
         return any(name in names for name in self.inputs)
-
-    def refresh(self) -> None:
-        """Compute the form again."""
-        self.replace(self._made())
 
     def replace(self, data: Array) -> None:
         """Use other data of the same size.
@@ -77,9 +71,16 @@ class Slot:
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         np.copyto(self.data.reshape(-1).view(np.uint8), flat)
 
-    def _made(self) -> Array:
+    def computed(self) -> Array:
+        """Return the form of what its tensors are now."""
         if self._make is None:
             raise AssertionError(f"the slot {self.form} has no maker")
         arrays = [None if t is None or t.data is None else t.stored() for t in self._tensors]
         specs = [None if tensor is None else tensor.spec for tensor in self._tensors]
         return self._make(arrays, specs)
+
+
+def _copy(array: Array) -> Array:
+    copy = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
+    np.copyto(copy, array)
+    return copy
