@@ -1,11 +1,10 @@
 """The container file format of models, and prepacked weights."""
 
-from dovetail.container._encodings import ArrayReader, dump_encoding, load_encoding
 from dovetail.container._format import is_container
-from dovetail.container._manifest import EncodingEntry
 from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.container._verify import verify
 from dovetail.container._writer import BlobTable
+from dovetail.container.image import ImageContent, pack_image, unpack_image
 from dovetail.container.memory import aligned_empty
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
@@ -13,11 +12,10 @@ from dovetail.container.summary import GraphSummary, Summary, TensorSummary, sum
 from dovetail.container.weights import FormKey, MakeForm, Packed, WeightStore
 
 __all__ = [
-    "ArrayReader",
     "BlobTable",
-    "EncodingEntry",
     "FormKey",
     "GraphSummary",
+    "ImageContent",
     "MakeForm",
     "MappedBlob",
     "MappedFile",
@@ -28,10 +26,10 @@ __all__ = [
     "TensorSummary",
     "WeightStore",
     "aligned_empty",
-    "dump_encoding",
     "hash_source",
     "is_container",
-    "load_encoding",
+    "pack_image",
     "summarize",
+    "unpack_image",
     "verify",
 ]

@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
-from dovetail.container import BlobTable, EncodingEntry, FormKey, Packed, dump_encoding
+from dovetail.container import BlobTable, FormKey, Packed
+from dovetail.container.entries import TensorEntry, dump_tensor
 from dovetail.ir import Array, Blob, DType
 from dovetail.ops import CheckedGraph
 from dovetail.runtime.interface import Endpoint, Interface
 from dovetail.runtime.plan.arena import Arena
 from dovetail.runtime.plan.builder import Group, Plan
-from dovetail.runtime.plan.recipes import Bind, Data, Recipe, Recorder
+from dovetail.runtime.plan.recipes import Bind, Data, PlanRecorder, Recipe
 from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
 
@@ -22,7 +23,7 @@ PLAN_FORMAT = 1  # part of the fingerprint of backends with plans
 MADE_AGAIN = ""  # the builder of a step without a recipe
 
 # Returns the number of an engine's layout.
-RecordLayout = Callable[[Any, Recorder], int]
+RecordLayout = Callable[[Any, PlanRecorder], int]
 
 
 class FormData(Data, frozen=True):
@@ -78,15 +79,14 @@ class StepData(Data, frozen=True):
     data: Any
     group: tuple[str, ...] = ()
     choice: int = 0
+    work: int = 0
 
 
 class EndpointData(Data, frozen=True):
-    """An input or output: its value, kind, source, and encoding."""
+    """An input or output: its value and its tensor."""
 
     value: int
-    kind: int
-    source: str
-    encoding: EncodingEntry | None = None
+    tensor: TensorEntry
 
 
 class PlanData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,7 +138,7 @@ class Blobs:
 
 
 class PlanWriter:
-    """Records a plan: a `Recorder`.
+    """Records a plan: a `PlanRecorder`.
 
     Args:
         record_layout: Records the engine's layouts.
@@ -156,26 +156,30 @@ class PlanWriter:
         self._slots: dict[Slot, int] = {}
 
     def record(
-        self, plan: Plan, arena: Arena, graph: CheckedGraph, settings: Mapping[str, Any]
+        self,
+        plan: Plan,
+        arena: Arena,
+        interface: Interface,
+        model: str,
+        settings: Mapping[str, Any],
     ) -> PlanData:
         """Return a plan as data.
 
         Args:
             plan: The plan.
             arena: Its arena.
-            graph: The graph that it was built from.
+            interface: Inputs and outputs of its graph.
+            model: The graph's `digest_of`.
             settings: The backend's own data, of JSON types.
         """
         forms = {packed.key: packed for packed in plan.forms}
         self._forms = {key: i for i, key in enumerate(forms)}
         self._slots = {slot: i for i, slot in enumerate(plan.slots)}
         table = BlobTable()
-        interface = Interface.of(graph.name, graph.inputs, graph.outputs)
         inputs = self._endpoints(interface.inputs, plan.inputs, table)
         outputs = self._endpoints(interface.outputs, plan.outputs, table)
         steps = tuple(
-            self._step(step, group)
-            for step, group in zip(plan.steps, plan.groups, strict=True)
+            self._step(step, group) for step, group in zip(plan.steps, plan.groups, strict=True)
         )
         offsets = tuple((self.value(value), at) for value, at in arena.offsets.items())
         return PlanData(
@@ -189,12 +193,12 @@ class PlanWriter:
             tuple(self._form(packed) for packed in forms.values()),
             tuple(self._slot(slot) for slot in plan.slots),
             tuple(self._blobs.add(blob.bytes) for blob in table.blobs),
-            digest_of(graph),
+            model,
             dict(settings),
         )
 
     def value(self, value: Value) -> int:
-        """Return the number of a value; see `Recorder`."""
+        """Return the number of a value; see `PlanRecorder`."""
         number = self._numbers.get(value)
         if number is not None:
             return number
@@ -222,18 +226,18 @@ class PlanWriter:
         return number
 
     def optional(self, value: Value | None) -> int | None:
-        """Return the number of a value, or None; see `Recorder`."""
+        """Return the number of a value, or None; see `PlanRecorder`."""
         return None if value is None else self.value(value)
 
     def inner(self, bind: Bind) -> tuple[str, Any]:
-        """Return a bind in another; see `Recorder`."""
+        """Return a bind in another; see `PlanRecorder`."""
         if not isinstance(bind, Recipe):
             raise AssertionError(f"{bind} in a recipe is none")
         name, data = bind.record(self)
         return name, msgspec.to_builtins(data)
 
     def item(self, builder: str, key: Hashable, data: Callable[[], Data]) -> int:
-        """Return the number of an item; see `Recorder`."""
+        """Return the number of an item; see `PlanRecorder`."""
         number = self._item_numbers.get((builder, key))
         if number is None:
             found = msgspec.to_builtins(data())
@@ -256,19 +260,15 @@ class PlanWriter:
         elif group is None:
             raise AssertionError(f"a reorder of {step.reads[0].name} has no recipe")
         nodes, choice = ((), 0) if group is None else (group.nodes, group.choice)
-        return StepData(step.nodes, reads, writes, scratch, builder, data, nodes, choice)
+        return StepData(step.nodes, reads, writes, scratch, builder, data, nodes, choice, step.work)
 
     def _endpoints(
         self, ends: Mapping[str, Endpoint], values: Mapping[str, Value], table: BlobTable
     ) -> tuple[EndpointData, ...]:
-        found = []
-        for name, end in ends.items():
-            tensor, encoding = end.tensor, end.tensor.encoding
-            where = f"tensor {name}"
-            entry = None if encoding is None else dump_encoding(encoding, table, where)
-            kind = int(tensor.kind)
-            found.append(EndpointData(self.value(values[name]), kind, tensor.source, entry))
-        return tuple(found)
+        return tuple(
+            EndpointData(self.value(values[name]), dump_tensor(end.tensor, table, "interface"))
+            for name, end in ends.items()
+        )
 
     def _form(self, packed: Packed) -> StoredForm:
         array = packed.to_host()

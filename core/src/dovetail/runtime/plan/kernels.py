@@ -12,7 +12,7 @@ from dovetail.container import MakeForm, Packed, WeightStore
 from dovetail.errors import PluginError
 from dovetail.ir import Array, Node, Spec, Tensor
 from dovetail.ops import NodeView, OpRegistry
-from dovetail.runtime.plan.recipes import Builders, Data, Recorder, Source
+from dovetail.runtime.plan.recipes import Builders, Data, PlanRecorder, Source
 from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Value
 
@@ -420,7 +420,7 @@ class View:
         """Return a call that does nothing."""
         return no_op
 
-    def record(self, recorder: Recorder) -> tuple[str, Data]:
+    def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
         """Return it as data; see `Recipe`."""
         return _VIEW, Data()
 

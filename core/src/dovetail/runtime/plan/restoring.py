@@ -10,9 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from dovetail.container import ArrayReader, FormKey, Packed, WeightStore, load_encoding
+from dovetail.container import FormKey, Packed, WeightStore
+from dovetail.container.entries import load_tensor
 from dovetail.errors import ContainerError, DovetailError
-from dovetail.ir import Array, Blob, DType, Spec, Tensor, TensorKind
+from dovetail.ir import Array, Blob, DType, Spec, Tensor
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.plan.arena import ALIGNMENT, Arena
 from dovetail.runtime.plan.builder import Group, Plan, Reorder
@@ -231,22 +232,19 @@ class PlanReader:
         return Arena(size, offsets)
 
     def _endpoints(self, ends: Sequence[EndpointData], storage: Storage) -> dict[Tensor, Value]:
-        arrays = [self._blob_of_encoding(key) for key in self.data.arrays]
+        blobs = [self._blob_of_encoding(key) for key in self.data.arrays]
         found: dict[Tensor, Value] = {}
         for end in ends:
             value = self.value(end.value)
             if value.storage is not storage or value.alias_of is not None:
                 raise RecipeError(f"'{value.name}' is not the application's")
-            if end.kind not in set(TensorKind):
-                raise RecipeError(f"unknown kind {end.kind} of '{value.name}'")
-            encoding = None
-            if end.encoding is not None:
-                read = ArrayReader(arrays, f"{self._where}, tensor {value.name}")
-                encoding = load_encoding(end.encoding, read)
-            spec, kind = value.spec, TensorKind(end.kind)
-            tensor = Tensor(
-                value.name, spec.dtype, spec.shape, kind, encoding=encoding, source=end.source
-            )
+            tensor = load_tensor(end.tensor, blobs, f"{self._where}, tensor {value.name}")
+            if (tensor.name, tensor.dtype, tensor.shape) != (
+                value.name,
+                value.spec.dtype,
+                tuple(value.spec.shape),
+            ):
+                raise RecipeError(f"'{value.name}' differs from its tensor")
             value.spec = tensor.spec
             found[tensor] = value
         if len({tensor.name for tensor in found}) != len(found):
@@ -268,10 +266,12 @@ class PlanReader:
         if data.builder == MADE_AGAIN:
             if group is None:
                 raise RecipeError("a step has neither a recipe nor nodes")
-            step = remaker.made(Step(data.nodes, reads, writes, _unbound, scratch), group)
+            step = remaker.made(
+                Step(data.nodes, reads, writes, _unbound, scratch, work=data.work), group
+            )
         else:
             bind = self.bind(data.builder, data.data)
-            step = Step(data.nodes, reads, writes, bind, scratch)
+            step = Step(data.nodes, reads, writes, bind, scratch, work=data.work)
         if group is not None:
             for value in writes:
                 remaker.written(value.name, value.layout)
