@@ -82,6 +82,10 @@ class Backwards:
 
     nbytes: int
 
+    @property
+    def key(self) -> str:
+        return f"backwards {self.nbytes}"
+
     @classmethod
     def of(cls, spec: Spec) -> Backwards:
         return cls(spec.nbytes)

@@ -3,6 +3,8 @@
 from dovetail.container._format import is_container
 from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.container._verify import verify
+from dovetail.container._writer import BlobTable
+from dovetail.container.image import ImageContent, pack_image, unpack_image
 from dovetail.container.memory import aligned_empty
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
@@ -10,8 +12,10 @@ from dovetail.container.summary import GraphSummary, Summary, TensorSummary, sum
 from dovetail.container.weights import FormKey, MakeForm, Packed, WeightStore
 
 __all__ = [
+    "BlobTable",
     "FormKey",
     "GraphSummary",
+    "ImageContent",
     "MakeForm",
     "MappedBlob",
     "MappedFile",
@@ -24,6 +28,8 @@ __all__ = [
     "aligned_empty",
     "hash_source",
     "is_container",
+    "pack_image",
     "summarize",
+    "unpack_image",
     "verify",
 ]

@@ -118,6 +118,21 @@ def open_container(
     where = os.fspath(path)
     file = MappedFile(where) if mapped else None
     data = _read(where) if file is None else file.data
+    return container_in(data, where, kind, to, file)
+
+
+def container_in(
+    data: Bytes, where: str, kind: Kind, to: type[M], file: MappedFile | None = None
+) -> Container[M]:
+    """Return the container in these bytes; see `open_container`.
+
+    Args:
+        data: All bytes of the container.
+        where: Name of the bytes, for errors.
+        kind: The required kind.
+        to: Type of its manifest.
+        file: The file, if the bytes are mapped.
+    """
     header = unpack_header(data, where)
     raw = check_manifest(header, data, where)
     if header.kind is not kind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import IO
+from collections.abc import Iterator
 
 import msgspec
 
@@ -63,37 +63,52 @@ def write_container(
         ContainerError: The file cannot be written, a blob is damaged, or the manifest exceeds a
             limit of the format.
     """
+    with atomic_write(path) as file:
+        for part in container_parts(kind, manifest, table, str(path)):
+            file.write(part)
+
+
+def container_parts(
+    kind: Kind, manifest: Manifest, table: BlobTable, where: str
+) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a container in order; see `write_container`.
+
+    Args:
+        kind: Its content.
+        manifest: The manifest; its `blobs` are filled in here.
+        table: The blobs that the manifest refers to.
+        where: The file, for errors.
+    """
     blobs = table.blobs
     entries = tuple(BlobEntry(b.hash, b.nbytes, tuple(chunk_checksums(b.bytes))) for b in blobs)
     raw = encode_manifest(msgspec.structs.replace(manifest, blobs=entries))
     if len(raw) > MAX_MANIFEST_BYTES:
         raise ManifestError(
             f"the manifest takes {len(raw)} bytes; the maximum is {MAX_MANIFEST_BYTES}",
-            where=str(path),
+            where=where,
             hint="write fewer graphs into one file",
         )
     # A Struct's types are checked only when it is decoded: an unreadable file must not be written.
-    decode_manifest(memoryview(raw), type(manifest), str(path))
+    decode_manifest(memoryview(raw), type(manifest), where)
     placement = placement_of(len(raw), [e.size for e in entries])
     header = Header(kind, len(raw), placement.file_bytes, hashlib.sha256(raw).digest())
-    with atomic_write(path) as file:
-        file.write(pack_header(header))
-        file.write(raw)
-        end = HEADER_BYTES + len(raw)
-        for blob, start in zip(blobs, placement.offsets, strict=True):
-            file.write(bytes(start - end))
-            _write_blob(file, blob, str(path))
-            end = start + blob.nbytes
-        file.write(bytes(placement.file_bytes - end))
+    yield pack_header(header)
+    yield raw
+    end = HEADER_BYTES + len(raw)
+    for blob, start in zip(blobs, placement.offsets, strict=True):
+        yield bytes(start - end)
+        yield from _chunks(blob, where)
+        end = start + blob.nbytes
+    yield bytes(placement.file_bytes - end)
 
 
-def _write_blob(file: IO[bytes], blob: Blob, where: str) -> None:
+def _chunks(blob: Blob, where: str) -> Iterator[memoryview]:
     # Hashed again: the hash of a blob from an unchecked file is only a claim, and damage must not
     # be written with valid checksums.
     digest, data = hashlib.sha256(), blob.bytes
     for start in range(0, blob.nbytes, CHUNK_BYTES):
         chunk = data[start : start + CHUNK_BYTES].data
         digest.update(chunk)
-        file.write(chunk)
+        yield chunk
     if digest.hexdigest() != blob.hash:
         raise damaged(f"the data with the hash {blob.hash} are damaged", where)

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
-from dovetail.container import WeightStore
-from dovetail.errors import BackendError
+from dovetail.container import ImageContent, WeightStore, pack_image, unpack_image
+from dovetail.errors import BackendError, ContainerError
 from dovetail.ir import Array, DataFormat, DType, EncodingKind, Shape, Tensor
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
@@ -294,6 +294,43 @@ class Image:
     graphs: Mapping[str, Any]
     blobs: Mapping[str, Array] = field(default_factory=dict)
     opaque: bytes = b""
+
+    def to_bytes(self) -> bytes:
+        """Return it in the format of containers."""
+        facts = self.fingerprint.facts
+        return pack_image(ImageContent(facts, self.graphs, self.blobs, self.opaque))
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview, where: str = "image") -> Image:
+        """Return the image in these bytes, all of which are checked.
+
+        Args:
+            data: From `to_bytes`.
+            where: Name of the bytes, for errors.
+
+        Raises:
+            ContainerError: They are no image, are cut short or altered, or have a newer format.
+        """
+        found = unpack_image(data, where)
+        return cls(Fingerprint(dict(found.fingerprint)), found.graphs, found.blobs, found.opaque)
+
+    def require(self, fingerprint: Fingerprint) -> None:
+        """Raise unless the graphs can run where this is the fingerprint.
+
+        Raises:
+            ContainerError: It differs; the message names the facts that do.
+        """
+        if names := self.fingerprint.differences(fingerprint):
+            facts = (
+                f"{name} is {fingerprint.facts.get(name, 'unknown')}, the image's is "
+                f"{self.fingerprint.facts.get(name, 'unknown')}"
+                for name in names
+            )
+            raise ContainerError(
+                f"the image was created elsewhere: {'; '.join(facts)}",
+                code="CONTAINER_INCOMPATIBLE",
+                hint="create the image again with this backend, its options and this machine",
+            )
 
 
 @dataclass(frozen=True, slots=True)

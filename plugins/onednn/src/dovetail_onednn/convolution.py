@@ -151,12 +151,11 @@ def convolution_step(
             arguments.read(Arg.BIAS, 2, geometry.bias)
         arguments.read_chain(chain)
         packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
-        form = f"{engine().library.fingerprint}/{geometry.weights.key}/{packed.desc.key}"
 
         def make(arrays: Arrays, _: object) -> Array:
             return pack(rewritten(given(arrays[0])), packed)
 
-        weights = call.read_packed(1, form, make, packed)
+        weights = call.read_packed(1, packed.key, make, packed)
         arguments.constant(Arg.WEIGHTS, weights, packed.desc)
         arguments.write(Arg.DESTINATION, 0, geometry.target)
         return arguments.step()

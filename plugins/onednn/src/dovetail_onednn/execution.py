@@ -10,7 +10,7 @@ from dovetail.runtime.plan import (
     Buffers,
     Data,
     RecipeError,
-    Recorder,
+    PlanRecorder,
     Source,
     Value,
     call_sequence,
@@ -93,7 +93,7 @@ class Execution:
             return self._bindings[0](buffers)
         return call_sequence(binding(buffers) for binding in self._bindings)
 
-    def record(self, recorder: Recorder) -> tuple[str, Data]:
+    def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
         """Return it as data; see `Recipe`."""
         works = tuple(
             WorkData(

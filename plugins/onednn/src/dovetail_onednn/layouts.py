@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from dovetail.runtime.plan import KernelCall, Layout
 from dovetail_onednn._api import DataType
+from dovetail_onednn._library import library
 from dovetail_onednn.descriptors import MemoryDesc
 
 FLOAT_BYTES = 4
@@ -37,6 +38,11 @@ class OneDnnLayout:
         """Size of a value in this layout, with padding."""
         return self.desc.nbytes
 
+    @property
+    def key(self) -> str:
+        """See `Layout`; valid for this version of the library."""
+        return f"{library().fingerprint}/{self.dense.key}/{self.desc.key}"
+
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
@@ -54,6 +60,11 @@ class Narrow:
     def nbytes(self) -> int:
         """Size of a value in this layout."""
         return self.count * BYTES[self.type]
+
+    @property
+    def key(self) -> str:
+        """See `Layout`."""
+        return f"onednn.narrow {self.type.name} {self.count}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,11 @@ class Strided:
     def nbytes(self) -> int:
         """Size of a value in this layout."""
         return math.prod(self.shape) * BYTES[self.type]
+
+    @property
+    def key(self) -> str:
+        """See `Layout`."""
+        return f"onednn.strided {self.type.name} {self.shape} {self.strides}"
 
     @classmethod
     def transposed(

@@ -18,7 +18,6 @@ from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import (
     OneDnnLayout,
     Strided,
@@ -229,9 +228,8 @@ def _pack_weights(
     call: KernelCall, arguments: Arguments, desc: PrimitiveDesc, unpacked: MemoryDesc
 ) -> None:
     packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), unpacked)
-    form = f"{engine().library.fingerprint}/{unpacked.key}/{packed.desc.key}"
 
     def make(arrays: Arrays, _: object) -> Array:
         return pack(given(arrays[0]), packed)
 
-    arguments.constant(Arg.WEIGHTS, call.read_packed(1, form, make, packed), packed.desc)
+    arguments.constant(Arg.WEIGHTS, call.read_packed(1, packed.key, make, packed), packed.desc)

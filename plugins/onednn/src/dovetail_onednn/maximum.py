@@ -14,7 +14,7 @@ from dovetail.runtime.plan import (
     Buffers,
     Data,
     RecipeError,
-    Recorder,
+    PlanRecorder,
     Source,
     Value,
 )
@@ -57,7 +57,7 @@ class MaximumWithNan:
 
         return run
 
-    def record(self, recorder: Recorder) -> tuple[str, Data]:
+    def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
         """Return it as data; see `Recipe`."""
         source, target = map(recorder.value, self._values)
         windows = record_primitive(self._windows, recorder)
@@ -91,7 +91,7 @@ class MaximumWithZeros:
 
         return run
 
-    def record(self, recorder: Recorder) -> tuple[str, Data]:
+    def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
         """Return it as data; see `Recipe`."""
         edges = tuple((axis, part.start or 0, part.stop) for axis, part in self._edges)
         target = recorder.value(self._target)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import RecipeError, Recorder, Source
+from dovetail.runtime.plan import RecipeError, PlanRecorder, Source
 from dovetail_onednn._api import Arg, DataType, PoolingAlgorithm
 from dovetail_onednn.layouts import BYTES, images
 from dovetail_onednn.nan import has_nan
@@ -45,7 +45,7 @@ class NanSearch:
         count = nbytes // BYTES[kind]
         return cls(_means(count // (_CHANNELS * _LENGTH), kind) if count >= _LEAST else None)
 
-    def record(self, recorder: Recorder) -> int | None:
+    def record(self, recorder: PlanRecorder) -> int | None:
         """Return the number of its primitive, or None."""
         return None if self._means is None else record_primitive(self._means.described, recorder)
 

@@ -13,7 +13,7 @@ from ctypes import POINTER, c_float, c_int64, c_void_p
 from functools import cached_property
 from typing import Any
 
-from dovetail.runtime.plan import Builders, Data, RecipeError, Recorder, Source
+from dovetail.runtime.plan import Builders, Data, RecipeError, PlanRecorder, Source
 from dovetail_onednn._api import MAX_DIMS, Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import Binary, Eltwise, PostOp, Slopes
@@ -115,7 +115,7 @@ class Recorded:
         return Primitive(self.desc)
 
 
-def record_primitive(described: Described, recorder: Recorder) -> int:
+def record_primitive(described: Described, recorder: PlanRecorder) -> int:
     """Return the number of a primitive."""
 
     def data() -> PrimitiveData:
@@ -133,7 +133,7 @@ def record_primitive(described: Described, recorder: Recorder) -> int:
     return recorder.item(_PRIMITIVE, described, data)
 
 
-def record_memory(desc: MemoryDesc, recorder: Recorder) -> int:
+def record_memory(desc: MemoryDesc, recorder: PlanRecorder) -> int:
     """Return the number of a descriptor."""
 
     def data() -> MemoryData:
@@ -147,7 +147,7 @@ def record_memory(desc: MemoryDesc, recorder: Recorder) -> int:
     return recorder.item(_MEMORY, desc, data)
 
 
-def record_layout(layout: OneDnnLayout | Narrow | Strided, recorder: Recorder) -> int:
+def record_layout(layout: OneDnnLayout | Narrow | Strided, recorder: PlanRecorder) -> int:
     """Return the number of a layout."""
 
     def data() -> Data:
@@ -238,7 +238,7 @@ def _primitive(data: PrimitiveData, source: Source) -> Recorded:
     return Recorded(Described(description, data.threads))
 
 
-def _record_argument(given: Given, recorder: Recorder) -> tuple[str, Any]:
+def _record_argument(given: Given, recorder: PlanRecorder) -> tuple[str, Any]:
     if given is None:
         return "none", None
     if isinstance(given, str):
@@ -290,7 +290,7 @@ def _descs(given: Given) -> tuple[MemoryDesc, ...]:
     return tuple(each for each in given if isinstance(each, MemoryDesc))
 
 
-def _record_post_op(op: PostOp, recorder: Recorder) -> PostOpData:
+def _record_post_op(op: PostOp, recorder: PlanRecorder) -> PostOpData:
     if isinstance(op, Eltwise):
         numbers = (float(op.alpha).hex(), float(op.beta).hex())
         return PostOpData("eltwise", int(op.algorithm), numbers)

@@ -23,7 +23,6 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.directions import Direction, Ports, are_supported, directions_of
-from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, dense, permuted
 from dovetail_onednn.precision import math_mode
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
@@ -238,7 +237,7 @@ def _pack_weights(
     """Declare the weights of all gates, packed together."""
     call = directions[0].call
     indices = [i for each in directions for p in ports if (i := each.index(p)) is not None]
-    name = f"{engine().library.fingerprint}/{packed.dense.key}/{packed.desc.key}/{variant}"
+    name = f"{packed.key}/{variant}"
 
     def pack_all(arrays: Arrays, _: object) -> Array:
         gates = np.stack([given(array) for array in arrays])

@@ -19,7 +19,7 @@ from dovetail.runtime.plan import (
     Data,
     KernelCall,
     RecipeError,
-    Recorder,
+    PlanRecorder,
     Source,
     Step,
     Value,
@@ -118,7 +118,7 @@ class _RowsWithNan:
 
         return run
 
-    def record(self, recorder: Recorder) -> tuple[str, Data]:
+    def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
         """Return it as data; see `Recipe`."""
         name, data = recorder.inner(self._softmax)
         target = recorder.value(self._target)

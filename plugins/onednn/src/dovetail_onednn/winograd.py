@@ -34,7 +34,6 @@ from dovetail_onednn.attributes import Binary, operand
 from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work
-from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import FLOAT_BYTES, OneDnnLayout, dense, filters, images
 from dovetail_onednn.matrix import Product
 from dovetail_onednn.post_ops import Chain, chain_of
@@ -327,7 +326,7 @@ class _Values:
     def _packed(self, packed: OneDnnLayout) -> Value:
         """Return the filters of all terms, one after the other, each packed for the library."""
         way = f"winograd {_TILE} {_POINTS}"  # the packed data depend on these too
-        form = f"{engine().library.fingerprint}/{way}/{packed.dense.key}/{packed.desc.key}"
+        form = f"{packed.key}/{way}"
 
         def make(arrays: Arrays, _: object) -> Array:
             return _terms_of(given(arrays[0]), packed)

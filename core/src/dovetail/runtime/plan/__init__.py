@@ -21,9 +21,9 @@ from dovetail.runtime.plan.recipes import (
     Bind,
     Builders,
     Data,
+    PlanRecorder,
     Recipe,
     RecipeError,
-    Recorder,
     Source,
 )
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
@@ -43,9 +43,9 @@ __all__ = [
     "Make",
     "Plan",
     "PlanPrepared",
+    "PlanRecorder",
     "Recipe",
     "RecipeError",
-    "Recorder",
     "Reorder",
     "Source",
     "Step",

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dovetail.container import MakeForm, Packed, WeightStore, aligned_empty
+from dovetail.container import FormKey, MakeForm, Packed, WeightStore, aligned_empty
 from dovetail.errors import DovetailError
-from dovetail.ir import DType, Node, Spec, Tensor, TensorKind
+from dovetail.ir import Array, DType, Node, Spec, Tensor, TensorKind
 from dovetail.ops import CheckedGraph, NodeView
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers
-from dovetail.runtime.plan.dequantized import dequantized_step, float_graph
-from dovetail.runtime.plan.kernels import Branch, Kernel, KernelCall, KernelRegistry, Tail
+from dovetail.runtime.plan.dequantized import PackForm, dequantized_step, float_graph
+from dovetail.runtime.plan.grouping import groups_of
+from dovetail.runtime.plan.kernels import KernelCall, KernelRegistry, Scope, Tail
 from dovetail.runtime.plan.reference import reference_step
+from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
+
+_BYTE = 8
 
 # Creates the step that converts the first value to the second value's layout.
 Reorder = Callable[[Value, Value], Step]
+
+
+SIMULATED = -1  # the choice for a node without a kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """How a step was made.
+
+    Attributes:
+        nodes: Names of the nodes, the head first.
+        choice: Index of the kernel's function, or `SIMULATED`.
+    """
+
+    nodes: tuple[str, ...]
+    choice: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +51,18 @@ class Plan:
         steps: In order of execution.
         inputs, outputs: The application's values by tensor name.
         reorder: The engine's reorder, to read values in the engine's layouts.
+        groups: For each step how it was made; None for reorders.
+        slots: Forms of updateable tensors.
+        forms: Forms of other tensors that the steps use.
     """
 
     steps: tuple[Step, ...]
     inputs: dict[str, Value]
     outputs: dict[str, Value]
     reorder: Reorder | None
+    groups: tuple[Group | None, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    forms: tuple[Packed, ...] = ()
 
 
 def build_plan(
@@ -64,12 +90,14 @@ def build_plan(
     """
     builder = _Builder(graph, weights, options, reorder)
     values = {t.name: builder.application(t, Storage.INPUT) for t in graph.inputs}
-    for head, fused in _groups(graph, kernels):
+    for group in groups_of(graph, kernels):
         if control is not None and control.limited:
             control.check()
-        builder.add(head, fused, kernels)
+        builder.add(group, kernels)
     outputs = {t.name: builder.finish(t) for t in graph.outputs}
-    return Plan(tuple(builder.steps), values, outputs, reorder)
+    groups = tuple(builder.groups.get(step) for step in builder.steps)
+    slots, forms = tuple(builder.slots.values()), tuple(builder.forms.values())
+    return Plan(tuple(builder.steps), values, outputs, reorder, groups, slots, forms)
 
 
 class _Builder:
@@ -86,6 +114,9 @@ class _Builder:
         self.weights = weights
         self.options = options
         self.steps: list[Step] = []
+        self.groups: dict[Step, Group] = {}
+        self.forms: dict[FormKey, Packed] = {}
+        self.slots: dict[tuple[tuple[Tensor | None, ...], str], Slot] = {}
         self._reorder = reorder
         # each tensor's values by layout; the first is the written one
         self._values: dict[Tensor, dict[Layout | None, Value]] = {}
@@ -95,30 +126,15 @@ class _Builder:
         self._values[tensor] = {None: value}
         return value
 
-    def add(self, head: NodeView, fused: list[NodeView], kernels: KernelRegistry) -> None:
-        kernel = kernels.find(head.package, head.op_type)
-        try:
-            step = None if kernel is None else kernel.make(self._call(head, fused))
-        except DovetailError as error:
-            error.where = error.where or head.node.where
-            raise
-        if step is not None:
-            self.steps.append(step)
-        elif fused:
-            for view in (head, *fused):
-                self.add(view, [], kernels)
-        else:
-            self.steps.append(self._simulated(head, kernels))
-
-    def _simulated(self, head: NodeView, kernels: KernelRegistry) -> Step:
-        """Return the step of a node that no kernel supports."""
-        call = self._call(head, [])
-        has_kernel = kernels.find(head.package, head.op_type) is not None
-        form = float_graph(head) if has_kernel else None
-        if form is None:
-            return reference_step(call)
-        plan = build_plan(form, kernels, self.weights, self.options, reorder=self._reorder)
-        return dequantized_step(call, plan.steps, plan.inputs, plan.outputs)
+    def add(self, group: Sequence[NodeView], kernels: KernelRegistry) -> None:
+        made = make_step(self, group, kernels, self._reorder)
+        if made is None:
+            for view in group:
+                self.add([view], kernels)
+            return
+        step, choice = made
+        self.groups[step] = Group(tuple(view.node.name for view in group), choice)
+        self.steps.append(step)
 
     def finish(self, tensor: Tensor) -> Value:
         value = self.read(tensor, None)
@@ -133,24 +149,30 @@ class _Builder:
 
     def read(self, tensor: Tensor, layout: Layout | None) -> Value:
         known = self._values.setdefault(tensor, {})
-        if not known and tensor.data is not None:
-            known[None] = Value(tensor.name, tensor.spec, Storage.CONSTANT, array=tensor.stored())
         if layout in known:
             return known[layout]
-        if self._reorder is None:
-            raise AssertionError(
-                f"{tensor.name} is needed in another layout, but there is no reorder"
-            )
+        if tensor.data is not None:
+            known[layout] = self._constant_in(tensor, layout)
+            return known[layout]
         source = next(iter(known.values()))
-        if layout is not None and tensor.data is not None and not tensor.kind.is_updateable:
-            array = aligned_empty(layout.nbytes)
-            target = Value(tensor.name, tensor.spec, Storage.CONSTANT, layout, array=array)
-            self._reorder(source, target).bind(ArenaBuffers(Arena(0, {})))()
-        else:
-            target = Value(tensor.name, tensor.spec, self._storage(tensor, layout), layout)
-            self.steps.append(self._reorder(source, target))
+        target = Value(tensor.name, tensor.spec, self._storage(tensor, layout), layout)
+        self.steps.append(self._reordered(tensor)(source, target))
         known[layout] = target
         return target
+
+    def _constant_in(self, tensor: Tensor, layout: Layout | None) -> Value:
+        """Return the value of a tensor with data in a layout."""
+        name, spec, constant = tensor.name, tensor.spec, Storage.CONSTANT
+        if layout is None and not tensor.kind.is_updateable:
+            return Value(name, spec, constant, array=self.stored(tensor))
+        form, make = form_in(tensor, layout, self._reorder)
+        return Value(name, spec, constant, layout, **_identity(self.packed([tensor], form, make)))
+
+    def _reordered(self, tensor: Tensor) -> Reorder:
+        return _required(self._reorder, tensor)
+
+    def stored(self, tensor: Tensor) -> Array:
+        return stored_elements(tensor, self.packed)
 
     def write(self, tensor: Tensor, layout: Layout | None) -> Value:
         value = Value(tensor.name, tensor.spec, self._storage(tensor, layout), layout)
@@ -183,13 +205,19 @@ class _Builder:
     def writer(self, tensor: Tensor) -> Node | None:
         return self._graph.producer(tensor)
 
-    def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed:
-        return self.weights.packed(inputs, form, make)
+    def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed | Slot:
+        if any(tensor is not None and tensor.kind.is_updateable for tensor in inputs):
+            key = tuple(inputs), form
+            if key not in self.slots:
+                self.slots[key] = Slot(inputs, form, make)
+            return self.slots[key]
+        packed = self.weights.packed(inputs, form, make)
+        self.forms[packed.key] = packed
+        return packed
 
-    def constant(self, name: str, packed: Packed, layout: Layout | None) -> Value:
-        array, key = packed.data, packed.key
-        spec = Spec(DType.of(array.dtype), array.shape)
-        return Value(name, spec, Storage.CONSTANT, layout, array=array, key=key)
+    def constant(self, name: str, form: Packed | Slot, layout: Layout | None) -> Value:
+        spec = Spec(DType.of(form.data.dtype), form.data.shape)
+        return Value(name, spec, Storage.CONSTANT, layout, **_identity(form))
 
     def scratch(self, nbytes: int) -> Value:
         return Value("scratch", Spec(DType.UINT_8, (nbytes,)), Storage.ARENA)
@@ -200,116 +228,130 @@ class _Builder:
         direct = layout is None and self._graph.is_output(tensor)
         return Storage.OUTPUT if direct else Storage.ARENA
 
-    def _call(self, head: NodeView, fused: list[NodeView]) -> KernelCall:
-        schema, _ = head.definition
-        tensors = [_present(t) for t in head.node.inputs]
-        # operands of fused nodes follow all declared inputs of the head
-        tensors += [None] * (len(schema.inputs) - len(tensors))
-        before, tails = head, []
-        within = {head.node.outputs[0]}
-        for view in fused:
-            operands: list[int | None] = []
-            for tensor in view.node.inputs:
-                if tensor in within:
-                    operands.append(None)
-                else:
-                    operands.append(len(tensors))
-                    tensors.append(_present(tensor))
-            tails.append(Tail(view, tuple(operands), joins=operands.count(None) > 1))
-            within.add(view.node.outputs[0])
-            before = view
-        return KernelCall(self, head, tuple(tails), tuple(tensors), before.node.outputs)
+
+def kernel_call(scope: Scope, head: NodeView, fused: Sequence[NodeView]) -> KernelCall:
+    """Return the call of a group of nodes.
+
+    Args:
+        scope: Declares what the kernel reads and writes.
+        head: The node that the kernel is registered for.
+        fused: Nodes fused after it, in order.
+    """
+    schema, _ = head.definition
+    tensors = [_present(t) for t in head.node.inputs]
+    # operands of fused nodes follow all declared inputs of the head
+    tensors += [None] * (len(schema.inputs) - len(tensors))
+    before, tails = head, []
+    within = {head.node.outputs[0]}
+    for view in fused:
+        operands: list[int | None] = []
+        for tensor in view.node.inputs:
+            if tensor in within:
+                operands.append(None)
+            else:
+                operands.append(len(tensors))
+                tensors.append(_present(tensor))
+        tails.append(Tail(view, tuple(operands), joins=operands.count(None) > 1))
+        within.add(view.node.outputs[0])
+        before = view
+    return KernelCall(scope, head, tuple(tails), tuple(tensors), before.node.outputs)
+
+
+def make_step(
+    scope: Scope,
+    group: Sequence[NodeView],
+    kernels: KernelRegistry,
+    reorder: Reorder | None,
+    choice: int | None = None,
+) -> tuple[Step, int] | None:
+    """Return the step of a group and the choice of how it runs; None if its kernel declines.
+
+    Args:
+        scope: Declares what the kernel reads and writes.
+        group: The nodes; a single node always has a step.
+        kernels: The kernels.
+        reorder: Converts between their layouts.
+        choice: As returned before for this group; by default the first that supports it.
+    """
+    head, *fused = group
+    kernel = kernels.find(head.package, head.op_type)
+    try:
+        if kernel is not None and choice is None:
+            made = kernel.make(kernel_call(scope, head, fused))
+            if made is not None or fused:
+                return made
+        elif kernel is not None and choice is not None and 0 <= choice < len(kernel.makes):
+            step = kernel.makes[choice](kernel_call(scope, head, fused))
+            return None if step is None else (step, choice)
+        if fused:
+            return None
+        return _simulated(scope, head, kernels, reorder), SIMULATED
+    except DovetailError as error:
+        error.where = error.where or head.node.where
+        raise
+
+
+def _simulated(
+    scope: Scope, head: NodeView, kernels: KernelRegistry, reorder: Reorder | None
+) -> Step:
+    """Return the step of a node that no kernel supports."""
+    call = kernel_call(scope, head, [])
+    has_kernel = kernels.find(head.package, head.op_type) is not None
+    form = float_graph(head, scope.packed) if has_kernel else None
+    if form is None:
+        return reference_step(call)
+    plan = build_plan(form, kernels, scope.weights, scope.options, reorder=reorder)
+    return dequantized_step(call, plan.steps, plan.inputs, plan.outputs)
+
+
+def form_in(tensor: Tensor, layout: Layout | None, reorder: Reorder | None) -> tuple[str, MakeForm]:
+    """Return the form of a tensor with data in a layout, and the function that computes it."""
+    if layout is None:
+        return "plain", first_array
+    into, name, spec = _required(reorder, tensor), tensor.name, tensor.spec
+
+    def make(arrays: Sequence[Array | None], _: object) -> Array:
+        array = aligned_empty(layout.nbytes)
+        source = Value(name, spec, Storage.CONSTANT, array=arrays[0])
+        target = Value(name, spec, Storage.CONSTANT, layout, array=array)
+        into(source, target).bind(ArenaBuffers(Arena(0, {})))()
+        return array
+
+    return f"reordered/{layout.key}", make
+
+
+def _required(reorder: Reorder | None, tensor: Tensor) -> Reorder:
+    if reorder is None:
+        raise AssertionError(f"{tensor.name} is needed in another layout, but there is no reorder")
+    return reorder
+
+
+def stored_elements(tensor: Tensor, packed: PackForm) -> Array:
+    """Return the stored elements of a static tensor; those of packed types are a form."""
+    if tensor.dtype.bits < tensor.dtype.storage.itemsize * _BYTE:
+        found: Array = packed([tensor], "unpacked", first_array).data
+        return found
+    return tensor.stored()
+
+
+def first_array(arrays: Sequence[Array | None], _: object) -> Array:
+    """Return the elements of the first input: the form of plain and of unpacked constants."""
+    if arrays[0] is None:
+        raise AssertionError("a form of a tensor without data")
+    return arrays[0]
+
+
+def _identity(form: Packed | Slot) -> dict[str, Any]:
+    """Return the fields of a constant value that its form determines."""
+    return {
+        "array": form.data,
+        "key": form.key,
+        "slot": form if isinstance(form, Slot) else None,
+    }
 
 
 def _present(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None or tensor.kind is TensorKind.NULL else tensor
-
-
-def _groups(
-    graph: CheckedGraph, kernels: KernelRegistry
-) -> Iterator[tuple[NodeView, list[NodeView]]]:
-    """Yield groups of nodes that run together, at the position of their last node."""
-    chains: dict[Node, list[NodeView]] = {}  # by the last node
-    absorbed: set[Node] = set()
-    for view in graph.nodes:
-        if view.node in absorbed:
-            continue
-        kernel = kernels.find(view.package, view.op_type)
-        chain = [view] if kernel is None else _chain(graph, view, kernel, absorbed)
-        absorbed.update(link.node for link in chain)
-        chains[chain[-1].node] = chain
-    for view in graph.nodes:
-        if view.node in chains:
-            head, *fused = chains[view.node]
-            yield head, fused
-
-
-def _chain(
-    graph: CheckedGraph,
-    head: NodeView,
-    kernel: Kernel,
-    absorbed: set[Node],
-) -> list[NodeView]:
-    chain = [head]
-    while kernel.can_fuse is not None:
-        longer = list(chain)
-        for node in _following(graph, chain[-1].node, kernel.branch):
-            if node in absorbed or not kernel.can_fuse(longer, graph.view(node)):
-                return chain
-            longer.append(graph.view(node))
-        if len(longer) == len(chain):
-            break
-        chain = longer
-    return chain
-
-
-def _following(graph: CheckedGraph, node: Node, branch: Branch | None) -> tuple[Node, ...]:
-    """Return the next nodes to fuse: the only reader of a result, or a branch and its join."""
-    if branch is Branch.SIBLING:
-        return _sibling(graph, node)
-    if (reader := _only_reader(graph, node)) is not None:
-        return (reader,)
-    return _gate(graph, node) if branch is Branch.GATE else ()
-
-
-def _gate(graph: CheckedGraph, node: Node) -> tuple[Node, ...]:
-    if len(node.outputs) != 1 or not graph.is_internal(node.outputs[0]):
-        return ()
-    result, readers = node.outputs[0], graph.consumers(node.outputs[0])
-    for gate, joint in (readers, readers[::-1]) if len(readers) == 2 else ():
-        is_gate = gate.inputs == (result,) and _only_reader(graph, gate) is joint
-        if is_gate and _joins(joint, node, gate):
-            return gate, joint
-    return ()
-
-
-def _sibling(graph: CheckedGraph, node: Node) -> tuple[Node, ...]:
-    joint = _only_reader(graph, node)
-    if joint is None:
-        return ()
-    for tensor in joint.inputs:
-        twin = None if tensor is None else graph.producer(tensor)
-        if twin is None or twin is node or twin.inputs[:1] != node.inputs[:1]:
-            continue
-        same_op = (twin.package, twin.op_type) == (node.package, node.op_type)
-        if same_op and _only_reader(graph, twin) is joint and _joins(joint, node, twin):
-            return twin, joint
-    return ()
-
-
-def _joins(joint: Node, *nodes: Node) -> bool:
-    """Return whether a node reads the first outputs of these nodes and nothing else."""
-    return sorted(map(id, joint.inputs)) == sorted(id(node.outputs[0]) for node in nodes)
-
-
-def _only_reader(graph: CheckedGraph, node: Node) -> Node | None:
-    """Return the only reader of the first output, if nothing else uses the node's outputs."""
-    result, *others = node.outputs
-    reader = graph.only_reader(result)
-    if reader is None or reader.inputs.count(result) > 1:
-        return None
-    is_read = any(graph.is_visible(t) or graph.consumers(t) for t in others)
-    return None if is_read else reader
 
 
 def dense_copy(value: Value) -> Value:

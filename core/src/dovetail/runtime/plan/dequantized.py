@@ -13,20 +13,28 @@ from types import MappingProxyType
 
 import numpy as np
 
+from dovetail.container import MakeForm, Packed
 from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind, dequantize, quantize
 from dovetail.ops import CheckedGraph, NodeView, from_real, matched_node, to_real
 from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.plan.arena import ArenaBuffers, plan_arena
 from dovetail.runtime.plan.kernels import KernelCall, call_sequence, no_op
+from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Bound, Buffers, Step, Value
+
+PackForm = Callable[[Sequence[Tensor | None], str, MakeForm], Packed | Slot]
 
 _HALVES = (DType.FLOAT_16, DType.BFLOAT_16)
 
 
-def float_graph(view: NodeView) -> CheckedGraph | None:
+def float_graph(view: NodeView, packed: PackForm) -> CheckedGraph | None:
     """Return a graph of one node on real values, as `simulate` computes it.
 
     Inputs are named `in0`, `in1`, ..., outputs `out0`, ...; static inputs have their real values.
+
+    Args:
+        view: The node.
+        packed: Returns a form of static tensors; see `KernelCall.packed`.
 
     Returns:
         The graph; None if no tensor of the node is fixed-point with an encoding, if the node works
@@ -38,10 +46,25 @@ def float_graph(view: NodeView) -> CheckedGraph | None:
     schema, _ = view.definition
     if keeps_stored(schema.domain, view.ins, view.outs):
         return None
-    graph = real_graph(view.node)
+    real_values = {
+        i: packed([tensor], "real", _real).data
+        for i, tensor in enumerate(view.node.inputs)
+        if tensor is not None
+        and tensor.data is not None
+        and not tensor.kind.is_updateable
+        and _needs_conversion(tensor.spec)
+    }
+    graph = real_graph(view.node, real_values)
     (node,) = graph.nodes
     real, _ = matched_node(node, schema)
     return None if real is None else CheckedGraph.of(graph, {node: real})
+
+
+def _real(arrays: Sequence[Array | None], specs: Sequence[Spec | None]) -> Array:
+    """Return the real values of an input: the form of dequantized constants."""
+    if arrays[0] is None or specs[0] is None:
+        raise AssertionError("an omitted input is dequantized")
+    return to_real(arrays[0], specs[0])
 
 
 def real_graph(node: Node, fixed: Mapping[int, Array] = MappingProxyType({})) -> Graph:

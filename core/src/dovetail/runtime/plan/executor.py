@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from dovetail.errors import BackendError, DovetailError
-from dovetail.ir import Array
+from dovetail.ir import Array, Tensor
 from dovetail.runtime.base import PreparedBase
 from dovetail.runtime.contract import Binding, RunControl
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers, plan_arena
 from dovetail.runtime.plan.builder import Plan, dense_copy
 from dovetail.runtime.plan.kernels import no_op
+from dovetail.runtime.plan.recipes import Recipe
+from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.values import Bound, Step, Value
 
 # Errors of kernels; not KeyboardInterrupt, which comes from the user.
@@ -28,11 +31,25 @@ class PlanPrepared(PreparedBase):
     Args:
         plan: The plan.
         shares: Whether values with disjoint lifetimes share memory.
+        arena: The positions of the values; by default they are planned.
+        remaker: Makes steps again for updates; None if it has no updateable tensors.
+
+    Attributes:
+        plan: The plan.
+        arena: The positions of its values.
     """
 
-    def __init__(self, plan: Plan, *, shares: bool = True) -> None:
-        self._plan = plan
-        self.arena: Arena = plan_arena(plan.steps, shares=shares)
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        shares: bool = True,
+        arena: Arena | None = None,
+        remaker: Remaker | None = None,
+    ) -> None:
+        self.plan = plan
+        self.arena: Arena = plan_arena(plan.steps, shares=shares) if arena is None else arena
+        self._remaker = remaker
         self._buffers = ArenaBuffers(self.arena)
         self._bound: list[Bound | None] = [None] * len(plan.steps)
         self._touching = _touching(plan.steps)
@@ -44,7 +61,7 @@ class PlanPrepared(PreparedBase):
     @property
     def steps(self) -> Sequence[Step]:
         """The steps, in order."""
-        return self._plan.steps
+        return self.plan.steps
 
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
@@ -67,19 +84,66 @@ class PlanPrepared(PreparedBase):
         except _ANYTHING as error:
             raise self._located(error, at) from _cause(error)
 
+    def update(self, tensors: Sequence[Tensor]) -> None:
+        """Compute the slots of updateable tensors again; see `Prepared.update`.
+
+        Steps with a recipe read the slots alone; others also depend on encodings and are made
+        again. Nothing changes if an error is raised.
+
+        Raises:
+            BackendError: It was restored without its model.
+        """
+        names = {tensor.name for tensor in tensors}
+        steps = self._made_again(names)
+        slots = [slot for slot in self.plan.slots if slot.reads(names)]
+        for slot, data in [(slot, slot.computed()) for slot in slots]:
+            slot.replace(data)
+        self._use(steps)
+
+    def _made_again(self, names: set[str]) -> dict[int, Step]:
+        """Return the new steps of those that depend on tensors, and find the makers of slots."""
+        remaker = self._remaker
+        found: dict[int, Step] = {}
+        if remaker is None:
+            return found
+        for i, (step, group) in enumerate(zip(self.plan.steps, self.plan.groups, strict=True)):
+            if group is None:
+                continue
+            slots = [v.slot for v in step.reads if v.slot is not None and v.slot.reads(names)]
+            has_recipe = isinstance(step.bind, Recipe)
+            if has_recipe and all(slot.has_maker for slot in slots):
+                continue
+            if slots or remaker.depends(step, group, names):
+                made = remaker.made(step, group)
+                if not has_recipe:
+                    found[i] = made
+        return found
+
+    def _use(self, steps: Mapping[int, Step]) -> None:
+        """Replace steps, and bind them at the next run."""
+        if not steps:
+            return
+        every = tuple(steps.get(i, step) for i, step in enumerate(self.plan.steps))
+        self.plan = replace(self.plan, steps=every)
+        for i, step in steps.items():
+            if not any(v.is_application for v in (*step.reads, *step.writes)):
+                self._bound[i] = step.bind(self._buffers)
+        self._buffers.application.clear()
+        self._run_list = ()
+
     def _rebind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Bind the steps that use other buffers than in the last run."""
         stale: set[int] = set()
         bound, at = self._buffers.application, 0
         try:
-            for values, arrays in ((self._plan.inputs, inputs), (self._plan.outputs, outputs)):
+            for values, arrays in ((self.plan.inputs, inputs), (self.plan.outputs, outputs)):
                 for name, value in values.items():
                     if bound.get(value) is not arrays[name]:
                         bound[value] = arrays[name]
                         stale.update(self._touching.get(value, ()))
             changed = not self._run_list
             for at in stale:
-                call = self._plan.steps[at].bind(self._buffers)
+                call = self.plan.steps[at].bind(self._buffers)
                 changed = changed or call is not self._bound[at]
                 self._bound[at] = call
             if changed:
@@ -96,7 +160,7 @@ class PlanPrepared(PreparedBase):
             raise
 
     def _run_reported(self, control: RunControl) -> None:
-        for at, step in enumerate(self._plan.steps):
+        for at, step in enumerate(self.plan.steps):
             control.check()
             start = time.perf_counter_ns()
             try:
@@ -115,7 +179,7 @@ class PlanPrepared(PreparedBase):
 
     def _located(self, error: BaseException, at: int) -> DovetailError:
         """Return the error of a step, which names its nodes; keep errors of the control."""
-        nodes = ", ".join(self._plan.steps[at].nodes)
+        nodes = ", ".join(self.plan.steps[at].nodes)
         where = f"node {nodes}" if nodes else "a reorder"
         if not isinstance(error, DovetailError):
             return BackendError(f"a kernel failed: {type(error).__name__}: {error}", where=where)
@@ -128,10 +192,10 @@ class PlanPrepared(PreparedBase):
         return {v.name: self._dense(v) for v in step.writes}
 
     def _dense(self, value: Value) -> Array:
-        if value.layout is None or self._plan.reorder is None:
+        if value.layout is None or self.plan.reorder is None:
             return self._buffers.array(value)
         copy = dense_copy(value)
-        self._plan.reorder(value, copy).bind(self._buffers)()
+        self.plan.reorder(value, copy).bind(self._buffers)()
         self._buffers.forget_others()
         return self._buffers.array(copy)
 

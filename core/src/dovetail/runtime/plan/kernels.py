@@ -12,6 +12,8 @@ from dovetail.container import MakeForm, Packed, WeightStore
 from dovetail.errors import PluginError
 from dovetail.ir import Array, Node, Spec, Tensor
 from dovetail.ops import NodeView, OpRegistry
+from dovetail.runtime.plan.recipes import Builders, Data, PlanRecorder, Source
+from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Value
 
 Make = Callable[["KernelCall"], Step | None]
@@ -34,8 +36,9 @@ class Kernel:
     """A registered kernel.
 
     Attributes:
-        make: Returns the step, or None, before it declares anything, if it does not support the
-            call; the op then runs by its reference.
+        makes: Functions to try in order. Each returns the step, or None, before it declares
+            anything, if it does not support the call; the op then runs by its reference. Only the
+            first one supports fused nodes.
         can_fuse: Returns whether the kernel runs a node (the second argument) together with the
             nodes fused so far (the first). Apart from what `branch` allows, that node is the only
             reader of the last node's first output, and its other outputs have no readers.
@@ -43,9 +46,16 @@ class Kernel:
             node that joins it and the chain.
     """
 
-    make: Make
+    makes: tuple[Make, ...]
     can_fuse: CanFuse | None = None
     branch: Branch | None = None
+
+    def make(self, call: KernelCall) -> tuple[Step, int] | None:
+        """Return the step of a call and the index of the function that made it, or None."""
+        for choice, make in enumerate(self.makes[: 1 if call.fused else None]):
+            if (step := make(call)) is not None:
+                return step, choice
+        return None
 
 
 class KernelRegistry:
@@ -76,11 +86,8 @@ class KernelRegistry:
 
         def register(make: Make) -> Make:
             if (package, op_type) in self._kernels:
-                raise PluginError(
-                    f"duplicate {self.backend} kernel for {package}::{op_type}",
-                    code="PLUGIN_CONFLICT",
-                )
-            self._kernels[package, op_type] = Kernel(make, can_fuse, branch)
+                raise _duplicate(self.backend, package, op_type)
+            self._kernels[package, op_type] = Kernel((make,), can_fuse, branch)
             return make
 
         return register
@@ -98,10 +105,9 @@ class KernelRegistry:
         both = KernelRegistry(self.backend)
         for registry in (self, other):
             for (package, op_type), kernel in registry._kernels.items():
-                add = both.register(
-                    package, op_type, can_fuse=kernel.can_fuse, branch=kernel.branch
-                )
-                add(kernel.make)
+                if (package, op_type) in both._kernels:
+                    raise _duplicate(both.backend, package, op_type)
+                both._kernels[package, op_type] = kernel
         return both
 
     def with_fallback(self, other: KernelRegistry) -> KernelRegistry:
@@ -130,15 +136,14 @@ class KernelRegistry:
 
 
 def _first_of(kernel: Kernel, other: Kernel | None) -> Kernel:
-    if other is None:
-        return kernel
+    makes = kernel.makes if other is None else (*kernel.makes, *other.makes)
+    return Kernel(makes, kernel.can_fuse, kernel.branch)
 
-    def make(call: KernelCall) -> Step | None:
-        step = kernel.make(call)
-        # the other kernel does not know what this one fused
-        return other.make(call) if step is None and not call.fused else step
 
-    return Kernel(make, kernel.can_fuse, kernel.branch)
+def _duplicate(backend: str, package: str, op_type: str) -> PluginError:
+    return PluginError(
+        f"duplicate {backend} kernel for {package}::{op_type}", code="PLUGIN_CONFLICT"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +195,13 @@ class Scope(Protocol):
     def writer(self, tensor: Tensor) -> Node | None:
         """Return the node that writes a tensor."""
 
-    def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed:
+    def stored(self, tensor: Tensor) -> Array:
+        """Return the stored elements of a static tensor."""
+
+    def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed | Slot:
         """Return a form of tensors with data; see `KernelCall.packed`."""
 
-    def constant(self, name: str, packed: Packed, layout: Layout | None) -> Value:
+    def constant(self, name: str, form: Packed | Slot, layout: Layout | None) -> Value:
         """Return a constant value."""
 
     def scratch(self, nbytes: int) -> Value:
@@ -257,7 +265,7 @@ class KernelCall:
         tensor = self.tensors[index] if index < len(self.tensors) else None
         if tensor is None or tensor.data is None or tensor.kind.is_updateable:
             return None
-        return tensor.stored()
+        return self._scope.stored(tensor)
 
     def has_data(self, index: int) -> bool:
         """Return whether an input has data before a run, which an update may replace."""
@@ -286,7 +294,7 @@ class KernelCall:
         """Declare that the step reads a form of inputs with data, in a layout; see `packed`."""
         return self._constant(self._packed(index, form, make), layout)
 
-    def _packed(self, index: int | Sequence[int], form: str, make: MakeForm) -> Packed:
+    def _packed(self, index: int | Sequence[int], form: str, make: MakeForm) -> Packed | Slot:
         several = (index,) if isinstance(index, int) else tuple(index)
         inputs = [self.tensors[i] if self.has(i) else None for i in several]
         return self._scope.packed(inputs, form, make)
@@ -311,7 +319,7 @@ class KernelCall:
         """Declare that the step reads a constant that does not depend on inputs."""
         return self._constant(self._scope.weights.constant(array), layout)
 
-    def _constant(self, packed: Packed, layout: Layout | None) -> Value:
+    def _constant(self, packed: Packed | Slot, layout: Layout | None) -> Value:
         value = self._scope.constant(f"{self.nodes[0]}.constant", packed, layout)
         self._reads.append(value)
         return value
@@ -353,7 +361,7 @@ class KernelCall:
         if found is None:
             return None
         value, targets = found
-        return Step(self.nodes, (value,), targets, bind=lambda buffers: no_op)
+        return Step(self.nodes, (value,), targets, bind=VIEW)
 
     def step(
         self,
@@ -403,6 +411,28 @@ class KernelCall:
 
 def no_op() -> None:
     """Do nothing: the call of a step whose result is a view."""
+
+
+class View:
+    """The bind of a step whose result is a view."""
+
+    def __call__(self, buffers: Buffers) -> Bound:
+        """Return a call that does nothing."""
+        return no_op
+
+    def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
+        """Return it as data; see `Recipe`."""
+        return _VIEW, Data()
+
+
+_VIEW = "view"
+VIEW = View()
+BUILDERS = Builders()
+
+
+@BUILDERS.builds(_VIEW, Data)
+def _view(data: Data, source: Source) -> View:
+    return VIEW
 
 
 def call_sequence(calls: Iterable[Callable[[], object]]) -> Bound:

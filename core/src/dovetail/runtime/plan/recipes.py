@@ -31,7 +31,7 @@ class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     """Base of the data of recipes."""
 
 
-class Recorder(Protocol):
+class PlanRecorder(Protocol):
     """Numbers what recipes refer to; `PlanWriter`."""
 
     def value(self, value: Value) -> int:
@@ -60,7 +60,7 @@ class Recipe(Protocol):
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for the given buffers; see `Step.bind`."""
 
-    def record(self, recorder: Recorder) -> tuple[str, Data]:
+    def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
         """Return the name of the builder and its data."""
 
 

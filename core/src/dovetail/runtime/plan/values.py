@@ -11,6 +11,7 @@ from typing import Protocol
 from dovetail.container import FormKey
 from dovetail.ir import Array, Spec
 from dovetail.runtime.measurements import Counter, EventUnit
+from dovetail.runtime.plan.slots import Slot
 
 Bound = Callable[[], None]
 
@@ -24,6 +25,10 @@ class Layout(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes that a value takes in this layout."""
+
+    @property
+    def key(self) -> str:
+        """Text that equal layouts share and others do not."""
 
     def __hash__(self) -> int: ...
 
@@ -51,6 +56,7 @@ class Value:
         nbytes: Number of bytes.
         array: A constant's data.
         key: Identity of a constant that is a form in a `WeightStore`.
+        slot: The slot of a constant that updates change.
         alias_of: The value that owns the bytes, for views and results computed in place.
         offset: Offset of the first byte in that value.
     """
@@ -62,6 +68,7 @@ class Value:
     nbytes: int = field(init=False)
     array: Array | None = None
     key: FormKey | None = None
+    slot: Slot | None = None
     alias_of: Value | None = None
     offset: int = 0
 

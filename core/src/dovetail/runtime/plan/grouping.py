@@ -1,0 +1,93 @@
+"""Groups of nodes that run together, as the kernels that fuse them allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dovetail.ir import Node
+from dovetail.ops import CheckedGraph, NodeView
+from dovetail.runtime.plan.kernels import Branch, Kernel, KernelRegistry
+
+
+def groups_of(graph: CheckedGraph, kernels: KernelRegistry) -> Iterator[list[NodeView]]:
+    """Yield groups of nodes that run together, at the position of their last node."""
+    chains: dict[Node, list[NodeView]] = {}  # by the last node
+    absorbed: set[Node] = set()
+    for view in graph.nodes:
+        if view.node in absorbed:
+            continue
+        kernel = kernels.find(view.package, view.op_type)
+        chain = [view] if kernel is None else _chain(graph, view, kernel, absorbed)
+        absorbed.update(link.node for link in chain)
+        chains[chain[-1].node] = chain
+    for view in graph.nodes:
+        if view.node in chains:
+            yield chains[view.node]
+
+
+def _chain(
+    graph: CheckedGraph,
+    head: NodeView,
+    kernel: Kernel,
+    absorbed: set[Node],
+) -> list[NodeView]:
+    chain = [head]
+    while kernel.can_fuse is not None:
+        longer = list(chain)
+        for node in _following(graph, chain[-1].node, kernel.branch):
+            if node in absorbed or not kernel.can_fuse(longer, graph.view(node)):
+                return chain
+            longer.append(graph.view(node))
+        if len(longer) == len(chain):
+            break
+        chain = longer
+    return chain
+
+
+def _following(graph: CheckedGraph, node: Node, branch: Branch | None) -> tuple[Node, ...]:
+    """Return the next nodes to fuse: the only reader of a result, or a branch and its join."""
+    if branch is Branch.SIBLING:
+        return _sibling(graph, node)
+    if (reader := _only_reader(graph, node)) is not None:
+        return (reader,)
+    return _gate(graph, node) if branch is Branch.GATE else ()
+
+
+def _gate(graph: CheckedGraph, node: Node) -> tuple[Node, ...]:
+    if len(node.outputs) != 1 or not graph.is_internal(node.outputs[0]):
+        return ()
+    result, readers = node.outputs[0], graph.consumers(node.outputs[0])
+    for gate, joint in (readers, readers[::-1]) if len(readers) == 2 else ():
+        is_gate = gate.inputs == (result,) and _only_reader(graph, gate) is joint
+        if is_gate and _joins(joint, node, gate):
+            return gate, joint
+    return ()
+
+
+def _sibling(graph: CheckedGraph, node: Node) -> tuple[Node, ...]:
+    joint = _only_reader(graph, node)
+    if joint is None:
+        return ()
+    for tensor in joint.inputs:
+        twin = None if tensor is None else graph.producer(tensor)
+        if twin is None or twin is node or twin.inputs[:1] != node.inputs[:1]:
+            continue
+        same_op = (twin.package, twin.op_type) == (node.package, node.op_type)
+        if same_op and _only_reader(graph, twin) is joint and _joins(joint, node, twin):
+            return twin, joint
+    return ()
+
+
+def _joins(joint: Node, *nodes: Node) -> bool:
+    """Return whether a node reads the first outputs of these nodes and nothing else."""
+    return sorted(map(id, joint.inputs)) == sorted(id(node.outputs[0]) for node in nodes)
+
+
+def _only_reader(graph: CheckedGraph, node: Node) -> Node | None:
+    """Return the only reader of the first output, if nothing else uses the node's outputs."""
+    result, *others = node.outputs
+    reader = graph.only_reader(result)
+    if reader is None or reader.inputs.count(result) > 1:
+        return None
+    is_read = any(graph.is_visible(t) or graph.consumers(t) for t in others)
+    return None if is_read else reader

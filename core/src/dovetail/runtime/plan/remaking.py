@@ -1,0 +1,225 @@
+"""Making steps again from their recorded group and choice, with their recorded values.
+
+Steps without a recipe are made again when a plan is restored, and steps that depend on encodings
+when these are updated. The kernel is called as before; whatever it declares must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dovetail.container import MakeForm, Packed, WeightStore
+from dovetail.errors import BackendError, ContainerError
+from dovetail.ir import Array, Node, Tensor
+from dovetail.ops import CheckedGraph, NodeView
+from dovetail.runtime.plan.builder import Group, Plan, Reorder, form_in, make_step, stored_elements
+from dovetail.runtime.plan.images import digest_of
+from dovetail.runtime.plan.kernels import KernelRegistry
+from dovetail.runtime.plan.slots import Slot
+from dovetail.runtime.plan.values import Layout, Step, Value
+
+
+class Remaker:
+    """Makes steps of a plan again.
+
+    Args:
+        graph: Returns the graph; called when it is first needed. None if it is not at hand.
+        kernels: Returns the kernels for a graph.
+        weights: Forms of constants.
+        options: The backend's options.
+        reorder: Converts between the layouts of the kernels.
+
+    Attributes:
+        count: Number of steps that were made again.
+    """
+
+    def __init__(
+        self,
+        graph: Callable[[], CheckedGraph] | None,
+        kernels: Callable[[CheckedGraph], KernelRegistry],
+        weights: WeightStore,
+        options: Any,
+        reorder: Reorder | None,
+    ) -> None:
+        self.count = 0
+        self.weights, self.options, self.reorder = weights, options, reorder
+        self.layouts: dict[str, Layout | None] = {}
+        self.slots: Sequence[Slot] = ()
+        self._graph, self._kernels = graph, kernels
+        self._loaded: tuple[CheckedGraph, KernelRegistry, dict[str, NodeView]] | None = None
+        self._model = ""
+
+    def begin(self, model: str, slots: Sequence[Slot]) -> None:
+        """Prepare for the steps of a plan.
+
+        Args:
+            model: Digest of the graph that the plan is of; empty if it is not to be checked.
+            slots: The plan's slots.
+        """
+        self._model, self.slots = model, slots
+
+    def written(self, name: str, layout: Layout | None) -> None:
+        """Record the layout in which a tensor was written."""
+        self.layouts.setdefault(name, layout)
+
+    def follow(self, plan: Plan) -> None:
+        """Prepare for the steps of a plan that was built."""
+        self.begin("", plan.slots)
+        for name, value in plan.inputs.items():
+            self.written(name, value.layout)
+        for step, group in zip(plan.steps, plan.groups, strict=True):
+            for value in step.writes if group is not None else ():
+                self.written(value.name, value.layout)
+
+    def made(self, step: Step, group: Group) -> Step:
+        """Return a step that is made again.
+
+        Args:
+            step: The recorded step.
+            group: How it was made.
+
+        Raises:
+            BackendError: The graph is not at hand.
+            ContainerError: The graph or its kernels do not match the step.
+        """
+        graph, kernels, views = self.load(step)
+        if any(name not in views for name in group.nodes):
+            raise _mismatch(step, f"nodes {group.nodes} not found")
+        nodes = [_with_current_specs(views[name]) for name in group.nodes]
+        scope = _Replay(self, graph, step)
+        found = make_step(scope, nodes, kernels, self.reorder, group.choice)
+        if found is None:
+            raise _mismatch(step, f"its kernel does not support {', '.join(group.nodes)}")
+        self.count += 1
+        return replace(step, bind=found[0].bind)
+
+    def depends(self, step: Step, group: Group, names: Collection[str]) -> bool:
+        """Return whether a step reads or writes any of these tensors."""
+        _, _, views = self.load(step)
+        nodes = [views[name].node for name in group.nodes if name in views]
+        tensors = (t for node in nodes for t in (*node.inputs, *node.outputs))
+        return any(tensor is not None and tensor.name in names for tensor in tensors)
+
+    def load(self, step: Step) -> tuple[CheckedGraph, KernelRegistry, dict[str, NodeView]]:
+        """Return the graph, its kernels, and its nodes by name.
+
+        Args:
+            step: The step that needs them, for errors.
+        """
+        if self._loaded is None:
+            if self._graph is None:
+                raise BackendError(
+                    f"the step of {', '.join(step.nodes)} is not in the image: it is made again "
+                    "from the model, which is not at hand",
+                    code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
+                    hint="restore the image together with its model",
+                )
+            graph = self._graph()
+            if self._model and digest_of(graph) != self._model:
+                raise ContainerError(
+                    f"the image is of another graph than '{graph.name}'",
+                    code="CONTAINER_INCOMPATIBLE",
+                    where=graph.where,
+                    hint="restore it with the model that it was created from",
+                )
+            views = {view.node.name: view for view in graph.nodes}
+            self._loaded = graph, self._kernels(graph), views
+        return self._loaded
+
+
+def _with_current_specs(view: NodeView) -> NodeView:
+    """Return a view with the encodings that its tensors have now."""
+    ins = tuple(
+        spec if tensor is None or spec is None else tensor.spec
+        for tensor, spec in zip(view.node.inputs, view.ins, strict=False)
+    )
+    outs = tuple(tensor.spec for tensor in view.node.outputs)
+    return replace(view, ins=(*ins, *view.ins[len(ins) :]), outs=outs)
+
+
+class _Replay:
+    """The `Scope` of a step that is made again: returns its recorded values, in order."""
+
+    def __init__(self, remaker: Remaker, graph: CheckedGraph, step: Step) -> None:
+        self.weights = remaker.weights
+        self.options = remaker.options
+        self._remaker = remaker
+        self._graph = graph
+        self._step = step
+        self._reads, self._writes = iter(step.reads), iter(step.writes)
+        self._scratch = iter(step.scratch)
+
+    def layout(self, tensor: Tensor) -> Layout | None:
+        return None if tensor.data is not None else self._remaker.layouts.get(tensor.name)
+
+    def read(self, tensor: Tensor, layout: Layout | None) -> Value:
+        value = self._next(self._reads, tensor.name, layout, tensor.shape)
+        value.spec = tensor.spec
+        if value.slot is not None and not value.slot.has_maker:
+            value.slot.adopt([tensor], form_in(tensor, layout, self._remaker.reorder)[1])
+        return value
+
+    def write(self, tensor: Tensor, layout: Layout | None) -> Value:
+        value = self._next(self._writes, tensor.name, layout, tensor.shape)
+        value.spec = tensor.spec
+        return value
+
+    def views(
+        self,
+        tensors: Sequence[Tensor],
+        source: tuple[Tensor, Layout | None],
+        layout: Layout | None,
+        offsets: Sequence[int],
+    ) -> tuple[Value, tuple[Value, ...]] | None:
+        return None  # views have recipes
+
+    def readers(self, tensor: Tensor) -> Sequence[Node]:
+        return self._graph.consumers(tensor)
+
+    def writer(self, tensor: Tensor) -> Node | None:
+        return self._graph.producer(tensor)
+
+    def stored(self, tensor: Tensor) -> Array:
+        return stored_elements(tensor, self.packed)
+
+    def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed | Slot:
+        if not any(tensor is not None and tensor.kind.is_updateable for tensor in inputs):
+            return self.weights.packed(inputs, form, make)
+        names = tuple("" if tensor is None else tensor.name for tensor in inputs)
+        for slot in self._remaker.slots:
+            if (slot.inputs, slot.form) == (names, form):
+                slot.adopt(inputs, make)
+                return slot
+        raise _mismatch(self._step, f"no slot '{form}' of {', '.join(names)}")
+
+    def constant(self, name: str, form: Packed | Slot, layout: Layout | None) -> Value:
+        value = self._next(self._reads, name, layout, form.data.shape)
+        value.array = form.data
+        return value
+
+    def scratch(self, nbytes: int) -> Value:
+        return self._next(self._scratch, "scratch", None, (nbytes,))
+
+    def _next(
+        self,
+        values: Any,
+        name: str,
+        layout: Layout | None,
+        shape: tuple[int, ...],
+    ) -> Value:
+        value: Value | None = next(values, None)
+        if value is None or value.name != name or value.layout != layout:
+            raise _mismatch(self._step, f"'{name}' is declared otherwise")
+        if tuple(value.spec.shape) != tuple(shape):
+            raise _mismatch(self._step, f"'{name}' has the shape {shape}")
+        return value
+
+
+def _mismatch(step: Step, why: str) -> ContainerError:
+    return ContainerError(
+        f"the step of {', '.join(step.nodes)} does not match the model: {why}",
+        code="CONTAINER_INCOMPATIBLE",
+        hint="prepare the model again",
+    )

@@ -1,0 +1,307 @@
+"""Restoring plans from data: no kernel is called for steps with recipes.
+
+Nothing in an image can be trusted: numbers, sizes and offsets are checked, and faults end in a
+`ContainerError` that names what is damaged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from dovetail.container import FormKey, Packed, WeightStore
+from dovetail.container.entries import load_tensor
+from dovetail.errors import ContainerError, DovetailError
+from dovetail.ir import Array, Blob, DType, Spec, Tensor
+from dovetail.runtime.interface import Interface
+from dovetail.runtime.plan.arena import ALIGNMENT, Arena
+from dovetail.runtime.plan.builder import Group, Plan, Reorder
+from dovetail.runtime.plan.images import (
+    MADE_AGAIN,
+    EndpointData,
+    PlanData,
+    SlotData,
+    StepData,
+    StoredForm,
+    ValueData,
+)
+from dovetail.runtime.plan.recipes import Bind, Builders, RecipeError
+from dovetail.runtime.plan.remaking import Remaker
+from dovetail.runtime.plan.slots import Slot
+from dovetail.runtime.plan.values import Layout, Step, Storage, Value
+from dovetail.typed import convert
+
+T = TypeVar("T")
+_APPLICATION = (Storage.INPUT, Storage.OUTPUT)
+_MAX_RANK = 64  # NumPy's limit
+
+
+class PlanReader:
+    """Restores a plan: the `Source` of its builders.
+
+    Args:
+        data: The plan, of JSON types.
+        blobs: The blobs of the image.
+        builders: The builders of the engine's items and steps.
+        weights: Receives the forms of constants.
+        options: The backend's options.
+        where: Image and graph, for errors.
+
+    Raises:
+        ContainerError: The data are not a plan.
+    """
+
+    def __init__(
+        self,
+        data: object,
+        blobs: Mapping[str, Array],
+        builders: Builders,
+        weights: WeightStore,
+        options: Any,
+        where: str,
+    ) -> None:
+        self.data = convert(data, PlanData, where=where, error=RecipeError)
+        self._blobs = blobs
+        self._builders = builders
+        self._weights = weights
+        self._options = options
+        self._where = where
+        self._items: list[Any] = []
+        self._values: list[Value] = []
+        self._forms: list[Packed] = []
+        self._slots: list[Slot] = []
+        self._placed: frozenset[Value] = frozenset()
+
+    @property
+    def options(self) -> Any:
+        """The backend's options; see `Source`."""
+        return self._options
+
+    def plan(
+        self, graph: str, reorder: Reorder | None, remaker: Remaker
+    ) -> tuple[Plan, Arena, Interface]:
+        """Return the plan, its arena and the graph's interface.
+
+        Args:
+            graph: Name of the graph.
+            reorder: The engine's reorder, for watched runs.
+            remaker: Makes steps without a recipe.
+
+        Raises:
+            ContainerError: The data are damaged, or of another graph.
+        """
+        try:
+            return self._plan(graph, reorder, remaker)
+        except ContainerError as error:
+            error.where = error.where or self._where
+            raise
+        except DovetailError:
+            raise
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+            raise RecipeError(f"a step cannot be restored: {error}", where=self._where) from error
+
+    def _plan(
+        self, graph: str, reorder: Reorder | None, remaker: Remaker
+    ) -> tuple[Plan, Arena, Interface]:
+        data = self.data
+        self._forms = [self._form(each) for each in data.forms]
+        self._slots = [self._slot(each) for each in data.slots]
+        for builder, item in data.items:
+            self._items.append(self._builders.build(builder, item, self))
+        for each in data.values:
+            self._values.append(self._value(each))
+        arena = self._arena()
+        inputs = self._endpoints(data.inputs, Storage.INPUT)
+        outputs = self._endpoints(data.outputs, Storage.OUTPUT)
+        remaker.begin(data.model, self._slots)
+        for tensor in inputs:
+            remaker.written(tensor.name, None)
+        steps, groups = [], []
+        for recorded in data.steps:
+            step, group = self._step(recorded, remaker)
+            steps.append(step)
+            groups.append(group)
+        plan = Plan(
+            tuple(steps),
+            {t.name: value for t, value in inputs.items()},
+            {t.name: value for t, value in outputs.items()},
+            reorder,
+            tuple(groups),
+            tuple(self._slots),
+            tuple(self._forms),
+        )
+        return plan, arena, Interface.of(graph, inputs, outputs)
+
+    # -- Source ----------------------------------------------------------------------------------
+
+    def value(self, number: int) -> Value:
+        """Return a value; see `Source`."""
+        return _at(self._values, number, "value")
+
+    def item(self, number: int, kind: type[T]) -> T:
+        """Return an item of a class; see `Source`."""
+        found = _at(self._items, number, "item")
+        if not isinstance(found, kind):
+            raise RecipeError(f"item {number} is a {type(found).__name__}, not a {kind.__name__}")
+        return found
+
+    def bind(self, builder: str, data: object) -> Bind:
+        """Return a bind in another; see `Source`."""
+        found = self._builders.build(builder, data, self)
+        if not callable(found):
+            raise RecipeError(f"'{builder}' builds no step")
+        return cast("Bind", found)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _form(self, data: StoredForm) -> Packed:
+        return self._weights.seed(FormKey(*_fields(data.key)), self._array(data))
+
+    def _slot(self, data: SlotData) -> Slot:
+        return Slot.restored(data.inputs, data.form, self._array(data))
+
+    def _array(self, data: StoredForm | SlotData) -> Array:
+        return self._blob(data.blob, Spec(data.dtype, data.shape))
+
+    def _blob(self, key: str, spec: Spec) -> Array:
+        """Return a blob as an array of this type and shape."""
+        found = self._blobs.get(key)
+        wanted = _dense_bytes(spec)
+        if found is None:
+            raise RecipeError(f"blob {key} not found")
+        if found.nbytes != wanted:
+            raise RecipeError(f"blob {key} has {found.nbytes} bytes; expected {wanted}")
+        return found.view(spec.dtype.storage).reshape(spec.shape)
+
+    def _value(self, data: ValueData) -> Value:
+        spec = Spec(data.dtype, data.shape)
+        if data.storage not in Storage.__members__:
+            raise RecipeError(f"unknown storage '{data.storage}' of '{data.name}'")
+        storage = Storage[data.storage]
+        layout = None if data.layout is None else self.item(data.layout, object)
+        if layout is not None and not isinstance(getattr(layout, "nbytes", None), int):
+            raise RecipeError(f"item {data.layout} is no layout")
+        if layout is None:
+            _dense_bytes(spec)
+        value = Value(data.name, spec, storage, cast("Layout | None", layout), offset=data.offset)
+        if data.alias is not None:
+            value.alias_of = self.value(data.alias)
+            if data.offset < 0 or data.offset + value.nbytes > value.alias_of.nbytes:
+                raise RecipeError(f"'{data.name}' exceeds the value that it is a view of")
+            if storage is not value.alias_of.storage and storage is not Storage.ARENA:
+                raise RecipeError(f"'{data.name}' is a view of another storage")
+        elif data.offset:
+            raise RecipeError(f"'{data.name}' has an offset, but is no view")
+        elif storage is Storage.CONSTANT:
+            self._fill(value, data)
+        elif storage in _APPLICATION and layout is not None:
+            raise RecipeError(f"'{data.name}' has a layout, but is the application's")
+        return value
+
+    def _fill(self, value: Value, data: ValueData) -> None:
+        """Set a constant's data."""
+        if data.slot is not None:
+            value.slot = _at(self._slots, data.slot, "slot")
+            value.array = value.slot.data
+        elif data.form is not None:
+            packed = _at(self._forms, data.form, "form")
+            value.array, value.key = packed.data, packed.key
+        elif data.blob is not None:
+            value.array = self._blob(
+                data.blob,
+                value.spec if value.layout is None else Spec(DType.UINT_8, (value.nbytes,)),
+            )
+        if value.array is None or value.array.nbytes != value.nbytes:
+            raise RecipeError(f"the data of '{data.name}' do not have {value.nbytes} bytes")
+
+    def _arena(self) -> Arena:
+        offsets: dict[Value, int] = {}
+        size = self.data.arena_bytes
+        for number, at in self.data.offsets:
+            value = self.value(number)
+            if at < 0 or at % ALIGNMENT or at + value.nbytes > size:
+                raise RecipeError(f"'{value.name}' exceeds the arena of {size} bytes")
+            if value.storage is not Storage.ARENA or value.alias_of is not None:
+                raise RecipeError(f"'{value.name}' owns no bytes of the arena")
+            offsets[value] = at
+        ends = (at + value.nbytes for value, at in offsets.items())
+        if size < 0 or size > max(ends, default=0) + ALIGNMENT:
+            raise RecipeError(f"impossible arena of {size} bytes")
+        self._placed = frozenset(offsets)
+        return Arena(size, offsets)
+
+    def _endpoints(self, ends: Sequence[EndpointData], storage: Storage) -> dict[Tensor, Value]:
+        blobs = [self._blob_of_encoding(key) for key in self.data.arrays]
+        found: dict[Tensor, Value] = {}
+        for end in ends:
+            value = self.value(end.value)
+            if value.storage is not storage or value.alias_of is not None:
+                raise RecipeError(f"'{value.name}' is not the application's")
+            tensor = load_tensor(end.tensor, blobs, f"{self._where}, tensor {value.name}")
+            if (tensor.name, tensor.dtype, tensor.shape) != (
+                value.name,
+                value.spec.dtype,
+                tuple(value.spec.shape),
+            ):
+                raise RecipeError(f"'{value.name}' differs from its tensor")
+            value.spec = tensor.spec
+            found[tensor] = value
+        if len({tensor.name for tensor in found}) != len(found):
+            raise RecipeError("two inputs or outputs have the same name")
+        return found
+
+    def _blob_of_encoding(self, key: str) -> Blob:
+        if key not in self._blobs:
+            raise RecipeError(f"blob {key} not found")
+        return Blob(self._blobs[key])
+
+    def _step(self, data: StepData, remaker: Remaker) -> tuple[Step, Group | None]:
+        reads, writes, scratch = (
+            tuple(map(self.value, numbers)) for numbers in (data.reads, data.writes, data.scratch)
+        )
+        for value in (*reads, *writes, *scratch):
+            self._require_memory(value)
+        group = Group(data.group, data.choice) if data.group else None
+        if data.builder == MADE_AGAIN:
+            if group is None:
+                raise RecipeError("a step has neither a recipe nor nodes")
+            step = remaker.made(
+                Step(data.nodes, reads, writes, _unbound, scratch, work=data.work), group
+            )
+        else:
+            bind = self.bind(data.builder, data.data)
+            step = Step(data.nodes, reads, writes, bind, scratch, work=data.work)
+        if group is not None:
+            for value in writes:
+                remaker.written(value.name, value.layout)
+        return step, group
+
+    def _require_memory(self, value: Value) -> None:
+        root = value.root
+        is_placed = root.storage is not Storage.ARENA or root in self._placed
+        if not is_placed:
+            raise RecipeError(f"'{value.name}' has no place in the arena")
+
+
+def _unbound(_: object) -> Any:
+    raise AssertionError("a step that has not been made again is bound")
+
+
+def _at(found: Sequence[T], number: int, what: str) -> T:
+    if not 0 <= number < len(found):
+        raise RecipeError(f"{what} {number} not found; there are {len(found)}")
+    return found[number]
+
+
+def _dense_bytes(spec: Spec) -> int:
+    """Return the bytes of a dense value; raise if the shape is impossible."""
+    if len(spec.shape) > _MAX_RANK or any(size < 0 for size in spec.shape):
+        raise RecipeError(f"impossible shape {spec.shape}")
+    if spec.dtype.bits == 0:
+        raise RecipeError(f"a value of type {spec.dtype.name}")
+    return math.prod(spec.shape) * spec.dtype.storage.itemsize
+
+
+def _fields(data: Any) -> tuple[Any, ...]:
+    return data.contents, data.form, data.space
