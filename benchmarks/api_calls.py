@@ -1,4 +1,4 @@
-"""Cost of a call of the runtime API beside the bare method, without hooks and with one.
+"""Cost of a call of the runtime API next to the bare method, without hooks and with one.
 
     python -m benchmarks.api_calls
 

@@ -21,7 +21,7 @@ class SignalKind(enum.IntEnum):
 
 
 class LogLevel(enum.IntEnum):
-    """The least important messages that are logged."""
+    """The level up to which messages are logged."""
 
     ERROR = 1
     WARN = 2

@@ -32,7 +32,7 @@ from dovetail.runtime.memory import Memory
 
 
 class Unrecorded:
-    """Stands for an argument of a type that the table does not expect."""
+    """Represents an argument of a type that the table does not expect."""
 
     def __repr__(self) -> str:
         return "an argument that was not recorded"
@@ -50,7 +50,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What the arguments of a record refer to.
+    """The objects that the arguments of a record refer to.
 
     Attributes:
         handles: Handles by their recorded numbers.

@@ -15,7 +15,7 @@ NOT_RECORDED = ""  # key of a payload that was left out
 
 
 class Role(enum.Enum):
-    """What a payload is in its call."""
+    """Use of a payload in its call."""
 
     STATIC = enum.auto()  # data that belongs to the graph
     INPUT = enum.auto()
@@ -50,7 +50,7 @@ class MemoryPayloads:
 
 
 class Hashes:
-    """Payloads of which only the keys are wanted."""
+    """Payloads of which only the keys are used."""
 
     def add(self, blob: Blob, role: Role) -> str:
         """Return the key of a payload."""

@@ -29,7 +29,7 @@ _CREATORS: Mapping[str, type[Handle]] = {cls.kind: cls for cls in (Backend, Log)
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a call did when it was made again.
+    """Result of a call that was played.
 
     Attributes:
         record: The record.
@@ -51,7 +51,7 @@ class _Running:
 
 
 class Player:
-    """Makes recorded calls again, in the order of their records; a context manager.
+    """Repeats recorded calls in the order of their records; a context manager.
 
     Callbacks and watches of the application are replaced by some that do nothing. Leaving the
     player frees the handles that the records leave alive.

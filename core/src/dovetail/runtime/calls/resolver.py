@@ -63,7 +63,7 @@ class InstalledResolver:
             origin = f"{reference.dist} {reference.dist_version}".strip() or reference.path
             raise TraceError(
                 f"op package '{name}' {reference.version} not found",
-                hint=f"it came from {origin}" if origin else "pass the op package",
+                hint=f"the recorded one is from {origin}" if origin else "pass the op package",
             )
         return found
 
