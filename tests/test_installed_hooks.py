@@ -10,6 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import dovetail as dt
+
 SOURCE = """
 from dovetail.plugins.hookspecs import hookimpl
 
@@ -28,6 +30,20 @@ def dovetail_pass_finished(event):
 @hookimpl
 def dovetail_progress(event):
     note("progress " + event.task)
+"""
+QUANTIZER = """
+from dovetail.plugins.events import Progress
+from dovetail.plugins.hooks import hooks
+from dovetail.quantization import Quantized
+
+class Quantizer:
+    def quantize(self, model, calibration, options, ops):
+        if hooks.active:
+            hooks.progress(Progress("guessing", 1))
+        return Quantized(model, ())
+
+    def write_encodings(self, model, model_path):
+        return ()
 """
 QUANTIZE = """
 import numpy as np
@@ -72,3 +88,16 @@ def test_events_of_a_command(folder: Path, command: list[str], events: set[str])
     assert done.returncode == 0, done.stderr
     seen = (folder / "events.txt").read_text().splitlines()
     assert events <= set(seen), sorted(set(seen))
+
+
+def test_a_process_whose_only_event_is_progress(folder: Path) -> None:
+    dt.convert(folder / "net.onnx").save(folder / "net.dvt")
+    (folder / "site" / "guess.py").write_text(QUANTIZER)
+    entries = folder / "site" / "watcher-1.0.dist-info" / "entry_points.txt"
+    entries.write_text(f"{entries.read_text()}[dovetail.quantizers]\ndefault = guess:Quantizer\n")
+    command = ["python", "-c", QUANTIZE.replace(".onnx", ".dvt")]
+    done = forked.run(
+        command, folder, path=[folder / "site"], DOVETAIL_PLUGINS="watcher,dovetail-opset"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "events.txt").read_text() == "progress guessing\n"

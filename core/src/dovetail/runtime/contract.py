@@ -96,7 +96,7 @@ class DeviceInfo:
     Attributes:
         name: Its name.
         cores: Number of its cores.
-        soc: Name of the system on chip that it is part of or stands for; empty if it is none.
+        soc: Name of the system on chip that it is part of or represents; empty if none.
     """
 
     name: str
@@ -266,7 +266,7 @@ class RunControl:
 
 @dataclass(frozen=True, slots=True)
 class PrepareRequest:
-    """How a graph is to be prepared; its observed tensors are in the `CheckedGraph`.
+    """Settings for the preparation of a graph; its observed tensors are in the `CheckedGraph`.
 
     Attributes:
         config: Settings of the graph; an instance of `Configs.graph`.
@@ -430,7 +430,7 @@ class Restored:
 
 
 class BackendContext(Protocol):
-    """What a backend keeps for a context: a device, memory, prepared graphs."""
+    """A backend's part of a context: a device, memory, prepared graphs."""
 
     def prepare(self, graph: CheckedGraph, request: PrepareRequest) -> Prepared:
         """Prepare a graph for execution; every node has been validated.
@@ -453,7 +453,7 @@ class BackendContext(Protocol):
 
         Args:
             image: From `image`, perhaps of another process; nothing in it can be trusted.
-            graph: Returns the graph of a name, if the model is at hand.
+            graph: Returns the graph of a name, if the model is available.
             request: Returns how the graph of a name is to be prepared.
 
         Raises:

@@ -2,7 +2,7 @@
 
 The library trusts its caller: it reads as many bytes as descriptors say. So everything that comes
 from an image is checked here: names and kinds of arguments, sizes, and that each argument of a
-primitive lies in its value.
+primitive is within its value.
 """
 
 from __future__ import annotations

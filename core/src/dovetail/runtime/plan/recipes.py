@@ -65,7 +65,7 @@ class Recipe(Protocol):
 
 
 class Source(Protocol):
-    """What builders restore from; `PlanReader`."""
+    """Access of builders to a recorded plan; implemented by `PlanReader`."""
 
     @property
     def options(self) -> Any:
