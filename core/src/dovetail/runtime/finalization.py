@@ -12,7 +12,7 @@ from dovetail.ops import CheckedGraph, NodeView, Observed
 from dovetail.runtime.config import GraphConfig
 from dovetail.runtime.contract import Prepared, PrepareRequest
 from dovetail.runtime.measurements import ProfileEvent
-from dovetail.runtime.plugin_errors import translate_errors
+from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.signal import Signal, controlled
 
 if TYPE_CHECKING:  # it imports graphs, which are prepared here
@@ -65,8 +65,23 @@ def prepare_graph(
         translate_errors(context.backend.name, "`prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
     ):
         prepared = context.plugin.prepare(graph, PrepareRequest(config, control, record))
-        control.check()
+        try:
+            control.check()
+        except BaseException:
+            close_prepared(prepared, graph.name)
+            raise
     return prepared
+
+
+def close_prepared(prepared: Prepared, name: str) -> None:
+    """Close a prepared graph; its errors are logged.
+
+    Args:
+        prepared: The prepared graph.
+        name: Name of the graph.
+    """
+    with log_errors(f"closing graph '{name}'"):
+        prepared.close()
 
 
 def _require_support(graph: CheckedGraph, context: Context, config: GraphConfig) -> None:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dovetail import ir
@@ -16,11 +17,10 @@ from dovetail.plugins.hooks import hooks
 from dovetail.runtime.buffers import Buffer, Results, checked_buffers
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
 from dovetail.runtime.contract import Binding, Done, Prepared, RunControl, Watch
-from dovetail.runtime.finalization import checked_graph, prepare_graph
+from dovetail.runtime.finalization import checked_graph, close_prepared, prepare_graph
 from dovetail.runtime.handle import Handle, api_call, current_call
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import EventType, ProfileEvent
-from dovetail.runtime.plugin_errors import log_errors
 from dovetail.runtime.profile import Measurement, Profile
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal, release_control, take_control
@@ -214,12 +214,13 @@ class Graph(Handle):
 
         Args:
             profile: Records the duration.
-            signal: Checked at the end at the latest, since a backend may prepare a graph without
-                interruption.
+            signal: Stops the preparation, at its end at the latest: a backend may prepare a graph
+                without interruption.
             observed: Tensors that a watch of later runs receives, besides the outputs.
 
         Raises:
-            BackendError: The graph is finalized, or the backend failed.
+            BackendError: The graph is finalized, tensors are to be observed on a backend that does
+                not support watching, the preparation was stopped, or the backend failed.
             GraphError: The graph is not well formed, or an observed tensor is unknown; every fault
                 is listed.
             UnsupportedOpError: The backend does not support some nodes; all are listed.
@@ -227,8 +228,15 @@ class Graph(Handle):
         self._require_open()
         if profile is not None:
             profile.require_alive()
+        if observed:  # otherwise they would be observed in vain
+            self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         if not self._finalizing.acquire(blocking=False):
             self._raise_unchangeable("is being finalized")
+        try:
+            self.context.enter(queued=False)  # `Context.free` waits for the end
+        except BaseException:
+            self._finalizing.release()
+            raise
         try:
             if self._prepared is not None:  # another thread was quicker
                 self._raise_unchangeable("is finalized")
@@ -236,13 +244,14 @@ class Graph(Handle):
             parts: list[ProfileEvent] = []
             record = None if profile is None else parts.append
             checked = checked_graph(self.ir, self._views, observed)
+            interface = Interface.of(self.name, checked.inputs, checked.outputs)
+            results, guards = Results(interface), _guards(self.ir)
             prepared = prepare_graph(checked, self.context, self.config, signal, record)
-            self._interface = Interface.of(self.name, checked.inputs, checked.outputs)
-            self._results = Results(self._interface)
-            self._guards = _guards(self.ir)
+            self._interface, self._results, self._guards = interface, results, guards
             self._prepared = prepared
         finally:
             self._finalizing.release()
+            self.context.leave(queued=False)
         if profile is not None:
             took = (time.perf_counter() - start) * 1e6
             profile.add(ProfileEvent(EventType.FINALIZE, self.name, took, children=tuple(parts)))
@@ -280,14 +289,19 @@ class Graph(Handle):
         prepared = self._require_finalized()
         given, taken = checked_buffers(self._interface, inputs, outputs, self.context)
         measured = Measurement(self.name, profile, watch)
+        tokens, held = self.context.tokens, None
         self.context.enter(queued=False)
         try:
+            if tokens.registered:
+                held = tokens.hold(given, taken)
             control = take_control(signal, measured.watch)
             try:
                 return self._run(prepared, given, taken, control, measured)
             finally:
                 release_control(signal)
         finally:
+            if held:
+                tokens.let_go(held)
             self.context.leave(queued=False)
 
     @api_call("graph_execute_async")
@@ -320,7 +334,7 @@ class Graph(Handle):
         measured = Measurement(self.name, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         overlaps = self.context.backend.capabilities.overlap
-        self.context.enter(queued=True)
+        tokens = self.context.tokens
 
         def run() -> None:
             waited = (time.perf_counter() - queued) * 1e6
@@ -336,6 +350,7 @@ class Graph(Handle):
 
         def done(error: BaseException | None) -> None:
             release_control(signal)
+            tokens.let_go(held)
             self.context.leave_queue()  # a waiting caller can queue another run at once
             if call is not None:
                 hooks.api_complete(call.failed(error) if error else call.returned(taken))
@@ -351,17 +366,16 @@ class Graph(Handle):
                 self.context.finishing.discard(thread)
                 self.context.leave(queued=True)
 
-        try:
+        with ExitStack() as undo:  # if the queue does not accept the execution
+            self.context.enter(queued=True)
+            undo.callback(self.context.leave, queued=True)
+            undo.callback(self.context.leave_queue)
+            held = tokens.hold(given, taken)
+            undo.callback(tokens.let_go, held)
             control = take_control(signal, measured.watch)
-            try:
-                self.context.device.queue.put(run, self.priority)
-            except BaseException:
-                release_control(signal)
-                raise
-        except BaseException:
-            self.context.leave_queue()
-            self.context.leave(queued=True)
-            raise
+            undo.callback(release_control, signal)
+            self.context.device.queue.put(run, self.priority)
+            undo.pop_all()
         return execution
 
     def invalidate(self) -> None:
@@ -369,8 +383,7 @@ class Graph(Handle):
         prepared, self._prepared = self._prepared, None
         super().invalidate()
         if prepared is not None:
-            with log_errors(f"closing graph '{self.name}'"):
-                prepared.close()
+            close_prepared(prepared, self.name)
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -411,10 +424,19 @@ class Graph(Handle):
     ) -> None:
         """Begin a run of a backend that overlaps them."""
         start = time.perf_counter()
+        end = threading.Lock()  # never released: an execution ends once
 
         def ended(error: BaseException | None) -> None:
+            if not end.acquire(blocking=False):
+                log.error("an execution of graph '%s' ended twice", self.name, exc_info=error)
+                return
             if error is None:
-                measured.note((time.perf_counter() - start) * 1e6, waited_us=waited_us)
+                took = (time.perf_counter() - start) * 1e6
+                try:
+                    control.check()  # a timeout may have been exceeded in the last step
+                    measured.note(took, waited_us=waited_us)
+                except BackendError as late:
+                    error = late
             done(error)
 
         try:
@@ -423,7 +445,7 @@ class Graph(Handle):
                 guard()
             prepared.submit(inputs, outputs or {}, control, ended)
         except BaseException as failure:  # noqa: BLE001 - travels to who waits
-            done(failure)
+            ended(failure)
 
     def _checked_config(self, config: GraphConfig) -> GraphConfig:
         if config.graph_priority is not None:
