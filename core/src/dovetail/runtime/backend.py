@@ -193,27 +193,36 @@ class Backend(Handle):
 
         Raises:
             OpError: The node does not match its op.
+            BackendError: The device belongs to another backend, or the backend failed.
             ConfigError: The config is wrong.
         """
         view, faults = self.checked(node)
         if view is None:
             raise OpError("the node does not match its op", where=node.where, problems=faults)
+        device = self._own_device(device)
         settings = typed_config(config, self.plugin.configs.graph, "graph config")
         with translate_errors(self.name, "`validate` failed", "GRAPH_ERROR_GENERAL"):
-            target = (device or self.host).config
+            target = device.config
             return verdict(self.plugin, self.capabilities, view, target, settings)
 
     def checked(self, node: ir.Node) -> tuple[NodeView | None, list[Problem]]:
         """Return the view of a node, or None and every reason why it does not match its op.
 
-        Nodes of unknown ops are opaque if the backend supports that.
+        Nodes of packages that are not installed are opaque if the backend supports that.
         """
-        if self.capabilities.opaque_ops:
-            try:
-                self.ops.find(node.package, node.op_type)
-            except UnsupportedOpError:
-                return opaque_node(node), []
+        if self.is_opaque(node):
+            return opaque_node(node), []
         return checked_node(node, self.ops)
+
+    def is_opaque(self, node: ir.Node) -> bool:
+        """Return whether the backend receives a node without its op."""
+        if not self.capabilities.opaque_ops:
+            return False
+        try:
+            self.ops.package(node.package)
+        except UnsupportedOpError:
+            return True
+        return False
 
     @api_call("device_get_platform_info")
     def get_platform_info(self) -> contract.Platform:
@@ -246,13 +255,7 @@ class Backend(Handle):
             BackendError: The device belongs to another backend, or the backend has no priorities.
             ConfigError: The config is wrong.
         """
-        device = device or self.host
-        device.require_alive()
-        if device.backend is not self:
-            raise BackendError(
-                f"the device belongs to {device.backend.describe()}",
-                code="CONTEXT_ERROR_INVALID_ARGUMENT",
-            )
+        device = self._own_device(device)
         settings = typed_config(config, self.plugin.configs.context, "context config")
         if Priority.of(settings.context_priority, "context config") is not Priority.NORMAL:
             self.require("priority", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
@@ -317,6 +320,21 @@ class Backend(Handle):
         with log_errors(f"closing backend '{self.name}'"):
             self.plugin.close()
         self.invalidate()
+
+    def _own_device(self, device: Device | None) -> Device:
+        """Return a device, by default the host.
+
+        Raises:
+            BackendError: It was freed, or belongs to another backend.
+        """
+        device = device or self.host
+        device.require_alive()
+        if device.backend is not self:
+            raise BackendError(
+                f"the device belongs to {device.backend.describe()}",
+                code="CONTEXT_ERROR_INVALID_ARGUMENT",
+            )
+        return device
 
     def _own(self, child: H) -> H:
         self._children.add(child)

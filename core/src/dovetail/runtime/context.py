@@ -23,6 +23,7 @@ from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.memory import Memory
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.tensor import Tensor, owned_blob
+from dovetail.runtime.tokens import Tokens
 from dovetail.runtime.updates import checked_update
 
 if TYPE_CHECKING:  # a context belongs to a backend, which imports it
@@ -36,6 +37,7 @@ class Context(Handle):
         backend, device: Its backend and device.
         weights: Forms of constants, shared by its graphs.
         plugin: What the backend keeps for it.
+        tokens: Tokens of its registered memory.
         finishing: Threads that are notifying the application of an execution's end.
     """
 
@@ -54,6 +56,7 @@ class Context(Handle):
         ):
             self.plugin = backend.plugin.open_context(device.config, config, self.weights)
         self.finishing: set[int] = set()
+        self.tokens = Tokens()
         self._graphs: dict[str, Graph] = {}
         self._tensors: dict[str, ContextTensor] = {}
         self._memory: WeakSet[Memory] = WeakSet()
@@ -244,8 +247,8 @@ class Context(Handle):
         """
         for graph in model.graphs.values():
             check(graph)
-            if not self.backend.capabilities.opaque_ops:
-                require_known(graph.nodes, self.backend.ops, f"graph '{graph.name}'")
+            known = [n for n in graph.nodes if not self.backend.is_opaque(n)]
+            require_known(known, self.backend.ops, f"graph '{graph.name}'")
         made: list[Graph] = []
         try:
             for graph in model.graphs.values():
@@ -288,8 +291,14 @@ class Context(Handle):
         with translate_errors(
             self.backend.name, "`register_memory` failed", "MEM_ERROR_INVALID_ARGUMENT"
         ):
-            memory.binding = self.plugin.register_memory(descriptor)
-        self._memory.add(memory)
+            binding = self.plugin.register_memory(descriptor)
+        self.tokens.add(binding)
+        with self._lock:
+            memory.binding = binding
+            if self._closing:  # too late for `free`
+                memory.invalidate()
+            self._require_open()
+            self._memory.add(memory)
         return memory
 
     @api_call("context_free")
@@ -311,14 +320,16 @@ class Context(Handle):
                     hint="free it in another thread",
                 )
             self._closing = True
-            self._changed.wait_for(lambda: self._is_idle(notified))
-        for handle in (*self._graphs.values(), *self._tensors.values(), *self._memory):
-            handle.invalidate()
-        self._graphs.clear()
-        with log_errors(f"closing a context of backend '{self.backend.name}'"):
-            self.plugin.close()
-        self.backend.contexts.remove(self)
-        self.invalidate()
+            try:
+                self._changed.wait_for(lambda: self._is_idle(notified))
+            except BaseException:  # the user interrupts the wait: the context can be freed later
+                self._closing = False
+                raise
+        try:
+            self._close()
+        finally:
+            self.backend.contexts.remove(self)
+            self.invalidate()
 
     def __enter__(self) -> Self:
         return self
@@ -340,6 +351,15 @@ class Context(Handle):
         """
         others = {*self._callers.copy().values()} - {threading.get_ident()}
         return self._active == int(notified) and not others
+
+    def _close(self) -> None:
+        """Close what the backend keeps: graphs and memory, then the context."""
+        for handle in (*self._graphs.values(), *self._tensors.values(), *self._memory):
+            handle.invalidate()
+        self._graphs.clear()
+        self.tokens.close()  # those whose handles the application has dropped
+        with log_errors(f"closing a context of backend '{self.backend.name}'"):
+            self.plugin.close()
 
     def _require_open(self) -> None:
         """Raise if the context is being freed."""

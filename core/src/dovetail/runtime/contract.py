@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import msgspec
 
 from dovetail.container import ImageContent, WeightStore, pack_image, unpack_image
-from dovetail.errors import BackendError, ContainerError
+from dovetail.errors import BackendError, ContainerError, Problem
 from dovetail.ir import Array, DataFormat, DType, EncodingKind, Shape, Tensor
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
@@ -133,6 +133,23 @@ class Fingerprint(msgspec.Struct, frozen=True):
         """Return the names of the facts that differ, sorted."""
         names = self.facts.keys() | other.facts.keys()
         return tuple(sorted(n for n in names if self.facts.get(n) != other.facts.get(n)))
+
+    def require(self, found: Fingerprint) -> None:
+        """Raise unless the fingerprint of an image equals this one.
+
+        Raises:
+            ContainerError: It differs; every fact that does is listed.
+        """
+        if names := self.differences(found):
+            raise ContainerError(
+                "the image does not match the backend as it is now",
+                code="CONTAINER_INCOMPATIBLE",
+                problems=[
+                    Problem(f"expected {self.facts.get(n)!r}, got {found.facts.get(n)!r}", n)
+                    for n in names
+                ],
+                hint="prepare the graphs again",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +387,7 @@ class Prepared(Protocol):
         outputs: Mapping[str, Binding],
         control: RunControl,
     ) -> None:
-        """Execute the graph once; never called concurrently on one object.
+        """Execute the graph once; never called concurrently with itself on one object.
 
         Args:
             inputs: By tensor name: C-contiguous stored values with the right dtype (`storage`) and
@@ -391,7 +408,8 @@ class Prepared(Protocol):
     ) -> None:
         """Begin an execution; `done` is called once at its end, with the error or None.
 
-        With the capability `overlap`, it may return before the end and be called again meanwhile.
+        With the capability `overlap`, it may return before the end; it and `run` may be called
+        again meanwhile. It is never called concurrently.
 
         Args:
             inputs: As for `run`; they stay unchanged until the end.
@@ -457,7 +475,9 @@ class BackendContext(Protocol):
             request: Returns how the graph of a name is to be prepared.
 
         Raises:
-            ContainerError: The image is damaged, of another backend, or of another fingerprint.
+            ContainerError: The image is damaged, of another graph, or of another fingerprint.
+            BackendError: Graphs cannot be restored without the model
+                (CONTEXT_ERROR_UNSUPPORTED_FEATURE).
         """
 
     def register_memory(self, descriptor: MemoryDescriptor) -> Binding:

@@ -10,10 +10,9 @@ from dovetail.errors import GraphError, Problem, UnsupportedOpError, suggest_nam
 from dovetail.ir.check import find_faults, raise_faults
 from dovetail.ops import CheckedGraph, NodeView, Observed
 from dovetail.runtime.config import GraphConfig
-from dovetail.runtime.contract import Prepared, PrepareRequest
+from dovetail.runtime.contract import Prepared, PrepareRequest, RunControl
 from dovetail.runtime.measurements import Recorder
-from dovetail.runtime.plugin_errors import translate_errors
-from dovetail.runtime.signal import Signal, controlled
+from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.support import verdict
 
 if TYPE_CHECKING:  # it imports graphs, which are prepared here
@@ -60,7 +59,7 @@ def prepare_graph(
     graph: CheckedGraph,
     context: Context,
     config: GraphConfig,
-    signal: Signal | None,
+    control: RunControl,
     record: Recorder | None,
 ) -> Prepared:
     """Prepare a graph on its context's backend.
@@ -69,20 +68,21 @@ def prepare_graph(
         graph: The graph.
         context: Its context.
         config: Its settings.
-        signal: As for `Graph.finalize`.
+        control: Can end the preparation.
         record: Receives measurements of the preparation.
 
     Raises:
-        BackendError: The backend failed, or the signal's timeout was exceeded.
+        BackendError: The backend failed, or the control ended the preparation.
         UnsupportedOpError: The backend does not support some nodes; all are listed.
     """
     _require_support(graph, context, config)
-    with (
-        controlled(signal) as control,
-        translate_errors(context.backend.name, "`prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
-    ):
+    with translate_errors(context.backend.name, "`prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"):
         prepared = context.plugin.prepare(graph, PrepareRequest(config, control, record))
-        control.check()
+        try:
+            control.check()
+        except BaseException:
+            close_prepared(prepared, graph.name)
+            raise
     return prepared
 
 
@@ -92,7 +92,7 @@ def update_graph(
     updates: Collection[ir.Tensor],
     context: Context,
     config: GraphConfig,
-    signal: Signal | None,
+    control: RunControl,
 ) -> None:
     """Update tensors of a prepared graph.
 
@@ -102,17 +102,14 @@ def update_graph(
         updates: The changed tensors.
         context: Its context.
         config: Its settings.
-        signal: As for `Graph.finalize`.
+        control: Can end the update.
 
     Raises:
-        BackendError: The backend failed, or the signal's timeout was exceeded.
+        BackendError: The backend failed, or the control ended the update.
         UnsupportedOpError: The backend does not support some nodes; all are listed.
     """
     _require_support(graph, context, config)
-    with (
-        controlled(signal) as control,
-        translate_errors(context.backend.name, "`update` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
-    ):
+    with translate_errors(context.backend.name, "`update` failed", "GRAPH_ERROR_FINALIZE_FAILED"):
         prepared.update(tuple(updates))
         control.check()
 
@@ -135,6 +132,17 @@ def updated_views(
                 views[node] = view
     raise_faults(graph, faults)
     return views
+
+
+def close_prepared(prepared: Prepared, name: str) -> None:
+    """Close a prepared graph; its errors are logged.
+
+    Args:
+        prepared: The prepared graph.
+        name: Name of the graph.
+    """
+    with log_errors(f"closing graph '{name}'"):
+        prepared.close()
 
 
 def _require_support(graph: CheckedGraph, context: Context, config: GraphConfig) -> None:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dovetail import ir
@@ -19,17 +20,17 @@ from dovetail.runtime.config import GraphConfig
 from dovetail.runtime.contract import Binding, Done, Prepared, RunControl, Watch
 from dovetail.runtime.finalization import (
     checked_graph,
+    close_prepared,
     prepare_graph,
     update_graph,
     updated_views,
 )
 from dovetail.runtime.handle import api_call, current_call
 from dovetail.runtime.interface import Interface
-from dovetail.runtime.measurements import EventType, ProfileEvent
-from dovetail.runtime.plugin_errors import log_errors
+from dovetail.runtime.measurements import EventType, ProfileEvent, Recorder
 from dovetail.runtime.profile import Measurement, Profile
 from dovetail.runtime.queue import Execution
-from dovetail.runtime.signal import Signal, release_control, take_control
+from dovetail.runtime.signal import Signal, controlled, release_control, take_control
 from dovetail.runtime.updates import applied
 
 if TYPE_CHECKING:  # a graph belongs to a context, which imports it
@@ -89,15 +90,17 @@ class Graph(ComposedGraph):
 
         Args:
             profile: Records the duration.
-            signal: Checked at the end at the latest, since a backend may prepare a graph without
-                interruption.
+            signal: Stops the preparation, at its end at the latest: a backend may prepare a graph
+                without interruption.
             observed: Tensors that a watch of later runs receives, besides the outputs; after an
                 update those of the first time.
             outputs: Names of tensors that nodes write, which become outputs too; after an update
                 those of the first time.
 
         Raises:
-            BackendError: The graph is finalized and has no updates, or the backend failed.
+            BackendError: The graph is finalized and has no updates, tensors are to be observed on a
+                backend that does not support watching, the preparation was stopped, or the backend
+                failed.
             GraphError: The graph is not well formed, or a tensor to observe or to read is unknown;
                 every fault is listed.
             UnsupportedOpError: The backend does not support some nodes; all are listed.
@@ -106,6 +109,8 @@ class Graph(ComposedGraph):
             self._require_open()
         if profile is not None:
             profile.require_alive()
+        if observed:  # otherwise they would be observed in vain
+            self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         if not self._finalizing.acquire(blocking=False):
             self._raise_unchangeable("is being finalized")
         try:
@@ -113,21 +118,12 @@ class Graph(ComposedGraph):
                 self._raise_unchangeable("is finalized")
             start = time.perf_counter()
             record = None if profile is None else profile.recorder()
-            updates = dict(self._updates)
-            with self._running, applied(updates):
-                self._views |= updated_views(self.ir, updates, self.context.backend)
-                checked = checked_graph(self.ir, self._views, observed, outputs)
-                if self._prepared is None:
-                    prepared = prepare_graph(checked, self.context, self.config, signal, record)
-                    self._interface = self._own_interface(checked.inputs, checked.outputs)
-                    self._results = Results(self._interface)
-                    self._prepared = prepared
-                else:
-                    update_graph(
-                        checked, self._prepared, updates, self.context, self.config, signal
-                    )
-            self._guards = _guards(self.ir)
-            self._updates = {t: u for t, u in self._updates.items() if updates.get(t) is not u}
+            with controlled(signal) as control:
+                self.context.enter(control)  # `Context.free` waits for the end
+                try:
+                    self._prepare(observed, outputs, control, record)
+                finally:
+                    self.context.leave(control)
         finally:
             self._finalizing.release()
         if profile is not None and record is not None:
@@ -176,12 +172,17 @@ class Graph(ComposedGraph):
         given, taken = checked_buffers(self._interface, inputs, outputs, context, self._shared)
         measured = Measurement.of(self, profile, watch)
         watch, record = (None, None) if measured is None else (measured.watch, measured.record)
+        tokens, held = context.tokens, None
         control = take_control(signal, watch, record)
         try:
             context.enter(control)
             try:
+                if tokens.registered:
+                    held = tokens.hold(given, taken)
                 return self._run(prepared, given, taken, control, measured)
             finally:
+                if held:
+                    tokens.let_go(held)
                 context.leave(control)
         finally:
             release_control(signal)
@@ -216,7 +217,7 @@ class Graph(ComposedGraph):
         measured = Measurement.of(self, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         overlaps = self.context.backend.capabilities.overlap
-        self.context.enter_queue()
+        tokens = self.context.tokens
 
         def run() -> None:
             waited = (time.perf_counter() - queued) * 1e6
@@ -232,6 +233,7 @@ class Graph(ComposedGraph):
 
         def done(error: BaseException | None) -> None:
             release_control(signal)
+            tokens.let_go(held)
             self.context.leave_queue()  # a waiting caller can queue another run at once
             if call is not None:
                 hooks.api_complete(call.failed(error) if error else call.returned(taken))
@@ -247,18 +249,17 @@ class Graph(ComposedGraph):
                 self.context.finishing.discard(thread)
                 self.context.end_queued()
 
-        try:
+        with ExitStack() as undo:  # if the queue does not accept the execution
+            self.context.enter_queue()
+            undo.callback(self.context.end_queued)
+            undo.callback(self.context.leave_queue)
+            held = tokens.hold(given, taken)
+            undo.callback(tokens.let_go, held)
             record = None if measured is None else measured.record
             control = take_control(signal, None if measured is None else measured.watch, record)
-            try:
-                self.context.device.queue.put(run, self.priority)
-            except BaseException:
-                release_control(signal)
-                raise
-        except BaseException:
-            self.context.leave_queue()
-            self.context.end_queued()
-            raise
+            undo.callback(release_control, signal)
+            self.context.device.queue.put(run, self.priority)
+            undo.pop_all()
         return execution
 
     def invalidate(self) -> None:
@@ -266,8 +267,7 @@ class Graph(ComposedGraph):
         prepared, self._prepared = self._prepared, None
         super().invalidate()
         if prepared is not None:
-            with log_errors(f"closing graph '{self.name}'"):
-                prepared.close()
+            close_prepared(prepared, self.name)
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -300,6 +300,28 @@ class Graph(ComposedGraph):
             measured.note(start, took, waited_us)
         return outputs
 
+    def _prepare(
+        self,
+        observed: Observed,
+        outputs: Sequence[str],
+        control: RunControl,
+        record: Recorder | None,
+    ) -> None:
+        """Prepare the graph for the first time, or update what is prepared."""
+        updates = dict(self._updates)
+        with self._running, applied(updates):
+            self._views |= updated_views(self.ir, updates, self.context.backend)
+            checked = checked_graph(self.ir, self._views, observed, outputs)
+            if self._prepared is None:
+                interface = self._own_interface(checked.inputs, checked.outputs)
+                prepared = prepare_graph(checked, self.context, self.config, control, record)
+                self._interface, self._results = interface, Results(interface)
+                self._prepared = prepared
+            else:
+                update_graph(checked, self._prepared, updates, self.context, self.config, control)
+        self._guards = _guards(self.ir)
+        self._updates = {t: u for t, u in self._updates.items() if updates.get(t) is not u}
+
     def _submit(
         self,
         prepared: Prepared,
@@ -312,10 +334,20 @@ class Graph(ComposedGraph):
     ) -> None:
         """Begin a run of a backend that overlaps them."""
         start = time.perf_counter()
+        end = threading.Lock()  # never released: an execution ends once
 
         def ended(error: BaseException | None) -> None:
-            if error is None and measured is not None:
-                measured.note(start, (time.perf_counter() - start) * 1e6, waited_us)
+            if not end.acquire(blocking=False):
+                log.error("an execution of graph '%s' ended twice", self.name, exc_info=error)
+                return
+            if error is None:
+                took = (time.perf_counter() - start) * 1e6
+                try:
+                    control.check()  # a timeout may have been exceeded in the last step
+                    if measured is not None:
+                        measured.note(start, took, waited_us)
+                except BackendError as late:
+                    error = late
             done(error)
 
         try:
@@ -324,7 +356,7 @@ class Graph(ComposedGraph):
                 guard()
             prepared.submit(inputs, {**(outputs or {}), **self._shared.outputs}, control, ended)
         except BaseException as failure:  # noqa: BLE001 - travels to who waits
-            done(failure)
+            ended(failure)
 
     def _own_interface(
         self, inputs: Sequence[ir.Tensor], outputs: Sequence[ir.Tensor]

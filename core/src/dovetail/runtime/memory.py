@@ -9,7 +9,6 @@ import numpy as np
 from dovetail.errors import BackendError
 from dovetail.runtime.contract import Binding, MemoryDescriptor
 from dovetail.runtime.handle import Handle, api_call
-from dovetail.runtime.plugin_errors import log_errors
 
 if TYPE_CHECKING:  # memory belongs to a context, which imports it
     from dovetail.runtime.context import Context
@@ -59,9 +58,11 @@ class Memory(Handle):
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Invalidate the handle and release the backend's token; called by the context, too."""
+        """Invalidate the handle and release the backend's token; called by the context, too.
+
+        A token that executions use is released at their end.
+        """
         binding, self.binding = self.binding, None
         super().invalidate()
-        if binding is not None and not isinstance(binding, np.ndarray):
-            with log_errors("releasing registered memory"):
-                binding.release()
+        if binding is not None:
+            self.context.tokens.release(binding)

@@ -63,7 +63,9 @@ class InstalledResolver:
             origin = f"{reference.dist} {reference.dist_version}".strip() or reference.path
             raise TraceError(
                 f"op package '{name}' {reference.version} not found",
-                hint=f"the recorded package came from {origin}" if origin else "pass the op package",
+                hint=f"the recorded package came from {origin}"
+                if origin
+                else "pass the op package",
             )
         return found
 
