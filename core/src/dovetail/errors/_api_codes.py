@@ -298,6 +298,13 @@ API_CODES: tuple[Entry, ...] = (
         number=8000,
     ),
     Entry(
+        "MEM_ERROR_UNSUPPORTED_MEMTYPE",
+        7,
+        "The backend cannot register memory of this kind.",
+        "Register an array in the host's memory, or choose a backend with memory of its own.",
+        number=8005,
+    ),
+    Entry(
         "MEM_ERROR_INVALID_HANDLE",
         7,
         "The memory handle is empty or was deregistered.",

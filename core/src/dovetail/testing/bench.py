@@ -10,8 +10,8 @@ import numpy as np
 
 from dovetail import runtime
 from dovetail.errors import UnsupportedOpError
-from dovetail.ir import Array, Graph, Tensor
-from dovetail.ops import OpPackage, OpRegistry, OpSchema
+from dovetail.ir import Array, Blob, DType, Graph, Tensor, pack
+from dovetail.ops import OpPackage, OpRegistry, OpSchema, to_real
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
 from dovetail.testing import ops
@@ -149,18 +149,48 @@ def rubbish(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     ).reshape(shape)
 
 
-def create_tensors(handle: runtime.Graph, graph: Graph) -> dict[Tensor, runtime.Tensor]:
-    """Create the tensors of a graph in a handle's graph and return their handles."""
+def stored_blob(stored: Array, tensor: Tensor) -> Blob:
+    """Return stored values as the data of a tensor."""
+    real = to_real(stored, tensor.spec) if tensor.dtype is DType.BFLOAT_16 else stored
+    return pack(real, tensor.dtype)
+
+
+def create_tensors(
+    handle: runtime.Graph, graph: Graph, shared: Mapping[str, runtime.Tensor] | None = None
+) -> dict[Tensor, runtime.Tensor]:
+    """Create the tensors of a graph in a handle's graph and return their handles.
+
+    Args:
+        handle: The handle.
+        graph: The graph.
+        shared: Context tensors by the names of tensors of the graph, which they replace.
+    """
+    found = shared or {}
     return {
-        t: handle.create_tensor(t.name, t.dtype, t.shape, t.kind, t.encoding, t.data)
+        t: found[t.name]
+        if t.name in found
+        else handle.create_tensor(t.name, t.dtype, t.shape, t.kind, t.encoding, t.data)
         for t in graph.tensors.values()
     }
 
 
-def compose(context: runtime.Context, graph: Graph) -> runtime.Graph:
-    """Compose a graph with the calls of the handle API."""
+def compose(
+    context: runtime.Context, graph: Graph, shared: Mapping[str, runtime.Tensor] | None = None
+) -> runtime.Graph:
+    """Compose a graph with the calls of the handle API.
+
+    Args:
+        context: The context.
+        graph: The graph.
+        shared: As for `create_tensors`.
+    """
     handle = context.create_graph(graph.name)
-    made = create_tensors(handle, graph)
+    add_nodes(handle, graph, create_tensors(handle, graph, shared))
+    return handle
+
+
+def add_nodes(handle: runtime.Graph, graph: Graph, made: Mapping[Tensor, runtime.Tensor]) -> None:
+    """Add the nodes of a graph to a handle's graph, given the handles of its tensors."""
     for node in graph.nodes:
         handle.add_node(
             node.name,
@@ -170,4 +200,3 @@ def compose(context: runtime.Context, graph: Graph) -> runtime.Graph:
             [made[t] for t in node.outputs],
             node.params,
         )
-    return handle

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
 from dovetail import runtime
 from dovetail.errors import BackendError
-from dovetail.ir import Array, DType, Graph, TensorKind, pack
-from dovetail.ops import OpPackage, OpSchema, check_ops, to_real
+from dovetail.ir import Array, Graph, TensorKind, copy_graph
+from dovetail.ops import OpPackage, OpSchema, check_ops
 from dovetail.runtime import EventType, Priority, ProfileEvent, ProfileLevel, SignalKind, contract
 from dovetail.runtime.contract import (
     Fingerprint,
@@ -21,7 +22,7 @@ from dovetail.runtime.contract import (
 )
 from dovetail.runtime.properties import PROPERTIES
 from dovetail.testing import ops
-from dovetail.testing.bench import Bench
+from dovetail.testing.bench import Bench, add_nodes, compose, create_tensors, stored_blob
 from dovetail.testing.binding import bind, schema_of
 from dovetail.testing.outcome import Failure, Unsupported, demand, refusal
 from dovetail.testing.preparing import open_context, prepare
@@ -188,22 +189,42 @@ def priority(bench: Bench) -> None:
 
 
 def updates(bench: Bench) -> None:
-    """Check that new data of an UPDATEABLE tensor are used by the next run."""
+    """Check that new data of UPDATEABLE tensors are used after the next finalize, or raise."""
     with bench.create() as backend:
-        graph = bench.composed(backend.create_context())
-        if not backend.capabilities.updates:
-            _rejected_by_plugin(lambda: _prepared(backend, graph.ir).update([]))
-            raise Unsupported("raises the right error")
-        schema = bench.schema(graph.context)
+        context = backend.create_context()
+        schema = bench.schema(context)
         first, second = (_updateable(bench, schema, shift) for shift in (0, 1))
+        (old,) = (t for t in first.tensors.values() if t.kind.is_updateable)
+        new = second.tensors[old.name]
+        graph = context.create_graph(first.name)
+        handles = create_tensors(graph, first)
+        add_nodes(graph, first, handles)
+        shared = context.create_tensor(
+            old.name, old.dtype, old.shape, old.kind, old.encoding, old.data
+        )
+        if not backend.capabilities.updates:
+            code = "TENSOR_ERROR_UNSUPPORTED_FEATURE"
+            refusal(lambda: graph.update_tensor(handles[old], new.data), code, BackendError)
+            refusal(lambda: context.update_tensor(shared, new.data), code, BackendError)
+            plain = bench.composed(context)
+            _rejected_by_plugin(lambda: _prepared(backend, plain.ir).update([]))
+            raise Unsupported("raises the right error")
         support = backend.validate_op(first.nodes[0])
         if not support.ok:
             raise Unsupported(str(support))
-        updated, fresh = (_prepared(backend, g) for g in (first, second))
-        static = [t.name for t in second.tensors.values() if t.kind.is_updateable]
-        updated.update([second.tensors[name] for name in static])
-        found, wanted = (_run(bench, p, static=static) for p in (updated, fresh))
-        bench.demand_same(found, wanted, "updated data are not used")
+        other = compose(context, _renamed(first), {old.name: shared})
+        fresh = compose(context, second)
+        feeds = {name: array for name, array in bench.feeds().items() if name != old.name}
+        for each in (graph, other, fresh):
+            each.finalize()
+        wanted = fresh.execute(feeds)
+        graph.update_tensor(handles[old], new.data)
+        context.update_tensor(shared, new.data)
+        for each in (graph, other):
+            code = "GRAPH_ERROR_GRAPH_NOT_FINALIZED"
+            refusal(partial(each.execute, feeds), code, BackendError)
+            each.finalize()
+            bench.demand_same(each.execute(feeds), wanted, "updated data are not used")
 
 
 def memory_handles(bench: Bench) -> None:
@@ -257,20 +278,16 @@ def _prepared(backend: runtime.Backend, graph: Graph) -> Prepared:
     return prepare(backend.plugin, graph, backend.ops)
 
 
-def _run(
-    bench: Bench, prepared: Prepared, control: RunControl | None = None, static: Container[str] = ()
-) -> dict[str, Array]:
+def _run(bench: Bench, prepared: Prepared, control: RunControl | None = None) -> dict[str, Array]:
     """Run a prepared sample as core does.
 
     Args:
         bench: Provides the sample.
         prepared: The graph to run.
         control: The control of the run; by default one that never stops it.
-        static: Names of inputs that are constants of the graph.
     """
-    given, outputs = bench.feeds(), bench.outputs()
-    inputs = {name: array for name, array in given.items() if name not in static}
-    prepared.run(inputs, outputs, control or RunControl())
+    outputs = bench.outputs()
+    prepared.run(bench.feeds(), outputs, control or RunControl())
     return outputs
 
 
@@ -279,9 +296,14 @@ def _updateable(bench: Bench, schema: OpSchema, shift: int) -> Graph:
     made = bench.sample.graph(schema, f"updateable{shift}")
     name = min(bench.feeds())
     tensor = made.tensors[name]
-    stored = bench.feeds(shift)[name]
-    real = to_real(stored, tensor.spec) if tensor.dtype is DType.BFLOAT_16 else stored
-    tensor.kind, tensor.data = TensorKind.UPDATEABLE_STATIC, pack(real, tensor.dtype)
+    tensor.data = stored_blob(bench.feeds(shift)[name], tensor)
+    tensor.kind = TensorKind.UPDATEABLE_STATIC
+    return made
+
+
+def _renamed(graph: Graph) -> Graph:
+    made = copy_graph(graph)
+    made.name = f"{graph.name} sharing"
     return made
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from dovetail.errors import BackendError
 from dovetail.ir import Array, to_text
 from dovetail.runtime import Graph
-from dovetail.testing.bench import Bench
+from dovetail.testing.bench import Bench, compose, stored_blob
 from dovetail.testing.outcome import Failure, demand
 
 
@@ -131,6 +131,25 @@ def what_is_owned_ends_with_its_owner(bench: Bench) -> None:
         demand(handle.is_freed, f"{handle.describe()} is alive after its owner was freed")
 
 
+def graphs_use_tensors_of_their_context(bench: Bench) -> None:
+    """Check that graphs read and write tensors of their context."""
+    with bench.create() as backend:
+        context = backend.create_context()
+        wanted = bench.finalized(context).execute(bench.feeds())
+        graph, feeds = bench.sample.graph(bench.schema(context), "shared"), bench.feeds()
+        name = min(feeds)
+        x, y = graph.tensors[name], graph.tensors["y0"]
+        stored = stored_blob(feeds.pop(name), x)
+        read = context.create_tensor(x.name, x.dtype, x.shape, encoding=x.encoding, data=stored)
+        written = context.create_tensor(y.name, y.dtype, y.shape, encoding=y.encoding)
+        handle = compose(context, graph, {x.name: read, y.name: written})
+        handle.finalize()
+        found = handle.execute(feeds)
+        demand(y.name not in found, "a context tensor is among the outputs of a run")
+        found[y.name] = written.values()
+        bench.demand_same(found, wanted, "a run with context tensors returns something else")
+
+
 CHECKS = (
     composed_finalized_executed,
     outputs_are_written_in_place_and_whole,
@@ -143,6 +162,7 @@ CHECKS = (
     threads_have_their_own_graphs,
     a_backend_is_used_again,
     what_is_owned_ends_with_its_owner,
+    graphs_use_tensors_of_their_context,
 )
 
 
