@@ -13,8 +13,8 @@ from dovetail.runtime.plan import (
     Bound,
     Buffers,
     Data,
-    RecipeError,
     PlanRecorder,
+    RecipeError,
     Source,
     Value,
 )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import RecipeError, PlanRecorder, Source
+from dovetail.runtime.plan import PlanRecorder, RecipeError, Source
 from dovetail_onednn._api import Arg, DataType, PoolingAlgorithm
 from dovetail_onednn.layouts import BYTES, images
 from dovetail_onednn.nan import has_nan

@@ -13,7 +13,7 @@ from ctypes import POINTER, c_float, c_int64, c_void_p
 from functools import cached_property
 from typing import Any
 
-from dovetail.runtime.plan import Builders, Data, RecipeError, PlanRecorder, Source
+from dovetail.runtime.plan import Builders, Data, PlanRecorder, RecipeError, Source
 from dovetail_onednn._api import MAX_DIMS, Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import Binary, Eltwise, PostOp, Slopes
