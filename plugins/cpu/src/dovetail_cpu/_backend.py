@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-import contextvars
 import enum
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from importlib.metadata import version
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-import numpy as np
 
+from dovetail.container import WeightStore
 from dovetail.ir import DType, EncodingKind, Spec, Tensor
 from dovetail.ir.text import encoding_text
-from dovetail.ops import CheckedGraph, NodeView
+from dovetail.ops import CheckedGraph, NodeView, OpRegistry
+from dovetail.plugins import list_plugins
 from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.contract import (
     SUPPORTED,
-    Binding,
     Capabilities,
     Configs,
     DeviceInfo,
+    Fingerprint,
     Options,
     Platform,
     Prepared,
     PrepareRequest,
-    RunControl,
     Support,
 )
-from dovetail.runtime.plan import Plan, PlanPrepared, build_plan, with_package_kernels
+from dovetail.runtime.interface import Interface
+from dovetail.runtime.plan import (
+    PLAN_FORMAT,
+    KernelRegistry,
+    Remaker,
+    build_plan,
+    plan_arena,
+    with_package_kernels,
+)
+from dovetail_cpu._context import CpuContext, CpuPrepared
 from dovetail_cpu._engine import EngineChoice, about, engine, precision
 from dovetail_onednn import Precision, ReleaseGil, computing_in, usable_processors
 
 # Strings cannot be computed with, and values of an unknown type cannot be stored.
 _REFUSED = (DType.STRING, DType.UNDEFINED)
 _ALLOWED = tuple(d.name for d in DType if d not in _REFUSED)
-
-# Number of elements in NumPy's buffers, which it fills where the rows of operands are short. It
-# allocates them at every call: at its default of 8192 they cost more than they save.
-_BUFFER = 1024
 
 
 class MemoryPlan(enum.Enum):
@@ -76,20 +81,35 @@ class CpuOptions(Options, frozen=True):
 
 
 class CpuBackend(BackendBase):
-    """Runs any op of any package on the processor of this machine."""
+    """Runs any op of any package on the processor of this machine.
+
+    Args:
+        ops: The op registry of the handle.
+        options: Its options.
+
+    Raises:
+        PluginError: The chosen engine cannot be used.
+    """
 
     name: ClassVar[str] = "cpu"
     configs: ClassVar[Configs] = Configs(backend=CpuOptions)
     options: CpuOptions
 
+    def __init__(self, ops: OpRegistry, options: CpuOptions) -> None:
+        super().__init__(ops, options)
+        self.engine = engine(options.engine)
+        self.precision = precision(options.engine, options.precision)
+
     def capabilities(self) -> Capabilities:
-        """Return the capabilities: all but context binaries and updates of tensors."""
+        """Return the capabilities."""
         return Capabilities(
             op_packages=True,
+            caching=True,
             cancel=True,
             watch=True,
             asynchronous=True,
             priority=True,
+            updates=True,
             memory_handles=True,
             encodings=frozenset(EncodingKind) - {EncodingKind.VECTOR},
         )
@@ -119,55 +139,74 @@ class CpuBackend(BackendBase):
         Raises:
             PluginError: Kernels of an op package, or the chosen engine, cannot be loaded.
         """
-        options = self.options
-        chosen = engine(options.engine)
-        computing = chosen.computing(graph, options.num_threads)
-        with computing, computing_in(precision(options.engine, options.precision)):
+        engine = self.engine
+        is_small = engine.is_for_one_thread(graph)
+        remaker = Remaker(
+            lambda: graph, self.kernels, context.weights, self.options, engine.reorder
+        )
+        with self.computing(one_thread=is_small) as computing:
             plan = build_plan(
                 graph,
-                with_package_kernels(chosen.kernels, graph.packages, self.ops),
+                self.kernels(graph),
                 context.weights,
-                options,
-                reorder=chosen.reorder,
+                self.options,
+                reorder=engine.reorder,
                 control=request.control,
             )
-            return CpuPrepared(plan, computing, shares=options.memory is MemoryPlan.ARENA)
+            remaker.follow(plan)
+            shares = self.options.memory is MemoryPlan.ARENA
+            arena = plan_arena(plan.steps, shares=shares)
+            interface = Interface.of(graph.name, graph.inputs, graph.outputs)
+            return CpuPrepared(plan, arena, remaker, computing, interface, one_thread=is_small)
+
+    def kernels(self, graph: CheckedGraph) -> KernelRegistry:
+        """Return the kernels for a graph.
+
+        Raises:
+            PluginError: Kernels of an op package cannot be loaded.
+        """
+        return with_package_kernels(self.engine.kernels, graph.packages, self.ops)
+
+    @contextmanager
+    def computing(self, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+        """Enter the context in which a graph is prepared, and return the one of its runs.
+
+        Args:
+            one_thread: Whether one thread computes the graph.
+        """
+        found = self.engine.computing(1 if one_thread else self.options.num_threads)
+        with found, computing_in(self.precision):
+            yield found
+
+    def open_context(self, device: Any, config: Any, weights: WeightStore) -> CpuContext:
+        """Return a context, which stores and restores its graphs."""
+        return CpuContext(self, device, config, weights)
+
+    def fingerprint(self, device: Any) -> Fingerprint:
+        """Return versions, engine, threads, options, and installed op packages and kernels."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> Fingerprint:
+        options = msgspec.json.encode(self.options, order="sorted").decode()
+        return Fingerprint(
+            {
+                "backend": self.name,
+                "version": version("dovetail-cpu"),
+                "core": version("dovetail-core"),
+                "engine": self.engine.name,
+                "threads": str(self.options.num_threads or self.engine.threads),
+                "options": options,
+                "op packages": _plugins("dovetail.op_packages", ""),
+                "kernels": _plugins("dovetail.kernels", f"{self.name}:"),
+                "plan format": str(PLAN_FORMAT),
+            }
+        )
 
     def platform(self) -> Platform:
         """Return this machine, and lines on the engine."""
         host = DeviceInfo("host", usable_processors())
         return Platform((host,), version("dovetail-cpu"), about())
-
-
-class CpuPrepared(PlanPrepared):
-    """A plan of kernels.
-
-    Args:
-        plan: The plan.
-        computing: Entered around each run.
-        shares: As for `PlanPrepared`.
-    """
-
-    def __init__(
-        self, plan: Plan, computing: AbstractContextManager[None], *, shares: bool
-    ) -> None:
-        self._computing = computing
-        # NumPy's settings belong to the context: entering it is faster than setting them each run
-        self._settings = contextvars.copy_context()
-        self._settings.run(_set_numpy)
-        super().__init__(plan, shares=shares)
-
-    def run(
-        self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
-    ) -> None:
-        """Execute the plan once; infinities and NaN are results and raise no warnings."""
-        with self._computing:
-            self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
-
-
-def _set_numpy() -> None:
-    np.seterr(all="ignore")
-    np.setbufsize(_BUFFER)
 
 
 def _specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
@@ -182,3 +221,9 @@ def _named(what: str, specs: Iterable[Spec | None]) -> Iterator[tuple[str, Spec]
     for i, spec in enumerate(specs):
         if spec is not None:
             yield f"{what}[{i}]", spec
+
+
+def _plugins(group: str, prefix: str) -> str:
+    """Return names and versions of the installed plugins of a group that begin like this."""
+    found = (p for p in list_plugins(group) if p.name.startswith(prefix))
+    return ", ".join(sorted(f"{p.name} {p.version}" for p in found))

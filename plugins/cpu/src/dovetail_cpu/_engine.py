@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from dovetail.errors import DovetailError
 from dovetail.ops import CheckedGraph
-from dovetail.runtime.plan import KernelRegistry, Reorder
+from dovetail.runtime.plan import PLAN_BUILDERS, Builders, KernelRegistry, RecordLayout, Reorder
 from dovetail_cpu.kernels import KERNELS
 from dovetail_onednn import (
+    BUILDERS,
     Activity,
     Computing,
     Kind,
@@ -20,6 +21,7 @@ from dovetail_onednn import (
     checked_library,
     is_for_one_thread,
     onednn_kernels,
+    record_layout,
     reorder,
     threads_note,
 )
@@ -42,15 +44,23 @@ class Engine:
     Attributes:
         kernels: For the standard op set.
         reorder: Converts between their layouts; None if there is only one.
-        computing: Returns the context in which a graph is prepared and run, once at a time, for the
-            largest number of threads; None is one for each processor.
+        computing: Returns the context in which a graph is prepared and run, once at a time, by a
+            number of threads; None is one for each processor.
+        is_for_one_thread: Returns whether a graph has so little work that one thread computes it.
+        builders: Builders of its recorded steps.
+        record_layout: Records its layouts.
+        name: Its name, version and instruction set.
+        threads: Number of threads by default.
     """
 
     kernels: KernelRegistry
     reorder: Reorder | None = None
-    computing: Callable[[CheckedGraph, int | None], AbstractContextManager[None]] = lambda *_: (
-        Activity()
-    )
+    computing: Callable[[int | None], AbstractContextManager[None]] = lambda _: Activity()
+    is_for_one_thread: Callable[[CheckedGraph], bool] = lambda _: False
+    builders: Builders = PLAN_BUILDERS
+    record_layout: RecordLayout | None = None
+    name: str = "numpy"
+    threads: int = 1
 
 
 def engine(choice: EngineChoice) -> Engine:
@@ -63,19 +73,23 @@ def engine(choice: EngineChoice) -> Engine:
         return Engine(KERNELS)
     is_demanded = choice is EngineChoice.ONEDNN
     try:
-        checked_library((Kind.PRODUCT,))  # the kernels check the rest
+        library = checked_library((Kind.PRODUCT,))  # the kernels check the rest
     except DovetailError as error:
         if is_demanded:
             raise
         _LOG.info("computing with NumPy alone: %s", error.message)
         return Engine(KERNELS)
     kernels = onednn_kernels(KERNELS.backend, strict=is_demanded)
-    return Engine(kernels.with_fallback(KERNELS), reorder, _computing)
-
-
-def _computing(graph: CheckedGraph, threads: int | None) -> Computing:
-    """Return the context of a graph on oneDNN."""
-    return Computing(1 if is_for_one_thread(graph) else threads)
+    return Engine(
+        kernels.with_fallback(KERNELS),
+        reorder,
+        Computing,
+        is_for_one_thread,
+        PLAN_BUILDERS.joined(BUILDERS),
+        record_layout,
+        library.fingerprint,
+        library.own_threads,
+    )
 
 
 def precision(choice: EngineChoice, wanted: Precision) -> Precision:

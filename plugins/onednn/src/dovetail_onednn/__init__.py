@@ -11,11 +11,13 @@ from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.precision import Precision, computing_in
 from dovetail_onednn.processors import usable_processors
+from dovetail_onednn.recipes import BUILDERS, record_layout
 from dovetail_onednn.reorder import reorder
 from dovetail_onednn.threads import Activity, Computing, ReleaseGil, threads_note
 from dovetail_onednn.work import is_for_one_thread
 
 __all__ = [
+    "BUILDERS",
     "Activity",
     "Computing",
     "Kind",
@@ -28,6 +30,7 @@ __all__ = [
     "is_for_one_thread",
     "library",
     "onednn_kernels",
+    "record_layout",
     "reorder",
     "threads_note",
     "usable_processors",

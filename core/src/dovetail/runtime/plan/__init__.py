@@ -7,6 +7,17 @@ layouts differ; `plan_arena` assigns memory to values; `PlanPrepared` binds and 
 from dovetail.runtime.plan.arena import Arena, plan_arena
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
+from dovetail.runtime.plan.images import (
+    PLAN_FORMAT,
+    Blobs,
+    PlanData,
+    PlanWriter,
+    RecordLayout,
+    digest_of,
+)
+from dovetail.runtime.plan.kernels import (
+    BUILDERS as PLAN_BUILDERS,
+)
 from dovetail.runtime.plan.kernels import (
     Branch,
     Kernel,
@@ -26,11 +37,16 @@ from dovetail.runtime.plan.recipes import (
     RecipeError,
     Source,
 )
+from dovetail.runtime.plan.remaking import Remaker
+from dovetail.runtime.plan.restoring import PlanReader
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
 
 __all__ = [
+    "PLAN_BUILDERS",
+    "PLAN_FORMAT",
     "Arena",
     "Bind",
+    "Blobs",
     "Bound",
     "Branch",
     "Buffers",
@@ -42,10 +58,15 @@ __all__ = [
     "Layout",
     "Make",
     "Plan",
+    "PlanData",
     "PlanPrepared",
+    "PlanReader",
     "PlanRecorder",
+    "PlanWriter",
     "Recipe",
     "RecipeError",
+    "RecordLayout",
+    "Remaker",
     "Reorder",
     "Source",
     "Step",
@@ -54,6 +75,7 @@ __all__ = [
     "Value",
     "build_plan",
     "call_sequence",
+    "digest_of",
     "plan_arena",
     "with_package_kernels",
 ]

@@ -37,6 +37,7 @@ class PlanPrepared(PreparedBase):
     Attributes:
         plan: The plan.
         arena: The positions of its values.
+        remaker: As the argument.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class PlanPrepared(PreparedBase):
     ) -> None:
         self.plan = plan
         self.arena: Arena = plan_arena(plan.steps, shares=shares) if arena is None else arena
-        self._remaker = remaker
+        self.remaker = remaker
         self._buffers = ArenaBuffers(self.arena)
         self._bound: list[Bound | None] = [None] * len(plan.steps)
         self._touching = _touching(plan.steps)
@@ -94,6 +95,9 @@ class PlanPrepared(PreparedBase):
             BackendError: It was restored without its model.
         """
         names = {tensor.name for tensor in tensors}
+        if self.remaker is None:
+            raise AssertionError("a plan without a remaker is updated")
+        self.remaker.assign(tensors)
         steps = self._made_again(names)
         slots = [slot for slot in self.plan.slots if slot.reads(names)]
         for slot, data in [(slot, slot.computed()) for slot in slots]:
@@ -102,7 +106,7 @@ class PlanPrepared(PreparedBase):
 
     def _made_again(self, names: set[str]) -> dict[int, Step]:
         """Return the new steps of those that depend on tensors, and find the makers of slots."""
-        remaker = self._remaker
+        remaker = self.remaker
         found: dict[int, Step] = {}
         if remaker is None:
             return found
@@ -113,7 +117,7 @@ class PlanPrepared(PreparedBase):
             has_recipe = isinstance(step.bind, Recipe)
             if has_recipe and all(slot.has_maker for slot in slots):
                 continue
-            if slots or remaker.depends(step, group, names):
+            if slots or remaker.depends(group, names):
                 made = remaker.made(step, group)
                 if not has_recipe:
                     found[i] = made

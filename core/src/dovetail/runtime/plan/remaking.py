@@ -60,6 +60,21 @@ class Remaker:
         """
         self._model, self.slots = model, slots
 
+    @property
+    def model(self) -> str:
+        """Digest of the graph that the plan is of."""
+        if not self._model and self._graph is not None:
+            self._model = digest_of(self._graph())
+        return self._model
+
+    def assign(self, tensors: Sequence[Tensor]) -> None:
+        """Use data and encodings of these tensors for those of the graph with their names."""
+        graph, _, _ = self.load()
+        for tensor in tensors:
+            own = graph.graph.tensors.get(tensor.name)
+            if own is not None and own is not tensor:
+                own.data, own.encoding = tensor.data, tensor.encoding
+
     def written(self, name: str, layout: Layout | None) -> None:
         """Record the layout in which a tensor was written."""
         self.layouts.setdefault(name, layout)
@@ -84,7 +99,7 @@ class Remaker:
             BackendError: The graph is not at hand.
             ContainerError: The graph or its kernels do not match the step.
         """
-        graph, kernels, views = self.load(step)
+        graph, kernels, views = self.load()
         if any(name not in views for name in group.nodes):
             raise _mismatch(step, f"nodes {group.nodes} not found")
         nodes = [_with_current_specs(views[name]) for name in group.nodes]
@@ -95,24 +110,25 @@ class Remaker:
         self.count += 1
         return replace(step, bind=found[0].bind)
 
-    def depends(self, step: Step, group: Group, names: Collection[str]) -> bool:
+    def depends(self, group: Group, names: Collection[str]) -> bool:
         """Return whether a step reads or writes any of these tensors."""
-        _, _, views = self.load(step)
+        _, _, views = self.load()
         nodes = [views[name].node for name in group.nodes if name in views]
         tensors = (t for node in nodes for t in (*node.inputs, *node.outputs))
         return any(tensor is not None and tensor.name in names for tensor in tensors)
 
-    def load(self, step: Step) -> tuple[CheckedGraph, KernelRegistry, dict[str, NodeView]]:
+    def load(self) -> tuple[CheckedGraph, KernelRegistry, dict[str, NodeView]]:
         """Return the graph, its kernels, and its nodes by name.
 
-        Args:
-            step: The step that needs them, for errors.
+        Raises:
+            BackendError: The graph is not at hand.
+            ContainerError: It is not the graph of the plan.
         """
         if self._loaded is None:
             if self._graph is None:
                 raise BackendError(
-                    f"the step of {', '.join(step.nodes)} is not in the image: it is made again "
-                    "from the model, which is not at hand",
+                    "the image has not all of the graph: some steps are made again from the model, "
+                    "which is not at hand",
                     code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
                     hint="restore the image together with its model",
                 )
