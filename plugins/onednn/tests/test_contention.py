@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dovetail_onednn import Computing, contention, library, primitives, threads
+from dovetail_onednn._api import Arg
 from dovetail_onednn.contention import (
     CHECKS,
     MOST_CHECKS,
@@ -19,6 +23,8 @@ from dovetail_onednn.contention import (
     Watch,
     contention_of,
 )
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.primitives import Description, Primitive, PrimitiveDesc, reorder_primitive
 
 BUSY, BETWEEN, QUIET = 0.4, 0.15, 0.02
 
@@ -210,3 +216,68 @@ def test_only_a_watched_session_uses_fewer(monkeypatch: pytest.MonkeyPatch, open
     assert [threads.fewer_threads(count) for count in (0, 1, 2, 4, 5)] == [0, 0, 0, 2, 2]
     monkeypatch.setattr(threads, "library", lambda: replace(library(), contention=None))
     assert threads.fewer_threads(4) == 0
+
+
+class Interruption:
+    """Calls a function once, after the access of a number to attributes of a primitive."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+        self.primitive: Primitive | None = None
+        self.left = 0
+        self.call: Callable[[], None]
+        for name in names:
+            slot = vars(Primitive)[name]
+            both = property(partial(self._get, slot), partial(self._set, slot))
+            monkeypatch.setattr(Primitive, name, both)
+
+    def _get(self, slot: Any, primitive: Primitive) -> object:
+        value = slot.__get__(primitive)
+        self._accessed(primitive)
+        return value
+
+    def _set(self, slot: Any, primitive: Primitive, value: object) -> None:
+        slot.__set__(primitive, value)
+        self._accessed(primitive)
+
+    def _accessed(self, primitive: Primitive) -> None:
+        if primitive is self.primitive:
+            self.left -= 1
+            if self.left == 0:
+                self.call()
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_two_threads_that_need_fewer_at_once_agree(
+    monkeypatch: pytest.MonkeyPatch, openmp: OpenMp, fits: bool
+) -> None:
+    """Wherever one thread is interrupted, the whole call of the other changes neither's result."""
+    watched = Contention(openmp, 4)
+    monkeypatch.setattr(threads, "library", lambda: replace(library(), contention=watched))
+    described: list[int] = []
+
+    class Recorded(PrimitiveDesc):
+        def __init__(self, description: Description) -> None:
+            super().__init__(description)
+            described.append(self.described.threads)
+
+    desc, other = (MemoryDesc.strided((64, 64), strides) for strides in ((64, 1), (1, 64)))
+    found: list[tuple[int, bool] | None] = []
+
+    def find(primitive: Primitive) -> None:
+        with Computing(4):
+            fewer = primitive.with_fewer_threads({Arg.SOURCE: desc if fits else other})
+            found.append(None if fewer is None else (fewer.threads, fewer.has_fewer))
+
+    interruption = Interruption(monkeypatch, "_fewer", "_fewer_threads")
+    with ThreadPoolExecutor(1) as pool:
+        for access in range(1, 9):
+            with Computing(4):
+                primitive = reorder_primitive(desc, desc)
+            with monkeypatch.context() as patch:
+                patch.setattr(primitives, "PrimitiveDesc", Recorded)
+                interruption.primitive, interruption.left = primitive, access
+                interruption.call = lambda p=primitive: pool.submit(find, p).result()
+                find(primitive)
+    assert set(found) == {(2, False) if fits else None}
+    assert set(described) == {2}
+    assert len(found) > 8 + 2  # calls of one thread, and of the other

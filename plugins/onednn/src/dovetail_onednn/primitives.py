@@ -186,17 +186,19 @@ class Primitive(Handle):
         Returns:
             The primitive; None if it expects other layouts or needs a larger scratchpad.
         """
-        if self._fewer is None and self._fewer_threads:
+        count = self._fewer_threads  # other threads may change both meanwhile
+        if self._fewer is None and count:
             description = self.described.description
-            with threads(self._fewer_threads), PrimitiveDesc(description) as found:
+            with threads(count), PrimitiveDesc(description) as found:
                 fits = found.desc(Arg.SCRATCHPAD).nbytes <= self.scratchpad.nbytes and all(
                     found.desc(arg) == desc
                     for arg, desc in descs.items()
                     if arg != Arg.SCRATCHPAD and not is_operand(arg)
                 )
                 if fits:
-                    self._fewer = fewer = Primitive(found)
+                    fewer = Primitive(found)
                     fewer.threads, fewer._fewer_threads = found.described.threads, 0
+                    self._fewer = fewer  # once complete: another thread may execute it at once
                 else:
                     self._fewer_threads = 0
         return self._fewer
