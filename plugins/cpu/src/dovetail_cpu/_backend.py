@@ -29,6 +29,7 @@ from dovetail.runtime.contract import (
     RunControl,
     Support,
 )
+from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
 from dovetail.runtime.plan import Plan, PlanPrepared, build_plan, with_package_kernels
 from dovetail_cpu._engine import EngineChoice, about, engine, precision
 from dovetail_onednn import Precision, ReleaseGil, computing_in, usable_processors
@@ -131,7 +132,13 @@ class CpuBackend(BackendBase):
                 reorder=chosen.reorder,
                 control=request.control,
             )
-            return CpuPrepared(plan, computing, shares=options.memory is MemoryPlan.ARENA)
+            prepared = CpuPrepared(plan, computing, shares=options.memory is MemoryPlan.ARENA)
+        if request.record is not None:
+            arena = ProfileEvent(EventType.BACKEND, "arena", prepared.arena.nbytes, EventUnit.BYTES)
+            steps = ProfileEvent(EventType.BACKEND, "steps", len(prepared.steps), EventUnit.COUNT)
+            request.record(arena)
+            request.record(steps)
+        return prepared
 
     def platform(self) -> Platform:
         """Return this machine, and lines on the engine."""
