@@ -11,8 +11,9 @@ import pytest
 from dovetail import plugins
 from dovetail.errors import BackendError
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, TensorKind
-from dovetail.ops import OpRegistry, checked_node
+from dovetail.ops import OpRegistry, check_ops, checked_node
 from dovetail.runtime.contract import Fingerprint, Image, PrepareRequest, RunControl
+from dovetail.runtime.measurements import Recorder
 from dovetail.testing import open_context
 from dovetail.testing import prepare as prepare_on
 from dovetail_cpu import KERNELS, CpuBackend, CpuOptions
@@ -303,3 +304,29 @@ def test_broken_kernels_leave_the_ops_to_their_references(toy, caplog, wrong, me
     (warning,) = [record.getMessage() for record in caplog.records]
     assert "dovetail.kernels 'cpu:toy.pkg'" in warning
     assert message in warning
+
+
+def test_profiles_have_the_arena_and_the_work_of_each_step(whole):
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 5, 5, 2), TensorKind.APP_WRITE))
+    weight = static(graph, "w", whole(2, 3, 3, 2, 4))
+    y = add(graph, "Conv2d", [x, weight], name="conv", **SQUARE)
+    z = add(graph, "Softmax", [y], name="soft")
+    z.kind = TensorKind.APP_READ
+    record = Recorder(2, has_nodes=True)
+    backend = CpuBackend(OPS, CpuOptions())
+    prepared = open_context(backend).prepare(check_ops(graph, OPS), PrepareRequest(record=record))
+    assert {event.identifier: event.value for event in record.events} == {
+        "arena": prepared.arena.nbytes,
+        "steps": len(prepared.steps),
+    }
+    record.events.clear()
+    outputs = {z.name: np.empty(z.shape, np.float32)}
+    prepared.run({"x": whole(1, 1, 5, 5, 2)}, outputs, RunControl(record=record))
+    work = {
+        event.identifier: counter.value
+        for event in record.events
+        for counter in event.counters
+        if counter.name == "work"
+    }
+    assert work == {"conv": 25 * 9 * 2 * 4, "soft": 0}

@@ -30,6 +30,7 @@ from dovetail.runtime.contract import (
     Support,
 )
 from dovetail.runtime.interface import Interface
+from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
 from dovetail.runtime.plan import (
     PLAN_FORMAT,
     KernelRegistry,
@@ -156,6 +157,10 @@ class CpuBackend(BackendBase):
             remaker.follow(plan)
             shares = self.options.memory is MemoryPlan.ARENA
             arena = plan_arena(plan.steps, shares=shares)
+            if request.record is not None:
+                size, count = arena.nbytes, len(plan.steps)
+                request.record(ProfileEvent(EventType.BACKEND, "arena", size, EventUnit.BYTES))
+                request.record(ProfileEvent(EventType.BACKEND, "steps", count, EventUnit.COUNT))
             interface = Interface.of(graph.name, graph.inputs, graph.outputs)
             return CpuPrepared(plan, arena, remaker, computing, interface, one_thread=is_small)
 
