@@ -104,7 +104,12 @@ class SpacedBackend(BackendBase):
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            op_packages=True, cancel=True, asynchronous=True, overlap=True, memory_handles=True
+            op_packages=True,
+            cancel=True,
+            asynchronous=True,
+            overlap=True,
+            memory_handles=True,
+            custom_memory=True,
         )
 
     def open_context(self, device: object, config: object, weights: WeightStore) -> SpacedContext:

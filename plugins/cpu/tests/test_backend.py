@@ -12,7 +12,7 @@ from dovetail import plugins
 from dovetail.errors import BackendError
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import OpRegistry, check_ops, checked_node
-from dovetail.runtime.contract import Fingerprint, Image, PrepareRequest, RunControl
+from dovetail.runtime.contract import PrepareRequest, RunControl
 from dovetail.runtime.measurements import Recorder
 from dovetail.testing import open_context
 from dovetail.testing import prepare as prepare_on
@@ -184,21 +184,6 @@ def test_a_stopped_run_says_so(prepare):
     with pytest.raises(BackendError) as caught:
         prepare(graph).run(feeds, {"y": np.empty((1, 10), np.float32)}, control)
     assert caught.value.code == "GRAPH_ERROR_ABORTED"
-
-
-def test_what_it_cannot_do_fails_cleanly(prepare):
-    backend, prepared = CpuBackend(OPS, CpuOptions()), prepare(network()[0])
-    able, context = backend.capabilities(), open_context(backend)
-    assert not able.caching
-    assert not able.updates
-    for call in (
-        lambda: context.restore(Image(Fingerprint(), {}), None, lambda _: PrepareRequest()),
-        lambda: context.image({"net": prepared}),
-        lambda: prepared.update([]),
-    ):
-        with pytest.raises(BackendError) as caught:
-            call()
-        assert "UNSUPPORTED_FEATURE" in caught.value.code
 
 
 TOY = """
