@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +58,9 @@ def encode_arguments(
     found: dict[str, Any] = {}
     unrecorded: dict[str, str] = {}
     for name, value in API[function].args.items():
+        if given[name] is None and value.nullable:  # most arguments of most calls
+            found[name] = None
+            continue
         try:
             found[name] = encode_value(value, given[name], payloads)
         except _UNFIT:
@@ -158,15 +162,22 @@ def _array(_: Value, given: Any, payloads: CallPayloads) -> ArrayValue:
 
 
 def _array_value(given: Any, payloads: CallPayloads | None, role: Role) -> ArrayValue:
-    _require(isinstance(given, np.ndarray) and _PLAIN.match(given.dtype.str) is not None)
-    flags = given.flags
+    _require(isinstance(given, np.ndarray))
+    name, flags = _plain_name(given.dtype), given.flags
+    _require(bool(name))
     return ArrayValue(
-        given.dtype.str,
+        name,
         given.shape,
         None if payloads is None else payloads.add_array(given, role),
         flags.writeable,
         flags.c_contiguous,
     )
+
+
+@functools.cache
+def _plain_name(dtype: np.dtype[Any]) -> str:
+    """Return NumPy's name of a plain type; empty for another one."""
+    return dtype.str if _PLAIN.match(dtype.str) else ""
 
 
 def _inputs(_: Value, given: Any, payloads: CallPayloads) -> dict[str, Buffer]:
