@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from reference_backend import BareBackend, ReferenceBackend
+from updating_backend import UpdatingBackend
 
 from dovetail.ir import Blob
 from dovetail.ops import OpPackage
@@ -30,10 +31,10 @@ from dovetail.runtime.calls import (
     encode_record,
 )
 from dovetail.testing import CHECKS, Bench, run_check
-from dovetail.testing.ops import PACKAGE
+from dovetail.testing.ops import HALVE, PACKAGE
 
 PACKAGES = [PACKAGE, OpPackage("dovetail.testing.another")]
-BACKENDS = {cls.name: cls for cls in (ReferenceBackend, BareBackend)}
+BACKENDS = {cls.name: cls for cls in (ReferenceBackend, BareBackend, UpdatingBackend)}
 
 
 def record(folder: Path) -> list[Record]:
@@ -42,7 +43,8 @@ def record(folder: Path) -> list[Record]:
     payloads = MemoryPayloads()
     with hooks.registered(CallRecorder(records.append, payloads)):
         for backend in BACKENDS.values():
-            bench = Bench(backend, packages=() if backend is ReferenceBackend else [PACKAGE])
+            packages = () if backend is ReferenceBackend else [PACKAGE]
+            bench = Bench(backend, cases=HALVE, packages=packages)
             for check in CHECKS:
                 run_check(bench, check)
     lines = [encode_record(each) for each in records]

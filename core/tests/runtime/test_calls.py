@@ -211,6 +211,14 @@ def test_text_that_json_cannot_express_is_not_recorded(
     assert json.loads(bytes(record.arguments)) == {"config": {"graph_priority": "low"}}
 
 
+def test_a_class_that_is_no_backend_is_not_recorded(tape: Tape) -> None:
+    with pytest.raises(DovetailError):
+        runtime.Backend.create(int)  # type: ignore[arg-type]
+    (record,) = tape.calls("backend_create")
+    assert record.unrecorded == {"name": "type"}
+    assert tape.play()[0].error is not None
+
+
 def test_an_end_is_recorded_after_its_call() -> None:
     tape = Tape()
     call = ApiCall.begin("graph_execute_async", {}, None)

@@ -118,14 +118,6 @@ def _decoded(value: Value, given: Any, scene: Scene) -> Any:
         raise scene.error(f"an argument cannot be read: {error}") from error
 
 
-def _handle(given: int, scene: Scene) -> Handle:
-    return scene.handle(given)
-
-
-def _encoding(given: Any, scene: Scene) -> Any:
-    return load_encoding(given, ArrayReader(scene.blobs, scene.where))
-
-
 def _data(given: ArrayValue | BlobValue, scene: Scene) -> Array | Blob:
     return scene.blobs[given.payload] if isinstance(given, BlobValue) else _array(given, scene)
 
@@ -202,34 +194,20 @@ def _node(given: NodeValue, scene: Scene) -> Node:
     )
 
 
-def _op_package(given: Any, scene: Scene) -> Any:
-    return scene.resolver.op_package(given)
-
-
-def _ops(given: Any, scene: Scene) -> Any:
-    return scene.resolver.ops(given)
-
-
-def _observed(given: Any, scene: Scene) -> Observed:
-    return Observed(frozenset(given.names), given.everything)
-
-
-def _callback(given: bool, scene: Scene) -> Ignored | None:
-    return Ignored() if given else None
-
-
 # Kinds that are not listed are passed as they are in the record.
 _DECODERS: Mapping[ArgKind, Callable[[Any, Scene], Any]] = {
-    ArgKind.HANDLE: _handle,
-    ArgKind.ENCODING: _encoding,
+    ArgKind.HANDLE: lambda given, scene: scene.handle(given),
+    ArgKind.ENCODING: lambda given, scene: load_encoding(
+        given, ArrayReader(scene.blobs, scene.where)
+    ),
     ArgKind.DATA: _data,
     ArgKind.ARRAY: _array,
     ArgKind.INPUTS: _buffers,
     ArgKind.OUTPUTS: _buffers,
     ArgKind.PARAMS: _params,
     ArgKind.NODE: _node,
-    ArgKind.OP_PACKAGE: _op_package,
-    ArgKind.OPS: _ops,
-    ArgKind.OBSERVED: _observed,
-    ArgKind.CALLBACK: _callback,
+    ArgKind.OP_PACKAGE: lambda given, scene: scene.resolver.op_package(given),
+    ArgKind.OPS: lambda given, scene: scene.resolver.ops(given),
+    ArgKind.OBSERVED: lambda given, _: Observed(frozenset(given.names), given.everything),
+    ArgKind.CALLBACK: lambda given, _: Ignored() if given else None,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +58,9 @@ def encode_arguments(
     found: dict[str, Any] = {}
     unrecorded: dict[str, str] = {}
     for name, value in API[function].args.items():
+        if given[name] is None and value.nullable:  # most arguments of most calls
+            found[name] = None
+            continue
         try:
             found[name] = encode_value(value, given[name], payloads)
         except _UNFIT:
@@ -112,8 +116,16 @@ def _require(condition: bool) -> None:
         raise UnrecordedError
 
 
-def _expect(kind: type | tuple[type, ...], given: object) -> None:
-    _require(isinstance(given, kind))
+def _typed(
+    kind: type | tuple[type, ...], convert: Callable[[Any], Any]
+) -> Callable[[Value, Any, CallPayloads], Any]:
+    """Return an encoder of values of a type."""
+
+    def encode(value: Value, given: Any, payloads: CallPayloads) -> Any:
+        _require(isinstance(given, kind))
+        return convert(given)
+
+    return encode
 
 
 def _handle(value: Value, given: Any, _: CallPayloads) -> int:
@@ -122,20 +134,10 @@ def _handle(value: Value, given: Any, _: CallPayloads) -> int:
     return number
 
 
-def _name(_: Value, given: Any, __: CallPayloads) -> str:
-    _expect(str, given)
-    return str(given)
-
-
 def _integer(_: Value, given: Any, __: CallPayloads) -> int:
     """Return an integer; one of more than 64 bits, which no call allows, as the nearest."""
     _require(isinstance(given, numbers.Integral) and not isinstance(given, bool))
     return min(max(int(given), -(2**63)), 2**63 - 1)
-
-
-def _truth(_: Value, given: Any, __: CallPayloads) -> bool:
-    _expect((bool, np.bool_), given)
-    return bool(given)
 
 
 def _enum(value: Value, given: Any, _: CallPayloads) -> Any:
@@ -158,10 +160,11 @@ def _array(_: Value, given: Any, payloads: CallPayloads) -> ArrayValue:
 
 
 def _array_value(given: Any, payloads: CallPayloads | None, role: Role) -> ArrayValue:
-    _require(isinstance(given, np.ndarray) and _PLAIN.match(given.dtype.str) is not None)
-    flags = given.flags
+    _require(isinstance(given, np.ndarray))
+    name, flags = _plain_name(given.dtype), given.flags
+    _require(bool(name))
     return ArrayValue(
-        given.dtype.str,
+        name,
         given.shape,
         None if payloads is None else payloads.add_array(given, role),
         flags.writeable,
@@ -169,16 +172,14 @@ def _array_value(given: Any, payloads: CallPayloads | None, role: Role) -> Array
     )
 
 
-def _inputs(_: Value, given: Any, payloads: CallPayloads) -> dict[str, Buffer]:
-    return _buffers(given, payloads)
+@functools.cache
+def _plain_name(dtype: np.dtype[Any]) -> str:
+    """Return NumPy's name of a plain type; empty for another one."""
+    return dtype.str if _PLAIN.match(dtype.str) else ""
 
 
-def _outputs(_: Value, given: Any, __: CallPayloads) -> dict[str, Buffer]:
-    return _buffers(given, None)
-
-
-def _buffers(given: Any, payloads: CallPayloads | None) -> dict[str, Buffer]:
-    _expect(Mapping, given)
+def _buffers(_: Value, given: Any, payloads: CallPayloads | None) -> dict[str, Buffer]:
+    _require(isinstance(given, Mapping))
     _require(all(isinstance(name, str) for name in given))
     return {name: _buffer(each, payloads) for name, each in given.items()}
 
@@ -201,19 +202,19 @@ def _results(_: Value, given: Any, payloads: CallPayloads) -> dict[str, ArrayVal
 
 
 def _config(_: Value, given: Any, __: CallPayloads) -> Any:
-    _expect((msgspec.Struct, Mapping), given)
+    _require(isinstance(given, msgspec.Struct | Mapping))
     plain = msgspec.to_builtins(dict(given) if isinstance(given, Mapping) else given)
     _require(all(isinstance(key, str) for key in plain))
     return plain
 
 
 def _params(_: Value, given: Any, payloads: CallPayloads) -> Any:
-    _expect(Mapping, given)
+    _require(isinstance(given, Mapping))
     return tuple(dump_param(name, each, payloads, "") for name, each in given.items())
 
 
 def _node(value: Value, given: Any, payloads: CallPayloads) -> NodeValue:
-    _expect(Node, given)
+    _require(isinstance(given, Node))
 
     def entry(tensor: Tensor) -> Any:
         return dump_tensor(tensor, payloads, "")
@@ -229,55 +230,32 @@ def _node(value: Value, given: Any, payloads: CallPayloads) -> NodeValue:
     )
 
 
-def _backend(_: Value, given: Any, __: CallPayloads) -> BackendReference:
-    _require(isinstance(given, str) or isinstance(getattr(given, "name", None), str))
-    return BackendReference.of(given)
-
-
-def _op_package(_: Value, given: Any, __: CallPayloads) -> PackageReference:
-    _expect(OpPackage, given)
-    return PackageReference.of(given)
-
-
-def _ops(_: Value, given: Any, __: CallPayloads) -> OpsReference:
-    _expect(OpRegistry, given)
-    return OpsReference.of(given)
-
-
 def _observed(_: Value, given: Any, __: CallPayloads) -> ObservedValue:
-    _expect(Observed, given)
+    _require(isinstance(given, Observed))
     return ObservedValue(tuple(sorted(given.names)), given.everything)
-
-
-def _given(_: Value, __: Any, ___: CallPayloads) -> bool:
-    return True
-
-
-def _facts(_: Value, given: Any, __: CallPayloads) -> Any:
-    return msgspec.to_builtins(given)
 
 
 _ENCODERS: Mapping[ArgKind, Callable[[Value, Any, CallPayloads], Any]] = {
     ArgKind.HANDLE: _handle,
-    ArgKind.NAME: _name,
+    ArgKind.NAME: _typed(str, str),
     ArgKind.INTEGER: _integer,
-    ArgKind.TRUTH: _truth,
+    ArgKind.TRUTH: _typed((bool, np.bool_), bool),
     ArgKind.ENUM: _enum,
     ArgKind.ENCODING: _encoding,
     ArgKind.DATA: _data,
     ArgKind.ARRAY: _array,
-    ArgKind.INPUTS: _inputs,
-    ArgKind.OUTPUTS: _outputs,
+    ArgKind.INPUTS: _buffers,
+    ArgKind.OUTPUTS: lambda value, given, _: _buffers(value, given, None),
     ArgKind.RESULTS: _results,
     ArgKind.CONFIG: _config,
     ArgKind.PARAMS: _params,
     ArgKind.NODE: _node,
-    ArgKind.BACKEND: _backend,
-    ArgKind.OP_PACKAGE: _op_package,
-    ArgKind.OPS: _ops,
+    ArgKind.BACKEND: _typed((str, type), BackendReference.of),
+    ArgKind.OP_PACKAGE: _typed(OpPackage, PackageReference.of),
+    ArgKind.OPS: _typed(OpRegistry, OpsReference.of),
     ArgKind.OBSERVED: _observed,
-    ArgKind.CALLBACK: _given,
-    ArgKind.EXECUTION: _given,
-    ArgKind.FACTS: _facts,
-    ArgKind.EVENT: _facts,
+    ArgKind.CALLBACK: _typed(object, lambda _: True),
+    ArgKind.EXECUTION: _typed(object, lambda _: True),
+    ArgKind.FACTS: _typed(object, msgspec.to_builtins),
+    ArgKind.EVENT: _typed(object, msgspec.to_builtins),
 }

@@ -64,9 +64,9 @@ class CallPayloads:
         keys: Their keys.
     """
 
-    def __init__(self, payloads: Payloads, keys: Sequence[str] = ()) -> None:
+    def __init__(self, payloads: Payloads) -> None:
         self._payloads = payloads
-        self.keys = list(keys)
+        self.keys: list[str] = []
 
     def add(self, blob: Blob, role: Role = Role.STATIC) -> int:
         """Return the index of a payload."""

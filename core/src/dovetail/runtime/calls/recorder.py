@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
-import msgspec
+from msgspec import Raw
 
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hookspecs import hookimpl
@@ -16,6 +17,15 @@ from dovetail.runtime.calls.record import CallRecord, CompletionRecord, ErrorRec
 from dovetail.runtime.handle import Handle
 
 _RESULTS = Value(ArgKind.RESULTS)
+
+
+class _Open(NamedTuple):
+    """A call that has not returned."""
+
+    arguments: Raw
+    unrecorded: dict[str, str]
+    payloads: CallPayloads
+    thread: int
 
 
 class CallRecorder:
@@ -33,7 +43,7 @@ class CallRecorder:
         self._write = write
         self._payloads = payloads
         self._lock = threading.Lock()
-        self._open: dict[int, CallRecord] = {}  # calls that have not returned
+        self._open: dict[int, _Open] = {}
         self._early: dict[int, CompletionRecord] = {}  # ended before their call has returned
         self._threads: dict[int, int] = {}
 
@@ -42,36 +52,31 @@ class CallRecorder:
         """Read the arguments of a call."""
         with self._lock:
             payloads = CallPayloads(self._payloads)
-            arguments, unrecorded = encode_arguments(call.function, call.arguments, payloads)
-            self._open[call.number] = CallRecord(
-                number=call.number,
-                thread=self._thread(),
-                function=call.function,
-                owner=call.owner.id if isinstance(call.owner, Handle) else None,
-                arguments=arguments,
-                unrecorded=unrecorded,
-                payloads=tuple(payloads.keys),
-                start_ns=call.start_ns,
-            )
+            arguments = encode_arguments(call.function, call.arguments, payloads)
+            self._open[call.number] = _Open(*arguments, payloads, self._thread())
 
     @hookimpl
     def dovetail_api_return(self, call: ApiCall) -> None:
         """Record a call with its result."""
         with self._lock:
-            record = self._open.pop(call.number, None)
-            if record is None:
+            begun = self._open.pop(call.number, None)
+            if begun is None:
                 return  # it began before the recorder was registered
-            payloads = CallPayloads(self._payloads, record.payloads)
-            result = encode_result(API[call.function].result, call.result, payloads)
-            self._write(
-                msgspec.structs.replace(
-                    record,
-                    result=result,
-                    payloads=tuple(payloads.keys),
-                    error=None if call.error is None else ErrorRecord.of(call.error),
-                    duration_ns=call.duration_ns or 0,
-                )
+            result = encode_result(API[call.function].result, call.result, begun.payloads)
+            record = CallRecord(
+                number=call.number,
+                thread=begun.thread,
+                function=call.function,
+                owner=call.owner.id if isinstance(call.owner, Handle) else None,
+                arguments=begun.arguments,
+                unrecorded=begun.unrecorded,
+                result=result,
+                payloads=tuple(begun.payloads.keys),
+                error=None if call.error is None else ErrorRecord.of(call.error),
+                start_ns=call.start_ns,
+                duration_ns=call.duration_ns or 0,
             )
+            self._write(record)
             early = self._early.pop(call.number, None)
             if early is not None:
                 self._write(early)

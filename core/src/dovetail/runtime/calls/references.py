@@ -29,9 +29,16 @@ class BackendReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @classmethod
     def of(cls, backend: str | type[contract.Backend]) -> BackendReference:
-        """Return the reference of a backend by name, or of a class."""
+        """Return the reference of a backend by name, or of a class.
+
+        Raises:
+            TypeError: It is a class without a name.
+        """
         if not isinstance(backend, str):
-            return cls(backend.name)
+            name: object = getattr(backend, "name", None)
+            if not isinstance(name, str):
+                raise TypeError("a class without a name")
+            return cls(name)
         return cls(backend, *_dist(BACKENDS, backend_name(backend)))
 
 
