@@ -46,7 +46,7 @@ def test_cpu_runs_every_op(tmp_path: Path) -> None:
     assert report["without_case"] == ["qti.aisw::If"]  # it names graphs, which no node can run
     assert report["versions"] == {"dovetail-core": __version__, "dovetail-cpu": __version__}
     assert unsupported(report, "op cases") == {}
-    assert set(unsupported(report, "capabilities")) == {"caching", "updates"}
+    assert unsupported(report, "capabilities") == {}
     assert min(counts["passed"] for counts in report["ops"].values()) >= 1
 
 
