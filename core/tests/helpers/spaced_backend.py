@@ -104,7 +104,12 @@ class SpacedBackend(BackendBase):
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            op_packages=True, cancel=True, asynchronous=True, overlap=True, memory_handles=True
+            op_packages=True,
+            cancel=True,
+            asynchronous=True,
+            overlap=True,
+            memory_handles=True,
+            custom_memory=True,
         )
 
     def open_context(self, device: object, config: object, weights: WeightStore) -> SpacedContext:
@@ -116,5 +121,5 @@ class SpacedBackend(BackendBase):
         assert isinstance(context, SpacedContext)
         request.control.check()
         static = [tensor for tensor in graph.tensors() if tensor.data is not None]
-        constants = {tensor.name: context.space.upload(tensor.stored) for tensor in static}
+        constants = {tensor.name: context.space.upload(tensor.stored()) for tensor in static}
         return SpacedPrepared(graph, context.space, constants)

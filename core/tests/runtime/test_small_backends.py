@@ -49,7 +49,7 @@ def gate() -> Iterator[threading.Event]:
 @pytest.mark.parametrize("kind", ["null", "reference", "choosy", "spaced", "recording", "foreign"])
 def test_they_stay_small(kind: str) -> None:
     lines = (HELPERS / f"{kind}_backend.py").read_text("utf-8").splitlines()
-    assert len(lines) <= (80 if kind == "null" else 120)
+    assert len(lines) <= (85 if kind == "null" else 125)
 
 
 # -- settings ------------------------------------------------------------------------------------
