@@ -481,7 +481,6 @@ PROMISES: dict[str, tuple[type[contract.Backend], str]] = {
         foreign(restore=without_outputs),
         "restored_graphs_return_the_same",
     ),
-    "no update": (breaking(able=UPDATES), "updated_data_are_used"),
     "an update without effect": (breaking(able=UPDATES, update=nothing), "updated_data_are_used"),
     "an update without effect on graphs": (
         updating(update=nothing),

@@ -413,6 +413,9 @@ class Prepared(Protocol):
 
         Args:
             base: Leave out what is as in this graph, prepared from the same model.
+
+        Raises:
+            BackendError: It has no sections (CONTEXT_ERROR_UNSUPPORTED_FEATURE).
         """
 
     def apply(self, section: Image) -> None:

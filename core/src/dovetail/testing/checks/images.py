@@ -94,11 +94,8 @@ def sections_hold_what_was_updated(bench: Bench) -> None:
     with bench.create() as backend:
         schema = bench.schema(backend.create_context())
         first, second = (updateable_sample(bench, schema, shift) for shift in (0, 1))
-        able = backend.capabilities
         context = open_context(backend.plugin)
-        if not (able.updates and able.caching):
-            _reject_sections(bench, backend, context)
-            raise Unsupported("raises the right error")
+        _require_sections(bench, backend, context)
         support = backend.validate_op(first.nodes[0])
         if not support.ok:
             raise Unsupported(str(support))
@@ -216,9 +213,19 @@ def _damages(image: Image) -> Iterator[tuple[str, Image, str]]:
         yield "an altered blob", replace(image, opaque=altered), ""
 
 
-def _reject_sections(bench: Bench, backend: runtime.Backend, context: BackendContext) -> None:
+def _require_sections(bench: Bench, backend: runtime.Backend, context: BackendContext) -> None:
+    """Raise Unsupported if the backend has no sections, and says so."""
     graph = bench.composed(backend.create_context())
     checked = check_ops(graph.ir, backend.ops)
     prepared = context.prepare(checked, PrepareRequest(backend.plugin.configs.graph()))
+    able = backend.capabilities
+    if able.updates and able.caching:
+        try:
+            prepared.section(None)
+        except BackendError as error:
+            demand(is_unsupported(error), f"raised {error.code}: {error}")
+        else:
+            return
     demand_rejection(lambda: prepared.section(None))
     demand_rejection(lambda: prepared.apply(Image(Fingerprint(), {})))
+    raise Unsupported("raises the right error")

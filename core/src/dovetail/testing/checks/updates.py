@@ -111,7 +111,7 @@ CHECKS = (
 
 
 def _require_updates(backend: runtime.Backend) -> None:
-    """Raise Unsupported if the backend has no updates; `updates_are_used_after_finalize` asks it."""
+    """Raise Unsupported if the backend has no updates; one check sees how it rejects them."""
     if not backend.capabilities.updates:
         raise Unsupported("the backend has no updates")
 
