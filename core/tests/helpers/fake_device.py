@@ -56,3 +56,4 @@ class FakeDevice:
     def _work(self) -> None:
         while (command := self._commands.get()) is not None:
             command()
+            del command  # and the arrays that it holds

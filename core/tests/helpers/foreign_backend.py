@@ -72,7 +72,7 @@ class ForeignContext(ContextBase):
         graph: Callable[[str], CheckedGraph] | None,
         request: Callable[[str], PrepareRequest],
     ) -> Mapping[str, Restored]:
-        self.backend.fingerprint(self.device).require(image.fingerprint)
+        image.require(self.backend.fingerprint(self.device))
         body = image.opaque[4:]
         if zlib.crc32(body).to_bytes(4, "little") != image.opaque[:4]:
             raise ContainerError("the context of the foreign runtime is damaged")
@@ -97,6 +97,8 @@ class ForeignBackend(BackendBase):
             return Support(False, "op", "op", node.op_type, tuple(FACTORS))
         if node.outs[0].dtype is not DType.FLOAT_32:
             return Support(False, "dtype", "out[0]", node.outs[0].dtype.name, ("FLOAT_32",))
+        if any(x is not None and x.kind.is_static for x in node.node.inputs):
+            return Support(False, "constant", "in[0]", "constant", ("input",))
         return SUPPORTED
 
     def open_context(self, device: object, config: object, weights: WeightStore) -> ForeignContext:

@@ -1,46 +1,52 @@
-"""The null backend: the whole contract, and no arithmetic. Every output is zero."""
+"""The null backend: the whole contract, and no arithmetic. Every value is zero."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from dovetail.container import WeightStore
+from dovetail.errors import BackendError, ContainerError
 from dovetail.ir import Array, Tensor
 from dovetail.ops import CheckedGraph
 from dovetail.runtime.base import BackendBase, ContextBase, PreparedBase
-from dovetail.runtime.contract import (
-    Capabilities,
-    Image,
-    Prepared,
-    PrepareRequest,
-    Restored,
-    RunControl,
-)
+from dovetail.runtime.contract import Capabilities, Image, PrepareRequest, Restored, RunControl
 from dovetail.runtime.interface import Interface
 
 
 class NullPrepared(PreparedBase):
-    def __init__(self, nodes: tuple[str, ...]) -> None:
-        self.nodes = nodes
+    def __init__(self, graph: CheckedGraph, context: ContextBase) -> None:
+        self.graph = graph
+        self.context = context
+        self.plan = [view.node.name for view in graph.nodes]
 
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
     ) -> None:
-        for node in self.nodes:
+        for view in self.graph.nodes:
             control.check()
             if control.reports_steps:
-                control.step_finished((node,), time.perf_counter() * 1e6, 0.0, dict)
+                made = {t.name: np.zeros(t.shape, t.dtype.storage) for t in view.node.outputs}
+                now = time.perf_counter() * 1e6
+                control.step_finished((view.node.name,), now, 0.0, lambda made=made: made)
         for array in outputs.values():
             array.fill(0)
 
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Nothing is computed from them."""
 
+    def section(self, base: object) -> Image:
+        return self.context.image({self.graph.name: self})
+
+    def apply(self, section: Image) -> None:
+        """Nothing is computed from it."""
+
 
 class NullContext(ContextBase):
-    def image(self, graphs: Mapping[str, Prepared]) -> Image:
-        plans = {name: {"nodes": list(made.nodes)} for name, made in graphs.items()}
+    def image(self, graphs: Mapping[str, Any]) -> Image:
+        plans = {name: made.plan for name, made in graphs.items()}
         return Image(self.backend.fingerprint(self.device), plans)
 
     def restore(
@@ -49,14 +55,16 @@ class NullContext(ContextBase):
         graph: Callable[[str], CheckedGraph] | None,
         request: Callable[[str], PrepareRequest],
     ) -> Mapping[str, Restored]:
-        assert graph is not None, "the plan has no inputs and outputs"
-        return {
-            name: Restored(
-                Interface.of(name, graph(name).inputs, graph(name).outputs),
-                NullPrepared(tuple(plan["nodes"])),
-            )
-            for name, plan in image.graphs.items()
+        image.require(self.backend.fingerprint(self.device))
+        if graph is None:
+            raise BackendError("no model", code="CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        made = {name: NullPrepared(graph(name), self) for name in image.graphs}
+        if any(prepared.plan != image.graphs[name] for name, prepared in made.items()):
+            raise ContainerError("an image of another graph", code="CONTAINER_INVALID")
+        ends = {
+            name: Interface.of(name, p.graph.inputs, p.graph.outputs) for name, p in made.items()
         }
+        return {name: Restored(ends[name], prepared) for name, prepared in made.items()}
 
 
 class NullBackend(BackendBase):
@@ -73,4 +81,4 @@ class NullBackend(BackendBase):
     def prepare(
         self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
     ) -> NullPrepared:
-        return NullPrepared(tuple(view.node.name for view in graph.nodes))
+        return NullPrepared(graph, context)

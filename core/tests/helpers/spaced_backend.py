@@ -121,5 +121,5 @@ class SpacedBackend(BackendBase):
         assert isinstance(context, SpacedContext)
         request.control.check()
         static = [tensor for tensor in graph.tensors() if tensor.data is not None]
-        constants = {tensor.name: context.space.upload(tensor.stored) for tensor in static}
+        constants = {tensor.name: context.space.upload(tensor.stored()) for tensor in static}
         return SpacedPrepared(graph, context.space, constants)

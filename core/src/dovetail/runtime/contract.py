@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import msgspec
 
 from dovetail.container import ImageContent, WeightStore, pack_image, unpack_image
-from dovetail.errors import BackendError, ContainerError, Problem
+from dovetail.errors import BackendError, ContainerError
 from dovetail.ir import Array, DataFormat, DType, EncodingKind, Shape, Tensor
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
@@ -133,23 +133,6 @@ class Fingerprint(msgspec.Struct, frozen=True):
         """Return the names of the facts that differ, sorted."""
         names = self.facts.keys() | other.facts.keys()
         return tuple(sorted(n for n in names if self.facts.get(n) != other.facts.get(n)))
-
-    def require(self, found: Fingerprint) -> None:
-        """Raise unless the fingerprint of an image equals this one.
-
-        Raises:
-            ContainerError: It differs; every fact that does is listed.
-        """
-        if names := self.differences(found):
-            raise ContainerError(
-                "the image does not match the backend as it is now",
-                code="CONTAINER_INCOMPATIBLE",
-                problems=[
-                    Problem(f"expected {self.facts.get(n)!r}, got {found.facts.get(n)!r}", n)
-                    for n in names
-                ],
-                hint="prepare the graphs again",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,6 +413,9 @@ class Prepared(Protocol):
 
         Args:
             base: Leave out what is as in this graph, prepared from the same model.
+
+        Raises:
+            BackendError: It has no sections (CONTEXT_ERROR_UNSUPPORTED_FEATURE).
         """
 
     def apply(self, section: Image) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from dovetail import ir
@@ -29,7 +29,7 @@ from dovetail.runtime.handle import api_call, current_call
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import EventType, ProfileEvent, Recorder
 from dovetail.runtime.profile import Measurement, Profile
-from dovetail.runtime.queue import Execution
+from dovetail.runtime.queue import Execution, InProgress
 from dovetail.runtime.signal import Signal, controlled, release_control, take_control
 from dovetail.runtime.updates import applied
 
@@ -50,6 +50,7 @@ class Graph(ComposedGraph):
         self._results = Results(self._interface)
         self._guards: tuple[Callable[[], None], ...] = ()  # checks of mapped files that runs read
         self._running = threading.Lock()  # a prepared graph runs once at a time
+        self._submitted = InProgress()  # of a backend that overlaps executions
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -309,13 +310,14 @@ class Graph(ComposedGraph):
     ) -> None:
         """Prepare the graph for the first time, or update what is prepared."""
         updates = dict(self._updates)
-        with self._running, applied(updates):
+        with self._unused(), applied(updates):
             self._views |= updated_views(self.ir, updates, self.context.backend)
             checked = checked_graph(self.ir, self._views, observed, outputs)
             if self._prepared is None:
                 interface = self._own_interface(checked.inputs, checked.outputs)
+                results = Results(interface)
                 prepared = prepare_graph(checked, self.context, self.config, control, record)
-                self._interface, self._results = interface, Results(interface)
+                self._interface, self._results = interface, results
                 self._prepared = prepared
             else:
                 update_graph(checked, self._prepared, updates, self.context, self.config, control)
@@ -348,8 +350,11 @@ class Graph(ComposedGraph):
                         measured.note(start, took, waited_us)
                 except BackendError as late:
                     error = late
+            self._submitted.leave()
             done(error)
 
+        with self._running:
+            self._submitted.enter()
         try:
             control.check()
             for guard in self._guards:
@@ -357,6 +362,24 @@ class Graph(ComposedGraph):
             prepared.submit(inputs, {**(outputs or {}), **self._shared.outputs}, control, ended)
         except BaseException as failure:  # noqa: BLE001 - travels to who waits
             ended(failure)
+
+    @contextmanager
+    def _unused(self) -> Iterator[None]:
+        """Wait until no execution uses the prepared graph, and let none begin meanwhile.
+
+        Raises:
+            BackendError: The call comes from an execution's `notify` while others are in progress,
+                which would be a deadlock.
+        """
+        with self._running:
+            if self._submitted.count and threading.get_ident() in self.context.finishing:
+                raise BackendError(
+                    "a graph cannot be finalized by `notify` while its executions are in progress",
+                    code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
+                    hint="finalize it in another thread",
+                )
+            self._submitted.wait()
+            yield
 
     def _own_interface(
         self, inputs: Sequence[ir.Tensor], outputs: Sequence[ir.Tensor]

@@ -69,6 +69,34 @@ class ExecutionQueue:
                 log.exception("a task of %s failed", self.name)
 
 
+class InProgress:
+    """The submitted executions of a graph that have not ended.
+
+    Attributes:
+        count: Their number.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._ended = threading.Condition()
+
+    def enter(self) -> None:
+        """Count an execution; `leave` must follow."""
+        with self._ended:
+            self.count += 1
+
+    def leave(self) -> None:
+        """Count the end of an execution."""
+        with self._ended:
+            self.count -= 1
+            self._ended.notify_all()
+
+    def wait(self) -> None:
+        """Wait until all have ended."""
+        with self._ended:
+            self._ended.wait_for(lambda: not self.count)
+
+
 class Execution:
     """The future of an asynchronous execution."""
 

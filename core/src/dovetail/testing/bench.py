@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from dovetail.testing import ops
 from dovetail.testing.binding import BoundCase, bind, schema_of
 from dovetail.testing.case import Encoded, OpCase
 from dovetail.testing.comparison import difference
-from dovetail.testing.outcome import Failure, demand
+from dovetail.testing.outcome import Failure, Unsupported, demand
 
 
 class Bench:
@@ -74,12 +74,31 @@ class Bench:
         Raises:
             Failure: The backend supports none of the available cases.
         """
+        found = self._find(lambda _: True)
+        if found is None:
+            raise Failure("the backend supports none of the available cases: add some with --cases")
+        return found
+
+    def narrowed(self, suits: Callable[[BoundCase], bool]) -> Bench:
+        """Return a bench of the same backend whose sample suits.
+
+        Raises:
+            Unsupported: The backend supports no such case among the available ones.
+        """
+        found = self._find(suits)
+        if found is None:
+            raise Unsupported("the backend supports none of the available cases that suit")
+        made = Bench(self._backend, self._options, self.cases, self._packages)
+        made.sample = found
+        return made
+
+    def _find(self, suits: Callable[[BoundCase], bool]) -> BoundCase | None:
         with self.create() as backend:
             for case in self.candidates(backend.capabilities):
                 bound = bind(case)
-                if _serves(bound, backend):
+                if suits(bound) and _serves(bound, backend):
                     return bound
-        raise Failure("the backend supports none of the available cases: add some with --cases")
+        return None
 
     def candidates(self, capabilities: contract.Capabilities) -> tuple[OpCase, ...]:
         """Yield the cases that can be a sample, then the kit's own if the backend may support them.

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping
 
-import msgspec
-
-from dovetail import runtime
-from dovetail.errors import BackendError
-from dovetail.ir import Array, Graph, TensorKind, copy_graph
-from dovetail.ops import OpPackage, OpSchema, check_ops
+from dovetail.errors import BackendError, OpError
+from dovetail.ir import Array, Node
+from dovetail.ops import OpPackage
 from dovetail.runtime import EventType, Priority, ProfileEvent, ProfileLevel, SignalKind, contract
-from dovetail.runtime.contract import (
-    Fingerprint,
-    Image,
-    Prepared,
-    PrepareRequest,
-    RunControl,
-)
+from dovetail.runtime.contract import RunControl
 from dovetail.runtime.properties import PROPERTIES
 from dovetail.testing import ops
-from dovetail.testing.bench import Bench, add_nodes, compose, create_tensors, stored_blob
+from dovetail.testing.bench import Bench, compose
 from dovetail.testing.binding import bind, schema_of
-from dovetail.testing.outcome import Failure, Unsupported, demand, refusal
-from dovetail.testing.preparing import open_context, prepare
-
-# Codes that a backend's methods may use for a missing capability: QNN's names for it.
-_UNSUPPORTED = ("_UNSUPPORTED_FEATURE", "_NOT_SUPPORTED")
+from dovetail.testing.checks._plugin import prepared_on, run_sample
+from dovetail.testing.outcome import Unsupported, demand, refusal
 
 
 def properties_say_the_same(bench: Bench) -> None:
@@ -64,31 +50,28 @@ def op_packages(bench: Bench) -> None:
         demand(any(v.ok for v in verdicts), f"an op of the kit is not supported: {verdicts[0]}")
 
 
-def caching(bench: Bench) -> None:
-    """Check that `image` returns plain data, from which `restore` returns an equal graph."""
+def opaque_ops(bench: Bench) -> None:
+    """Check that nodes of packages that are not installed are accepted as declared, or raise."""
     with bench.create() as backend:
-        graph = bench.finalized(backend.create_context())
-        context, other = open_context(backend.plugin), open_context(backend.plugin)
-        checked = check_ops(graph.ir, backend.ops)
-        prepared = context.prepare(checked, PrepareRequest())
-        if not backend.capabilities.caching:
-            empty = Image(Fingerprint(), {})
-            _rejected_by_plugin(lambda: context.image({graph.name: prepared}))
-            _rejected_by_plugin(lambda: context.restore(empty, None, lambda _: PrepareRequest()))
+        context = backend.create_context()
+        graph = bench.sample.graph(bench.schema(context), "opaque")
+        (known,) = graph.nodes
+        graph.remove_node(known)
+        node = Node("opaque", "unheard.of", "Any", known.inputs, known.outputs)
+        graph.add_node(node)
+        if not backend.capabilities.opaque_ops:
+            code = "GRAPH_ERROR_INVALID_OP_CONFIG"
+            error = refusal(lambda: compose(context, graph), code, OpError)
+            demand("unheard.of" in str(error), f"the error does not name the package: {error}")
             raise Unsupported("raises the right error")
-        image = context.image({graph.name: prepared})
-        plans = msgspec.json.decode(msgspec.json.encode(image.graphs))
-        stored = replace(image, graphs=plans)
-        found = other.restore(stored, lambda _: checked, lambda _: PrepareRequest())
-        restored = found[graph.name].prepared
-        bench.demand_same(
-            _run(bench, restored), graph.execute(bench.feeds()), "the restored graph differs"
-        )
-        again = other.image({graph.name: restored}).graphs
-        demand(
-            msgspec.json.decode(msgspec.json.encode(again)) == plans,
-            "the image of a restored graph differs",
-        )
+        handle = compose(context, graph)
+        support = backend.validate_op(handle.ir.nodes[0])
+        demand(support.ok, f"an opaque node is not supported: {support}")
+        handle.finalize()
+        found = handle.execute(bench.feeds())
+        for tensor in handle.outputs:
+            form = (found[tensor.name].shape, found[tensor.name].dtype)
+            demand(form == (tensor.shape, tensor.dtype.storage), f"an output is {form}")
 
 
 def cancel(bench: Bench) -> None:
@@ -102,13 +85,17 @@ def cancel(bench: Bench) -> None:
         refusal(signal.trigger, "SIGNAL_ERROR_SIGNAL_IDLE", BackendError)
         control = RunControl()
         control.stop()  # before the first step: no step may run
-        prepared = _prepared(backend, graph.ir)
-        refusal(lambda: _run(bench, prepared, control), "GRAPH_ERROR_ABORTED", BackendError)
+        prepared = prepared_on(backend, graph.ir)
+        refusal(
+            lambda: run_sample(bench, prepared, control=control),
+            "GRAPH_ERROR_ABORTED",
+            BackendError,
+        )
         late = backend.create_signal(SignalKind.TIMEOUT, timeout_us=0)
         code = "GRAPH_ERROR_TIMED_OUT"
         refusal(lambda: graph.execute(bench.feeds(), signal=late), code, BackendError)
         wanted = graph.execute(bench.feeds())
-        bench.demand_same(_run(bench, prepared), wanted, "a stopped graph runs differently")
+        bench.demand_same(run_sample(bench, prepared), wanted, "a stopped graph runs differently")
         signal.free()
         refusal(signal.trigger, "SIGNAL_ERROR_INVALID_HANDLE", BackendError)
 
@@ -188,45 +175,6 @@ def priority(bench: Bench) -> None:
         graph.execute(bench.feeds())
 
 
-def updates(bench: Bench) -> None:
-    """Check that new data of UPDATEABLE tensors are used after the next finalize, or raise."""
-    with bench.create() as backend:
-        context = backend.create_context()
-        schema = bench.schema(context)
-        first, second = (_updateable(bench, schema, shift) for shift in (0, 1))
-        (old,) = (t for t in first.tensors.values() if t.kind.is_updateable)
-        new = second.tensors[old.name]
-        graph = context.create_graph(first.name)
-        handles = create_tensors(graph, first)
-        add_nodes(graph, first, handles)
-        shared = context.create_tensor(
-            old.name, old.dtype, old.shape, old.kind, old.encoding, old.data
-        )
-        if not backend.capabilities.updates:
-            code = "TENSOR_ERROR_UNSUPPORTED_FEATURE"
-            refusal(lambda: graph.update_tensor(handles[old], new.data), code, BackendError)
-            refusal(lambda: context.update_tensor(shared, new.data), code, BackendError)
-            plain = bench.composed(context)
-            _rejected_by_plugin(lambda: _prepared(backend, plain.ir).update([]))
-            raise Unsupported("raises the right error")
-        support = backend.validate_op(first.nodes[0])
-        if not support.ok:
-            raise Unsupported(str(support))
-        other = compose(context, _renamed(first), {old.name: shared})
-        fresh = compose(context, second)
-        feeds = {name: array for name, array in bench.feeds().items() if name != old.name}
-        for each in (graph, other, fresh):
-            each.finalize()
-        wanted = fresh.execute(feeds)
-        graph.update_tensor(handles[old], new.data)
-        context.update_tensor(shared, new.data)
-        for each in (graph, other):
-            code = "GRAPH_ERROR_GRAPH_NOT_FINALIZED"
-            refusal(partial(each.execute, feeds), code, BackendError)
-            each.finalize()
-            bench.demand_same(each.execute(feeds), wanted, "updated data are not used")
-
-
 def memory_handles(bench: Bench) -> None:
     """Check that registered memory works as input and output, or raises."""
     with bench.create() as backend:
@@ -252,12 +200,11 @@ def memory_handles(bench: Bench) -> None:
 CHECKS = (
     properties_say_the_same,
     op_packages,
-    caching,
+    opaque_ops,
     cancel,
     watch,
     asynchronous,
     priority,
-    updates,
     memory_handles,
 )
 
@@ -272,48 +219,3 @@ class _Watch:
         self, nodes: tuple[str, ...], microseconds: float, outputs: Mapping[str, Array]
     ) -> None:
         self.nodes.update(nodes)
-
-
-def _prepared(backend: runtime.Backend, graph: Graph) -> Prepared:
-    return prepare(backend.plugin, graph, backend.ops)
-
-
-def _run(bench: Bench, prepared: Prepared, control: RunControl | None = None) -> dict[str, Array]:
-    """Run a prepared sample as core does.
-
-    Args:
-        bench: Provides the sample.
-        prepared: The graph to run.
-        control: The control of the run; by default one that never stops it.
-    """
-    outputs = bench.outputs()
-    prepared.run(bench.feeds(), outputs, control or RunControl())
-    return outputs
-
-
-def _updateable(bench: Bench, schema: OpSchema, shift: int) -> Graph:
-    """Return a copy of the sample's graph whose first input is UPDATEABLE_STATIC."""
-    made = bench.sample.graph(schema, f"updateable{shift}")
-    name = min(bench.feeds())
-    tensor = made.tensors[name]
-    tensor.data = stored_blob(bench.feeds(shift)[name], tensor)
-    tensor.kind = TensorKind.UPDATEABLE_STATIC
-    return made
-
-
-def _renamed(graph: Graph) -> Graph:
-    made = copy_graph(graph)
-    made.name = f"{graph.name} sharing"
-    return made
-
-
-def _rejected_by_plugin(call: Callable[[], object]) -> None:
-    """Raise a Failure unless a backend's method raises an error for a missing capability."""
-    try:
-        call()
-    except BackendError as error:
-        demand(error.code.endswith(_UNSUPPORTED), f"raised {error.code}: {error}")
-        return
-    except Exception as error:
-        raise Failure(f"expected a BackendError, got {error!r}") from error
-    raise Failure("expected an error, but the call succeeded")

@@ -48,7 +48,7 @@ def a_graph_with_faults(bench: Bench) -> None:
 
 
 def nodes_that_do_not_fit_their_op(bench: Bench) -> None:
-    """Check that nodes with unknown ops, packages or params, or wrong inputs or outputs raise."""
+    """Check that nodes with unknown ops or params, or wrong inputs or outputs raise."""
     with bench.create() as backend:
         context = backend.create_context()
         good = bench.sample.node(bench.schema(context))
@@ -56,7 +56,6 @@ def nodes_that_do_not_fit_their_op(bench: Bench) -> None:
         for i, changes in enumerate(
             (
                 {"op_type": "UnheardOf"},
-                {"package": "unheard.of"},
                 {"params": unknown},
                 {"inputs": []},
                 {"shape": (*good.outputs[0].shape, 7)},
@@ -172,7 +171,7 @@ def _add_changed(bench: Bench, context: Context, name: str, changes: Mapping[str
     made = create_tensors(handle, graph)
     handle.add_node(
         node.name,
-        changes.get("package", node.package),
+        node.package,
         changes.get("op_type", node.op_type),
         changes.get("inputs", [None if t is None else made[t] for t in node.inputs]),
         [made[t] for t in node.outputs],
