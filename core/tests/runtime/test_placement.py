@@ -461,7 +461,7 @@ def test_updates_reach_each_part_that_has_the_tensor() -> None:
         np.testing.assert_array_equal(result(made), X + 10)
 
 
-def test_an_update_that_fails_halfway_ends_the_graph() -> None:
+def test_an_update_that_fails_halfway_must_be_repeated() -> None:
     with created() as backend:
         _, _, made = prepared(backend, updateable())
         wrong = Tensor.static("w", np.zeros(2, np.float32))
@@ -471,8 +471,11 @@ def test_an_update_that_fails_halfway_ends_the_graph() -> None:
         made.parts[2].prepared.data["w"] = np.zeros(5)  # type: ignore[attr-defined]
         with pytest.raises(BackendError, match="the shape differs"):
             made.update([updateable(5.0).tensor("w")])
-        with pytest.raises(BackendError, match="finalize the graph again"):
+        with pytest.raises(BackendError, match="an update of w has changed only some parts"):
             result(made)
+        made.parts[2].prepared.data["w"] = X  # type: ignore[attr-defined]
+        made.update([updateable(5.0).tensor("w")])
+        np.testing.assert_array_equal(result(made), X + 10)
 
 
 def test_sections_of_equal_parts() -> None:
@@ -572,7 +575,7 @@ def test_registered_memory() -> None:
         outputs = {"y": context.register_memory(taken, DType.FLOAT_32)}
         graph.execute({"x": context.register_memory(given, DType.FLOAT_32)}, outputs)
         np.testing.assert_array_equal(taken, X * 4)
-        with pytest.raises(BackendError, match="memory outside the host's"):
+        with pytest.raises(BackendError, match="'custom_memory'"):
             context.register_memory(None, DType.FLOAT_32, (2, 3), {"fd": 3})
 
 
