@@ -16,8 +16,11 @@ import dovetail as dt
 from dovetail.cli import main
 from dovetail.errors import BackendError, ConfigError
 from dovetail.ir import Array
-from dovetail.ops import EVERYTHING, NOTHING, Observed
+from dovetail.ops import EVERYTHING, NOTHING, CheckedGraph, Observed, check_ops
 from dovetail.plugins import refresh
+from dovetail.runtime import Backend
+from dovetail.runtime.contract import Image, Prepared, PrepareRequest, RunControl
+from dovetail.testing.preparing import open_context
 
 BACKEND = "hetero:picky,cpu"
 # Seams end fusions and layouts, so that oneDNN adds in another order.
@@ -122,6 +125,39 @@ def test_macs_are_counted_and_nodes_that_multiply_stay() -> None:
         assert cpu.macs == 0
         reasons = {moved.reason for moved in graph.placement.moved}
         assert "op: type is PoolMax2d; use another op" in reasons
+
+
+# NumPy's steps of MobileNetV3 are made again from the model.
+@pytest.mark.parametrize(("name", "has_model"), [("MobileNetV3", True), ("U-Net", False)])
+def test_networks_are_restored_from_bytes(name: str, has_model: bool) -> None:
+    (graph,) = converted(name).graphs.values()
+    options = {"members": {"picky": {"refuse": REFUSED[name]}}}
+    found = []
+    with Backend.create(BACKEND, options) as backend:
+        checked = check_ops(graph, backend.ops)
+        context = open_context(backend.plugin)
+        prepared = context.prepare(checked, PrepareRequest())
+        assert prepared.placement is not None
+        assert all(share.parts for share in prepared.placement.shares)
+        data = context.image({"net": prepared}).to_bytes()
+        found.append(outputs_of(prepared, checked))
+    with Backend.create(BACKEND, options) as backend:
+        context = open_context(backend.plugin)
+        image, model = Image.from_bytes(data), (lambda _: checked) if has_model else None
+        restored = context.restore(image, model, lambda _: PrepareRequest())["net"]
+        assert list(restored.interface.inputs) == [t.name for t in checked.inputs]
+        assert restored.prepared.placement == prepared.placement
+        found.append(outputs_of(restored.prepared, checked))
+    for output, array in found[0].items():
+        np.testing.assert_array_equal(found[1][output], array)
+
+
+def outputs_of(prepared: Prepared, graph: CheckedGraph) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    inputs = {t.name: rng.normal(0, 1, t.shape).astype(np.float32) for t in graph.inputs}
+    outputs = {t.name: np.full(t.shape, np.nan, np.float32) for t in graph.outputs}
+    prepared.run(inputs, outputs, RunControl())
+    return outputs
 
 
 # -- net-run ---------------------------------------------------------------------------------------
