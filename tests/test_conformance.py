@@ -76,6 +76,23 @@ def test_every_op_has_a_case_that_zeros_do_not_pass() -> None:
     assert {c.op_name for c in CASES} - caught == set()
 
 
+def test_a_placement_on_two_backends_runs_every_op(tmp_path: Path) -> None:
+    info = tmp_path / "site" / "picky-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: picky\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dovetail.backends]\npicky = picky_cpu:PickyCpu\n")
+    options = {"members": {"picky": {"refuse": ["Halve", "Relu", "Conv2d", "Softmax"]}}}
+    report = conformance(
+        tmp_path,
+        *("--backend", "hetero:picky,cpu", "--backend-options", json.dumps(options), *OPSET),
+        path=(info.parent, TESTS / "helpers"),
+    )
+    assert unsupported(report, "op cases") == {}
+    cpu = conformance(tmp_path, "--backend", "cpu", "-k", "capabilities")
+    mine, alone = (unsupported(r, "capabilities") for r in (report, cpu))
+    assert mine.keys() == alone.keys()
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the toy dist installed in it."""

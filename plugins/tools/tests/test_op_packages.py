@@ -49,7 +49,7 @@ def module(folder: Path) -> Iterator[Callable[..., Path]]:
 
 
 def names(*texts: str, backend: str | None = None) -> list[str]:
-    return [package.name for package in load_op_packages(texts, backend)]
+    return [package.name for package in load_op_packages(texts, backend and [backend])]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from dovetail.plugins.ops import installed_ops
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+_CORE = "dovetail-core"
 _BACKENDS = "dovetail.backends"
 _OP_PACKAGES = "dovetail.op_packages"
 # Required group -> what is impossible without a plugin of it.
@@ -50,7 +51,8 @@ def doctor() -> None:
     """
     findings = [_try(p) for p in list_plugins() if p.group != COMMAND_HELP]
     faults = [f for f in findings if f.is_fault]
-    present = {f.plugin.group for f in findings if f.plugin.is_usable}
+    # core's own backend runs nothing without others
+    present = {f.plugin.group for f in findings if f.plugin.is_usable and f.plugin.dist != _CORE}
     missing = [
         f"no usable plugin in {group}: {consequence}"
         for group, consequence in _NEEDED.items()

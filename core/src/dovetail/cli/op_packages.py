@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import logging
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -62,12 +62,14 @@ def add_op_packages(ops: OpRegistry, packages: Iterable[OpPackage]) -> None:
             )
 
 
-def load_op_packages(texts: Iterable[str], backend: str | None = None) -> list[OpPackage]:
+def load_op_packages(
+    texts: Iterable[str], backends: Collection[str] | None = None
+) -> list[OpPackage]:
     """Return op packages that are not installed.
 
     Args:
         texts: `module[:attribute[:target]]`, or a path instead of the module's name.
-        backend: Packages for other backends are left out; None includes all.
+        backends: Packages for other backends are left out; None includes all.
 
     Raises:
         ConfigError: A reference does not have this form, or names a compiled library.
@@ -75,7 +77,8 @@ def load_op_packages(texts: Iterable[str], backend: str | None = None) -> list[O
     """
     found = []
     for reference in [_parse(text) for text in texts]:
-        if backend and reference.target and reference.target.lower() != backend:
+        target = reference.target.lower()
+        if backends is not None and target and target not in backends:
             _LOG.info("%s is ignored: it is for %s", reference.where, reference.target)
         else:
             found.append(_package(reference))

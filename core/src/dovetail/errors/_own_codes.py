@@ -252,6 +252,12 @@ OWN_CODES: tuple[Entry, ...] = (
         "The message says what was measured and what was required.",
     ),
     Entry(
+        "PLACEMENT_CHECK_FAILED",
+        1,
+        "The placement of a graph on several backends breaks the contract of the config.",
+        "The message lists the nodes with the reasons; relax `[placement]` or change the model.",
+    ),
+    Entry(
         "COMPARISON_INVALID",
         3,
         "Two tensors cannot be compared.",

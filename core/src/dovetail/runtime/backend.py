@@ -7,6 +7,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 from weakref import WeakSet
 
+import msgspec
+
 from dovetail import ir
 from dovetail.container import WeightStore
 from dovetail.errors import BackendError, OpError, PluginError, Problem, UnsupportedOpError
@@ -24,7 +26,7 @@ from dovetail.runtime.config import (
 from dovetail.runtime.context import Context
 from dovetail.runtime.enums import ProfileLevel, SignalKind
 from dovetail.runtime.handle import Handle, api_call
-from dovetail.runtime.names import backend_name
+from dovetail.runtime.names import backend_name, split_order
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.profile import Profile
 from dovetail.runtime.properties import PROPERTIES
@@ -106,8 +108,8 @@ class Backend(Handle):
         """Create a handle of an installed backend.
 
         Args:
-            name: Name of the plugin; `libQnnCpu.so`, with or without a path, means `cpu`. Or a
-                class that is not installed.
+            name: Name of the plugin; `libQnnCpu.so`, with or without a path, means `cpu`, and
+                `hetero:a,b` the backend `hetero` with this order. Or a class that is not installed.
             config: The backend's options.
             ops: The ops; by default those of all installed op packages.
 
@@ -121,6 +123,8 @@ class Backend(Handle):
         registry = installed_ops() if ops is None else ops
         where = f"options of backend '{plugin_class.name}'"
         options = typed_config(config, plugin_class.configs.backend, where)
+        if isinstance(name, str) and (order := split_order(backend_name(name))[1]) is not None:
+            options = msgspec.structs.replace(options, order=order)
         with translate_errors(
             plugin_class.name,
             "the backend cannot be started",
@@ -376,9 +380,10 @@ def _checked_class(found: type[contract.Backend]) -> type[contract.Backend]:
 
 
 def backend_class(name: str) -> type[contract.Backend]:
-    """Return the class of an installed backend.
+    """Return the class of an installed backend; `hetero:a,b` is `hetero`.
 
     Raises:
         PluginError: It is not installed, cannot be loaded or does not meet the contract.
     """
-    return cast("type[contract.Backend]", load("dovetail.backends", backend_name(name)))
+    plugin, _ = split_order(backend_name(name))
+    return cast("type[contract.Backend]", load("dovetail.backends", plugin))

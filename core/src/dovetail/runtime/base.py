@@ -31,10 +31,16 @@ from dovetail.runtime.contract import (
     RunControl,
     Support,
 )
+from dovetail.runtime.placement import Placement
 
 
 class PreparedBase(ABC):
     """A `Prepared` with `run` alone: not updated, not stored, with nothing to release."""
+
+    @property
+    def placement(self) -> Placement | None:
+        """Return None: one backend runs the whole graph."""
+        return None
 
     @abstractmethod
     def run(
@@ -63,7 +69,7 @@ class PreparedBase(ABC):
         Raises:
             BackendError: Always.
         """
-        raise _unsupported("update tensors after finalize", "TENSOR_ERROR_UNSUPPORTED_FEATURE")
+        raise unsupported("update tensors after finalize", "TENSOR_ERROR_UNSUPPORTED_FEATURE")
 
     def section(self, base: Prepared | None) -> Image:
         """Raise: a backend with the capabilities `updates` and `caching` overrides this.
@@ -71,7 +77,7 @@ class PreparedBase(ABC):
         Raises:
             BackendError: Always.
         """
-        raise _unsupported("write sections", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        raise unsupported("write sections", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
 
     def apply(self, section: Image) -> None:
         """Raise: a backend with the capabilities `updates` and `caching` overrides this.
@@ -79,7 +85,7 @@ class PreparedBase(ABC):
         Raises:
             BackendError: Always.
         """
-        raise _unsupported("apply sections", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        raise unsupported("apply sections", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
 
     def close(self) -> None:  # noqa: B027 - a default
         """Release nothing."""
@@ -113,7 +119,7 @@ class ContextBase:
         Raises:
             BackendError: Always.
         """
-        raise _unsupported("create context binaries", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        raise unsupported("create context binaries", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
 
     def restore(
         self,
@@ -126,7 +132,7 @@ class ContextBase:
         Raises:
             BackendError: Always.
         """
-        raise _unsupported("restore context binaries", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        raise unsupported("restore context binaries", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
 
     def register_memory(self, descriptor: MemoryDescriptor) -> Binding:
         """Return the registered array, which is in host memory.
@@ -135,7 +141,7 @@ class ContextBase:
             BackendError: The memory is of another kind.
         """
         if descriptor.array is None:
-            raise _unsupported("use memory outside the host's", "MEM_ERROR_NOT_SUPPORTED")
+            raise unsupported("use memory outside the host's", "MEM_ERROR_NOT_SUPPORTED")
         return descriptor.array
 
     def close(self) -> None:
@@ -187,5 +193,11 @@ class BackendBase(ABC):
         """Release nothing."""
 
 
-def _unsupported(what: str, code: str) -> BackendError:
+def unsupported(what: str, code: str) -> BackendError:
+    """Return the error of a backend that lacks a capability.
+
+    Args:
+        what: What it does not do.
+        code: Code of the error.
+    """
     return BackendError(f"this backend does not {what}", code=code)

@@ -84,7 +84,7 @@ def typed_config(config: C | Mapping[str, Any] | None, to: type[C], where: str) 
     """Return a config as its Struct.
 
     Args:
-        config: The Struct, plain data, or None for all defaults.
+        config: The Struct or one that it extends, plain data, or None for all defaults.
         to: Class of the Struct.
         where: Name of the config in errors.
 
@@ -94,4 +94,6 @@ def typed_config(config: C | Mapping[str, Any] | None, to: type[C], where: str) 
     if isinstance(config, to):
         return config
     data: Mapping[str, Any] = config if isinstance(config, Mapping) else {}
+    if isinstance(config, msgspec.Struct):
+        data = msgspec.structs.asdict(config)
     return convert(dict(data), to, where=where)

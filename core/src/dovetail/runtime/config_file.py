@@ -2,6 +2,7 @@
 
 TOML: `[backend.NAME]`, `[device]`, `[context]`, `[[graph]]`, `[profile]`, with the keys that the
 JSON has under `context_configs`, `graph_configs` and `profile_configs`, and those of the backend.
+`[placement]` has the options of the backend `hetero`; those of its members are in `[backend.NAME]`.
 Source: spec/configs.md, section 1.
 """
 
@@ -24,6 +25,8 @@ from dovetail.plugins import names
 from dovetail.runtime.backend import backend_class
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
 from dovetail.runtime.contract import Configs, Options
+from dovetail.runtime.names import HETERO, members_of, split_order
+from dovetail.runtime.placement.options import PlacementOptions, options_from, order_of
 from dovetail.typed import convert
 
 log = logging.getLogger("dovetail.config")
@@ -108,6 +111,7 @@ def _file_type(configs: Configs) -> type[msgspec.Struct]:
         "File",
         [
             ("backend", dict[str, dict[str, Any]], {}),
+            ("placement", PlacementOptions | None, None),
             ("device", configs.device, configs.device()),
             ("context", configs.context, configs.context()),
             ("graph", list[_graph_type(configs)], []),  # type: ignore[misc] # made at run time
@@ -145,7 +149,8 @@ def load_config(path: str | Path, backend: str) -> RunConfig:
 
     Args:
         path: A `.toml` file, or a `.json` file in the SDK's outer form.
-        backend: Name of the backend that runs; an SDK file's inner config is for it.
+        backend: Name of the backend that runs; an SDK file's inner config is for it, or for the
+            first member of `hetero:a,b`.
 
     Raises:
         ConfigError: The file cannot be read, or has faults (see `config_from`).
@@ -166,7 +171,8 @@ def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
 
     Raises:
         ConfigError: The data have unknown keys, wrong types, or options of a backend that is not
-            installed. The options of `backend` are checked too. Every fault is listed.
+            installed. The options of `backend`, or of its members, are checked too. Every fault is
+            listed.
     """
     faults, configs = _Faults(where), _configs_of(backend)
     file = faults.convert(data, _file_type(configs))
@@ -174,14 +180,24 @@ def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
     options = sections if isinstance(sections, Mapping) else {}
     for name in options:
         faults.check_installed(name, backend)
-    faults.check_options(options.get(backend), configs, where, f"$.backend.{backend}")
+    placement = file.placement or PlacementOptions()
+    is_hetero = split_order(backend)[0] == HETERO
+    used = (order_of(backend, placement) or ()) if is_hetero else (backend,)
+    for name in used:
+        own = configs if name == backend else _configs_of(name)
+        faults.check_options(options.get(name), own, where, f"$.backend.{name}")
     graphs = faults.graphs(file.graph, configs, "$.graph")
     faults.raise_all()
-    others = {name: own for name, own in file.backend.items() if name != backend}
+    if file.placement is not None and not is_hetero:
+        log.warning("%s: [placement] is not used by '%s'", where, backend)
+    others = {name: own for name, own in file.backend.items() if name not in used}
     for name in others:
         log.warning("%s: the options of backend '%s' are not used by '%s'", where, name, backend)
     _note_without_effect((file.context, file.profile, *(g.config for g in graphs)), where)
-    return RunConfig(file.backend.get(backend, {}), others, file.device, file.context, graphs)
+    given = file.backend.get(backend, {})
+    if is_hetero:
+        given = options_from(backend, placement, file.backend)
+    return RunConfig(given, others, file.device, file.context, graphs)
 
 
 def _configs_of(backend: str) -> Configs:
@@ -199,14 +215,17 @@ def _from_sdk(path: Path, backend: str) -> RunConfig:
     named = extensions if isinstance(extensions, Mapping) else {}
     library, options = named.get("shared_library_path"), named.get("config_file_path")
     inner: dict[str, Any] = {}
-    meant = (_backend_of(library) if isinstance(library, str) else None) or backend
-    if isinstance(options, str) and options and meant == backend:
+    members = members_of(backend) or (backend,)
+    meant = (_backend_of(library) if isinstance(library, str) else None) or members[0]
+    if isinstance(options, str) and options and meant in members:
         file = _beside(path, options)
         inner = _json(file)
-        faults.check_options(inner, configs, str(file), "$")
+        faults.check_options(inner, _configs_of(meant), str(file), "$")
+        if meant != backend:
+            inner = options_from(backend, PlacementOptions(), {meant: inner})
     graphs = faults.graphs(sdk.graph_configs, configs, "$.graph_configs")
     faults.raise_all()
-    if options and meant != backend:
+    if options and meant not in members:
         log.warning(
             "%s: %s is for backend '%s', not '%s'; it is not used", path, options, meant, backend
         )
@@ -236,8 +255,15 @@ class _Faults:
 
     def check_installed(self, name: str, backend: str) -> None:
         """Record a fault if options are for a backend that is not installed."""
-        installed = {*names("dovetail.backends"), backend}
-        if name not in installed:
+        installed = {*names("dovetail.backends"), split_order(backend)[0]} - {HETERO}
+        if name == HETERO:
+            error = ConfigError(
+                f"the options of backend '{name}' are in [placement]",
+                where=f"{self._where}: $.backend.{name}",
+                hint="and those of its members in [backend.NAME]",
+            )
+            self._errors.append(error)
+        elif name not in installed:
             error = ConfigError(
                 f"options of a backend '{name}', which is not installed",
                 where=f"{self._where}: $.backend.{name}",

@@ -22,6 +22,7 @@ from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import Counter, EventType, ProfileEvent, Recorder
+from dovetail.runtime.placement.report import Placement
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -363,6 +364,10 @@ Done = Callable[[BaseException | None], None]
 
 class Prepared(Protocol):
     """A graph ready to run."""
+
+    @property
+    def placement(self) -> Placement | None:
+        """What runs on which backend; None if one backend runs the whole graph."""
 
     def run(
         self,

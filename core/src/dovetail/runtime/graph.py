@@ -28,6 +28,7 @@ from dovetail.runtime.finalization import (
 from dovetail.runtime.handle import api_call, current_call
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import EventType, ProfileEvent, Recorder
+from dovetail.runtime.placement import Placement
 from dovetail.runtime.profile import Measurement, Profile
 from dovetail.runtime.queue import Execution, InProgress
 from dovetail.runtime.signal import Signal, controlled, release_control, take_control
@@ -42,10 +43,15 @@ Notify = Callable[[BaseException | None], None]
 
 
 class Graph(ComposedGraph):
-    """A graph of a context: tensors and nodes are added, then it is finalized, then executed."""
+    """A graph of a context: tensors and nodes are added, then it is finalized, then executed.
+
+    Attributes:
+        placement: What runs on which backend, once the backend `hetero` has prepared it; else None.
+    """
 
     def __init__(self, context: Context, name: str, config: GraphConfig) -> None:
         super().__init__(context, name, config)
+        self.placement: Placement | None = None
         self._interface = Interface(name, {}, {})
         self._results = Results(self._interface)
         self._guards: tuple[Callable[[], None], ...] = ()  # checks of mapped files that runs read
@@ -318,7 +324,7 @@ class Graph(ComposedGraph):
                 results = Results(interface)
                 prepared = prepare_graph(checked, self.context, self.config, control, record)
                 self._interface, self._results = interface, results
-                self._prepared = prepared
+                self.placement, self._prepared = prepared.placement, prepared
             else:
                 update_graph(checked, self._prepared, updates, self.context, self.config, control)
         self._guards = _guards(self.ir)

@@ -10,6 +10,7 @@ from dovetail.errors import ConfigError, suggest_name
 from dovetail.ops import OpPackage
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
+from dovetail.runtime.names import split_order
 from dovetail.testing.case import OpCase
 
 
@@ -44,7 +45,7 @@ def find_backend(text: str) -> str | type[contract.Backend]:
     Raises:
         ConfigError: The class is not found.
     """
-    if ":" not in text:
+    if ":" not in text or split_order(text)[1] is not None:  # `hetero:a,b`
         return text
     found = find_object(text)
     if not isinstance(found, type) or not hasattr(found, "prepare"):

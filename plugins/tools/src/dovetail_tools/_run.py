@@ -15,6 +15,8 @@ from dovetail.cli.progress import progress
 from dovetail.files import Staging, staged_folder, unwritable
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import Backend, Graph, ProfileLevel, backend_name
+from dovetail.runtime.names import members_of
+from dovetail.runtime.placement import Placement
 from dovetail_tools import _metadata, _profiling
 from dovetail_tools._executor import JobRunner
 from dovetail_tools._jobs import Job, make_jobs
@@ -36,11 +38,13 @@ class JobOutcome:
         job: The job that was run.
         timings: Its times.
         results: Number of results written.
+        placement: What ran on which backend, if there were several.
     """
 
     job: Job
     timings: Timings
     results: int
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,8 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
         DovetailError: Any step failed; the output folder is unchanged.
     """
     name = backend_name(request.backend)
-    packages, ops = load_op_packages(request.op_packages, name), installed_ops()
+    packages = load_op_packages(request.op_packages, members_of(name))
+    ops = installed_ops()
     add_op_packages(ops, packages)
     preparer = Preparer(name, request.config_file, ops=ops, packages=packages)
     with preparer.backend as backend:
@@ -142,7 +147,7 @@ def _run_job(
         total = job.feed.inferences
     with progress(graph.name, total) as advance:
         runner.run(_queue_depth(graph, request), advance)
-    return JobOutcome(job, timings, runner.results)
+    return JobOutcome(job, timings, runner.results, graph.placement)
 
 
 def _queue_depth(graph: Graph, request: Request) -> int | None:

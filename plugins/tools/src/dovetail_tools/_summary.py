@@ -21,6 +21,8 @@ def report(outcome: Outcome) -> None:
         output.message(f"profile in {outcome.output_dir / _profiling.NAME}")
     for job in outcome.jobs:
         output.message(_text(outcome, job))
+        for line in job.placement.lines() if job.placement is not None else ():
+            output.message(f"  {line}")
 
 
 def _data(outcome: Outcome) -> dict[str, Any]:
@@ -32,6 +34,7 @@ def _data(outcome: Outcome) -> dict[str, Any]:
             "inferences_per_s": job.timings.inferences_per_s,
             "results": job.results,
             "results_dir": str(outcome.output_dir / job.job.folder),
+            **({} if job.placement is None else {"placement": job.placement.data()}),
         }
         for job in outcome.jobs
     ]

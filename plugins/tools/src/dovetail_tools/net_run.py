@@ -40,7 +40,9 @@ def net_run(
     backend: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="A backend, or its library in the SDK, for example libQnnCpu.so."
+            metavar="NAME",
+            help="A backend, or its library in the SDK, for example libQnnCpu.so. With hetero:a,b, "
+            "the first of these backends that supports a node runs it.",
         ),
     ] = "cpu",
     output_dir: Annotated[

@@ -1,0 +1,8 @@
+"""Placement: the backend `hetero`, which runs the parts of a graph on several backends.
+
+`backend` is loaded by its entry point; this package exports what others read.
+"""
+
+from dovetail.runtime.placement.report import Moved, Placement, Share
+
+__all__ = ["Moved", "Placement", "Share"]

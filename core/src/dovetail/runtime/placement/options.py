@@ -1,0 +1,164 @@
+"""Options and configs of the backend `hetero`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from dovetail.errors import Problem, suggest_name
+from dovetail.plugins import names
+from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
+from dovetail.runtime.contract import Options
+from dovetail.runtime.names import HETERO, split_order
+
+# Settings of members by their names; typed by the members' own configs.
+MemberSettings = dict[str, dict[str, Any]]
+
+
+class PlacementOptions(Options, frozen=True):
+    """`[placement]` of a config file: which backends run a graph, and what must hold.
+
+    Attributes:
+        order: Names of the backends; the first one that supports a node runs it.
+        min_fraction: Minimum fraction that the first backend must run, of the nodes and of the
+            multiply-accumulates.
+        forbid: Backends that must not run any node, although they are in the order: what would
+            run there is an error that lists the nodes.
+        pin: Backend of a node, by the node's name or its name in the user's model; for all graphs.
+    """
+
+    order: tuple[str, ...] | None = None
+    min_fraction: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    forbid: tuple[str, ...] = ()
+    pin: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class HeteroOptions(PlacementOptions, frozen=True):
+    """Options of the backend `hetero`.
+
+    Attributes:
+        members: Options of the backends in `order`.
+    """
+
+    members: MemberSettings = msgspec.field(default_factory=dict)
+
+
+def options_from(
+    backend: str, placement: PlacementOptions, sections: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the options of `hetero` as plain data.
+
+    Args:
+        backend: `hetero` or `hetero:a,b`.
+        placement: `[placement]` of a config file.
+        sections: The options of backends in it, by name.
+    """
+    order = order_of(backend, placement)
+    return {
+        **msgspec.structs.asdict(placement),
+        "order": None if order is None else list(order),
+        "forbid": list(placement.forbid),
+        "members": {name: sections[name] for name in order or () if name in sections},
+    }
+
+
+def order_of(backend: str, placement: PlacementOptions) -> tuple[str, ...] | None:
+    """Return the order of `hetero:a,b`, else that of `[placement]`."""
+    _, order = split_order(backend)
+    return placement.order if order is None else order
+
+
+class HeteroDeviceConfig(DeviceConfig, frozen=True):
+    """Settings of a device for each member.
+
+    Attributes:
+        members: Settings of their devices.
+    """
+
+    members: MemberSettings = msgspec.field(default_factory=dict)
+
+    def common(self) -> dict[str, Any]:
+        """Return the settings that are for all members."""
+        return {}
+
+
+class HeteroContextConfig(ContextConfig, frozen=True):
+    """Settings of a context.
+
+    Attributes:
+        members: Settings of the members' contexts beyond these.
+    """
+
+    members: MemberSettings = msgspec.field(default_factory=dict)
+
+    def common(self) -> dict[str, Any]:
+        """Return the settings that are for all members."""
+        return {name: getattr(self, name) for name in ContextConfig.__struct_fields__}
+
+
+class HeteroGraphConfig(GraphConfig, frozen=True):
+    """Settings of a graph.
+
+    Attributes:
+        pin: As in the options, for this graph only.
+        members: Settings of the graph's parts on the members, beyond these.
+    """
+
+    pin: dict[str, str] = msgspec.field(default_factory=dict)
+    members: MemberSettings = msgspec.field(default_factory=dict)
+
+    def common(self) -> dict[str, Any]:
+        """Return the settings that are for all members."""
+        return {name: getattr(self, name) for name in GraphConfig.__struct_fields__}
+
+
+def find_missing(options: HeteroOptions) -> list[Problem]:
+    """Return a problem for each backend of the order that is not installed."""
+    known = set(names("dovetail.backends")) - {HETERO}
+    return [
+        Problem(f"backend '{name}' is not installed", "order", suggest_name(name, known))
+        for name in dict.fromkeys(options.order or ())
+        if name not in known and not _is_hetero(name)
+    ]
+
+
+def find_faults(options: HeteroOptions) -> list[Problem]:
+    """Return all faults of options but missing backends."""
+    order = options.order
+    if order is None:
+        return []
+    found = [] if order else [Problem("no backend in the order", "order", "for example hetero:a,b")]
+    for name, count in Counter(order).items():
+        if count > 1:
+            found.append(Problem(f"duplicate backend '{name}'", "order"))
+        if _is_hetero(name):
+            hint = "list all backends in one order"
+            found.append(Problem(f"'{HETERO}' cannot be part of itself", "order", hint))
+    chosen = [("forbid", name) for name in options.forbid]
+    chosen += [(f"pin.{node}", name) for node, name in options.pin.items()]
+    chosen += [("members", name) for name in options.members]
+    return [*found, *_unknown(chosen, order)]
+
+
+def unknown_members(settings: Mapping[str, object], order: tuple[str, ...]) -> list[Problem]:
+    """Return a problem for each member that is not in the order."""
+    return list(_unknown([("members", name) for name in settings], order))
+
+
+def unknown_pins(pin: Mapping[str, str], order: tuple[str, ...]) -> list[Problem]:
+    """Return a problem for each pin to a backend that is not in the order."""
+    return list(_unknown([(f"pin.{node}", name) for node, name in pin.items()], order))
+
+
+def _unknown(chosen: list[tuple[str, str]], order: tuple[str, ...]) -> Iterator[Problem]:
+    for where, name in chosen:
+        if name not in order:
+            text = f"backend '{name}' is not in the order"
+            yield Problem(text, where, suggest_name(name, order))
+
+
+def _is_hetero(name: str) -> bool:
+    return name.partition(":")[0] == HETERO

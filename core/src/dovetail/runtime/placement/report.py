@@ -1,0 +1,82 @@
+"""The report on a placement: what runs where, and why not on the first backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+_SHOWN = 3  # nodes that one line of text names
+
+
+class Share(msgspec.Struct, frozen=True):
+    """The share of a backend in a graph.
+
+    Attributes:
+        backend: Name of the backend.
+        nodes: Number of nodes that it runs.
+        macs: Their multiply-accumulates.
+        parts: Number of parts that the nodes form.
+    """
+
+    backend: str
+    nodes: int
+    macs: int
+    parts: int
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """A node that does not run on the first backend.
+
+    Attributes:
+        node: The node in the user's terms.
+        backend: Name of the backend that runs it.
+        reason: The first reason why it is there.
+    """
+
+    node: str
+    backend: str
+    reason: str
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """What runs where, and why.
+
+    Attributes:
+        shares: The share of each backend, in the order of the config.
+        moved: The nodes that do not run on the first backend, in the order of the graph.
+        seam_bytes: Bytes that a run passes from part to part.
+    """
+
+    shares: tuple[Share, ...]
+    moved: tuple[Moved, ...]
+    seam_bytes: int
+
+    def data(self) -> dict[str, Any]:
+        """Return the report as JSON data."""
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return found
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report as lines of text; one line names the nodes with the same reason."""
+        nodes, macs = (sum(getattr(s, what) for s in self.shares) for what in ("nodes", "macs"))
+        for share in self.shares:
+            yield (
+                f"{share.backend}: {_of(share.nodes, nodes, 'nodes')}, "
+                f"{_of(share.macs, macs, 'MACs')}, {share.parts} part(s)"
+            )
+        if self.seam_bytes:
+            yield f"{self.seam_bytes} bytes pass from part to part in each run"
+        reasons: dict[tuple[str, str], list[str]] = {}
+        for moved in self.moved:
+            reasons.setdefault((moved.backend, moved.reason), []).append(moved.node)
+        for (backend, reason), names in reasons.items():
+            others = len(names) - _SHOWN
+            more = f" and {others} more" if others > 0 else ""
+            yield f"on {backend}: {', '.join(names[:_SHOWN])}{more}: {reason}"
+
+
+def _of(count: int, total: int, unit: str) -> str:
+    percent = f" ({100 * count / total:.1f}%)" if total else ""
+    return f"{count:,} {unit}{percent}"

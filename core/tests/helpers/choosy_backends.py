@@ -1,0 +1,149 @@
+"""Backends that run all but chosen ops by reference, and whose graphs are updated and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dovetail.container import WeightStore
+from dovetail.errors import BackendError
+from dovetail.ir import Tensor, TensorKind
+from dovetail.ops import CheckedGraph, NodeView, OpRegistry, simulate
+from dovetail.runtime import contract
+from dovetail.runtime.base import BackendBase, ContextBase, PreparedBase
+from dovetail.runtime.config import DeviceConfig, GraphConfig
+from dovetail.runtime.contract import Image, Prepared, PrepareRequest, Restored, Support
+from dovetail.runtime.interface import Interface
+
+EVENTS: list[str] = []  # what was prepared, restored and closed
+
+
+class ChoosyOptions(contract.Options, frozen=True):
+    refuse: tuple[str, ...] = ()
+    fail: bool = False
+
+
+class ChoosyDevice(DeviceConfig, frozen=True):
+    refuse: tuple[str, ...] = ()
+
+
+class ChoosyGraph(GraphConfig, frozen=True):
+    refuse: tuple[str, ...] = ()
+
+
+class ChoosyPrepared(PreparedBase):
+    def __init__(self, name: str, graph: CheckedGraph) -> None:
+        self.name = name
+        self.graph = graph
+        self.data = {t.name: t.stored() for t in graph.tensors() if t.data is not None}
+
+    def run(self, inputs: Any, outputs: Any, control: contract.RunControl) -> None:
+        known = {**self.data, **inputs}
+        for view in self.graph.nodes:
+            control.check()
+            schema, op = view.definition
+            given = [None if t is None else known[t.name] for t in view.node.inputs]
+            try:
+                found = simulate(schema, op, given, view.ins, view.outs)
+            except ArithmeticError as error:
+                raise BackendError(f"failed: {error}", where=f"node {view.node.name}") from error
+            for tensor, value in zip(view.node.outputs, found, strict=True):
+                known[tensor.name] = value.astype(tensor.dtype.storage, copy=False)
+                if tensor.name in outputs:
+                    np.copyto(outputs[tensor.name], value)
+            if control.reports_steps:
+                names = {t.name: known[t.name] for t in view.node.outputs}
+                control.step_finished((view.node.name,), 0.0, 0.0, lambda names=names: names)
+
+    def update(self, tensors: Sequence[Tensor]) -> None:
+        for tensor in tensors:
+            if self.data[tensor.name].shape != tensor.shape:
+                raise BackendError("the shape differs", code="TENSOR_ERROR_INVALID_TENSOR_PARAM")
+            self.data[tensor.name] = tensor.stored()
+
+    def section(self, base: Prepared | None) -> Image:
+        kept = {t.name for t in self.graph.tensors() if t.kind is TensorKind.UPDATEABLE_STATIC}
+        if isinstance(base, ChoosyPrepared):
+            kept = {n for n in kept if not np.array_equal(base.data[n], self.data[n])}
+        return Image(contract.Fingerprint(), {}, {name: self.data[name] for name in kept})
+
+    def apply(self, section: Image) -> None:
+        self.data |= section.blobs
+
+    def close(self) -> None:
+        EVENTS.append(f"{self.name} closed {self.graph.name}")
+
+
+class ChoosyContext(ContextBase):
+    def image(self, graphs: Mapping[str, Any]) -> Image:
+        """One opaque blob, as of a foreign runtime, and blobs of the data."""
+        blobs = {f"{n}/{key}": x for n, one in graphs.items() for key, x in one.data.items()}
+        fingerprint = self.backend.fingerprint(self.device)
+        return Image(fingerprint, {}, blobs, "\n".join(graphs).encode())
+
+    def restore(
+        self,
+        image: Image,
+        graph: Callable[[str], CheckedGraph] | None,
+        request: Callable[[str], PrepareRequest],
+    ) -> Mapping[str, Restored]:
+        assert graph is not None, "it needs the nodes"
+        found = {}
+        for name in image.opaque.decode().split("\n"):
+            part = graph(name)
+            prepared = ChoosyPrepared(self.backend.name, part)
+            prepared.data = {n: image.blobs[f"{name}/{n}"] for n in prepared.data}
+            EVENTS.append(f"{self.backend.name} restored {part.name}")
+            found[name] = Restored(Interface.of(name, part.inputs, part.outputs), prepared)
+        return found
+
+    def close(self) -> None:
+        EVENTS.append(f"{self.backend.name} closed a context")
+
+
+class LeftBackend(BackendBase):
+    name: ClassVar[str] = "left"
+    configs: ClassVar[contract.Configs] = contract.Configs(
+        backend=ChoosyOptions, device=ChoosyDevice, graph=ChoosyGraph
+    )
+
+    def __init__(self, ops: OpRegistry, options: Any) -> None:
+        super().__init__(ops, options)
+        if options.fail:
+            raise OSError("no license")
+
+    def capabilities(self) -> contract.Capabilities:
+        return contract.Capabilities(
+            op_packages=True,
+            caching=True,
+            cancel=True,
+            watch=True,
+            asynchronous=True,
+            priority=True,
+            updates=True,
+            memory_handles=True,
+        )
+
+    def validate(self, node: NodeView, device: Any, config: Any) -> Support:
+        refused = (*self.options.refuse, *device.refuse, *config.refuse)
+        if node.op_type in refused:
+            return Support(False, "op", "type", node.op_type, rewrite="use another op")
+        return contract.SUPPORTED
+
+    def open_context(self, device: Any, config: Any, weights: WeightStore) -> ChoosyContext:
+        return ChoosyContext(self, device, config, weights)
+
+    def prepare(
+        self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
+    ) -> ChoosyPrepared:
+        EVENTS.append(f"{self.name} prepared {graph.name}")
+        return ChoosyPrepared(self.name, graph)
+
+    def close(self) -> None:
+        EVENTS.append(f"{self.name} closed")
+
+
+class RightBackend(LeftBackend):
+    name: ClassVar[str] = "right"
