@@ -1,4 +1,4 @@
-"""Runs at the end of the process, while Python destroys objects: none crashes."""
+"""Runs while Python destroys objects, in a cycle or at the end of the process: none crashes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 
-# Of its own process, which ends while the model is referenced by an object with `__del__`.
+import pytest
+
+# Of its own process, in which the model is referenced by an object with `__del__`.
 SCRIPT = """
-import os, sys
+import gc, os, sys
 sys.path.insert(0, os.environ["TESTS"])
 from conftest import Model
 
@@ -28,12 +30,17 @@ class Last:
 last = Last()
 last.itself = last  # a cycle, which is collected last
 """
+COLLECTED = """
+del last
+gc.collect()
+"""
 
 
-def test_runs_of_a_finalizer_at_exit() -> None:
+@pytest.mark.parametrize("end", ["", COLLECTED])
+def test_runs_of_a_finalizer(end: str) -> None:
     environment = {**os.environ, "TESTS": os.path.dirname(__file__)}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", SCRIPT + end],
         env=environment,
         capture_output=True,
         text=True,

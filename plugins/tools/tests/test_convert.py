@@ -312,3 +312,22 @@ def test_a_report_needs_a_quantized_model(run: Any, steps: str) -> None:
     done = run("--json", "convert", "-i", steps, "-d", "x", "1,4", "--report")
     assert done.code == 2
     assert "no effect of --report" in done.error["message"]
+
+
+def test_the_model_as_an_argument(run: Any, steps: str) -> None:
+    sizes = ["--input-dim", "x", "2,3"]
+    assert run("convert", steps, *sizes, "-o", "a.dvt", "--no-simplification", "true").code == 0
+    assert run("convert", *sizes, "-o", "b.dvt", "--no-simplification", steps).code == 0
+    assert run("convert", steps, "-i", steps, *sizes, "-o", "c.dvt").code == 0
+    assert shape("a.dvt") == shape("b.dvt") == shape("c.dvt")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["a.onnx", "-i", "b.onnx"], "two models: 'a.onnx' and"), ([], "missing model")],
+)
+def test_one_model_is_required(run: Any, words: list[str], message: str) -> None:
+    done = run("convert", *words)
+    assert done.code == 2
+    assert message in done.err
+    assert list(Path().glob("*.dvt")) == []

@@ -4,7 +4,7 @@ The SDK writes `--input_list`, we write `--input-list`; both are accepted everyw
 option if it starts with `--`, up to the first `=`. Tokens after `--`, and values of options, are
 not changed.
 
-Commands without positional arguments accept two more of the SDK's forms, which are unambiguous
+Commands without required arguments accept two more of the SDK's forms, which are unambiguous
 there: `--flag true` and `--flag false`, and several values after an option whose metavar has the
 form `NAME [NAME ...]`, up to the next option.
 """
@@ -119,9 +119,9 @@ def declared_options(command: Any) -> dict[str, Declared]:
         command: The result of `typer.main.get_command`, of click's type or typer's copy of it.
     """
     found: dict[str, Declared] = {}
-    # otherwise a token that is no option may be an argument, or name a subcommand
-    alone = not hasattr(command, "commands") and all(
-        param.param_type_name == "option" for param in command.params
+    # otherwise a token that is no option may be a required argument, or name a subcommand
+    alone = not hasattr(command, "commands") and not any(
+        param.param_type_name == "argument" and param.required for param in command.params
     )
     for param in _params(command):
         if param.param_type_name != "option":

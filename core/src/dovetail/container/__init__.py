@@ -5,6 +5,7 @@ from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.container._verify import verify
 from dovetail.container._writer import BlobTable
 from dovetail.container.image import ImageContent, pack_image, unpack_image
+from dovetail.container.lifetime import Finalizer
 from dovetail.container.memory import aligned_empty
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
@@ -13,6 +14,7 @@ from dovetail.container.weights import FormKey, MakeForm, Packed, WeightStore
 
 __all__ = [
     "BlobTable",
+    "Finalizer",
     "FormKey",
     "GraphSummary",
     "ImageContent",

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.container._format import Bytes
+from dovetail.container.lifetime import Finalizer
 from dovetail.container.memory import aligned_empty
 from dovetail.errors import ContainerError
 from dovetail.files import unreadable
@@ -41,14 +42,15 @@ class MappedFile:
     def __init__(self, path: str) -> None:
         self.where = path
         try:
-            # Open as long as the object lives: changes are found through the descriptor.
-            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed with the object
-            weakref.finalize(self, self._file.close)
+            with open(path, "rb", buffering=0) as file:
+                # Open as long as the object lives: changes are found through the descriptor.
+                self._descriptor = os.dup(file.fileno())
+            self._close = Finalizer(os.close, self._descriptor)
             self._state = self._stat()
             size = self._state[0]
             # An empty file cannot be mapped.
             self._mapping = (
-                mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ) if size else None
+                mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ) if size else None
             )
         except (OSError, ValueError) as error:  # ValueError: cut short since its size was read
             failure = error if isinstance(error, OSError) else OSError(str(error))
@@ -84,7 +86,7 @@ class MappedFile:
             self._mapping.madvise(_DROP, first, length)
 
     def _stat(self) -> tuple[int, int]:
-        found = os.fstat(self._file.fileno())
+        found = os.fstat(self._descriptor)
         return found.st_size, found.st_mtime_ns
 
 

@@ -1,7 +1,8 @@
 """Python objects that own objects of oneDNN.
 
 An object is freed when its wrapper is closed or, at the latest, when the last reference to the
-wrapper is dropped, and never twice. At the end of the process nothing is freed.
+wrapper is dropped, and never twice. At the end of the process nothing is freed: `__del__` methods
+and daemon threads may still run graphs.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-import weakref
 from ctypes import c_void_p
 from typing import Any, Self
 
+from dovetail.container import Finalizer
 from dovetail_onednn._api import CPU, IN_ORDER
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.errors import check
@@ -35,9 +36,7 @@ class Handle:
     def __init__(self, kind: str, pointer: c_void_p) -> None:
         self._as_parameter_ = pointer
         # nothing can be done about a failure, so the status is ignored
-        self._free = weakref.finalize(self, library().functions[f"{kind}_destroy"], pointer)
-        # At exit, `__del__` methods and daemon threads may still run graphs: objects then stay.
-        self._free.atexit = False
+        self._free = Finalizer(library().functions[f"{kind}_destroy"], pointer)
 
     @property
     def is_open(self) -> bool:

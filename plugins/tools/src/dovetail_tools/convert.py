@@ -11,6 +11,7 @@ import typer
 from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
+from dovetail_tools._errors import usage
 from dovetail_tools._pairs import PairCommand, split_pairs
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -23,11 +24,15 @@ class _Command(PairCommand):
 @app.command(cls=_Command)
 @takes_quantization
 def convert(
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="The model to convert; before options that take several values."),
+    ] = None,
     *,
     input_network: Annotated[
-        Path,
-        typer.Option("-i", "--input-network", metavar="FILE", help="The model to convert."),
-    ],
+        Path | None,
+        typer.Option("-i", "--input-network", metavar="FILE", help="The model, as an option."),
+    ] = None,
     output_path: Annotated[
         Path | None,
         typer.Option(
@@ -152,12 +157,13 @@ def convert(
     from dovetail_tools._conversion import Quantizing, convert_file, frontend_options, ops_with
     from dovetail_tools._dry_run import show_dry_run
 
+    source = _source(model, input_network)
     options = frontend_options(
         split_pairs(input_dim), split_pairs(define_symbol), batch, out_node or (), dropout
     )
     ops = ops_with(split_list(op_packages, "--op-packages"), op_package_config or ())
     if dry_run:
-        show_dry_run(input_network, options, ops, input_format, optimize=not no_simplification)
+        show_dry_run(source, options, ops, input_format, optimize=not no_simplification)
     else:
         quantizing = Quantizing(
             input_list,
@@ -167,7 +173,7 @@ def convert(
             show=report,
         )
         convert_file(
-            input_network,
+            source,
             output_path,
             options,
             graph_name,
@@ -176,3 +182,21 @@ def convert(
             input_format,
             optimize=not no_simplification,
         )
+
+
+def _source(model: Path | None, input_network: Path | None) -> Path:
+    """Return the path of the model, which is given as an argument or as an option."""
+    if model is not None and input_network is not None and model != input_network:
+        raise usage(
+            f"two models: '{model}' and --input-network '{input_network}'",
+            where="dovetail convert",
+            hint="pass one of them; each model is converted by a command of its own",
+        )
+    source = model or input_network
+    if source is None:
+        raise usage(
+            "missing model",
+            where="dovetail convert",
+            hint="pass its path: `dovetail convert MODEL` or `dovetail convert -i MODEL`",
+        )
+    return source

@@ -32,7 +32,7 @@ SIMULATED = -1  # the choice for a node without a kernel
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """How a step was made.
+    """The origin of a step: its nodes and its kernel.
 
     Attributes:
         nodes: Names of the nodes, the head first.

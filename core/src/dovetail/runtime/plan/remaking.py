@@ -22,10 +22,10 @@ from dovetail.runtime.plan.values import Layout, Step, Value
 
 
 class Remaker:
-    """Makes steps of a plan again.
+    """Builds steps of a plan again.
 
     Args:
-        graph: Returns the graph; called when it is first needed. None if it is not at hand.
+        graph: Returns the graph; called when it is first needed. None if unavailable.
         kernels: Returns the kernels for a graph.
         weights: Forms of constants.
         options: The backend's options.
@@ -96,7 +96,7 @@ class Remaker:
             group: How it was made.
 
         Raises:
-            BackendError: The graph is not at hand.
+            BackendError: The graph is not available.
             ContainerError: The graph or its kernels do not match the step.
         """
         graph, kernels, views = self.load()
@@ -106,7 +106,7 @@ class Remaker:
         scope = _Replay(self, graph, step)
         found = make_step(scope, nodes, kernels, self.reorder, group.choice)
         if found is None:
-            raise _mismatch(step, f"its kernel does not support {', '.join(group.nodes)}")
+            raise _mismatch(step, f"the kernel does not support {', '.join(group.nodes)}")
         self.count += 1
         return replace(step, bind=found[0].bind)
 
@@ -121,14 +121,14 @@ class Remaker:
         """Return the graph, its kernels, and its nodes by name.
 
         Raises:
-            BackendError: The graph is not at hand.
+            BackendError: The graph is not available.
             ContainerError: It is not the graph of the plan.
         """
         if self._loaded is None:
             if self._graph is None:
                 raise BackendError(
                     "the image has not all of the graph: some steps are made again from the model, "
-                    "which is not at hand",
+                    "which is not available",
                     code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
                     hint="restore the image together with its model",
                 )

@@ -281,7 +281,7 @@ class PlanReader:
         root = value.root
         is_placed = root.storage is not Storage.ARENA or root in self._placed
         if not is_placed:
-            raise RecipeError(f"'{value.name}' has no place in the arena")
+            raise RecipeError(f"'{value.name}' has no offset in the arena")
 
 
 def _unbound(_: object) -> Any:
