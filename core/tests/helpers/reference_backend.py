@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import msgspec
-from sample_ops import ENTERED, GATE, OPS, PACKAGE, Scale, chain, out
+from trial_ops import ENTERED, GATE, OPS, PACKAGE, Scale, chain, out
 
 from dovetail.container import Model, Producer
 from dovetail.ir import DType

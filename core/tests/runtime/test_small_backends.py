@@ -12,12 +12,12 @@ from typing import Any
 import fake_device
 import numpy as np
 import pytest
-import sample_ops
+import trial_ops
 from choosy_backend import ChoosyBackend
 from recording_backend import RecordingBackend, Tape
 from reference_backend import ReferenceBackend, finalized
-from sample_ops import OPS, chain, out
 from spaced_backend import SpacedBackend, SpacedContext, SpacedPrepared
+from trial_ops import OPS, chain, out
 
 from dovetail import runtime
 from dovetail.container import Model, Producer
@@ -27,7 +27,7 @@ from dovetail.ops import Observed
 from dovetail.runtime import SignalKind
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
-HELPERS = Path(sample_ops.__file__).parent
+HELPERS = Path(trial_ops.__file__).parent
 
 
 def create(plugin: Any) -> runtime.Backend:
@@ -41,10 +41,10 @@ def composed(context: runtime.Context, graph: Graph) -> runtime.Graph:
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    sample_ops.GATE.clear()
-    sample_ops.ENTERED.clear()
-    yield sample_ops.GATE
-    sample_ops.GATE.set()  # nothing may wait for ever, whatever failed
+    trial_ops.GATE.clear()
+    trial_ops.ENTERED.clear()
+    yield trial_ops.GATE
+    trial_ops.GATE.set()  # nothing may wait for ever, whatever failed
 
 
 @pytest.mark.parametrize("kind", ["null", "reference", "choosy", "spaced", "recording", "foreign"])
@@ -180,7 +180,7 @@ def test_runs_overlap_and_end_in_the_devices_thread(gate: threading.Event) -> No
             )
             for i, o in enumerate(outputs)
         ]
-        assert sample_ops.ENTERED.wait(20)
+        assert trial_ops.ENTERED.wait(20)
         assert not any(run.done for run in runs)
         gate.set()
         for i, run in enumerate(runs):
@@ -213,7 +213,7 @@ def test_an_update_waits_for_overlapped_runs(
         graph.add_node("scale", "test.ops", "Scale", [w], [z])
         graph.finalize()
         run = graph.execute_async({"x": X}, {"y": X.copy(), "z": X.copy()})
-        assert sample_ops.ENTERED.wait(20)
+        assert trial_ops.ENTERED.wait(20)
         graph.update_tensor(w, X + 1)
         finalizing = threading.Thread(target=graph.finalize)
         finalizing.start()
@@ -229,7 +229,7 @@ def test_free_waits_for_overlapped_runs(gate: threading.Event) -> None:
     with create(SpacedBackend) as backend:
         graph, result = finalized(backend, "Wait"), out()
         graph.execute_async({"x": X}, result)
-        assert sample_ops.ENTERED.wait(20)
+        assert trial_ops.ENTERED.wait(20)
         freer = threading.Thread(target=graph.context.free)
         freer.start()
         freer.join(0.05)
@@ -271,7 +271,7 @@ def test_deregistered_memory_lives_until_its_run_has_ended(gate: threading.Event
         block = device.upload(X)
         memory = graph.context.register_memory(None, DType.FLOAT_32, (2, 3), {"block": block})
         run = graph.execute_async({"x": memory}, result)
-        assert sample_ops.ENTERED.wait(20)
+        assert trial_ops.ENTERED.wait(20)
         memory.deregister()
         assert block in device.live
         with pytest.raises(BackendError, match="was freed"):
