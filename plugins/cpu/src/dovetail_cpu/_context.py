@@ -56,7 +56,8 @@ class CpuContext(ContextBase):
             if not isinstance(prepared, CpuPrepared):
                 raise AssertionError(f"graph '{name}' is of another backend")
             writer = PlanWriter(self.backend.engine.record_layout, blobs)
-            plans[name] = msgspec.to_builtins(prepared.recorded(writer))
+            plan = prepared.recorded(writer)
+            plans[name] = msgspec.json.decode(msgspec.json.encode(plan))  # of JSON types
         return Image(self.backend.fingerprint(self.device), plans, blobs.found)
 
     def restore(
