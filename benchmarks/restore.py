@@ -70,12 +70,13 @@ def _measured(role: str, model: Path, file: Path) -> float:
     # imported here: the process that compares the others needs none of this
     from dovetail.container import Model, WeightStore
     from dovetail.ops import check_ops
+    from dovetail.plugins import load
     from dovetail.plugins.ops import installed_ops
     from dovetail.runtime.contract import Image, PrepareRequest
-    from dovetail_cpu import CpuBackend, CpuOptions
 
     ops = installed_ops()
-    backend = CpuBackend(ops, CpuOptions())
+    backend_class: Any = load("dovetail.backends", "cpu")
+    backend = backend_class(ops, backend_class.configs.backend())
     context: Any = backend.open_context(None, None, WeightStore())
     if role == "finalize":
         (graph,) = Model.load(model).graphs.values()

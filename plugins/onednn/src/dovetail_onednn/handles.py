@@ -7,7 +7,6 @@ wrapper is dropped, and never twice. At the end of the process nothing is freed.
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
 import weakref
 from ctypes import c_void_p
@@ -101,6 +100,7 @@ class Stream(Handle):
 
 
 _STARTING = threading.Lock()
+_STARTED: list[Engine] = []  # read without the lock, which would take most of a call's time
 
 
 def engine() -> Engine:
@@ -109,8 +109,8 @@ def engine() -> Engine:
     Raises:
         PluginError: No usable oneDNN is installed.
     """
-    with _STARTING:
-        return _engine()
-
-
-_engine = functools.cache(Engine)
+    if not _STARTED:
+        with _STARTING:  # two threads must not create two
+            if not _STARTED:
+                _STARTED.append(Engine())
+    return _STARTED[0]
