@@ -333,6 +333,27 @@ def test_updates_are_used_in_place(engine: EngineChoice, is_restored: bool) -> N
 
 
 @pytest.mark.usefixtures("onednn")
+def test_sections_are_applied_without_the_model() -> None:
+    backend, graph, changed = CpuBackend(OPS, CpuOptions()), updateable(0), updateable(0.25)
+    image, prepared = image_of(graph, backend)
+    updated = image_of(changed, backend)[1]
+    feeds = feeds_of(graph)
+    wanted = outputs_of(changed, updated, feeds)["out"]
+    section = Image.from_bytes(updated.section(prepared).to_bytes())
+    assert len(section.graphs["net"]["slots"]) == 3
+    assert not updated.section(updated).graphs["net"]["slots"]
+    fresh = restored(opened(backend), image).prepared
+    fresh.apply(section)
+    np.testing.assert_array_equal(outputs_of(graph, fresh, feeds)["out"], wanted)
+    with pytest.raises(BackendError, match="not at hand"):
+        restored(opened(backend), image).prepared.update(list(changed.tensors.values()))
+    with pytest.raises(ContainerError, match="of another graph"):
+        image_of(mixed(), backend)[1].apply(section)
+    with pytest.raises(ContainerError, match="created elsewhere"):
+        fresh.apply(replace(section, fingerprint=Fingerprint()))
+
+
+@pytest.mark.usefixtures("onednn")
 def test_updateable_weights_are_on_the_fast_path() -> None:
     fixed, changing = (image_of(vision(kind))[0].graphs["net"] for kind in KINDS)
     assert [step[4] for step in fixed["steps"]] == [step[4] for step in changing["steps"]]
