@@ -149,12 +149,3 @@ def test_wrong_convolutions_are_an_error_where_the_engine_is_demanded(
     spoil(monkeypatch, Kind.CONVOLUTION)
     with pytest.raises(PluginError, match=r"3x3 convolution, .* wrong result"):
         planned(model, strict=True)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_what_has_no_convolutions_asks_nothing_of_them(
-    monkeypatch: pytest.MonkeyPatch, model: Any, agrees: Any
-) -> None:
-    spoil(monkeypatch, Kind.CONVOLUTION)
-    x, w = model.input("x", 3, 20), model.random("w", 16, 20)
-    agrees(model, model.add("FullyConnected", x, w, name="product"), engine="product")

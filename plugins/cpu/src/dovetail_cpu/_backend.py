@@ -162,7 +162,15 @@ class CpuBackend(BackendBase):
                 request.record(ProfileEvent(EventType.BACKEND, "arena", size, EventUnit.BYTES))
                 request.record(ProfileEvent(EventType.BACKEND, "steps", count, EventUnit.COUNT))
             interface = Interface.of(graph.name, graph.inputs, graph.outputs)
-            return CpuPrepared(plan, arena, remaker, computing, interface, one_thread=is_small)
+            return CpuPrepared(
+                plan,
+                arena,
+                remaker,
+                computing,
+                interface,
+                lambda: self.fingerprint(context.device),
+                one_thread=is_small,
+            )
 
     def kernels(self, graph: CheckedGraph) -> KernelRegistry:
         """Return the kernels for a graph.

@@ -14,6 +14,7 @@ from dovetail.ops import CheckedGraph
 from dovetail.runtime.base import ContextBase
 from dovetail.runtime.contract import (
     Binding,
+    Fingerprint,
     Image,
     Prepared,
     PrepareRequest,
@@ -32,6 +33,8 @@ from dovetail.runtime.plan import (
     PlanWriter,
     RecipeError,
     Remaker,
+    apply_section,
+    section_of,
 )
 
 if TYPE_CHECKING:  # the backend opens contexts
@@ -56,7 +59,8 @@ class CpuContext(ContextBase):
             if not isinstance(prepared, CpuPrepared):
                 raise AssertionError(f"graph '{name}' is of another backend")
             writer = PlanWriter(self.backend.engine.record_layout, blobs)
-            plans[name] = msgspec.to_builtins(prepared.recorded(writer))
+            plan = prepared.recorded(writer)
+            plans[name] = msgspec.json.decode(msgspec.json.encode(plan))  # of JSON types
         return Image(self.backend.fingerprint(self.device), plans, blobs.found)
 
     def restore(
@@ -100,7 +104,13 @@ class CpuContext(ContextBase):
         with backend.computing(one_thread=one_thread) as computing:
             plan, arena, interface = reader.plan(name, engine.reorder, remaker)
             prepared = CpuPrepared(
-                plan, arena, remaker, computing, interface, one_thread=one_thread
+                plan,
+                arena,
+                remaker,
+                computing,
+                interface,
+                lambda: backend.fingerprint(self.device),
+                one_thread=one_thread,
             )
         if request.record is not None:
             request.record(
@@ -118,6 +128,7 @@ class CpuPrepared(PlanPrepared):
         remaker: Makes its steps again.
         computing: Entered around each run.
         interface: Inputs and outputs of its graph.
+        fingerprint: Returns what it depends on.
         one_thread: Whether one thread computes it.
     """
 
@@ -128,9 +139,11 @@ class CpuPrepared(PlanPrepared):
         remaker: Remaker,
         computing: AbstractContextManager[None],
         interface: Interface,
+        fingerprint: Callable[[], Fingerprint],
         *,
         one_thread: bool,
     ) -> None:
+        self._fingerprint = fingerprint
         self._computing = computing
         self.interface = interface
         self.one_thread = one_thread
@@ -145,6 +158,23 @@ class CpuPrepared(PlanPrepared):
         """Execute the plan once; infinities and NaN are results and raise no warnings."""
         with self._computing:
             self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
+
+    def section(self, base: Prepared | None) -> Image:
+        """Return its updateable tensors; see `Prepared.section`."""
+        if base is not None and not isinstance(base, CpuPrepared):
+            raise AssertionError("the base of a section is of another backend")
+        blobs = Blobs()
+        data = msgspec.to_builtins(section_of(self, base, blobs))
+        plain = msgspec.json.decode(msgspec.json.encode(data))
+        return Image(self._fingerprint(), {self.interface.graph: plain}, blobs.found)
+
+    def apply(self, section: Image) -> None:
+        """Use the updateable tensors of a section; see `Prepared.apply`."""
+        section.require(self._fingerprint())
+        name = self.interface.graph
+        if name not in section.graphs:
+            raise RecipeError(f"the section has no graph '{name}'")
+        apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
 
     def recorded(self, writer: PlanWriter) -> PlanData:
         """Return its plan as data."""

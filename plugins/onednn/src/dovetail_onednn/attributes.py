@@ -108,7 +108,7 @@ class Attributes(Handle):
 
 def _append(functions: dict[str, Any], chain: Handle, op: PostOp) -> int:
     if isinstance(op, Binary):
-        status = functions["post_ops_append_binary"](chain, op.algorithm, op.other)
+        status = functions["post_ops_append_binary"](chain, op.algorithm, op.other.pointer)
     elif isinstance(op, Slopes):
         status = functions["post_ops_append_prelu"](chain, op.mask)
     else:

@@ -96,7 +96,7 @@ class MemoryDesc:
         is_strided = _number(given, Query.FORMAT_KIND) == BLOCKED
         if is_strided and not _number(given, Query.INNER_BLOCKS):
             known = cls.strided(dims, _list(given, Query.STRIDES, len(dims)), kind)
-            if library().functions["memory_desc_equal"](given, known):  # it has no padding
+            if library().functions["memory_desc_equal"](given, known.pointer):  # it has no padding
                 return known
         copy = make("memory_desc_clone", given, doing="copying a memory descriptor")
         return cls(dims, kind, choice, Handle("memory_desc", copy))
@@ -106,13 +106,13 @@ class MemoryDesc:
         """Distance between elements, or blocks of them, along each axis, in elements."""
         if isinstance(self.origin, tuple) and not isinstance(self.origin, Choice):
             return self.origin
-        return _list(self, Query.STRIDES, len(self.dims))
+        return _list(self.pointer, Query.STRIDES, len(self.dims))
 
     @property
     def nbytes(self) -> int:
         """Size of the memory, with padding."""
         if self._nbytes < 0:
-            self._nbytes = int(library().functions["memory_desc_get_size"](self))
+            self._nbytes = int(library().functions["memory_desc_get_size"](self.pointer))
         return self._nbytes
 
     @property
@@ -123,7 +123,12 @@ class MemoryDesc:
         return self._key
 
     @property
-    def _as_parameter_(self) -> c_void_p:  # ctypes reads it
+    def pointer(self) -> c_void_p:
+        """The library's object, which lives as long as this one.
+
+        Raises:
+            BackendError: There is no such layout.
+        """
         if self._handle is None:
             self._handle = Handle("memory_desc", self._created())
         return self._handle._as_parameter_
@@ -131,7 +136,7 @@ class MemoryDesc:
     @property
     def address(self) -> int | None:
         """Address of the library's object."""
-        return self._as_parameter_.value
+        return self.pointer.value
 
     def _created(self) -> c_void_p:
         dims, doing = array(self.dims), f"describing {self.type.text} {_by(self.dims)}"
@@ -157,7 +162,7 @@ class MemoryDesc:
             return NotImplemented
         if (self.dims, self.type) != (other.dims, other.type):
             return False
-        return bool(library().functions["memory_desc_equal"](self, other))
+        return bool(library().functions["memory_desc_equal"](self.pointer, other.pointer))
 
     def __hash__(self) -> int:
         return hash((self.dims, self.type))
@@ -167,16 +172,16 @@ class MemoryDesc:
 
     def _described(self) -> str:
         text = f"t{int(self.type)}:{_by(self.dims)}"
-        kind = _number(self, Query.FORMAT_KIND)
+        kind = _number(self.pointer, Query.FORMAT_KIND)
         if kind != BLOCKED:
             return f"{text}:k{kind}:{self.nbytes}"
-        rank, blocks = len(self.dims), _number(self, Query.INNER_BLOCKS)
-        padded = _list(self, Query.PADDED_DIMS, rank)
+        rank, blocks = len(self.dims), _number(self.pointer, Query.INNER_BLOCKS)
+        padded = _list(self.pointer, Query.PADDED_DIMS, rank)
         # the stride of an axis of one element does not matter, and equality ignores it
-        along = zip(padded, _list(self, Query.STRIDES, rank), strict=True)
+        along = zip(padded, _list(self.pointer, Query.STRIDES, rank), strict=True)
         strides = ("_" if size == 1 else str(stride) for size, stride in along)
-        sizes = _list(self, Query.INNER_BLOCK_SIZES, blocks)
-        axes = _list(self, Query.INNER_BLOCK_DIMS, blocks)
+        sizes = _list(self.pointer, Query.INNER_BLOCK_SIZES, blocks)
+        axes = _list(self.pointer, Query.INNER_BLOCK_DIMS, blocks)
         inner = ",".join(f"{size}of{axis}" for size, axis in zip(sizes, axes, strict=True))
         return f"{text}:p{_by(padded)}:s{','.join(strides)}:b{inner}:{self.nbytes}"
 
@@ -186,19 +191,19 @@ _KNOWN: WeakValueDictionary[tuple[Numbers, DataType, Numbers | None], MemoryDesc
 )
 
 
-def _number(desc: MemoryDesc | c_void_p, query: Query) -> int:
+def _number(desc: c_void_p, query: Query) -> int:
     found = c_int()
     _query(desc, query, found)
     return found.value
 
 
-def _list(desc: MemoryDesc | c_void_p, query: Query, count: int) -> Numbers:
+def _list(desc: c_void_p, query: Query, count: int) -> Numbers:
     found = POINTER(c_int64)()
     _query(desc, query, found)
     return tuple(found[:count])
 
 
-def _query(desc: MemoryDesc | c_void_p, query: Query, result: Any) -> None:
+def _query(desc: c_void_p, query: Query, result: Any) -> None:
     status = library().functions["memory_desc_query"](desc, query, ctypes.byref(result))
     if status:
         check(status, f"querying {query.name} of a memory descriptor")
@@ -218,7 +223,7 @@ class Memory(Handle):
         self.data = address
         pointer = c_void_p()
         create = library().functions["memory_create"]
-        if status := create(ctypes.byref(pointer), desc, engine(), address):
+        if status := create(ctypes.byref(pointer), desc.pointer, engine(), address):
             raise failure(status, f"creating a memory of {desc.key}")
         super().__init__("memory", pointer)
 

@@ -119,13 +119,14 @@ def _execution(data: ExecutionData, source: Source) -> Execution:
 
 
 def _work(data: WorkData, source: Source) -> Work:
-    primitive = source.item(data.primitive, Recorded).primitive
+    recorded = source.item(data.primitive, Recorded)
+    primitive = recorded.primitive
     arguments: dict[int, Argument] = {}
     for arg, number, offset in ((a.arg, a.value, a.offset) for a in data.arguments):
-        argument = Argument(primitive.desc(arg), source.value(number), offset)
-        _check_size(argument, f"argument {arg} of {primitive.text}")
+        argument = Argument(recorded.argument(arg), source.value(number), offset)
+        _check_size(argument, f"argument {arg} of a primitive")
         arguments[arg] = argument
-    _check_slopes(primitive)
+    _check_slopes(recorded)
     return Work(primitive, arguments)
 
 
@@ -139,11 +140,11 @@ def _check_size(argument: Argument, what: str) -> None:
         )
 
 
-def _check_slopes(primitive: Primitive) -> None:
+def _check_slopes(recorded: Recorded) -> None:
     """Raise if slopes of a post-op do not match the result: the library does not check them."""
-    for op in primitive.described.description.post_ops:
+    for op in recorded.described.description.post_ops:
         if isinstance(op, Slopes):
-            wanted, found = primitive.desc(Arg.DESTINATION).dims, op.other.dims
+            wanted, found = recorded.argument(Arg.DESTINATION).dims, op.other.dims
             fits = len(wanted) == len(found)
             if not fits or any(f not in (1, w) for f, w in zip(found, wanted, strict=True)):
                 raise RecipeError(f"slopes of shape {found} for a result of shape {wanted}")

@@ -8,7 +8,6 @@ and daemon threads may still run graphs.
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
 from ctypes import c_void_p
 from typing import Any, Self
@@ -100,6 +99,7 @@ class Stream(Handle):
 
 
 _STARTING = threading.Lock()
+_STARTED: list[Engine] = []  # read without the lock, which would take most of a call's time
 
 
 def engine() -> Engine:
@@ -108,8 +108,8 @@ def engine() -> Engine:
     Raises:
         PluginError: No usable oneDNN is installed.
     """
-    with _STARTING:
-        return _engine()
-
-
-_engine = functools.cache(Engine)
+    if not _STARTED:
+        with _STARTING:  # two threads must not create two
+            if not _STARTED:
+                _STARTED.append(Engine())
+    return _STARTED[0]

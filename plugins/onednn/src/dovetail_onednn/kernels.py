@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
-from collections.abc import Callable
 
 from dovetail.errors import PluginError
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
@@ -35,24 +33,25 @@ _LOG = logging.getLogger("dovetail.onednn")
 def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     """Return the kernels for ops of the standard op set.
 
-    The library must have passed its check of products. Convolutions are checked when the first one
-    is prepared.
+    The library must have passed its check of products. Convolutions are checked here.
 
     Args:
         backend: Name of the backend that uses the kernels.
-        strict: Whether a failed check is an error; if not, the kernels decline convolutions.
+        strict: Whether a failed check is an error; if not, there are no kernels of convolutions.
+
+    Raises:
+        PluginError: A check failed, and `strict`.
     """
     kernels = KernelRegistry(backend)
-    if_right = _if_right(Kind.CONVOLUTION, strict=strict)
-    sums_of_products: dict[str, Make] = {
-        "Conv1d": if_right(convolution),
-        "Conv2d": if_right(_first_of(winograd_convolution, convolution)),
-        "Conv3d": if_right(convolution),
-        **{f"DepthWiseConv{axes}d": if_right(depthwise_convolution) for axes in (1, 2)},
-        **{f"TransposeConv{axes}d": if_right(transposed_convolution) for axes in (1, 2, 3)},
-        "FullyConnected": fully_connected,
-        "MatMul": matmul,
-    }
+    sums_of_products: dict[str, Make] = {"FullyConnected": fully_connected, "MatMul": matmul}
+    if _is_right(Kind.CONVOLUTION, strict=strict):
+        sums_of_products |= {
+            "Conv1d": convolution,
+            "Conv2d": _first_of(winograd_convolution, convolution),
+            "Conv3d": convolution,
+            **{f"DepthWiseConv{axes}d": depthwise_convolution for axes in (1, 2)},
+            **{f"TransposeConv{axes}d": transposed_convolution for axes in (1, 2, 3)},
+        }
     for op_type, make in sums_of_products.items():
         kernels.register(OPSET, op_type, can_fuse=can_fuse, branch=Branch.GATE)(make)
     for op_type, make in {"Lstm": lstm, "Gru": gru}.items():
@@ -104,21 +103,13 @@ def _alone_if_small(make: Make) -> Make:
     return make_step
 
 
-def _if_right(kind: Kind, *, strict: bool) -> Callable[[Make], Make]:
-    """Return a decorator for kernels that decline, or raise if strict, if a check fails."""
-
-    @functools.cache  # called for each node, logged once
-    def is_right() -> bool:
-        try:
-            checked_library((kind,))
-        except PluginError as error:
-            if strict:
-                raise
-            _LOG.info("%s are left to other kernels: %s", kind.value, error.message)
-            return False
-        return True
-
-    def guarded(make: Make) -> Make:
-        return lambda call: make(call) if is_right() else None
-
-    return guarded
+def _is_right(kind: Kind, *, strict: bool) -> bool:
+    """Return whether the library passes a check; raise if it does not, and `strict`."""
+    try:
+        checked_library((kind,))
+    except PluginError as error:
+        if strict:
+            raise
+        _LOG.info("%s are left to other kernels: %s", kind.value, error.message)
+        return False
+    return True

@@ -1,8 +1,8 @@
 """Checks of oneDNN's results on this processor, once per process.
 
-Products represent all primitives without a separate check. Convolutions have one, at their first
-use, since the library generates other code for them, which a network without convolutions does not
-need. Products and convolutions in bfloat16 are checked where that precision is requested.
+Products represent all primitives without a separate check. Convolutions have one, since the library
+generates other code for them. Products and convolutions in bfloat16 are checked where that
+precision is requested. A backend runs the checks when it is created, not when it prepares a graph.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from dovetail.container import aligned_empty
 from dovetail_onednn._api import Arg, Query
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import Attributes, Eltwise, PostOp, is_operand, post_op_of
+from dovetail_onednn.attributes import Attributes, PostOp, is_operand
 from dovetail_onednn.bound_primitive import BoundPrimitive
 from dovetail_onednn.descriptors import Choice, Memory, MemoryDesc, array
 from dovetail_onednn.errors import check
@@ -159,12 +159,7 @@ class Primitive(Handle):
         return BoundPrimitive(self, memories, release_gil, kept)
 
     def desc(self, arg: int) -> MemoryDesc:
-        """Return the descriptor of an argument: an `Arg`, or a result of `operand`."""
-        if is_operand(arg):
-            other = self.described.description.post_ops[post_op_of(arg)]
-            if isinstance(other, Eltwise):
-                raise AssertionError(f"{other} reads no tensor")
-            return other.other
+        """Return the descriptor of an argument: an `Arg`."""
         owned = c_void_p()
         functions = library().functions
         status = functions["primitive_get_primitive_desc"](self, ctypes.byref(owned))
@@ -225,6 +220,8 @@ def reorder_description(source: MemoryDesc, target: MemoryDesc) -> Description:
 
 def _argument(given: Given) -> Any:
     """Return an argument of a description as the library's function expects it."""
+    if isinstance(given, MemoryDesc):
+        return given.pointer
     if isinstance(given, str):
         return engine()
     if not isinstance(given, tuple):

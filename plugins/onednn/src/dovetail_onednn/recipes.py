@@ -16,7 +16,7 @@ from typing import Any
 from dovetail.runtime.plan import Builders, Data, PlanRecorder, RecipeError, Source
 from dovetail_onednn._api import MAX_DIMS, Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import Binary, Eltwise, PostOp, Slopes
+from dovetail_onednn.attributes import Binary, Eltwise, PostOp, Slopes, is_operand, post_op_of
 from dovetail_onednn.descriptors import Choice, MemoryDesc
 from dovetail_onednn.layouts import BYTES, Narrow, OneDnnLayout, Strided
 from dovetail_onednn.primitives import (
@@ -113,6 +113,16 @@ class Recorded:
     def primitive(self) -> Primitive:
         """The compiled primitive."""
         return Primitive(self.desc)
+
+    def argument(self, arg: int) -> MemoryDesc:
+        """Return the descriptor of an argument: an `Arg`, or a result of `operand`."""
+        if not is_operand(arg):
+            return self.desc.desc(arg)
+        ops, at = self.described.description.post_ops, post_op_of(arg)
+        op = ops[at] if at < len(ops) else None
+        if op is None or isinstance(op, Eltwise):
+            raise RecipeError(f"no post-op reads argument {arg} of {self.primitive.text}")
+        return op.other
 
 
 def record_primitive(described: Described, recorder: PlanRecorder) -> int:

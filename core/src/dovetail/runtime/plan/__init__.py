@@ -39,6 +39,7 @@ from dovetail.runtime.plan.recipes import (
 )
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
+from dovetail.runtime.plan.sections import apply_section, section_of
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
 
 __all__ = [
@@ -73,9 +74,11 @@ __all__ = [
     "Storage",
     "Tail",
     "Value",
+    "apply_section",
     "build_plan",
     "call_sequence",
     "digest_of",
     "plan_arena",
+    "section_of",
     "with_package_kernels",
 ]

@@ -16,6 +16,7 @@ from dovetail.runtime.plan.builder import Plan, dense_copy
 from dovetail.runtime.plan.kernels import no_op
 from dovetail.runtime.plan.recipes import Recipe
 from dovetail.runtime.plan.remaking import Remaker
+from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Bound, Step, Value
 
 # Errors of kernels; not KeyboardInterrupt, which comes from the user.
@@ -102,6 +103,25 @@ class PlanPrepared(PreparedBase):
         steps = self._made_again(names)
         slots = [slot for slot in self.plan.slots if slot.reads(names)]
         for slot, data in [(slot, slot.computed()) for slot in slots]:
+            slot.replace(data)
+        self._use(steps)
+
+    def use_forms(self, tensors: Sequence[Tensor], forms: Sequence[tuple[Slot, Array]]) -> None:
+        """Use forms of updateable tensors that were computed before.
+
+        Args:
+            tensors: The tensors, for steps that depend on more than the forms.
+            forms: Slots and their new data, of the same size.
+
+        Raises:
+            BackendError: Such a step exists, but the model is not at hand.
+        """
+        steps: dict[int, Step] = {}
+        if any(not isinstance(step.bind, Recipe) for step in self.plan.steps):
+            if self.remaker is not None:
+                self.remaker.assign(tensors)
+            steps = self._made_again({tensor.name for tensor in tensors})
+        for slot, data in forms:
             slot.replace(data)
         self._use(steps)
 

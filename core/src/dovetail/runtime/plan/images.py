@@ -191,7 +191,7 @@ class PlanWriter:
             arena.nbytes,
             offsets,
             tuple(self._form(packed) for packed in forms.values()),
-            tuple(self._slot(slot) for slot in plan.slots),
+            tuple(record_slot(slot, self._blobs) for slot in plan.slots),
             tuple(self._blobs.add(blob.bytes) for blob in table.blobs),
             model,
             dict(settings),
@@ -275,9 +275,11 @@ class PlanWriter:
         dtype, shape = DType.of(array.dtype), tuple(array.shape)
         return StoredForm(FormData(*packed.key), dtype, shape, self._blobs.add(array))
 
-    def _slot(self, slot: Slot) -> SlotData:
-        dtype, shape = DType.of(slot.data.dtype), tuple(slot.data.shape)
-        return SlotData(slot.inputs, slot.form, dtype, shape, self._blobs.add(slot.data.copy()))
+
+def record_slot(slot: Slot, blobs: Blobs) -> SlotData:
+    """Return a slot as data."""
+    dtype, shape = DType.of(slot.data.dtype), tuple(slot.data.shape)
+    return SlotData(slot.inputs, slot.form, dtype, shape, blobs.add(slot.data.copy()))
 
 
 def digest_of(graph: CheckedGraph) -> str:

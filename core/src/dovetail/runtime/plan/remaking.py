@@ -75,6 +75,19 @@ class Remaker:
             if own is not None and own is not tensor:
                 own.data, own.encoding = tensor.data, tensor.encoding
 
+    @property
+    def has_graph(self) -> bool:
+        """True if the graph is at hand."""
+        return self._graph is not None
+
+    def updateable(self, names: Collection[str]) -> tuple[Tensor, ...]:
+        """Return the updateable tensors with these names; none if the graph is not at hand."""
+        if self._graph is None:
+            return ()
+        graph, _, _ = self.load()
+        found = (graph.graph.tensors.get(name) for name in sorted(names))
+        return tuple(t for t in found if t is not None and t.kind.is_updateable)
+
     def written(self, name: str, layout: Layout | None) -> None:
         """Record the layout in which a tensor was written."""
         self.layouts.setdefault(name, layout)

@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from dovetail.container import FormKey, Packed, WeightStore
 from dovetail.container.entries import load_tensor
 from dovetail.errors import ContainerError, DovetailError
@@ -30,7 +32,6 @@ from dovetail.runtime.plan.recipes import Bind, Builders, RecipeError
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
-from dovetail.typed import convert
 
 T = TypeVar("T")
 _APPLICATION = (Storage.INPUT, Storage.OUTPUT)
@@ -61,7 +62,10 @@ class PlanReader:
         options: Any,
         where: str,
     ) -> None:
-        self.data = convert(data, PlanData, where=where, error=RecipeError)
+        try:
+            self.data = msgspec.convert(data, PlanData)
+        except msgspec.ValidationError as error:
+            raise RecipeError(f"invalid plan: {error}", where=where) from error
         self._blobs = blobs
         self._builders = builders
         self._weights = weights

@@ -66,7 +66,7 @@ class Slot:
             raise BackendError(
                 f"the form of {', '.join(filter(None, self.inputs))} has {data.nbytes} bytes; "
                 f"expected {self.data.nbytes}",
-                code="TENSOR_ERROR_INCOMPATIBLE_TENSOR_UPDATE",
+                code="TENSOR_ERROR_UNSUPPORTED_FEATURE",
             )
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         np.copyto(self.data.reshape(-1).view(np.uint8), flat)

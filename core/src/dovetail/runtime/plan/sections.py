@@ -1,0 +1,96 @@
+"""Sections: the updateable tensors of a plan as data, and their forms in its slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from dovetail.container import BlobTable
+from dovetail.container.entries import TensorEntry, dump_tensor, load_tensor
+from dovetail.errors import ContainerError
+from dovetail.ir import Array, Blob, Tensor
+from dovetail.runtime.plan.executor import PlanPrepared
+from dovetail.runtime.plan.images import Blobs, SlotData, record_slot
+from dovetail.runtime.plan.recipes import RecipeError
+from dovetail.runtime.plan.slots import Slot
+
+
+class SectionData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A section.
+
+    Attributes:
+        model: Digest of the graph.
+        slots: Forms of the updateable tensors.
+        tensors: The tensors themselves, where the model was at hand.
+        arrays: Their blobs, by the index in an entry.
+    """
+
+    model: str
+    slots: tuple[SlotData, ...]
+    tensors: tuple[TensorEntry, ...]
+    arrays: tuple[str, ...]
+
+
+def section_of(prepared: PlanPrepared, base: PlanPrepared | None, blobs: Blobs) -> SectionData:
+    """Return the updateable tensors of a graph.
+
+    Args:
+        prepared: The graph.
+        base: Slots that are the same in this graph are left out.
+        blobs: Receives the data.
+    """
+    known = {} if base is None else {(s.inputs, s.form): s.data for s in base.plan.slots}
+    slots = [slot for slot in prepared.plan.slots if not _is_known(slot, known)]
+    table = BlobTable()
+    remaker = prepared.remaker
+    names = {name for slot in slots for name in slot.inputs}
+    tensors = () if remaker is None else remaker.updateable(names)
+    entries = tuple(dump_tensor(tensor, table, "section") for tensor in tensors)
+    return SectionData(
+        "" if remaker is None else remaker.model,
+        tuple(record_slot(slot, blobs) for slot in slots),
+        entries,
+        tuple(blobs.add(blob.bytes) for blob in table.blobs),
+    )
+
+
+def apply_section(
+    prepared: PlanPrepared, data: object, blobs: Mapping[str, Array], where: str
+) -> None:
+    """Use the updateable tensors of a section; nothing changes if an error is raised.
+
+    Raises:
+        ContainerError: The section is damaged, or of another graph.
+        BackendError: A step must be made again from the model, which is not at hand.
+    """
+    try:
+        section = msgspec.convert(data, SectionData)
+    except msgspec.ValidationError as error:
+        raise RecipeError(f"invalid section: {error}", where=where) from error
+    if prepared.remaker is None or section.model != prepared.remaker.model:
+        raise ContainerError(
+            "the section is of another graph",
+            code="CONTAINER_INCOMPATIBLE",
+            where=where,
+            hint="apply it to the graph that it was created from",
+        )
+    slots = {(slot.inputs, slot.form): slot for slot in prepared.plan.slots}
+    found: list[tuple[Slot, Array]] = []
+    for each in section.slots:
+        slot, array = slots.get((each.inputs, each.form)), blobs.get(each.blob)
+        if slot is None or array is None or array.nbytes != slot.data.nbytes:
+            raise RecipeError(f"a form of {', '.join(each.inputs)} does not match", where=where)
+        found.append((slot, array))
+    if any(key not in blobs for key in section.arrays):
+        raise RecipeError("a blob of a tensor is missing", where=where)
+    arrays = [Blob(blobs[key]) for key in section.arrays]
+    tensors: list[Tensor] = [load_tensor(entry, arrays, where) for entry in section.tensors]
+    prepared.use_forms(tensors, found)
+
+
+def _is_known(slot: Slot, known: Mapping[Any, Array]) -> bool:
+    other = known.get((slot.inputs, slot.form))
+    return other is not None and np.array_equal(slot.data, other)
