@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from dovetail.plugins import names
+from dovetail.runtime.names import HETERO
 from dovetail_opset import PACKAGE
 
 ROOT = Path(__file__).parents[1]

@@ -17,6 +17,7 @@ from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.hookspecs import hookimpl
 from dovetail.runtime import EventType, ProfiledCall, read_profile_log
+from dovetail.runtime.base import PreparedBase
 from dovetail_tools import _executor
 
 
@@ -91,7 +92,7 @@ def test_reading_goes_on_while_the_backend_executes(
         if inference == 2:
             third_read.set()
 
-    class Waiting:
+    class Waiting(PreparedBase):
         def __init__(self, inner: Any) -> None:
             self._inner = inner
 
