@@ -238,7 +238,7 @@ def test_restored_graphs_give_the_same(make: Callable[[], Graph], engine: Engine
 def test_steps_without_recipes_need_their_model() -> None:
     image, _ = image_of(mixed())
     backend = CpuBackend(OPS, CpuOptions())
-    with pytest.raises(BackendError, match="the model, which is not at hand"):
+    with pytest.raises(BackendError, match="the model, which is not available"):
         restored(opened(backend), image)
     other = Graph("net")
     x = other.add_tensor(Tensor("x", DType.FLOAT_32, (2, 8), TensorKind.APP_WRITE))
@@ -345,7 +345,7 @@ def test_sections_are_applied_without_the_model() -> None:
     fresh = restored(opened(backend), image).prepared
     fresh.apply(section)
     np.testing.assert_array_equal(outputs_of(graph, fresh, feeds)["out"], wanted)
-    with pytest.raises(BackendError, match="not at hand"):
+    with pytest.raises(BackendError, match="not available"):
         restored(opened(backend), image).prepared.update(list(changed.tensors.values()))
     with pytest.raises(ContainerError, match="of another graph"):
         image_of(mixed(), backend)[1].apply(section)

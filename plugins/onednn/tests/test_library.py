@@ -134,11 +134,7 @@ def test_a_missing_openmp_names_its_package(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_importing_loads_nothing() -> None:
-    program = (
-        "import dovetail_onednn as d\n"
-        "kernels = d.onednn_kernels('x')\n"
-        "print('libdnnl' in open('/proc/self/maps').read(), list(kernels))\n"
-    )
+    program = "import dovetail_onednn as d\nprint('libdnnl' in open('/proc/self/maps').read(), d)\n"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )

@@ -114,7 +114,7 @@ class PlanPrepared(PreparedBase):
             forms: Slots and their new data, of the same size.
 
         Raises:
-            BackendError: Such a step exists, but the model is not at hand.
+            BackendError: Such a step exists, but the model is not available.
         """
         steps: dict[int, Step] = {}
         if any(not isinstance(step.bind, Recipe) for step in self.plan.steps):

@@ -77,11 +77,11 @@ class Remaker:
 
     @property
     def has_graph(self) -> bool:
-        """True if the graph is at hand."""
+        """True if the graph is available."""
         return self._graph is not None
 
     def updateable(self, names: Collection[str]) -> tuple[Tensor, ...]:
-        """Return the updateable tensors with these names; none if the graph is not at hand."""
+        """Return the updateable tensors with these names; none if the graph is not available."""
         if self._graph is None:
             return ()
         graph, _, _ = self.load()

@@ -24,7 +24,7 @@ class SectionData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         model: Digest of the graph.
         slots: Forms of the updateable tensors.
-        tensors: The tensors themselves, where the model was at hand.
+        tensors: The tensors themselves, where the model was available.
         arrays: Their blobs, by the index in an entry.
     """
 
@@ -64,7 +64,7 @@ def apply_section(
 
     Raises:
         ContainerError: The section is damaged, or of another graph.
-        BackendError: A step must be made again from the model, which is not at hand.
+        BackendError: A step must be made again from the model, which is not available.
     """
     try:
         section = msgspec.convert(data, SectionData)

@@ -126,7 +126,7 @@ def test_open_dimensions_are_those_of_the_arrays(save, conversions, caplog) -> N
         ]
         assert len(contexts) == 2
         assert plain[0] & plain[1], "weights are in memory once"
-        packed = [{(p.hash, p.layout): id(p.data) for p in c.weights.packed} for c in contexts]
+        packed = [{p.key: id(p.data) for p in c.weights.forms} for c in contexts]
         for key in packed[0].keys() & packed[1].keys():
             assert packed[0][key] == packed[1][key]
     assert len(conversions) == 2
