@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dovetail.container import WeightStore
-from dovetail.errors import BackendError
-from dovetail.ir import Tensor, TensorKind
+from dovetail.errors import BackendError, ContainerError
+from dovetail.ir import Array, Tensor, TensorKind
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry, simulate
 from dovetail.runtime import contract
-from dovetail.runtime.base import BackendBase, ContextBase, PreparedBase
+from dovetail.runtime.base import BackendBase, ContextBase, PreparedBase, unsupported
 from dovetail.runtime.config import DeviceConfig, GraphConfig
 from dovetail.runtime.contract import Image, Prepared, PrepareRequest, Restored, Support
 from dovetail.runtime.interface import Interface
@@ -38,6 +38,7 @@ class ChoosyPrepared(PreparedBase):
         self.name = name
         self.graph = graph
         self.data = {t.name: t.stored() for t in graph.tensors() if t.data is not None}
+        self.specs = {t.name: t.spec for t in graph.tensors()}
 
     def run(self, inputs: Any, outputs: Any, control: contract.RunControl) -> None:
         known = {**self.data, **inputs}
@@ -45,8 +46,10 @@ class ChoosyPrepared(PreparedBase):
             control.check()
             schema, op = view.definition
             given = [None if t is None else known[t.name] for t in view.node.inputs]
+            ins = [None if t is None else self.specs[t.name] for t in view.node.inputs]
+            outs = [self.specs[t.name] for t in view.node.outputs]
             try:
-                found = simulate(schema, op, given, view.ins, view.outs)
+                found = simulate(schema, op, given, ins, outs)
             except ArithmeticError as error:
                 raise BackendError(f"failed: {error}", where=f"node {view.node.name}") from error
             for tensor, value in zip(view.node.outputs, found, strict=True):
@@ -59,9 +62,12 @@ class ChoosyPrepared(PreparedBase):
 
     def update(self, tensors: Sequence[Tensor]) -> None:
         for tensor in tensors:
-            if self.data[tensor.name].shape != tensor.shape:
-                raise BackendError("the shape differs", code="TENSOR_ERROR_INVALID_TENSOR_PARAM")
-            self.data[tensor.name] = tensor.stored()
+            if tensor.name in self.data:
+                if self.data[tensor.name].shape != tensor.shape:
+                    code = "TENSOR_ERROR_INVALID_TENSOR_PARAM"
+                    raise BackendError("the shape differs", code=code)
+                self.data[tensor.name] = tensor.stored()
+            self.specs[tensor.name] = tensor.spec
 
     def section(self, base: Prepared | None) -> Image:
         kept = {t.name for t in self.graph.tensors() if t.kind is TensorKind.UPDATEABLE_STATIC}
@@ -70,7 +76,8 @@ class ChoosyPrepared(PreparedBase):
         return Image(contract.Fingerprint(), {}, {name: self.data[name] for name in kept})
 
     def apply(self, section: Image) -> None:
-        self.data |= section.blobs
+        names = section.blobs.keys() & self.data.keys()
+        self.data |= {name: _like(self.data[name], section.blobs, name) for name in names}
 
     def close(self) -> None:
         EVENTS.append(f"{self.name} closed {self.graph.name}")
@@ -89,18 +96,29 @@ class ChoosyContext(ContextBase):
         graph: Callable[[str], CheckedGraph] | None,
         request: Callable[[str], PrepareRequest],
     ) -> Mapping[str, Restored]:
-        assert graph is not None, "it needs the nodes"
+        if graph is None:
+            raise unsupported("restore without the model", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        image.require(self.backend.fingerprint(self.device))
         found = {}
-        for name in image.opaque.decode().split("\n"):
+        for name in image.opaque.decode().split("\n") if image.opaque else ():
             part = graph(name)
             prepared = ChoosyPrepared(self.backend.name, part)
-            prepared.data = {n: image.blobs[f"{name}/{n}"] for n in prepared.data}
+            prepared.data = {
+                n: _like(x, image.blobs, f"{name}/{n}") for n, x in prepared.data.items()
+            }
             EVENTS.append(f"{self.backend.name} restored {part.name}")
             found[name] = Restored(Interface.of(name, part.inputs, part.outputs), prepared)
         return found
 
     def close(self) -> None:
         EVENTS.append(f"{self.backend.name} closed a context")
+
+
+def _like(array: Array, blobs: Mapping[str, Array], key: str) -> Array:
+    """Return a blob in the form of an array, from which it was made."""
+    if key not in blobs or blobs[key].nbytes != array.nbytes:
+        raise ContainerError(f"blob '{key}' is missing or of another size")
+    return np.frombuffer(blobs[key].tobytes(), array.dtype).reshape(array.shape)
 
 
 class LeftBackend(BackendBase):

@@ -582,9 +582,17 @@ def test_registered_memory() -> None:
 # -- the conformance kit ---------------------------------------------------------------------------
 
 
+LACKING = {
+    "opaque_ops",
+    "overlapped_runs_end_before_their_context",
+    "graphs_are_restored_without_their_model",
+}
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
 @pytest.mark.parametrize("refused", ["Halve", "Nothing"])
 def test_it_meets_the_requirements_on_backends(check: Check, refused: str) -> None:
     bench = Bench("hetero:left,right", {"members": {"left": {"refuse": [refused]}}})
     outcome = run_check(bench, check)
-    assert outcome.status is Status.PASSED, outcome.reason
+    wanted = Status.UNSUPPORTED if check.name in LACKING else Status.PASSED
+    assert outcome.status is wanted, outcome.reason

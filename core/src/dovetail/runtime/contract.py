@@ -367,7 +367,7 @@ class Prepared(Protocol):
 
     @property
     def placement(self) -> Placement | None:
-        """What runs on which backend; None if one backend runs the whole graph."""
+        """The backends of its parts; None if one backend runs the whole graph."""
 
     def run(
         self,

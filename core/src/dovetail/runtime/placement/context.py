@@ -80,7 +80,7 @@ class HeteroContext:
             raise
 
     def prepare(self, graph: CheckedGraph, request: PrepareRequest) -> HeteroPrepared:
-        """Place a graph and prepare its parts; see `BackendContext.prepare`.
+        """Partition a graph and prepare its parts; see `BackendContext.prepare`.
 
         Raises:
             ConfigError: The graph's config names other backends than the members, or pins nodes

@@ -1,4 +1,4 @@
-"""Members: the backends that `hetero` places parts of graphs on."""
+"""Members: the backends on which `hetero` runs parts of graphs."""
 
 from __future__ import annotations
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from dovetail.runtime.placement.flow import Flow, ordered, seam_bytes
-from dovetail.runtime.placement.partition import merged
+from dovetail.runtime.placement.flow import Flow, seam_bytes
+from dovetail.runtime.placement.partition import merged, numbered, partition
 
 MayRun = Callable[[int, int], bool]
 
-# Nodes that a part may lose: moves find a better place for a cut, they do not carry a part away.
+# Nodes that a part may lose: moves improve a cut, they do not take a part away.
 MOST = 8
 
 
@@ -34,8 +34,20 @@ def moved(
     """
     moves = _Moves(flow, owner, part, may_run)
     while max(moves.part, default=0) and moves.sweep():
-        moves.part = merged(flow, moves.owner, moves.part)
+        moves.part = _joined(flow, moves.owner, moves.part)
     return moves.owner, moves.part
+
+
+def _joined(flow: Flow, owner: Sequence[int], part: Sequence[int]) -> list[int]:
+    """Return parts after moves, where some have become empty and their neighbours can be one.
+
+    A new partition is quick to find, but could be worse than these parts, merged.
+    """
+    again, part = partition(flow, owner), numbered(flow, part)
+    is_better = max(again) <= max(part) and (
+        seam_bytes(flow.links, again) <= seam_bytes(flow.links, part)
+    )
+    return again if is_better else merged(flow, owner, part)
 
 
 class _Moves:
@@ -54,10 +66,12 @@ class _Moves:
     def sweep(self) -> bool:
         """Try to move each node once; return whether any has moved."""
         has_moved = False
-        for links in (self._flow.after, self._flow.before):
+        for links, sign in ((self._flow.after, 1), (self._flow.before, -1)):
             for i in range(self._flow.count):
                 group = self._group(links, i)
-                has_moved |= any(self._move(group, to) for to in self._targets(links, group))
+                target = self._target(links, group, sign)
+                if target is not None and self._move(group, target):
+                    has_moved = True
         return has_moved
 
     def _group(self, links: Sequence[Collection[int]], i: int) -> list[int]:
@@ -77,15 +91,27 @@ class _Moves:
                 return []
         return list(group)
 
-    def _targets(self, links: Sequence[Collection[int]], group: Sequence[int]) -> Iterator[int]:
-        """Yield a node of each part that a group may move to."""
+    def _target(
+        self, links: Sequence[Collection[int]], group: Sequence[int], sign: int
+    ) -> int | None:
+        """Return a node of the part that a group may move to: the nearest that links lead to.
+
+        There the parts can still run in the order of their numbers; in a part further away, the
+        group would come after nodes that read from it, or before nodes that it reads from.
+
+        Args:
+            links: The nodes before or after each node.
+            group: The nodes to move.
+            sign: 1 if links lead to later parts, -1 if to earlier ones.
+        """
         others = {j for node in group for j in links[node] if self.part[j] != self.part[node]}
-        for target in {self.part[j]: j for j in sorted(others)}.values():
-            if all(self._may_run(node, self.owner[target]) for node in group):
-                yield target
+        target = min(others, key=lambda j: (sign * self.part[j], j), default=None)
+        if target is None or not all(self._may_run(i, self.owner[target]) for i in group):
+            return None
+        return target
 
     def _move(self, group: Sequence[int], target: int) -> bool:
-        """Move nodes to the part of another if this saves bytes and an order remains."""
+        """Move nodes to the part of another node if this saves bytes."""
         lost = self._lost + Counter(self._origin[node] for node in group)
         if max(lost.values()) > MOST:
             return False
@@ -93,7 +119,7 @@ class _Moves:
         before, old = seam_bytes(links, self.part), self.part[group[0]]
         for node in group:
             self.part[node] = self.part[target]
-        if seam_bytes(links, self.part) < before and ordered(self._flow, self.part) is not None:
+        if seam_bytes(links, self.part) < before:
             for node in group:
                 self.owner[node] = self.owner[target]
             self._lost = lost

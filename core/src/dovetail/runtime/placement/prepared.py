@@ -71,7 +71,7 @@ class HeteroPrepared(PreparedBase):
 
     @property
     def placement(self) -> Placement:
-        """What runs on which backend."""
+        """The backends of the parts, with the reasons."""
         return self._report
 
     def run(
@@ -180,7 +180,7 @@ class HeteroPrepared(PreparedBase):
 
 
 class _Bindings:
-    """What a part reads or writes: the application's bindings, and buffers between parts.
+    """Bindings that a part reads or writes: the application's, and buffers between parts.
 
     Args:
         names: Names of its inputs or outputs.

@@ -41,7 +41,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """What runs where, and why.
+    """Shares of the backends in a graph, and reasons.
 
     Attributes:
         shares: The share of each backend, in the order of the config.

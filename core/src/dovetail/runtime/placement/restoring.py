@@ -45,11 +45,8 @@ def restore_graphs(
                 if part.backend == member.name
             }
             if plans:
-                restored |= context.restore(
-                    image_of(image, i, plans),
-                    part_graph,
-                    partial(lambda member, part: request(member, home[part]), member),
-                )
+                part_request = partial(_part_request, request, member, home)
+                restored |= context.restore(image_of(image, i, plans), part_graph, part_request)
         if missing := home.keys() - restored.keys():
             faults = [Problem("not in the image of its backend", f"part '{p}'") for p in missing]
             raise damaged("parts of graphs are missing", faults)
@@ -57,6 +54,26 @@ def restore_graphs(
     except BaseException:
         close_all((name, one.prepared) for name, one in restored.items())
         raise
+
+
+def _part_request(
+    request: Callable[[Member, str], PrepareRequest],
+    member: Member,
+    home: Mapping[str, str],
+    part: str,
+) -> PrepareRequest:
+    return request(member, _home_of(part, home))
+
+
+def _home_of(part: str, home: Mapping[str, str]) -> str:
+    """Return the graph of a part that a member has found in its image.
+
+    Raises:
+        ContainerError: The image has no such part.
+    """
+    if part not in home:
+        raise damaged(f"part '{part}' not found")
+    return home[part]
 
 
 class _PartGraphs:
@@ -83,10 +100,11 @@ class _PartGraphs:
         """Return the graph of a part.
 
         Raises:
-            ContainerError: The parts do not have the nodes of the graph, each once.
+            ContainerError: The image has no such part, or the parts do not have the nodes of the
+                graph, each once.
         """
         if part not in self._known:
-            name = self._home[part]
+            name = _home_of(part, self._home)
             whole, parts = self._graph(name), self._stored[name].parts
             nodes = {view.node.name: view.node for view in whole.nodes}
             given = [node for each in parts for node in each.nodes]
