@@ -32,6 +32,10 @@ MADE = {
     "frontend": ("sampleText", "sample-text", "frontends", "sample_text:SampleTextFrontend"),
     "verifier": ("SampleL2", "sample-l2", "verifiers", "sample_l2:relative_error"),
     "estimator": ("sample_mean", "sample-mean", "range_estimators", "sample_mean:MovingAverage"),
+    "hook": ("sample-calls", "sample-calls", "hooks", "sample_calls:HOOK"),
+    "pass": ("sample-negations", "sample-negations", "passes", "sample_negations:PASS"),
+    "exporter": ("sampleDot", "sample-dot", "exporters", "sample_dot:SampleDotExporter"),
+    "command": ("sample-ops-count", "sample-ops-count", "commands", "sample_ops_count:app"),
 }
 EACH = pytest.mark.parametrize("kind", MADE)
 

@@ -6,7 +6,7 @@ import pytest
 
 from dovetail.errors import PluginError
 from dovetail.ir import Graph, Pass
-from dovetail_opset.passes import CONVERT_DEFAULT, DeadCode, Pipeline
+from dovetail_opset.passes import CONVERT_DEFAULT, Pipeline
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,6 @@ def test_extras_join_in_an_order_of_their_own() -> None:
     ("extras", "said"),
     [
         ([Extra("a", after="fold-batch-norm")], "did you mean 'fold-batchnorm'?"),
-        ([Extra("a", phase="middle")], "unknown phase 'middle'"),
         ([Extra("a", phase="early", after="fuse-bias")], "runs later than early"),
         ([Extra("a", after="b"), Extra("b", after="a")], "a and b must each run after"),
         ([Extra("fuse-bias")], "duplicate pass name 'fuse-bias'"),
@@ -108,7 +107,6 @@ def test_passes_that_cannot_join_are_left_out_on_request() -> None:
     good = [Extra("a"), Extra("c", phase="late")]
     bad = [
         Extra("b", after="nonsense"),
-        Extra("d", phase="middle"),
         Extra("e", after="b"),  # waits for one that is left out
         Extra("f", after="g"),
         Extra("g", after="f"),
@@ -117,8 +115,3 @@ def test_passes_that_cannot_join_are_left_out_on_request() -> None:
     found = CONVERT_DEFAULT.expanded(good + bad, lambda each, fault: left.append(each.name))
     assert found == CONVERT_DEFAULT.expanded(good)
     assert sorted(left) == sorted(each.name for each in bad)
-
-
-def test_a_pass_without_a_phase_is_refused() -> None:
-    with pytest.raises(PluginError, match="pass 'dead-code'"):
-        CONVERT_DEFAULT.expanded([DeadCode()])  # type: ignore[list-item]

@@ -60,17 +60,17 @@ class Pipeline:
         by name.
 
         Args:
-            extra: The passes.
+            extra: The passes; they meet the contract of their entry-point group.
             leave_out: Receives each pass that cannot join, with the reason; by default the first
                 one is an error.
 
         Raises:
-            PluginError: A name is taken, a phase is unknown, or `after` names no earlier pass.
+            PluginError: A name is taken, or `after` names no earlier pass.
         """
         leave_out = leave_out or _raise
         waiting: list[ThirdPartyPass] = []
         for each in sorted(extra, key=lambda p: p.name):
-            fault = _phase_fault(each) or _name_fault(each, [*self.passes, *waiting])
+            fault = _name_fault(each, [*self.passes, *waiting])
             if fault is None:
                 waiting.append(each)
             else:
@@ -131,18 +131,6 @@ class Pipeline:
 
 def _raise(each: ThirdPartyPass, fault: PluginError) -> None:
     raise fault
-
-
-def _phase_fault(each: ThirdPartyPass) -> PluginError | None:
-    where = f"pass '{each.name}'"
-    phase = getattr(each, "phase", None)
-    if phase in PHASES and hasattr(each, "after"):
-        return None
-    return PluginError(
-        f"unknown phase {phase!r}" if hasattr(each, "after") else "missing attribute `after`",
-        where=where,
-        hint=suggest_name(str(phase), PHASES) + "; `after` names a pass or is None",
-    )
 
 
 def _name_fault(each: ThirdPartyPass, others: list[Pass]) -> PluginError | None:

@@ -16,6 +16,10 @@ class PluginKind(enum.StrEnum):
     FRONTEND = "frontend"
     VERIFIER = "verifier"
     ESTIMATOR = "estimator"
+    HOOK = "hook"
+    PASS = "pass"
+    EXPORTER = "exporter"
+    COMMAND = "command"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,31 @@ KINDS: Mapping[PluginKind, Kind] = MappingProxyType(
             "a range estimator",
             "The range estimator {name} for Dovetail",
             (EntryPoint("dovetail.range_estimators", "{name}", "{module}:MovingAverage"),),
+        ),
+        PluginKind.HOOK: Kind(
+            "a hook",
+            "The hook {name} for Dovetail",
+            (EntryPoint("dovetail.hooks", "{name}", "{module}:HOOK"),),
+            ("dovetail-cpu",),
+        ),
+        PluginKind.PASS: Kind(
+            "a graph pass",
+            "The graph pass {name} for Dovetail",
+            (EntryPoint("dovetail.passes", "{name}", "{module}:PASS"),),
+            ("dovetail-opset",),
+        ),
+        PluginKind.EXPORTER: Kind(
+            "an exporter",
+            "Writes {name} files for Dovetail",
+            (EntryPoint("dovetail.exporters", "{name}", "{module}:{Words}Exporter"),),
+        ),
+        PluginKind.COMMAND: Kind(
+            "a command",
+            "The command {name} for Dovetail",
+            (
+                EntryPoint("dovetail.commands", "{name}", "{module}:app"),
+                EntryPoint("dovetail.command_help", "{name}", "Count the ops of a model"),
+            ),
         ),
     }
 )
