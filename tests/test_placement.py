@@ -225,14 +225,17 @@ def test_broken_contracts_and_configs(
 
 
 def test_options_of_the_call_and_sections_without_effect(
-    model: dt.Model, caplog: pytest.LogCaptureFixture
+    model: dt.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(BackendError) as caught:
         dt.Session("net.dvt", BACKEND, "net.toml", options={"min_fraction": 1.0})
     assert caught.value.code == "PLACEMENT_CHECK_FAILED"
     write_config("min_fraction = 1.0")
+    warned: list[str] = []
+    log = "dovetail.runtime.config_file.log.warning"
+    monkeypatch.setattr(log, lambda text, *parts: warned.append(text % parts))
     with dt.Session("net.dvt", "cpu", "net.toml"):
-        assert "[placement] is not used by 'cpu'" in caplog.text
+        assert "net.toml: [placement] is not used by 'cpu'" in warned
     Path("net.toml").write_text('[backend.hetero]\norder = ["cpu"]\n[backend.cpu]\nengin = 1\n')
     with pytest.raises(ConfigError) as wrong:
         dt.Session("net.dvt", BACKEND, "net.toml")
