@@ -342,7 +342,7 @@ class MemoryDescriptor:
         dtype: Type of its elements.
         shape: Its shape.
         array: The bytes, if they are in host memory: C-contiguous stored values.
-        custom: What a backend needs to find memory of another kind.
+        custom: Data by which a backend finds memory of another kind.
     """
 
     dtype: DType

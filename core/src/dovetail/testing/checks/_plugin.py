@@ -70,7 +70,7 @@ def updateable_sample(bench: Bench, schema: OpSchema, shift: int) -> Graph:
 
 
 def update(prepared: Prepared, graph: Graph, source: Graph) -> None:
-    """Give the UPDATEABLE tensors of a graph the data and encodings of another's, and update it."""
+    """Update the UPDATEABLE tensors of a graph with the data and encodings of another's."""
     changed = [tensor for tensor in graph.tensors.values() if tensor.kind.is_updateable]
     for tensor in changed:
         other = source.tensors[tensor.name]

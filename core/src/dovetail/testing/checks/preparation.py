@@ -112,7 +112,7 @@ CHECKS = (
 
 @dataclass
 class _Watch:
-    """Keeps the values that it receives."""
+    """A watch that stores the values that it receives."""
 
     values: dict[str, Array] = field(default_factory=dict)
 
