@@ -19,7 +19,7 @@ from reference_backend import OPS, PACKAGE, ReferenceBackend
 from dovetail import ir, runtime
 from dovetail.errors import DovetailError, TraceError
 from dovetail.ir import AxisScaleOffset, Blob, DType, Scalar, ScaleOffset, Tensor, TensorKind
-from dovetail.ops import EVERYTHING
+from dovetail.ops import EVERYTHING, OpRegistry
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime.calls import (
@@ -71,7 +71,8 @@ def tape() -> Iterator[Tape]:
 
 @pytest.fixture
 def backend(tape: Tape) -> Iterator[runtime.Backend]:
-    with runtime.Backend.create(ReferenceBackend, ops=OPS) as made:
+    ops = OpRegistry.of(PACKAGE)  # of its own: tests register packages
+    with runtime.Backend.create(ReferenceBackend, ops=ops) as made:
         yield made
 
 
