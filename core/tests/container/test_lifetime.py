@@ -79,3 +79,16 @@ def test_mapped_weights_can_be_read_at_exit(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("True\n" * 2, "")
+
+
+def test_a_finalizer_that_was_called_does_not_call_another() -> None:
+    calls: list[str] = []
+    first = Finalizer(calls.append, "first")
+    first()
+    others = [Finalizer(calls.append, str(i)) for i in range(100)]  # some where the first's was
+    assert not first.alive
+    first()
+    assert calls == ["first"]
+    assert all(other.alive for other in others)
+    others.clear()
+    assert sorted(calls[1:], key=int) == [str(i) for i in range(100)]
