@@ -1,0 +1,105 @@
+"""What a backend offers: the types of its configs, its capabilities, its devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from dovetail.ir import DataFormat, EncodingKind
+from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
+
+
+class Options(msgspec.Struct, frozen=True):
+    """Base of a backend's options: a Struct whose fields all have defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configs:
+    """Types of a backend's four configs: Structs whose fields all have defaults.
+
+    Attributes:
+        backend: Its options.
+        device: Settings of a device.
+        context: Settings of a context.
+        graph: Settings of a graph; those of a config file are matched by `graph_names`.
+    """
+
+    backend: type[Options] = Options
+    device: type[DeviceConfig] = DeviceConfig
+    context: type[ContextConfig] = ContextConfig
+    graph: type[GraphConfig] = GraphConfig
+
+
+# Those with one integer offset for each scale, which `simulate` runs for any op.
+_LINEAR_ENCODINGS = frozenset(kind for kind in EncodingKind if kind < EncodingKind.VECTOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Capabilities of a backend beyond running float graphs. Using a missing one is an error.
+
+    Attributes:
+        op_packages: Runs ops of other packages.
+        opaque_ops: Accepts nodes whose op package is not installed (`NodeView.is_opaque`).
+        caching: Creates and restores context binaries (`image`, `restore`).
+        cancel: Checks `RunControl` between steps, so that signals and timeouts work.
+        watch: Reports each step to the control (`RunControl.step_finished`), for detailed profiling
+            and debug outputs.
+        asynchronous: Supports execution in a queue's thread.
+        overlap: Several executions of a graph may be in progress (`Prepared.submit`).
+        priority: Higher-priority executions overtake waiting ones.
+        updates: Binds new data to UPDATEABLE tensors after finalize (`update`).
+        memory_handles: Supports registered memory as inputs and outputs.
+        custom_memory: Registers memory that is not the host's, too.
+        dynamic_dimensions: Runs with sizes below the maximum on dynamic axes (`Tensor.dynamic`).
+        data_formats: Formats of tensors.
+        encodings: Kinds of encodings; `validate` may reject some.
+        profile_levels: Numbers of its own profiling levels, from `ProfileLevel.BACKEND`.
+    """
+
+    op_packages: bool = False
+    opaque_ops: bool = False
+    caching: bool = False
+    cancel: bool = False
+    watch: bool = False
+    asynchronous: bool = False
+    overlap: bool = False
+    priority: bool = False
+    updates: bool = False
+    memory_handles: bool = False
+    custom_memory: bool = False
+    dynamic_dimensions: bool = False
+    data_formats: frozenset[DataFormat] = frozenset({DataFormat.DENSE})
+    encodings: frozenset[EncodingKind] = _LINEAR_ENCODINGS
+    profile_levels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A device that a backend can use.
+
+    Attributes:
+        name: Its name.
+        cores: Number of its cores.
+        soc: Name of the system on chip that it is part of or represents; empty if none.
+    """
+
+    name: str
+    cores: int = 1
+    soc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The devices and libraries of a backend, as `doctor` shows them.
+
+    Attributes:
+        devices: Its devices.
+        version: Version of the backend.
+        notes: Lines on its libraries and their state.
+    """
+
+    devices: tuple[DeviceInfo, ...] = (DeviceInfo("host"),)
+    version: str = ""
+    notes: tuple[str, ...] = ()
