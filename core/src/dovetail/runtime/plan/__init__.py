@@ -5,6 +5,7 @@ layouts differ; `plan_arena` assigns memory to values; `PlanPrepared` binds and 
 """
 
 from dovetail.runtime.plan.arena import Arena, plan_arena
+from dovetail.runtime.plan.binds import PLAN_BUILDERS, call_sequence
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.images import (
@@ -15,18 +16,8 @@ from dovetail.runtime.plan.images import (
     RecordLayout,
     digest_of,
 )
-from dovetail.runtime.plan.kernels import (
-    BUILDERS as PLAN_BUILDERS,
-)
-from dovetail.runtime.plan.kernels import (
-    Branch,
-    Kernel,
-    KernelCall,
-    KernelRegistry,
-    Make,
-    Tail,
-    call_sequence,
-)
+from dovetail.runtime.plan.kernel_call import KernelCall, Tail
+from dovetail.runtime.plan.kernels import Branch, Kernel, KernelRegistry, Make
 from dovetail.runtime.plan.package_kernels import with_package_kernels
 from dovetail.runtime.plan.recipes import (
     Bind,

@@ -16,7 +16,8 @@ from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers
 from dovetail.runtime.plan.dequantized import PackForm, dequantized_step, float_graph
 from dovetail.runtime.plan.grouping import groups_of
-from dovetail.runtime.plan.kernels import KernelCall, KernelRegistry, Scope, Tail
+from dovetail.runtime.plan.kernel_call import KernelCall, Scope, Tail
+from dovetail.runtime.plan.kernels import KernelRegistry
 from dovetail.runtime.plan.reference import reference_step
 from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value

@@ -18,7 +18,8 @@ from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind, deq
 from dovetail.ops import CheckedGraph, NodeView, from_real, matched_node, to_real
 from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.plan.arena import ArenaBuffers, plan_arena
-from dovetail.runtime.plan.kernels import KernelCall, call_sequence, no_op
+from dovetail.runtime.plan.binds import call_sequence, no_op
+from dovetail.runtime.plan.kernel_call import KernelCall
 from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Bound, Buffers, Step, Value
 

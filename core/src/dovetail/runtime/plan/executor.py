@@ -12,8 +12,8 @@ from dovetail.ir import Array, Tensor
 from dovetail.runtime.base import PreparedBase
 from dovetail.runtime.contract import Binding, RunControl
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers, plan_arena
+from dovetail.runtime.plan.binds import no_op
 from dovetail.runtime.plan.builder import Plan, dense_copy
-from dovetail.runtime.plan.kernels import no_op
 from dovetail.runtime.plan.recipes import Recipe
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.slots import Slot

@@ -6,7 +6,7 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.ops import simulate
-from dovetail.runtime.plan.kernels import KernelCall
+from dovetail.runtime.plan.kernel_call import KernelCall
 from dovetail.runtime.plan.values import Bound, Buffers, Step
 
 
