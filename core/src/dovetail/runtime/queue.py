@@ -31,11 +31,6 @@ class ExecutionQueue:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    @property
-    def is_current(self) -> bool:
-        """True if the caller runs in the queue's thread, as part of a task."""
-        return threading.current_thread() is self._thread
-
     def put(self, run: Callable[[], None], priority: int) -> None:
         """Add a task.
 

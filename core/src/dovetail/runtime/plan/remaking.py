@@ -75,11 +75,6 @@ class Remaker:
             if own is not None and own is not tensor:
                 own.data, own.encoding = tensor.data, tensor.encoding
 
-    @property
-    def has_graph(self) -> bool:
-        """True if the graph is available."""
-        return self._graph is not None
-
     def updateable(self, names: Collection[str]) -> tuple[Tensor, ...]:
         """Return the updateable tensors with these names; none if the graph is not available."""
         if self._graph is None:
