@@ -298,7 +298,7 @@ def test_free_does_not_wait_for_an_interrupted_run_of_its_own_thread(
 
     def run_and_free() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(graph.context, "leave", interrupted)
+            patch.setattr(graph.context.executions, "leave", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 graph.execute({"x": X})
         graph.context.free()

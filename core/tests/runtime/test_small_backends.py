@@ -390,7 +390,7 @@ def test_an_interrupted_free_can_be_repeated(
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(graph.context._changed, "wait_for", interrupted)
+            patched.setattr(graph.context.executions._changed, "wait_for", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 graph.context.free()
         gate.set()

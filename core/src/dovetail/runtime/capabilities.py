@@ -1,4 +1,4 @@
-"""What a backend offers: the types of its configs, its capabilities, its devices."""
+"""Facts about a backend: the types of its configs, its capabilities, its devices."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +16,8 @@ from dovetail.ir.check import check, raise_faults
 from dovetail.ops import require_known
 from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
 from dovetail.runtime.context_tensors import ContextTensor
-from dovetail.runtime.contract import MemoryDescriptor, RunControl
+from dovetail.runtime.contract import MemoryDescriptor
+from dovetail.runtime.executions import Executions
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.memory import Memory
@@ -38,7 +38,7 @@ class Context(Handle):
         weights: Forms of constants, shared by its graphs.
         plugin: What the backend keeps for it.
         tokens: Tokens of its registered memory.
-        finishing: Threads that are notifying the application of an execution's end.
+        executions: Its executions that have begun or wait.
     """
 
     kind = "context"
@@ -55,18 +55,11 @@ class Context(Handle):
             backend.name, "`open_context` failed", "COMMON_ERROR_RESOURCE_UNAVAILABLE"
         ):
             self.plugin = backend.plugin.open_context(device.config, config, self.weights)
-        self.finishing: set[int] = set()
+        self.executions = Executions(config.async_execute_queue_depth, self.invalid_code)
         self.tokens = Tokens()
         self._graphs: dict[str, Graph] = {}
         self._tensors: dict[str, ContextTensor] = {}
         self._memory: WeakSet[Memory] = WeakSet()
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)  # `free` waits for it
-        self._active = 0  # asynchronous executions that have begun or wait
-        # synchronous executions and their threads; added and removed without the lock
-        self._callers: dict[RunControl, int] = {}
-        self._queued = 0  # executions in the device's queue, or running from it
-        self._closing = False
 
     @property
     def graphs(self) -> Mapping[str, Graph]:
@@ -87,8 +80,7 @@ class Context(Handle):
             config, self.backend.plugin.configs.graph, f"config of graph '{name}'"
         )
         graph = Graph(self, name, settings)
-        with self._lock:
-            self._require_open()
+        with self.executions.open():
             if not name or name in self._graphs:
                 why = "taken" if name else "empty"
                 raise BackendError(
@@ -143,8 +135,7 @@ class Context(Handle):
         blob = None if data is None else owned_blob(data, dtype)
         tensor = ir.Tensor(name, dtype, shape, kind, encoding=encoding, data=blob, source=source)
         made = ContextTensor(self, tensor)
-        with self._lock:
-            self._require_open()
+        with self.executions.open():
             if self._tensors.setdefault(name, made) is not made:
                 raise GraphError(
                     f"duplicate tensor name '{name}'",
@@ -188,54 +179,6 @@ class Context(Handle):
         tensor.ir.data, tensor.ir.encoding = update.data, update.encoding
         for graph, used in graphs:
             graph.stage({used: update})
-
-    def enter(self, execution: RunControl) -> None:
-        """Register an execution in the calling thread; `leave` must follow.
-
-        It takes no lock: `free` first closes the context, then looks for executions.
-
-        Raises:
-            BackendError: The context is being freed.
-        """
-        self._callers[execution] = threading.get_ident()
-        if self._closing:
-            self.leave(execution)
-            self._require_open()
-
-    def leave(self, execution: RunControl) -> None:
-        """Unregister an execution of `enter`."""
-        del self._callers[execution]
-        if self._closing:
-            with self._lock:
-                self._changed.notify_all()
-
-    def enter_queue(self) -> None:
-        """Register an asynchronous execution; `leave_queue` and `end_queued` must follow.
-
-        Raises:
-            BackendError: The context is being freed, or the queue is full.
-        """
-        with self._lock:
-            self._require_open()
-            if self._queued >= self.config.async_execute_queue_depth:
-                raise BackendError(
-                    f"the queue is full: {self._queued} executions of the context are waiting",
-                    code="GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL",
-                    hint="wait for an execution to end, or increase async_execute_queue_depth",
-                )
-            self._active += 1
-            self._queued += 1
-
-    def leave_queue(self) -> None:
-        """Remove an execution from the queue's count."""
-        with self._lock:
-            self._queued -= 1
-
-    def end_queued(self) -> None:
-        """Unregister an asynchronous execution after its end."""
-        with self._lock:
-            self._active -= 1
-            self._changed.notify_all()
 
     @check_arguments
     def compose(self, model: Model) -> tuple[Graph, ...]:
@@ -293,12 +236,13 @@ class Context(Handle):
         ):
             binding = self.plugin.register_memory(descriptor)
         self.tokens.add(binding)
-        with self._lock:
-            memory.binding = binding
-            if self._closing:  # too late for `free`
-                memory.invalidate()
-            self._require_open()
-            self._memory.add(memory)
+        memory.binding = binding
+        try:
+            with self.executions.open():
+                self._memory.add(memory)
+        except BackendError:  # too late for `free`
+            memory.invalidate()
+            raise
         return memory
 
     @api_call("context_free")
@@ -309,22 +253,7 @@ class Context(Handle):
             BackendError: The call comes from an execution's `notify` while others wait, which would
                 be a deadlock; or another thread is freeing the context.
         """
-        # by an execution that is still registered
-        notified = threading.get_ident() in self.finishing
-        with self._lock:
-            self._require_open()
-            if notified and not self._is_idle(notified):
-                raise BackendError(
-                    "a context cannot be freed by `notify` while its other executions wait",
-                    code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
-                    hint="free it in another thread",
-                )
-            self._closing = True
-            try:
-                self._changed.wait_for(lambda: self._is_idle(notified))
-            except BaseException:  # the user interrupts the wait: the context can be freed later
-                self._closing = False
-                raise
+        self.executions.close()
         try:
             self._close()
         finally:
@@ -343,15 +272,6 @@ class Context(Handle):
         if not self.is_freed:
             self.free()
 
-    def _is_idle(self, notified: bool) -> bool:
-        """Return whether no other execution than the caller's is registered.
-
-        An execution that the user interrupts may stay registered in its thread, which would
-        otherwise wait for itself.
-        """
-        others = {*self._callers.copy().values()} - {threading.get_ident()}
-        return self._active == int(notified) and not others
-
     def _close(self) -> None:
         """Close what the backend keeps: graphs and memory, then the context."""
         for handle in (*self._graphs.values(), *self._tensors.values(), *self._memory):
@@ -360,13 +280,6 @@ class Context(Handle):
         self.tokens.close()  # those whose handles the application has dropped
         with log_errors(f"closing a context of backend '{self.backend.name}'"):
             self.plugin.close()
-
-    def _require_open(self) -> None:
-        """Raise if the context is being freed."""
-        if self._closing:
-            raise BackendError(
-                "the context is being freed", code=self.invalid_code, hint="create another context"
-            )
 
     def _compose(self, graph: ir.Graph, handle: Graph) -> None:
         """Add the tensors and nodes of a graph.

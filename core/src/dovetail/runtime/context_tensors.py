@@ -120,8 +120,7 @@ class SharedTensors:
             for handle in list(self._used)[before:]:
                 self._graph.remove_tensor(self._used.pop(handle))
             raise
-        used = {h: t for h, t in self._used.items() if h.array is not None}
-        arrays = {t.name: (t, h.array) for h, t in used.items() if h.array is not None}
+        arrays = {t.name: (t, h.array) for h, t in self._used.items() if h.array is not None}
         self.inputs = {n: array for n, (t, array) in arrays.items() if t.kind.is_input}
         self.outputs = {n: array for n, (t, array) in arrays.items() if t.kind.is_output}
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dovetail import ir
@@ -17,7 +16,7 @@ from dovetail.plugins.hooks import hooks
 from dovetail.runtime.buffers import Buffer, Results, checked_buffers
 from dovetail.runtime.composition import ComposedGraph
 from dovetail.runtime.config import GraphConfig
-from dovetail.runtime.contract import Binding, Done, Prepared, RunControl, Watch
+from dovetail.runtime.contract import Prepared, RunControl, Watch
 from dovetail.runtime.finalization import (
     checked_graph,
     close_prepared,
@@ -30,7 +29,8 @@ from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import EventType, ProfileEvent, Recorder
 from dovetail.runtime.placement import Placement
 from dovetail.runtime.profile import Measurement, Profile
-from dovetail.runtime.queue import Execution, InProgress
+from dovetail.runtime.queue import Execution
+from dovetail.runtime.runner import Runner
 from dovetail.runtime.signal import Signal, controlled, release_control, take_control
 from dovetail.runtime.updates import applied
 
@@ -53,10 +53,7 @@ class Graph(ComposedGraph):
         super().__init__(context, name, config)
         self.placement: Placement | None = None
         self._interface = Interface(name, {}, {})
-        self._results = Results(self._interface)
-        self._guards: tuple[Callable[[], None], ...] = ()  # checks of mapped files that runs read
-        self._running = threading.Lock()  # a prepared graph runs once at a time
-        self._submitted = InProgress()  # of a backend that overlaps executions
+        self._runner = Runner(name, self._shared, context.executions)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -126,11 +123,11 @@ class Graph(ComposedGraph):
             start = time.perf_counter()
             record = None if profile is None else profile.recorder()
             with controlled(signal) as control:
-                self.context.enter(control)  # `Context.free` waits for the end
+                self.context.executions.enter(control)  # `Context.free` waits for the end
                 try:
                     self._prepare(observed, outputs, control, record)
                 finally:
-                    self.context.leave(control)
+                    self.context.executions.leave(control)
         finally:
             self._finalizing.release()
         if profile is not None and record is not None:
@@ -182,15 +179,15 @@ class Graph(ComposedGraph):
         tokens, held = context.tokens, None
         control = take_control(signal, watch, record)
         try:
-            context.enter(control)
+            context.executions.enter(control)
             try:
                 if tokens.registered:
                     held = tokens.hold(given, taken)
-                return self._run(prepared, given, taken, control, measured)
+                return self._runner.run(prepared, given, taken, control, measured)
             finally:
                 if held:
                     tokens.let_go(held)
-                context.leave(control)
+                context.executions.leave(control)
         finally:
             release_control(signal)
 
@@ -224,16 +221,16 @@ class Graph(ComposedGraph):
         measured = Measurement.of(self, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         overlaps = self.context.backend.capabilities.overlap
-        tokens = self.context.tokens
+        tokens, executions = self.context.tokens, self.context.executions
 
         def run() -> None:
             waited = (time.perf_counter() - queued) * 1e6
             if overlaps:
-                self._submit(prepared, given, taken, control, measured, waited, done)
+                self._runner.submit(prepared, given, taken, control, measured, waited, done)
                 return
             error: BaseException | None = None
             try:
-                self._run(prepared, given, taken, control, measured, waited_us=waited)
+                self._runner.run(prepared, given, taken, control, measured, waited_us=waited)
             except BaseException as failure:  # noqa: BLE001 - travels to who waits
                 error = failure
             done(error)
@@ -241,25 +238,21 @@ class Graph(ComposedGraph):
         def done(error: BaseException | None) -> None:
             release_control(signal)
             tokens.let_go(held)
-            self.context.leave_queue()  # a waiting caller can queue another run at once
+            executions.leave_queue()  # a waiting caller can queue another run at once
             if call is not None:
                 hooks.api_complete(call.failed(error) if error else call.returned(taken))
             execution.finish(error)
-            thread = threading.get_ident()
-            self.context.finishing.add(thread)
-            try:
-                if notify is not None:
-                    notify(error)
-            except Exception:
-                log.exception("notify of graph '%s' failed", self.name)
-            finally:
-                self.context.finishing.discard(thread)
-                self.context.end_queued()
+            with executions.notifying():
+                try:
+                    if notify is not None:
+                        notify(error)
+                except Exception:
+                    log.exception("notify of graph '%s' failed", self.name)
 
         with ExitStack() as undo:  # if the queue does not accept the execution
-            self.context.enter_queue()
-            undo.callback(self.context.end_queued)
-            undo.callback(self.context.leave_queue)
+            executions.enter_queue()
+            undo.callback(executions.end_queued)
+            undo.callback(executions.leave_queue)
             held = tokens.hold(given, taken)
             undo.callback(tokens.let_go, held)
             record = None if measured is None else measured.record
@@ -278,35 +271,6 @@ class Graph(ComposedGraph):
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _run(
-        self,
-        prepared: Prepared,
-        inputs: dict[str, Binding],
-        outputs: dict[str, Binding] | None,
-        control: RunControl,
-        measured: Measurement | None,
-        *,
-        waited_us: float | None = None,
-    ) -> dict[str, Array]:
-        """Run once and return the outputs."""
-        with self._running:
-            if control.limited:
-                control.check()
-            for guard in self._guards:
-                guard()
-            arrays = self._results.arrays() if outputs is None else outputs
-            shared = self._shared.outputs
-            start = time.perf_counter()
-            prepared.run(inputs, {**arrays, **shared} if shared else arrays, control)
-            took = (time.perf_counter() - start) * 1e6
-            if outputs is None:
-                outputs = self._results.taken(arrays)
-        if control.limited:  # a timeout may have been exceeded in the last step
-            control.check()
-        if measured is not None:
-            measured.note(start, took, waited_us)
-        return outputs
-
     def _prepare(
         self,
         observed: Observed,
@@ -316,76 +280,19 @@ class Graph(ComposedGraph):
     ) -> None:
         """Prepare the graph for the first time, or update what is prepared."""
         updates = dict(self._updates)
-        with self._unused(), applied(updates):
+        with self._runner.idle(), applied(updates):
             self._views |= updated_views(self.ir, updates, self.context.backend)
             checked = checked_graph(self.ir, self._views, observed, outputs)
             if self._prepared is None:
                 interface = self._own_interface(checked.inputs, checked.outputs)
                 results = Results(interface)
                 prepared = prepare_graph(checked, self.context, self.config, control, record)
-                self._interface, self._results = interface, results
+                self._interface, self._runner.results = interface, results
                 self.placement, self._prepared = prepared.placement, prepared
             else:
                 update_graph(checked, self._prepared, updates, self.context, self.config, control)
-        self._guards = _guards(self.ir)
+        self._runner.guards = _guards(self.ir)
         self._updates = {t: u for t, u in self._updates.items() if updates.get(t) is not u}
-
-    def _submit(
-        self,
-        prepared: Prepared,
-        inputs: dict[str, Binding],
-        outputs: dict[str, Binding] | None,
-        control: RunControl,
-        measured: Measurement | None,
-        waited_us: float,
-        done: Done,
-    ) -> None:
-        """Begin a run of a backend that overlaps them."""
-        start = time.perf_counter()
-        end = threading.Lock()  # never released: an execution ends once
-
-        def ended(error: BaseException | None) -> None:
-            if not end.acquire(blocking=False):
-                log.error("an execution of graph '%s' ended twice", self.name, exc_info=error)
-                return
-            if error is None:
-                took = (time.perf_counter() - start) * 1e6
-                try:
-                    control.check()  # a timeout may have been exceeded in the last step
-                    if measured is not None:
-                        measured.note(start, took, waited_us)
-                except BackendError as late:
-                    error = late
-            self._submitted.leave()
-            done(error)
-
-        with self._running:
-            self._submitted.enter()
-        try:
-            control.check()
-            for guard in self._guards:
-                guard()
-            prepared.submit(inputs, {**(outputs or {}), **self._shared.outputs}, control, ended)
-        except BaseException as failure:  # noqa: BLE001 - travels to who waits
-            ended(failure)
-
-    @contextmanager
-    def _unused(self) -> Iterator[None]:
-        """Wait until no execution uses the prepared graph, and let none begin meanwhile.
-
-        Raises:
-            BackendError: The call comes from an execution's `notify` while others are in progress,
-                which would be a deadlock.
-        """
-        with self._running:
-            if self._submitted.count and threading.get_ident() in self.context.finishing:
-                raise BackendError(
-                    "a graph cannot be finalized by `notify` while its executions are in progress",
-                    code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
-                    hint="finalize it in another thread",
-                )
-            self._submitted.wait()
-            yield
 
     def _own_interface(
         self, inputs: Sequence[ir.Tensor], outputs: Sequence[ir.Tensor]
