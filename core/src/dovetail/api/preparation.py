@@ -75,8 +75,6 @@ class Preparer:
 
 
 def _run_config(config: Config, backend: str) -> RunConfig:
-    if config is None:
-        return config_from({}, backend, "config")
-    if isinstance(config, Mapping):
-        return config_from(config, backend, "config")
+    if config is None or isinstance(config, Mapping):
+        return config_from(config or {}, backend, "config")
     return load_config(os.fspath(config), backend)

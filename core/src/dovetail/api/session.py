@@ -82,16 +82,12 @@ class Session:
         given = _models(model)
         names = [specialize] if isinstance(specialize, str) else list(specialize)
         path = sole_source(given) if names else None
-        models = (
-            [
-                m
-                if isinstance(m, Model)
-                else load_model(m, ops, map_weights=map_weights, input_format=input_format)
-                for m in given
-            ]
-            if path is None
-            else []
-        )
+        models = [
+            m
+            if isinstance(m, Model)
+            else load_model(m, ops, map_weights=map_weights, input_format=input_format)
+            for m in (given if path is None else ())
+        ]
         self._preparer = Preparer(backend, config, options, ops)
         self._observed = observed
         self._specializer: Specializer | None = None

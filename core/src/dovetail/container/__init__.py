@@ -6,7 +6,7 @@ from dovetail.container._verify import verify
 from dovetail.container._writer import BlobTable
 from dovetail.container.image import ImageContent, pack_image, unpack_image
 from dovetail.container.lifetime import Finalizer
-from dovetail.container.memory import aligned_empty
+from dovetail.container.memory import aligned_copy, aligned_empty
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
 from dovetail.container.summary import GraphSummary, Summary, TensorSummary, summarize
@@ -27,6 +27,7 @@ __all__ = [
     "Summary",
     "TensorSummary",
     "WeightStore",
+    "aligned_copy",
     "aligned_empty",
     "hash_source",
     "is_container",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dovetail.container._format import Bytes
 from dovetail.container.lifetime import Finalizer
-from dovetail.container.memory import aligned_empty
+from dovetail.container.memory import aligned_copy
 from dovetail.errors import ContainerError
 from dovetail.files import unreadable
 from dovetail.ir import Blob
@@ -141,8 +141,7 @@ class MappedBlob(Blob):
         if self._size > COPIED_BYTES:
             self._view = weakref.ref(view)
             return view
-        copy = aligned_empty(self._size)
-        copy[:] = view
+        copy = aligned_copy(view)
         copy.flags.writeable = False
         self._copy = copy
         return copy

@@ -12,7 +12,7 @@ from dovetail.container._format import Kind, damaged
 from dovetail.container._manifest import Index, Manifest, ManifestError
 from dovetail.container._reader import container_in
 from dovetail.container._writer import BlobTable, container_parts
-from dovetail.container.memory import ALIGNMENT, aligned_empty
+from dovetail.container.memory import ALIGNMENT, aligned_copy
 from dovetail.ir import Array, Blob
 
 
@@ -92,8 +92,6 @@ def _aligned(data: bytes | memoryview) -> Array:
     """Return bytes as an aligned, read-only array; a copy unless they are aligned."""
     found: Array = np.frombuffer(data, np.uint8)
     if found.size and found.ctypes.data % ALIGNMENT:
-        copy = aligned_empty(found.nbytes)
-        np.copyto(copy, found)
-        found = copy
+        found = aligned_copy(found)
     found.flags.writeable = False
     return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dovetail.ir import Array
+
 ALIGNMENT = 64  # a cache line, and the widest vector register
 
 
@@ -28,3 +30,10 @@ def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> NDArray[np.uint8]:
     room = np.empty(nbytes + alignment - 1, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + nbytes]
+
+
+def aligned_copy(array: Array) -> Array:
+    """Return a C-contiguous, aligned copy of an array."""
+    copy: Array = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
+    np.copyto(copy, array)
+    return copy

@@ -14,7 +14,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
-from dovetail.container.memory import ALIGNMENT, aligned_empty
+from dovetail.container.memory import ALIGNMENT, aligned_copy
 from dovetail.ir import Array, Blob, DType, Encoding, Spec, Tensor
 
 HOST = "host"
@@ -224,10 +224,6 @@ def _settled(array: Array, plain: Sequence[Blob]) -> Array:
     """Return a form, aligned and read-only; a copy if it is a view of a mapped file."""
     is_mapped = any(b.guard is not None and np.may_share_memory(array, b.bytes) for b in plain)
     is_aligned = array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
-    if is_aligned and not is_mapped:
-        settled = array.view()
-    else:
-        settled = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
-        np.copyto(settled, array)
+    settled = array.view() if is_aligned and not is_mapped else aligned_copy(array)
     settled.flags.writeable = False
     return settled

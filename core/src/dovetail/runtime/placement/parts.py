@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Sequence
 
 from dovetail.container import aligned_empty
 from dovetail.ir import Array, Node, Tensor
@@ -54,17 +55,14 @@ def seams(interface: Interface, parts: Sequence[Interface]) -> dict[str, Array]:
         interface: The inputs and outputs of the graph.
         parts: Those of its parts.
     """
-    ends: Mapping[str, Endpoint] = {
-        name: end
+    return {
+        name: _buffer(end)
         for part in parts
         for name, end in part.outputs.items()
         if name not in interface.outputs
     }
-    return {name: _buffer(end) for name, end in ends.items()}
 
 
 def _buffer(end: Endpoint) -> Array:
-    count = 1
-    for size in end.shape:
-        count *= size
-    return aligned_empty(count * end.storage.itemsize).view(end.storage).reshape(end.shape)
+    nbytes = math.prod(end.shape) * end.storage.itemsize
+    return aligned_empty(nbytes).view(end.storage).reshape(end.shape)

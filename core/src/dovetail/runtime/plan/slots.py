@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from dovetail.container import FormKey, MakeForm, aligned_empty
+from dovetail.container import FormKey, MakeForm, aligned_copy
 from dovetail.errors import BackendError
 from dovetail.ir import Array, Tensor
 
@@ -33,13 +33,13 @@ class Slot:
         self.form = form
         self._tensors: tuple[Tensor | None, ...] = tuple(inputs)
         self._make: MakeForm | None = make
-        self.data: Array = _copy(self.computed())
+        self.data: Array = aligned_copy(self.computed())
 
     @classmethod
     def restored(cls, inputs: Sequence[str], form: str, data: Array) -> Slot:
         """Return a slot without its maker."""
         slot = cls.__new__(cls)
-        slot.inputs, slot.form, slot.data = tuple(inputs), form, _copy(data)
+        slot.inputs, slot.form, slot.data = tuple(inputs), form, aligned_copy(data)
         slot._tensors, slot._make = (), None
         return slot
 
@@ -78,9 +78,3 @@ class Slot:
         arrays = [None if t is None or t.data is None else t.stored() for t in self._tensors]
         specs = [None if tensor is None else tensor.spec for tensor in self._tensors]
         return self._make(arrays, specs)
-
-
-def _copy(array: Array) -> Array:
-    copy = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
-    np.copyto(copy, array)
-    return copy

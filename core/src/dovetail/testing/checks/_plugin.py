@@ -12,7 +12,7 @@ from dovetail.ir import Array, Graph, TensorKind
 from dovetail.ops import OpSchema
 from dovetail.runtime.contract import Prepared, RunControl
 from dovetail.testing.bench import Bench, stored_blob
-from dovetail.testing.outcome import Failure, demand
+from dovetail.testing.outcome import Failure, Unsupported, demand
 from dovetail.testing.preparing import prepare
 
 _PATIENCE_S = 30.0
@@ -76,6 +76,13 @@ def update(prepared: Prepared, graph: Graph, source: Graph) -> None:
         other = source.tensors[tensor.name]
         tensor.data, tensor.encoding = other.data, other.encoding
     prepared.update(changed)
+
+
+def require_support(backend: runtime.Backend, graph: Graph) -> None:
+    """Raise Unsupported, with the reason, if the backend does not support a graph's first node."""
+    support = backend.validate_op(graph.nodes[0])
+    if not support.ok:
+        raise Unsupported(str(support))
 
 
 def demand_rejection(call: Callable[[], object]) -> None:

@@ -16,8 +16,13 @@ from dovetail.ir import TensorKind
 from dovetail.ops import check_ops
 from dovetail.runtime.contract import PrepareRequest, RunControl
 from dovetail.testing.bench import Bench, compose
-from dovetail.testing.checks._plugin import constant_sample, prepared_on, run_sample
-from dovetail.testing.outcome import Failure, Unsupported, demand
+from dovetail.testing.checks._plugin import (
+    constant_sample,
+    prepared_on,
+    require_support,
+    run_sample,
+)
+from dovetail.testing.outcome import Failure, demand
 from dovetail.testing.preparing import open_context
 
 _PATIENCE_S = 3.0
@@ -46,9 +51,7 @@ def contexts_have_their_own_constants(bench: Bench) -> None:
         contexts = [backend.create_context() for _ in range(2)]
         schema = bench.schema(contexts[0])
         models = [constant_sample(bench, schema, shift, TensorKind.STATIC) for shift in (0, 1)]
-        support = backend.validate_op(models[0].nodes[0])
-        if not support.ok:
-            raise Unsupported(str(support))
+        require_support(backend, models[0])
         graphs = [compose(c, model) for c, model in zip(contexts, models, strict=True)]
         name = min(bench.feeds())
         live = bench.finalized(backend.create_context())

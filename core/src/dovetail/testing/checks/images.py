@@ -24,6 +24,7 @@ from dovetail.testing.checks._plugin import (
     demand_error,
     demand_rejection,
     is_unsupported,
+    require_support,
     run_sample,
     update,
     updateable_sample,
@@ -96,9 +97,7 @@ def sections_hold_what_was_updated(bench: Bench) -> None:
         first, second = (updateable_sample(bench, schema, shift) for shift in (0, 1))
         context = open_context(backend.plugin)
         _require_sections(bench, backend, context)
-        support = backend.validate_op(first.nodes[0])
-        if not support.ok:
-            raise Unsupported(str(support))
+        require_support(backend, first)
         request = PrepareRequest(backend.plugin.configs.graph())
         graphs = [updateable_sample(bench, schema, 0) for _ in range(3)]
         base, updated, fresh = (context.prepare(check_ops(g, backend.ops), request) for g in graphs)

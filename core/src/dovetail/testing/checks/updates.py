@@ -14,6 +14,7 @@ from dovetail.testing.bench import Bench, add_nodes, compose, create_tensors
 from dovetail.testing.binding import BoundCase
 from dovetail.testing.checks._plugin import (
     prepared_on,
+    require_support,
     run_sample,
     update,
     updateable_sample,
@@ -27,7 +28,7 @@ def updated_data_are_used(bench: Bench) -> None:
         _require_updates(backend)
         schema = bench.schema(backend.create_context())
         first, other, second = (updateable_sample(bench, schema, shift) for shift in (0, 0, 1))
-        _require_support(backend, first)
+        require_support(backend, first)
         static = [t.name for t in first.tensors.values() if t.kind.is_updateable]
         updated, untouched, fresh = (prepared_on(backend, g) for g in (first, other, second))
         before = run_sample(bench, updated, static=static)
@@ -62,7 +63,7 @@ def updates_are_used_after_finalize(bench: Bench) -> None:
             refusal(lambda: graph.update_tensor(handles[old], new.data), code, BackendError)
             refusal(lambda: context.update_tensor(shared, new.data), code, BackendError)
             raise Unsupported("raises the right error")
-        _require_support(backend, first)
+        require_support(backend, first)
         other = compose(context, _renamed(first, "sharing"), {old.name: shared})
         fresh = compose(context, _renamed(second, "fresh"))
         feeds = {name: array for name, array in bench.feeds().items() if name != old.name}
@@ -116,12 +117,6 @@ def _require_updates(backend: runtime.Backend) -> None:
         raise Unsupported("the backend has no updates")
 
 
-def _require_support(backend: runtime.Backend, graph: Graph) -> None:
-    support = backend.validate_op(graph.nodes[0])
-    if not support.ok:
-        raise Unsupported(str(support))
-
-
 def _fixed_point_bench(bench: Bench, backend: runtime.Backend) -> Bench:
     """Return a bench whose sample has a fixed-point input.
 
@@ -130,7 +125,7 @@ def _fixed_point_bench(bench: Bench, backend: runtime.Backend) -> Bench:
     """
     fixed = bench.narrowed(_has_fixed_point_input)
     schema = fixed.schema(backend.create_context())
-    _require_support(backend, updateable_sample(fixed, schema, 0))
+    require_support(backend, updateable_sample(fixed, schema, 0))
     return fixed
 
 
