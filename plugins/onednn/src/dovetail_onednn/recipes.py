@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes import POINTER, c_float, c_int64, c_void_p
 from functools import cached_property
 from typing import Any
 
+from dovetail.errors import BackendError
 from dovetail.runtime.plan import Builders, Data, PlanRecorder, RecipeError, Source
-from dovetail_onednn._api import MAX_DIMS, Algorithm, BinaryAlgorithm, DataType
+from dovetail_onednn._api import FORWARD_INFERENCE, MAX_DIMS, Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import Binary, Eltwise, PostOp, Slopes, is_operand, post_op_of
 from dovetail_onednn.descriptors import Choice, MemoryDesc
@@ -36,7 +39,7 @@ _LAYOUT, _NARROW, _STRIDED = "onednn.layout", "onednn.narrow", "onednn.strided"
 _MAX_BYTES = 1 << 46  # of a memory
 _SUFFIX = "_primitive_desc_create"
 _ENGINES = {"reorder": (1, 3)}  # positions of the engine; otherwise 0
-_CONCAT = "concat"
+_CONCAT, _FORWARD = "concat", "_forward"
 
 
 class MemoryData(Data, frozen=True):
@@ -106,23 +109,36 @@ class Recorded:
     @cached_property
     def desc(self) -> PrimitiveDesc:
         """Its descriptor."""
-        with threads(self.described.threads):
+        with threads(self.described.threads), _refusals():
             return PrimitiveDesc(self.described.description)
 
     @cached_property
     def primitive(self) -> Primitive:
         """The compiled primitive."""
-        return Primitive(self.desc)
+        desc = self.desc
+        with _refusals():
+            return Primitive(desc)
 
     def argument(self, arg: int) -> MemoryDesc:
         """Return the descriptor of an argument: an `Arg`, or a result of `operand`."""
         if not is_operand(arg):
-            return self.desc.desc(arg)
+            desc = self.desc
+            with _refusals():
+                return desc.desc(arg)
         ops, at = self.described.description.post_ops, post_op_of(arg)
         op = ops[at] if at < len(ops) else None
         if op is None or isinstance(op, Eltwise):
             raise RecipeError(f"no post-op reads argument {arg} of {self.primitive.text}")
         return op.other
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Raise a RecipeError for what the library refuses."""
+    try:
+        yield
+    except BackendError as error:
+        raise RecipeError(error.message) from error
 
 
 def record_primitive(described: Described, recorder: PlanRecorder) -> int:
@@ -177,7 +193,7 @@ def record_layout(layout: OneDnnLayout | Narrow | Strided, recorder: PlanRecorde
 def _memory(data: MemoryData, source: Source) -> MemoryDesc:
     kind = _type(data.type)
     if data.primitive is not None:
-        found = source.item(data.primitive, Recorded).desc.desc(data.arg)
+        found = source.item(data.primitive, Recorded).argument(data.arg)
         if (found.dims, found.type) != (data.dims, kind):
             raise RecipeError("a primitive chose another layout than recorded")
         return found
@@ -238,6 +254,8 @@ def _primitive(data: PrimitiveData, source: Source) -> Recorded:
         _argument(kind, value, declared, source, is_engine=i in engines)
         for i, ((kind, value), declared) in enumerate(zip(data.arguments, wanted, strict=True))
     )
+    if data.function.endswith(_FORWARD) and arguments[1] != FORWARD_INFERENCE:
+        raise RecipeError(f"a {data.function} of the kind {arguments[1]} is no inference")
     if data.function == _CONCAT and arguments[2] != len(_descs(arguments[4])):
         raise RecipeError("the sources of a concatenation do not match their number")
     post_ops = tuple(_post_op(op, source) for op in data.post_ops)

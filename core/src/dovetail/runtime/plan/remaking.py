@@ -184,16 +184,13 @@ class _Replay:
         return None if tensor.data is not None else self._remaker.layouts.get(tensor.name)
 
     def read(self, tensor: Tensor, layout: Layout | None) -> Value:
-        value = self._next(self._reads, tensor.name, layout, tensor.shape)
-        value.spec = tensor.spec
+        value = self._of(self._reads, tensor, layout)
         if value.slot is not None and not value.slot.has_maker:
             value.slot.adopt([tensor], form_in(tensor, layout, self._remaker.reorder)[1])
         return value
 
     def write(self, tensor: Tensor, layout: Layout | None) -> Value:
-        value = self._next(self._writes, tensor.name, layout, tensor.shape)
-        value.spec = tensor.spec
-        return value
+        return self._of(self._writes, tensor, layout)
 
     def views(
         self,
@@ -230,6 +227,14 @@ class _Replay:
 
     def scratch(self, nbytes: int) -> Value:
         return self._next(self._scratch, "scratch", None, (nbytes,))
+
+    def _of(self, values: Any, tensor: Tensor, layout: Layout | None) -> Value:
+        """Return the next value, which is that of a tensor, with the tensor's encoding."""
+        value = self._next(values, tensor.name, layout, tensor.shape)
+        if value.spec.dtype is not tensor.dtype:
+            raise _mismatch(self._step, f"'{tensor.name}' has the type {tensor.dtype.name}")
+        value.spec = tensor.spec
+        return value
 
     def _next(
         self,
