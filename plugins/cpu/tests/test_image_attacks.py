@@ -12,9 +12,10 @@ import pytest
 from dovetail.container import WeightStore
 from dovetail.errors import ContainerError, PluginError
 from dovetail.ir import DType, Graph, Tensor, TensorKind
-from dovetail.ops import OpRegistry, check_ops
-from dovetail.runtime.contract import Image, PrepareRequest
-from dovetail_cpu import CpuBackend, CpuOptions
+from dovetail.ops import CheckedGraph, OpRegistry, check_ops
+from dovetail.runtime.contract import Image, PrepareRequest, RunControl
+from dovetail.runtime.plan.slots import Slot
+from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
 from dovetail_onednn import checked_library
 from dovetail_onednn._api import Arg
 from dovetail_opset import PACKAGE
@@ -80,8 +81,8 @@ def plan_of(image: Image) -> Any:
     return msgspec.json.decode(msgspec.json.encode(image.graphs["net"]))
 
 
-def refused(image: Image, plan: Any, graph: Graph | None = None) -> str:
-    """Return the message of the error that a plan is refused with."""
+def rejection(image: Image, plan: Any, graph: Graph | None = None) -> str:
+    """Return the message of the error that a plan raises."""
     give = None if graph is None else lambda _: check_ops(graph, OPS)
     altered = replace(image, graphs={"net": plan})
     with pytest.raises(ContainerError) as caught:
@@ -109,7 +110,7 @@ def test_values_that_are_needed_at_the_same_time_share_no_bytes() -> None:
     plan = plan_of(image)
     first, second = plan[OFFSETS][:2]  # a result, and the scratchpad of the same step
     second[1] = first[1]
-    assert "share bytes of the arena" in refused(image, plan)
+    assert "share bytes of the arena" in rejection(image, plan)
 
 
 @pytest.mark.usefixtures("onednn")
@@ -118,7 +119,7 @@ def test_steps_use_what_they_declare() -> None:
     plan = plan_of(image)
     last = executions(plan)[-1]
     last[READS] = last[READS][:1]
-    assert "does not declare" in refused(image, plan)
+    assert "does not declare" in rejection(image, plan)
 
 
 @pytest.mark.usefixtures("onednn")
@@ -132,10 +133,10 @@ def test_primitives_do_not_write_what_is_only_read(storage: str) -> None:
     for argument in arguments(step):
         if argument[0] == Arg.DESTINATION:
             argument[1] = number
-    assert "only read" in refused(image, plan)
+    assert "only read" in rejection(image, plan)
     plan = plan_of(image)
     executions(plan)[0][WRITES].append(number)
-    assert "only read" in refused(image, plan)
+    assert "only read" in rejection(image, plan)
 
 
 @pytest.mark.usefixtures("onednn")
@@ -144,10 +145,10 @@ def test_every_output_is_written_and_nothing_read_before() -> None:
     for cut, message in ((-1, "is not written"), (0, "before it is written")):
         plan = plan_of(image)
         del plan[STEPS][cut]
-        assert message in refused(image, plan)
+        assert message in rejection(image, plan)
     plan = plan_of(image)
     plan["inputs"] = []
-    assert "before it is written" in refused(image, plan)
+    assert "before it is written" in rejection(image, plan)
 
 
 @pytest.mark.usefixtures("onednn")
@@ -159,17 +160,17 @@ def test_primitives_are_for_inference(kind: int) -> None:
     for builder, data in plan[ITEMS]:
         if builder == "onednn.primitive" and data[0] == "convolution_forward":
             data[1][1] = ["int", kind]
-    assert "no inference" in refused(image, plan)
+    assert "no inference" in rejection(image, plan)
 
 
 @pytest.mark.usefixtures("onednn")
-def test_what_the_library_refuses_is_a_damaged_image() -> None:
+def test_what_the_library_rejects_is_a_damaged_image() -> None:
     image = image_of(small())
     plan = plan_of(image)
     for builder, data in plan[ITEMS]:
         if builder == "onednn.primitive" and data[0] == "convolution_forward":
             data[1][2] = ["int", 12345]
-    assert "oneDNN" in refused(image, plan)
+    assert "oneDNN" in rejection(image, plan)
 
 
 def searching(plan: Any) -> Any:
@@ -185,7 +186,7 @@ def test_a_search_for_nan_stays_in_its_memory() -> None:
     target = means[1][1][4][1]
     # each mean 4 KiB after the one before
     plan[ITEMS][target][1][2] = [1024 * stride for stride in plan[ITEMS][target][1][2]]
-    assert "exceeds" in refused(image, plan)
+    assert "exceeds" in rejection(image, plan)
 
 
 @pytest.mark.usefixtures("onednn")
@@ -202,7 +203,7 @@ def test_windows_with_nan_are_those_of_a_pooling() -> None:
         "",
         [],
     ]
-    assert "not those of a pooling" in refused(image, plan)
+    assert "not those of a pooling" in rejection(image, plan)
 
 
 def test_faults_of_binding_are_those_of_the_image() -> None:
@@ -213,7 +214,7 @@ def test_faults_of_binding_are_those_of_the_image() -> None:
     plan[VALUES].append(["huge", DType.UINT_8.value, [1 << 60], "ARENA"])
     plan[OFFSETS].append([number, 0])
     plan["arena_bytes"] = 1 << 60
-    assert "restored" in refused(image, plan, turned())
+    assert "restored" in rejection(image, plan, turned())
 
 
 def test_steps_made_again_have_values_of_their_types() -> None:
@@ -222,4 +223,70 @@ def test_steps_made_again_have_values_of_their_types() -> None:
     for value in plan[VALUES]:
         if value[3] == "ARENA":
             value[1] = DType.UINT_8.value
-    assert "the type FLOAT_32" in refused(image, plan, turned())
+    assert "the type FLOAT_32" in rejection(image, plan, turned())
+
+
+def summed() -> Graph:
+    """A sum with an updateable tensor and its constant scale, in steps of NumPy."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 8), TensorKind.APP_WRITE))
+    w = static(graph, "w", np.ones((2, 8), np.float32))
+    w.kind = TensorKind.UPDATEABLE_STATIC
+    y = add(graph, "ElementWiseAdd", [x, w], name="sum")
+    y = add(graph, "ElementWiseSin", [y], name="sin")
+    params = {"axis": 1, "exclusive": False, "reverse": False}
+    y = add(graph, "CumulativeSum", [y], name="sums", **params)
+    scale = static(graph, "scale", np.full((2, 8), 2, np.float32))
+    add(graph, "ElementWiseMultiply", [y, scale], name="scaled").kind = TensorKind.APP_READ
+    return graph
+
+
+def result(prepared: Any) -> Any:
+    outputs = {"scaled": np.zeros((2, 8), np.float32)}
+    prepared.run({"x": np.ones((2, 8), np.float32)}, outputs, RunControl())
+    return outputs["scaled"]
+
+
+def prepared_sum() -> tuple[Any, CheckedGraph]:
+    checked = check_ops(summed(), OPS)
+    backend = CpuBackend(OPS, CpuOptions(engine=EngineChoice.NUMPY))
+    return backend.open_context(None, None, WeightStore()).prepare(
+        checked, PrepareRequest()
+    ), checked
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("name", "scale"), ("name", "nowhere"), ("shape", [8, 2]), ("shape", [1]), ("kind", 4)],
+)
+def test_sections_replace_updateable_tensors_alone(field: str, value: object) -> None:
+    prepared, checked = prepared_sum()
+    before = {name: (t.data, t.kind) for name, t in checked.graph.tensors.items()}
+    wanted = result(prepared)
+    section = Image.from_bytes(prepared.section(None).to_bytes())
+    plan = msgspec.json.decode(msgspec.json.encode(section.graphs["net"]))
+    plan["tensors"][0][field] = value
+    with pytest.raises(ContainerError):
+        prepared.apply(replace(section, graphs={"net": plan}))
+    assert before == {name: (t.data, t.kind) for name, t in checked.graph.tensors.items()}
+    np.testing.assert_array_equal(result(prepared), wanted)
+
+
+def test_a_failed_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared, checked = prepared_sum()
+    wanted = result(prepared)
+    old = checked.graph.tensors["w"].data
+    new = Tensor.static("w", np.full((2, 8), 5, np.float32))
+    new.kind = TensorKind.UPDATEABLE_STATIC
+    with monkeypatch.context() as patched:
+
+        def fail(_: object) -> None:
+            raise MemoryError
+
+        patched.setattr(Slot, "computed", fail)
+        with pytest.raises(MemoryError):
+            prepared.update([new])
+    assert checked.graph.tensors["w"].data is old
+    np.testing.assert_array_equal(result(prepared), wanted)
+    prepared.update([new])
+    assert not np.array_equal(result(prepared), wanted)

@@ -109,21 +109,21 @@ class Recorded:
     @cached_property
     def desc(self) -> PrimitiveDesc:
         """Its descriptor."""
-        with threads(self.described.threads), _refusals():
+        with threads(self.described.threads), _rejections():
             return PrimitiveDesc(self.described.description)
 
     @cached_property
     def primitive(self) -> Primitive:
         """The compiled primitive."""
         desc = self.desc
-        with _refusals():
+        with _rejections():
             return Primitive(desc)
 
     def argument(self, arg: int) -> MemoryDesc:
         """Return the descriptor of an argument: an `Arg`, or a result of `operand`."""
         if not is_operand(arg):
             desc = self.desc
-            with _refusals():
+            with _rejections():
                 return desc.desc(arg)
         ops, at = self.described.description.post_ops, post_op_of(arg)
         op = ops[at] if at < len(ops) else None
@@ -133,8 +133,8 @@ class Recorded:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """Raise a RecipeError for what the library refuses."""
+def _rejections() -> Iterator[None]:
+    """Raise a RecipeError for what the library rejects."""
     try:
         yield
     except BackendError as error:

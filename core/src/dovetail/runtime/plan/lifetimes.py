@@ -1,7 +1,7 @@
 """The check of a restored plan: its steps use memory as a plan that is built does.
 
-Kernels trust their plan: they write wherever a value is. A plan that a file describes may place two
-values in the same bytes, or write a constant that other graphs read.
+Kernels trust their plan: they write wherever a value is. A plan that a file describes may give two
+values the same bytes, or write a constant that other graphs read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def check_memory(plan: Plan, arena: Arena) -> None:
             if root.storage in (Storage.INPUT, Storage.CONSTANT) and not is_view:
                 raise RecipeError(f"a step writes '{value.name}', which is only read")
             if root.storage is Storage.OUTPUT and root not in outputs:
-                raise RecipeError(f"'{value.name}' is no output of the graph")
+                raise RecipeError(f"the graph has no output '{value.name}'")
             written.add(root)
         for value in step.scratch:
             if value.root.storage is not Storage.ARENA:

@@ -6,17 +6,20 @@ when these are updated. The kernel is called as before; whatever it declares mus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from dovetail.container import MakeForm, Packed, WeightStore
 from dovetail.errors import BackendError, ContainerError
 from dovetail.ir import Array, Node, Tensor
+from dovetail.ir.check import value_faults
 from dovetail.ops import CheckedGraph, NodeView
 from dovetail.runtime.plan.builder import Group, Plan, Reorder, form_in, make_step, stored_elements
 from dovetail.runtime.plan.images import digest_of
 from dovetail.runtime.plan.kernels import KernelRegistry
+from dovetail.runtime.plan.recipes import RecipeError
 from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Layout, Step, Value
 
@@ -67,18 +70,41 @@ class Remaker:
             self._model = digest_of(self._graph())
         return self._model
 
-    def assign(self, tensors: Sequence[Tensor]) -> None:
-        """Use data and encodings of these tensors for those of the graph with their names."""
-        graph, _, _ = self.load()
-        for tensor in tensors:
-            own = graph.graph.tensors.get(tensor.name)
-            if own is not None and own is not tensor:
-                own.data, own.encoding = tensor.data, tensor.encoding
+    @contextmanager
+    def assigning(self, tensors: Sequence[Tensor]) -> Iterator[None]:
+        """Use data and encodings of these tensors for those of the graph with their names.
 
-    @property
-    def has_graph(self) -> bool:
-        """True if the graph is available."""
-        return self._graph is not None
+        If an error occurs inside, the graph's tensors are as before.
+        """
+        graph = self.load()[0].graph
+        pairs = [(graph.tensors.get(tensor.name), tensor) for tensor in tensors]
+        own = [(mine, new) for mine, new in pairs if mine is not None and mine is not new]
+        before = [(mine.data, mine.encoding) for mine, _ in own]
+        try:
+            for mine, new in own:
+                mine.data, mine.encoding = new.data, new.encoding
+            yield
+        except BaseException:
+            for (mine, _), (data, encoding) in zip(own, before, strict=True):
+                mine.data, mine.encoding = data, encoding
+            raise
+
+    def require_updates(self, tensors: Sequence[Tensor], where: str) -> None:
+        """Check that tensors of a section are updates of tensors of the graph.
+
+        Raises:
+            RecipeError: One of them is unknown, is not updateable or has another type or shape.
+        """
+        graph = self.load()[0].graph
+        for tensor in tensors:
+            mine = graph.tensors.get(tensor.name)
+            if mine is None or not mine.kind.is_updateable:
+                raise RecipeError(f"'{tensor.name}' is no updateable tensor", where=where)
+            faults = value_faults(tensor)
+            if (mine.kind, mine.dtype, mine.shape) != (tensor.kind, tensor.dtype, tensor.shape):
+                faults = ["has another kind, type or shape"]
+            if faults:
+                raise RecipeError(f"'{tensor.name}' {faults[0]}", where=where)
 
     def updateable(self, names: Collection[str]) -> tuple[Tensor, ...]:
         """Return the updateable tensors with these names; none if the graph is not available."""
