@@ -272,7 +272,9 @@ def test_sections_replace_updateable_tensors_alone(field: str, value: object) ->
     np.testing.assert_array_equal(result(prepared), wanted)
 
 
-def test_a_failed_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_update_changes_nothing_and_can_be_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     prepared, checked = prepared_sum()
     wanted = result(prepared)
     old = checked.graph.tensors["w"].data
@@ -289,4 +291,8 @@ def test_a_failed_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert checked.graph.tensors["w"].data is old
     np.testing.assert_array_equal(result(prepared), wanted)
     prepared.update([new])
-    assert not np.array_equal(result(prepared), wanted)
+    changed = result(prepared)
+    assert not np.array_equal(changed, wanted)
+    other, _ = prepared_sum()
+    other.apply(Image.from_bytes(prepared.section(None).to_bytes()))
+    np.testing.assert_array_equal(result(other), changed)

@@ -100,7 +100,7 @@ class Remaker:
             mine = graph.tensors.get(tensor.name)
             if mine is None or not mine.kind.is_updateable:
                 raise RecipeError(f"'{tensor.name}' is no updateable tensor", where=where)
-            faults = value_faults(tensor)
+            faults = list(value_faults(tensor))
             if (mine.kind, mine.dtype, mine.shape) != (tensor.kind, tensor.dtype, tensor.shape):
                 faults = ["has another kind, type or shape"]
             if faults:
