@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from ctypes import POINTER, c_float, c_int64, c_void_p
 from functools import cached_property
 from typing import Any
 
-from dovetail.errors import BackendError
 from dovetail.runtime.plan import Builders, Data, PlanRecorder, RecipeError, Source
 from dovetail_onednn._api import FORWARD_INFERENCE, MAX_DIMS, Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn._library import library
@@ -109,36 +106,23 @@ class Recorded:
     @cached_property
     def desc(self) -> PrimitiveDesc:
         """Its descriptor."""
-        with threads(self.described.threads), _rejections():
+        with threads(self.described.threads):
             return PrimitiveDesc(self.described.description)
 
     @cached_property
     def primitive(self) -> Primitive:
         """The compiled primitive."""
-        desc = self.desc
-        with _rejections():
-            return Primitive(desc)
+        return Primitive(self.desc)
 
     def argument(self, arg: int) -> MemoryDesc:
         """Return the descriptor of an argument: an `Arg`, or a result of `operand`."""
         if not is_operand(arg):
-            desc = self.desc
-            with _rejections():
-                return desc.desc(arg)
+            return self.desc.desc(arg)
         ops, at = self.described.description.post_ops, post_op_of(arg)
         op = ops[at] if at < len(ops) else None
         if op is None or isinstance(op, Eltwise):
             raise RecipeError(f"no post-op reads argument {arg} of {self.primitive.text}")
         return op.other
-
-
-@contextmanager
-def _rejections() -> Iterator[None]:
-    """Raise a RecipeError for what the library rejects."""
-    try:
-        yield
-    except BackendError as error:
-        raise RecipeError(error.message) from error
 
 
 def record_primitive(described: Described, recorder: PlanRecorder) -> int:

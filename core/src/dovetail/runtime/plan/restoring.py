@@ -15,7 +15,7 @@ import msgspec
 
 from dovetail.container import FormKey, Packed, WeightStore
 from dovetail.container.entries import load_tensor
-from dovetail.errors import ContainerError, DovetailError
+from dovetail.errors import BackendError, ContainerError, DovetailError
 from dovetail.ir import Array, Blob, DType, Spec, Tensor
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.plan.arena import ALIGNMENT, Arena
@@ -109,6 +109,11 @@ class PlanReader:
         except ContainerError as error:
             error.where = error.where or self._where
             raise
+        except BackendError as error:
+            if error.code != BackendError.default_code:  # such as a model that is not available
+                raise
+            text = f"a step cannot be restored: {error.message}"
+            raise RecipeError(text, where=self._where) from error
         except DovetailError:
             raise
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
