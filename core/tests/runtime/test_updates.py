@@ -57,6 +57,19 @@ def test_an_update_takes_effect_with_the_next_finalize(context: runtime.Context)
     assert caught.value.code == "GRAPH_ERROR_GRAPH_FINALIZED"
 
 
+@pytest.mark.parametrize("data", [np.array(["a", "b", "c"]), np.array(["a", 1, None], object)])
+def test_data_that_are_no_numbers_are_rejected(context: runtime.Context, data: Any) -> None:
+    graph = context.create_graph("net")
+    _, w, _ = tensors(graph)
+    graph.finalize()
+    with pytest.raises(GraphError, match="no FLOAT_32") as caught:
+        graph.update_tensor(w, data)
+    assert caught.value.code == "TENSOR_ERROR_INVALID_TENSOR_PARAM"
+    np.testing.assert_array_equal(graph.execute({"x": X})["y"], X + 1)
+    with pytest.raises(GraphError, match="no FLOAT_32"):
+        context.create_graph("other").create_tensor("w", F32, (3,), CHANGING, data=data)
+
+
 def test_an_updated_graph_cannot_grow(context: runtime.Context) -> None:
     graph = context.create_graph("net")
     _, w, _ = tensors(graph)

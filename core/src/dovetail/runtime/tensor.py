@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail import ir
+from dovetail.errors import GraphError
 from dovetail.ir import Array, Blob
 from dovetail.runtime.handle import Handle
 
@@ -42,11 +43,18 @@ def owned_blob(data: Blob | Array, dtype: ir.DType) -> Blob:
         dtype: Type of the tensor.
 
     Raises:
-        GraphError: The type cannot hold a value.
+        GraphError: The type cannot hold a value, or the array has no numbers.
     """
     if isinstance(data, Blob):
         return data
-    blob = ir.pack(data, dtype)
+    try:
+        blob = ir.pack(data, dtype)
+    except (TypeError, ValueError) as error:
+        raise GraphError(
+            f"data of type {data.dtype} are no {dtype.name}: {error}",
+            code="TENSOR_ERROR_INVALID_TENSOR_PARAM",
+            hint="pass an array of numbers, or a Blob with stored bytes",
+        ) from error
     if np.may_share_memory(blob.bytes, data) and not _is_read_only(data):
         return Blob(blob.bytes.copy())
     return blob

@@ -103,15 +103,16 @@ class CpuContext(ContextBase):
         )
         with backend.computing(one_thread=one_thread) as computing:
             plan, arena, interface = reader.plan(name, engine.reorder, remaker)
-            prepared = CpuPrepared(
-                plan,
-                arena,
-                remaker,
-                computing,
-                interface,
-                lambda: backend.fingerprint(self.device),
-                one_thread=one_thread,
-            )
+            with reader.faults():  # it allocates the arena and binds steps
+                prepared = CpuPrepared(
+                    plan,
+                    arena,
+                    remaker,
+                    computing,
+                    interface,
+                    lambda: backend.fingerprint(self.device),
+                    one_thread=one_thread,
+                )
         if request.record is not None:
             request.record(
                 ProfileEvent(EventType.FINALIZE, "steps made again", remaker.count, EventUnit.COUNT)

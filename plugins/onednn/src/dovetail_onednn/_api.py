@@ -24,6 +24,7 @@ DECONVOLUTION_DIRECT = 0xA
 LRN_ACROSS_CHANNELS = 0xAFF
 SOFTMAX_ACCURATE = 0x30000
 USER_SCRATCHPAD = 1
+MULTIPLE_SOURCE = 1024  # argument: the first source of a concatenation
 POST_OP_BASE = 32768  # times the index, from 1: first argument of a post-op
 ANY_FORMAT = 1
 BLOCKED = 2  # format kind of layouts described by strides and blocks

@@ -6,11 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dovetail_onednn._api import POST_OP_BASE, USER_SCRATCHPAD, Algorithm, Arg, BinaryAlgorithm
+from dovetail_onednn._api import (
+    MULTIPLE_SOURCE,
+    POST_OP_BASE,
+    USER_SCRATCHPAD,
+    Algorithm,
+    Arg,
+    BinaryAlgorithm,
+)
 from dovetail_onednn._library import library
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.errors import check
 from dovetail_onednn.handles import Handle, make
+
+_OUTPUTS = (Arg.DESTINATION, Arg.DESTINATION_ITER, Arg.DESTINATION_ITER_C, Arg.SCRATCHPAD)
+_INPUTS = frozenset(Arg) - frozenset(_OUTPUTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,11 @@ def operand(position: int, op: Binary | Slopes) -> int:
 def is_operand(arg: int) -> bool:
     """Return whether an argument is the operand of a post-op."""
     return arg >= POST_OP_BASE
+
+
+def is_input(arg: int) -> bool:
+    """Return whether inference reads an argument; it writes all others."""
+    return arg in _INPUTS or arg >= MULTIPLE_SOURCE
 
 
 def post_op_of(arg: int) -> int:

@@ -12,11 +12,12 @@ from dovetail.runtime.plan import (
     PlanRecorder,
     RecipeError,
     Source,
+    Storage,
     Value,
     call_sequence,
 )
 from dovetail_onednn._api import Arg
-from dovetail_onednn.attributes import Slopes
+from dovetail_onednn.attributes import Slopes, is_input
 from dovetail_onednn.bound_primitive import BoundPrimitive
 from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.primitives import Primitive
@@ -24,6 +25,7 @@ from dovetail_onednn.recipes import BUILDERS, Recorded, record_primitive
 from dovetail_onednn.threads import ReleaseGil
 
 _EXECUTE = "onednn.execute"
+_WRITABLE = (Storage.ARENA, Storage.OUTPUT)
 
 
 class ArgumentData(Data, frozen=True):
@@ -78,6 +80,9 @@ class Execution:
         works: The primitives.
         pad: A scratchpad for all of them, or None.
         release_gil: When other Python threads may run during a call.
+
+    Raises:
+        RecipeError: An argument exceeds its value, as it may with forms and layouts of an image.
     """
 
     __slots__ = ("_bindings", "_pad", "_works")
@@ -85,6 +90,8 @@ class Execution:
     def __init__(self, works: Sequence[Work], pad: Value | None, release_gil: ReleaseGil) -> None:
         self._works = tuple(works)
         self._pad = pad
+        for work in works:
+            _check_sizes(work, pad)
         self._bindings = [_Binding(work, pad, release_gil) for work in works]
 
     def __call__(self, buffers: Buffers) -> Bound:
@@ -112,9 +119,6 @@ class Execution:
 def _execution(data: ExecutionData, source: Source) -> Execution:
     pad = None if data.pad is None else source.value(data.pad)
     works = [_work(each, source) for each in data.works]
-    if pad is not None:
-        for work in works:
-            _check_size(Argument(work.primitive.scratchpad, pad), "a scratchpad")
     return Execution(works, pad, source.options.release_gil)
 
 
@@ -123,11 +127,20 @@ def _work(data: WorkData, source: Source) -> Work:
     primitive = recorded.primitive
     arguments: dict[int, Argument] = {}
     for arg, number, offset in ((a.arg, a.value, a.offset) for a in data.arguments):
-        argument = Argument(recorded.argument(arg), source.value(number), offset)
-        _check_size(argument, f"argument {arg} of a primitive")
-        arguments[arg] = argument
+        value = source.value(number)
+        if not is_input(arg) and value.root.storage not in _WRITABLE:
+            raise RecipeError(f"a primitive writes '{value.name}', which is only read")
+        arguments[arg] = Argument(recorded.argument(arg), value, offset)
     _check_slopes(recorded)
     return Work(primitive, arguments)
+
+
+def _check_sizes(work: Work, pad: Value | None) -> None:
+    """Raise if an argument of a primitive, or its scratchpad, exceeds its value."""
+    for arg, argument in work.arguments.items():
+        _check_size(argument, f"argument {arg} of a primitive")
+    if pad is not None:
+        _check_size(Argument(work.primitive.scratchpad, pad), "a scratchpad")
 
 
 def _check_size(argument: Argument, what: str) -> None:

@@ -19,11 +19,13 @@ from dovetail.runtime.plan import (
     Value,
 )
 from dovetail_onednn._api import Arg, DataType
+from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import type_of
 from dovetail_onednn.nan import elements, marked, set_nan
 from dovetail_onednn.nan_search import NanSearch
 from dovetail_onednn.primitives import Addresses, Described, Primitive, PrimitiveDesc
 from dovetail_onednn.recipes import BUILDERS, Recorded, record_primitive
+from dovetail_onednn.windows import POOLING
 
 _WITH_NAN, _WITH_ZEROS = "onednn.maximum_with_nan", "onednn.maximum_with_zeros"
 Edge = tuple[int, slice]
@@ -135,11 +137,15 @@ class WithZerosData(Data, frozen=True):
 def _maximum_with_nan(data: WithNanData, source: Source) -> MaximumWithNan:
     values = source.value(data.source), source.value(data.target)
     windows = source.item(data.windows, Recorded).described
+    if windows.description.function != POOLING:
+        raise RecipeError(f"windows with NaN of '{values[0].name}' are not those of a pooling")
+    kind = type_of(values[0].layout)
     # the arguments of a pooling: engine, kind, algorithm, source, result
-    for value, desc in zip(values, windows.description.arguments[3:5], strict=False):
-        if getattr(desc, "nbytes", None) != value.nbytes:
-            raise RecipeError(f"windows with NaN of '{value.name}' have another size")
-    search = NanSearch.restored(data.search, source, values[0].nbytes)
+    for value, desc in zip(values, windows.description.arguments[3:5], strict=True):
+        fits = isinstance(desc, MemoryDesc) and (desc.type, desc.nbytes) == (kind, value.nbytes)
+        if not fits or type_of(value.layout) is not kind:
+            raise RecipeError(f"windows with NaN of '{value.name}' have another size or type")
+    search = NanSearch.restored(data.search, source, values[0])
     return MaximumWithNan(source.bind(data.builder, data.pool), values, search, windows)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import Arg
+from dovetail_onednn._api import MULTIPLE_SOURCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work
 from dovetail_onednn.layouts import Strided, input_type, layout_of, narrow_layout, permuted, type_of
@@ -16,7 +16,6 @@ from dovetail_onednn.steps import Arguments, execute, is_float32
 
 # NumPy copies fewer elements in less time than the call of a primitive takes.
 _LEAST = 2048
-_MULTIPLE_SOURCE = 1024  # number of the first source of a concatenation
 
 
 def reshape(call: KernelCall) -> Step | None:
@@ -65,7 +64,7 @@ def concat(call: KernelCall) -> Step | None:
     with PrimitiveDesc(_concatenation(sources, target.of_type(kind))) as desc:
         arguments = Arguments(call, desc)
         for i, (source, form) in enumerate(zip(sources, forms, strict=True)):
-            arguments.read_form(_MULTIPLE_SOURCE + i, i, source, form)
+            arguments.read_form(MULTIPLE_SOURCE + i, i, source, form)
         arguments.write(Arg.DESTINATION, 0, target)
         return arguments.step()
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import PlanRecorder, RecipeError, Source
+from dovetail.runtime.plan import PlanRecorder, RecipeError, Source, Value
 from dovetail_onednn._api import Arg, DataType, PoolingAlgorithm
-from dovetail_onednn.layouts import BYTES, images
+from dovetail_onednn.layouts import BYTES, images, type_of
 from dovetail_onednn.nan import has_nan
 from dovetail_onednn.primitives import Addresses, Primitive, PrimitiveDesc
 from dovetail_onednn.recipes import Recorded, record_primitive
@@ -50,14 +50,17 @@ class NanSearch:
         return None if self._means is None else record_primitive(self._means.described, recorder)
 
     @classmethod
-    def restored(cls, number: int | None, source: Source, nbytes: int) -> NanSearch:
-        """Return the recorded search in a value of this size."""
+    def restored(cls, number: int | None, source: Source, value: Value) -> NanSearch:
+        """Return the recorded search in a value."""
         if number is None:
             return cls(None)
-        means = source.item(number, Recorded).primitive
+        means, kind = source.item(number, Recorded).primitive, type_of(value.layout)
         read, written = means.desc(Arg.SOURCE), means.desc(Arg.DESTINATION)
-        if read.nbytes > nbytes or math.prod(written.dims) * _LENGTH * BYTES[read.type] > nbytes:
-            raise RecipeError("a search for NaN exceeds its value")
+        if (read.type, written.type) != (kind, kind):
+            raise RecipeError(f"a search for NaN in '{value.name}' has other types")
+        size = math.prod(written.dims) * BYTES[kind]
+        if read.nbytes > value.nbytes or size * _LENGTH > value.nbytes or written.nbytes != size:
+            raise RecipeError(f"a search for NaN exceeds '{value.name}'")
         return cls(means)
 
     def bind(self, values: Array) -> Callable[[], bool]:

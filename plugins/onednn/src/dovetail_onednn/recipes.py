@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from dovetail.runtime.plan import Builders, Data, PlanRecorder, RecipeError, Source
-from dovetail_onednn._api import MAX_DIMS, Algorithm, BinaryAlgorithm, DataType
+from dovetail_onednn._api import FORWARD_INFERENCE, MAX_DIMS, Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import Binary, Eltwise, PostOp, Slopes, is_operand, post_op_of
 from dovetail_onednn.descriptors import Choice, MemoryDesc
@@ -36,7 +36,7 @@ _LAYOUT, _NARROW, _STRIDED = "onednn.layout", "onednn.narrow", "onednn.strided"
 _MAX_BYTES = 1 << 46  # of a memory
 _SUFFIX = "_primitive_desc_create"
 _ENGINES = {"reorder": (1, 3)}  # positions of the engine; otherwise 0
-_CONCAT = "concat"
+_CONCAT, _FORWARD = "concat", "_forward"
 
 
 class MemoryData(Data, frozen=True):
@@ -177,7 +177,7 @@ def record_layout(layout: OneDnnLayout | Narrow | Strided, recorder: PlanRecorde
 def _memory(data: MemoryData, source: Source) -> MemoryDesc:
     kind = _type(data.type)
     if data.primitive is not None:
-        found = source.item(data.primitive, Recorded).desc.desc(data.arg)
+        found = source.item(data.primitive, Recorded).argument(data.arg)
         if (found.dims, found.type) != (data.dims, kind):
             raise RecipeError("a primitive chose another layout than recorded")
         return found
@@ -238,6 +238,8 @@ def _primitive(data: PrimitiveData, source: Source) -> Recorded:
         _argument(kind, value, declared, source, is_engine=i in engines)
         for i, ((kind, value), declared) in enumerate(zip(data.arguments, wanted, strict=True))
     )
+    if data.function.endswith(_FORWARD) and arguments[1] != FORWARD_INFERENCE:
+        raise RecipeError(f"a {data.function} of the kind {arguments[1]} is no inference")
     if data.function == _CONCAT and arguments[2] != len(_descs(arguments[4])):
         raise RecipeError("the sources of a concatenation do not match their number")
     post_ops = tuple(_post_op(op, source) for op in data.post_ops)

@@ -141,5 +141,5 @@ def _rows_with_nan(data: SoftmaxData, source: Source) -> _RowsWithNan:
     target = source.value(data.target)
     if data.width < 1 or math.prod(target.spec.shape) % data.width:
         raise RecipeError(f"'{target.name}' has no rows of {data.width} elements")
-    search = NanSearch.restored(data.search, source, target.nbytes)
+    search = NanSearch.restored(data.search, source, target)
     return _RowsWithNan(source.bind(data.builder, data.softmax), target, data.width, search)

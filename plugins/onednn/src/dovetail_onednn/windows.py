@@ -15,6 +15,8 @@ from dovetail_onednn.attributes import PostOp
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.primitives import ENGINE, Description
 
+POOLING = "pooling_forward"
+
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
@@ -82,7 +84,7 @@ class Pooling:
         fused = "".join(f" + {op}" for op in post_ops)
         sizes = (self.stride, self.size, (0,) * len(self.size), self.before, self.after)
         return Description(
-            "pooling_forward",
+            POOLING,
             (ENGINE, FORWARD_INFERENCE, self.algorithm, source, target, *sizes),
             lambda: f"a {name}{fused}: {self}",
             tuple(post_ops),

@@ -33,7 +33,9 @@ class Arena:
 
 
 @dataclass(slots=True)
-class _Life:
+class Life:
+    """The first and the last step that use a value."""
+
     first: int
     last: int
 
@@ -48,11 +50,11 @@ def plan_arena(steps: Sequence[Step], *, shares: bool = True) -> Arena:
         steps: The steps of the plan.
         shares: Whether values may share bytes.
     """
-    lives = _lives(steps)
+    lives = lives_of(steps)
     if shares:
         _share_in_place(steps, lives)
     else:
-        lives = {value: _Life(0, len(steps)) for value in lives}
+        lives = {value: Life(0, len(steps)) for value in lives}
     ends: dict[Value, int] = {}
     offsets: dict[Value, int] = {}
     order = sorted(lives, key=lambda v: (-v.nbytes, lives[v].first))
@@ -73,18 +75,18 @@ def plan_arena(steps: Sequence[Step], *, shares: bool = True) -> Arena:
     return Arena(max(ends.values(), default=0), offsets)
 
 
-def _lives(steps: Sequence[Step]) -> dict[Value, _Life]:
+def lives_of(steps: Sequence[Step]) -> dict[Value, Life]:
     """Return the first and last step that uses each value that owns bytes in the arena."""
-    lives: dict[Value, _Life] = {}
+    lives: dict[Value, Life] = {}
     for i, step in enumerate(steps):
         for value in (*step.reads, *step.writes, *step.scratch):
             root = value.root
             if root.storage is Storage.ARENA:
-                lives.setdefault(root, _Life(i, i)).last = i
+                lives.setdefault(root, Life(i, i)).last = i
     return lives
 
 
-def _share_in_place(steps: Sequence[Step], lives: dict[Value, _Life]) -> None:
+def _share_in_place(steps: Sequence[Step], lives: dict[Value, Life]) -> None:
     for i, step in enumerate(steps):
         for write, read in step.in_place:
             target, operand = step.writes[write], step.reads[read]

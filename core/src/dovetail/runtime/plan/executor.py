@@ -99,31 +99,33 @@ class PlanPrepared(PreparedBase):
             super().update(tensors)
             return
         names = {tensor.name for tensor in tensors}
-        self.remaker.assign(tensors)
-        steps = self._made_again(names)
-        slots = [slot for slot in self.plan.slots if slot.reads(names)]
-        for slot, data in [(slot, slot.computed()) for slot in slots]:
-            slot.replace(data)
-        self._use(steps)
+        with self.remaker.assigning(tensors):
+            steps = self._made_again(names)
+            slots = [slot for slot in self.plan.slots if slot.reads(names)]
+            self._use([(slot, slot.computed()) for slot in slots], steps)
 
-    def use_forms(self, tensors: Sequence[Tensor], forms: Sequence[tuple[Slot, Array]]) -> None:
+    def use_forms(
+        self, tensors: Sequence[Tensor], forms: Sequence[tuple[Slot, Array]], where: str
+    ) -> None:
         """Use forms of updateable tensors that were computed before.
+
+        Nothing changes if an error is raised.
 
         Args:
             tensors: The tensors, for steps that depend on more than the forms.
             forms: Slots and their new data, of the same size.
+            where: Where they come from, for errors.
 
         Raises:
             BackendError: Such a step exists, but the model is not available.
+            ContainerError: The tensors do not match the graph's.
         """
-        steps: dict[int, Step] = {}
-        if any(not isinstance(step.bind, Recipe) for step in self.plan.steps):
-            if self.remaker is not None:
-                self.remaker.assign(tensors)
-            steps = self._made_again({tensor.name for tensor in tensors})
-        for slot, data in forms:
-            slot.replace(data)
-        self._use(steps)
+        if self.remaker is None or all(isinstance(s.bind, Recipe) for s in self.plan.steps):
+            self._use(forms, {})
+            return
+        self.remaker.require_updates(tensors, where)
+        with self.remaker.assigning(tensors):
+            self._use(forms, self._made_again({tensor.name for tensor in tensors}))
 
     def _made_again(self, names: set[str]) -> dict[int, Step]:
         """Return the new steps of those that depend on tensors, and find the makers of slots."""
@@ -144,17 +146,31 @@ class PlanPrepared(PreparedBase):
                     found[i] = made
         return found
 
-    def _use(self, steps: Mapping[int, Step]) -> None:
-        """Replace steps, and bind them at the next run."""
-        if not steps:
-            return
-        every = tuple(steps.get(i, step) for i, step in enumerate(self.plan.steps))
-        self.plan = replace(self.plan, steps=every)
-        for i, step in steps.items():
-            if not any(v.is_application for v in (*step.reads, *step.writes)):
-                self._bound[i] = step.bind(self._buffers)
-        self._buffers.application.clear()
-        self._run_list = ()
+    def _use(self, forms: Sequence[tuple[Slot, Array]], steps: Mapping[int, Step]) -> None:
+        """Replace the data of slots, and steps; nothing changes if an error is raised."""
+        for slot, data in forms:
+            slot.require_size(data)
+        # the new steps are bound to the new data, which may fail
+        before = [(slot, slot.data.copy()) for slot, _ in forms] if steps else []
+        try:
+            for slot, data in forms:
+                slot.replace(data)
+            bound = {
+                i: step.bind(self._buffers)
+                for i, step in steps.items()
+                if not any(v.is_application for v in (*step.reads, *step.writes))
+            }
+        except BaseException:
+            for slot, data in before:
+                slot.replace(data)
+            raise
+        if steps:
+            every = tuple(steps.get(i, step) for i, step in enumerate(self.plan.steps))
+            self.plan = replace(self.plan, steps=every)
+            for i, call in bound.items():
+                self._bound[i] = call
+            self._buffers.application.clear()
+            self._run_list = ()
 
     def _rebind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Bind the steps that use other buffers than in the last run."""

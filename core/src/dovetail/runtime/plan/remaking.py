@@ -6,17 +6,20 @@ when these are updated. The kernel is called as before; whatever it declares mus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from dovetail.container import MakeForm, Packed, WeightStore
 from dovetail.errors import BackendError, ContainerError
 from dovetail.ir import Array, Node, Tensor
+from dovetail.ir.check import value_faults
 from dovetail.ops import CheckedGraph, NodeView
 from dovetail.runtime.plan.builder import Group, Plan, Reorder, form_in, make_step, stored_elements
 from dovetail.runtime.plan.images import digest_of
 from dovetail.runtime.plan.kernels import KernelRegistry
+from dovetail.runtime.plan.recipes import RecipeError
 from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Layout, Step, Value
 
@@ -67,13 +70,41 @@ class Remaker:
             self._model = digest_of(self._graph())
         return self._model
 
-    def assign(self, tensors: Sequence[Tensor]) -> None:
-        """Use data and encodings of these tensors for those of the graph with their names."""
-        graph, _, _ = self.load()
+    @contextmanager
+    def assigning(self, tensors: Sequence[Tensor]) -> Iterator[None]:
+        """Use data and encodings of these tensors for those of the graph with their names.
+
+        If an error occurs inside, the graph's tensors are as before.
+        """
+        graph = self.load()[0].graph
+        pairs = [(graph.tensors.get(tensor.name), tensor) for tensor in tensors]
+        own = [(mine, new) for mine, new in pairs if mine is not None and mine is not new]
+        before = [(mine.data, mine.encoding) for mine, _ in own]
+        try:
+            for mine, new in own:
+                mine.data, mine.encoding = new.data, new.encoding
+            yield
+        except BaseException:
+            for (mine, _), (data, encoding) in zip(own, before, strict=True):
+                mine.data, mine.encoding = data, encoding
+            raise
+
+    def require_updates(self, tensors: Sequence[Tensor], where: str) -> None:
+        """Check that tensors of a section are updates of tensors of the graph.
+
+        Raises:
+            RecipeError: One of them is unknown, is not updateable or has another type or shape.
+        """
+        graph = self.load()[0].graph
         for tensor in tensors:
-            own = graph.graph.tensors.get(tensor.name)
-            if own is not None and own is not tensor:
-                own.data, own.encoding = tensor.data, tensor.encoding
+            mine = graph.tensors.get(tensor.name)
+            if mine is None or not mine.kind.is_updateable:
+                raise RecipeError(f"the graph has no updateable '{tensor.name}'", where=where)
+            faults = list(value_faults(tensor))
+            if (mine.kind, mine.dtype, mine.shape) != (tensor.kind, tensor.dtype, tensor.shape):
+                faults = ["has another kind, type or shape"]
+            if faults:
+                raise RecipeError(f"'{tensor.name}' {faults[0]}", where=where)
 
     def updateable(self, names: Collection[str]) -> tuple[Tensor, ...]:
         """Return the updateable tensors with these names; none if the graph is not available."""
@@ -179,16 +210,13 @@ class _Replay:
         return None if tensor.data is not None else self._remaker.layouts.get(tensor.name)
 
     def read(self, tensor: Tensor, layout: Layout | None) -> Value:
-        value = self._next(self._reads, tensor.name, layout, tensor.shape)
-        value.spec = tensor.spec
+        value = self._of(self._reads, tensor, layout)
         if value.slot is not None and not value.slot.has_maker:
             value.slot.adopt([tensor], form_in(tensor, layout, self._remaker.reorder)[1])
         return value
 
     def write(self, tensor: Tensor, layout: Layout | None) -> Value:
-        value = self._next(self._writes, tensor.name, layout, tensor.shape)
-        value.spec = tensor.spec
-        return value
+        return self._of(self._writes, tensor, layout)
 
     def views(
         self,
@@ -225,6 +253,14 @@ class _Replay:
 
     def scratch(self, nbytes: int) -> Value:
         return self._next(self._scratch, "scratch", None, (nbytes,))
+
+    def _of(self, values: Any, tensor: Tensor, layout: Layout | None) -> Value:
+        """Return the next value, which is that of a tensor, with the tensor's encoding."""
+        value = self._next(values, tensor.name, layout, tensor.shape)
+        if value.spec.dtype is not tensor.dtype:
+            raise _mismatch(self._step, f"'{tensor.name}' has the type {tensor.dtype.name}")
+        value.spec = tensor.spec
+        return value
 
     def _next(
         self,

@@ -7,14 +7,15 @@ Nothing in an image can be trusted: numbers, sizes and offsets are checked, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from dovetail.container import FormKey, Packed, WeightStore
 from dovetail.container.entries import load_tensor
-from dovetail.errors import ContainerError, DovetailError
+from dovetail.errors import BackendError, ContainerError, DovetailError
 from dovetail.ir import Array, Blob, DType, Spec, Tensor
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.plan.arena import ALIGNMENT, Arena
@@ -28,6 +29,7 @@ from dovetail.runtime.plan.images import (
     StoredForm,
     ValueData,
 )
+from dovetail.runtime.plan.lifetimes import check_memory
 from dovetail.runtime.plan.recipes import Bind, Builders, RecipeError
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.slots import Slot
@@ -76,6 +78,7 @@ class PlanReader:
         self._forms: list[Packed] = []
         self._slots: list[Slot] = []
         self._placed: frozenset[Value] = frozenset()
+        self._asked: set[Value] = set()  # by the builder of a step
 
     @property
     def options(self) -> Any:
@@ -95,11 +98,22 @@ class PlanReader:
         Raises:
             ContainerError: The data are damaged, or of another graph.
         """
-        try:
+        with self.faults():
             return self._plan(graph, reorder, remaker)
+
+    @contextmanager
+    def faults(self) -> Iterator[None]:
+        """Raise a ContainerError for what fails because the data are damaged."""
+        try:
+            yield
         except ContainerError as error:
             error.where = error.where or self._where
             raise
+        except BackendError as error:
+            if error.code != BackendError.default_code:  # such as a model that is not available
+                raise
+            text = f"a step cannot be restored: {error.message}"
+            raise RecipeError(text, where=self._where) from error
         except DovetailError:
             raise
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
@@ -135,13 +149,16 @@ class PlanReader:
             tuple(self._slots),
             tuple(self._forms),
         )
+        check_memory(plan, arena)
         return plan, arena, Interface.of(graph, inputs, outputs)
 
     # -- Source ----------------------------------------------------------------------------------
 
     def value(self, number: int) -> Value:
         """Return a value; see `Source`."""
-        return _at(self._values, number, "value")
+        found = _at(self._values, number, "value")
+        self._asked.add(found)
+        return found
 
     def item(self, number: int, kind: type[T]) -> T:
         """Return an item of a class; see `Source`."""
@@ -274,7 +291,10 @@ class PlanReader:
                 Step(data.nodes, reads, writes, _unbound, scratch, work=data.work), group
             )
         else:
+            self._asked.clear()
             bind = self.bind(data.builder, data.data)
+            for value in self._asked.difference(reads, writes, scratch):
+                raise RecipeError(f"a step uses '{value.name}', which it does not declare")
             step = Step(data.nodes, reads, writes, bind, scratch, work=data.work)
         if group is not None:
             for value in writes:

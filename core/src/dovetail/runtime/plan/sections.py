@@ -88,7 +88,7 @@ def apply_section(
         raise RecipeError("a blob of a tensor is missing", where=where)
     arrays = [Blob(blobs[key]) for key in section.arrays]
     tensors: list[Tensor] = [load_tensor(entry, arrays, where) for entry in section.tensors]
-    prepared.use_forms(tensors, found)
+    prepared.use_forms(tensors, found, where)
 
 
 def _is_known(slot: Slot, known: Mapping[Any, Array]) -> bool:

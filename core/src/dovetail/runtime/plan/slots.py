@@ -56,8 +56,8 @@ class Slot:
         """Return whether it depends on any of these tensors."""
         return any(name in names for name in self.inputs)
 
-    def replace(self, data: Array) -> None:
-        """Use other data of the same size.
+    def require_size(self, data: Array) -> None:
+        """Check that data can replace the slot's.
 
         Raises:
             BackendError: The size differs.
@@ -68,6 +68,9 @@ class Slot:
                 f"expected {self.data.nbytes}",
                 code="TENSOR_ERROR_UNSUPPORTED_FEATURE",
             )
+
+    def replace(self, data: Array) -> None:
+        """Use other data of the same size; see `require_size`."""
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         np.copyto(self.data.reshape(-1).view(np.uint8), flat)
 
