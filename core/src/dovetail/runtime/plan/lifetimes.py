@@ -9,8 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from dovetail.runtime.plan.arena import Arena, lives_of
+from dovetail.runtime.plan.binds import View
 from dovetail.runtime.plan.builder import Plan
-from dovetail.runtime.plan.kernels import View
 from dovetail.runtime.plan.recipes import RecipeError
 from dovetail.runtime.plan.values import Storage, Value
 
