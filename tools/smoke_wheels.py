@@ -121,7 +121,13 @@ def main() -> int:
             Environment(
                 "core + opset + cpu",
                 base / "cpu",
-                ("dovetail-core", "dovetail-opset", "dovetail-onednn", "dovetail-cpu"),
+                (
+                    "dovetail-core",
+                    "dovetail-opset",
+                    "dovetail-numpy",
+                    "dovetail-onednn",
+                    "dovetail-cpu",
+                ),
             ),
             Environment("everything", base / "everything", tuple(wheels)),
         ]

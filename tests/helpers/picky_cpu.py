@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from dovetail.ops import NodeView
 from dovetail.runtime.contract import Configs, Support
-from dovetail_cpu._backend import CpuBackend, CpuOptions
+from dovetail_cpu import CpuBackend, CpuOptions
 
 
 class PickyOptions(CpuOptions, frozen=True):

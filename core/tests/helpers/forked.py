@@ -38,7 +38,14 @@ FOREIGN = (
 )
 # With all of their modules, but for one that pytest wants to import itself.
 OURS = (
-    *("dovetail", "dovetail_cpu", "dovetail_onednn", "dovetail_onnx", "dovetail_opset"),
+    *(
+        "dovetail",
+        "dovetail_cpu",
+        "dovetail_numpy",
+        "dovetail_onednn",
+        "dovetail_onnx",
+        "dovetail_opset",
+    ),
     *("dovetail_quantizers", "dovetail_tools"),
 )
 NOT_YET = ("dovetail.testing.plugin", "dovetail.testing.suite")

@@ -16,7 +16,8 @@ from dovetail.runtime.contract import PrepareRequest, RunControl
 from dovetail.runtime.measurements import Recorder
 from dovetail.testing import open_context
 from dovetail.testing import prepare as prepare_on
-from dovetail_cpu import KERNELS, CpuBackend, CpuOptions
+from dovetail_cpu import CpuBackend, CpuOptions
+from dovetail_numpy import KERNELS
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 

@@ -72,7 +72,7 @@ def test_one_step_gives_what_several_give(run_graph, evaluate, whole, op_type, k
 
 
 def test_blocks_smaller_than_a_bias_and_larger_than_all(run_graph, evaluate, whole, monkeypatch):
-    from dovetail_cpu.kernels import _epilogue
+    from dovetail_numpy.kernels import _epilogue
 
     graph, feeds = chain(whole, "Conv2d", ["add", "relu"])
     expected = evaluate(graph, feeds)

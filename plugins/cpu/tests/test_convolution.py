@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dovetail_cpu.kernels import _depthwise, convolution
+from dovetail_numpy.kernels import _depthwise, convolution
 
 small = st.integers(1, 3)
 pad = st.integers(0, 3)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail_cpu.kernels import _calls
+from dovetail_numpy.kernels import _calls
 
 shapes = st.lists(st.integers(1, 5), max_size=4).map(tuple)
 SPECIAL = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-30, -1e-30, 80.0, -80.0, 120, -120])
@@ -114,7 +114,7 @@ def test_functions_of_positive_numbers(check_op, name):
 
 @pytest.mark.parametrize("name", ["Relu", "Gelu", "HardSwish", "ElementWiseRsqrt"])
 def test_blocks(check_op, monkeypatch, name):
-    from dovetail_cpu.kernels import _flat
+    from dovetail_numpy.kernels import _flat
 
     monkeypatch.setattr(_calls, "MOST_BLOCKS", 7)
     monkeypatch.setattr(_flat, "block_size", lambda total: _calls.block_size(total, 4))
@@ -255,7 +255,7 @@ def test_prelu_by_other_axes_is_left_to_the_reference(check_op, slopes):
 
 
 def test_prelu_in_blocks(check_op, monkeypatch):
-    from dovetail_cpu.kernels import activation
+    from dovetail_numpy.kernels import activation
 
     monkeypatch.setattr(activation, "block_size", lambda total: 8)
     check_op("Prelu", numbers(1, 13, 4), numbers(2, 4))

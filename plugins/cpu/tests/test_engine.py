@@ -21,8 +21,8 @@ from dovetail.ops import EVERYTHING, OpRegistry
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
 from dovetail.typed import convert
-from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, MemoryPlan, _engine
-from dovetail_onednn import Computing, Kind, Library, Precision, checked_library
+from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, MemoryPlan
+from dovetail_onednn import Computing, Kind, Library, Precision, checked_library, choice
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, add_all, static
 
@@ -51,7 +51,7 @@ def no_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> None:
         raise PluginError("oneDNN is not installed", code="PLUGIN_MISSING", hint="install it")
 
-    monkeypatch.setattr(_engine, "checked_library", missing)
+    monkeypatch.setattr(choice, "checked_library", missing)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_what_onednn_declines_numpy_takes() -> None:
     graph, feeds = network(fixed=False)  # its kernel packs the filters, so they must be constant
     numpy, _ = run(graph, feeds, EngineChoice.NUMPY)
     mixed, modules = run(graph, feeds, EngineChoice.ONEDNN)
-    assert "dovetail_cpu.kernels.convolution" in modules
+    assert "dovetail_numpy.kernels.convolution" in modules
     assert "dovetail.runtime.plan.reference" not in modules
     np.testing.assert_allclose(mixed, numpy, rtol=1e-5, atol=1e-5)
 
@@ -179,7 +179,7 @@ def test_a_small_network_runs_in_one_thread(
         counts.append(count)
         return Computing(count)
 
-    monkeypatch.setattr(_engine, "Computing", computing)
+    monkeypatch.setattr(choice, "Computing", computing)
     graph = Graph("net")
     y = _input(graph, "x", (1, size, size, 32))
     w = static(graph, "w", np.ones((3, 3, 32, 32), np.float32))
@@ -197,12 +197,12 @@ def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.Mo
             raise PluginError("a convolution: wrong results")
         return checked_library(kinds)
 
-    for module in ("dovetail_cpu._engine", "dovetail_onednn.kernels"):
+    for module in ("dovetail_onednn.choice", "dovetail_onednn.kernels"):
         monkeypatch.setattr(f"{module}.checked_library", checked)
     graph, feeds = network()
     numpy, _ = run(graph, feeds, EngineChoice.NUMPY)
     mixed, modules = run(graph, feeds, EngineChoice.AUTO)
-    assert "dovetail_cpu.kernels.convolution" in modules
+    assert "dovetail_numpy.kernels.convolution" in modules
     assert f"{ONEDNN}maximum" in modules
     np.testing.assert_allclose(mixed, numpy, rtol=1e-5, atol=1e-5)  # as above
     with pytest.raises(PluginError, match="wrong results"):

@@ -142,8 +142,7 @@ def outputs_of(graph: Graph, prepared: Prepared, feeds: dict[str, Array]) -> dic
 def forbid() -> None:
     """Make everything raise that restoring must not call."""
     from dovetail.ops import check, checked, schema
-    from dovetail.runtime.plan import builder, grouping, kernels
-    from dovetail_cpu import _backend
+    from dovetail.runtime.plan import backend, builder, grouping, kernels
     from dovetail_onednn import convolution, matrix, recurrent, reorder, winograd
 
     def no(*_: Any, **__: Any) -> Any:
@@ -155,7 +154,7 @@ def forbid() -> None:
                 setattr(module, name, no)
     for owner, name in (
         (CpuBackend, "prepare"),
-        (_backend, "build_plan"),
+        (backend, "build_plan"),
         (builder, "make_step"),
         (grouping, "groups_of"),
         (kernels.Kernel, "make"),

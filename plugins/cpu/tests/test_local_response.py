@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail_cpu.kernels import _calls, local_response
+from dovetail_numpy.kernels import _calls, local_response
 
 # float32 sums of squares in another order, and a power by roots: a few roundings of 6e-8
 ROUNDINGS = 2e-6

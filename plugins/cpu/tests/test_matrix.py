@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail_cpu.kernels import convolution
+from dovetail_numpy.kernels import convolution
 
 extent = st.integers(1, 5)
 

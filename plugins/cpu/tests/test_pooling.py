@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dovetail_cpu.kernels import pooling
+from dovetail_numpy.kernels import pooling
 
 small = st.integers(1, 4)
 pad = st.integers(0, 3)

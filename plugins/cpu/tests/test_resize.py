@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
-from dovetail_cpu.kernels import resize
+from dovetail_numpy.kernels import resize
 from dovetail_opset.build import add
 
 extent = st.integers(1, 9)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail_cpu.kernels import sampling
+from dovetail_numpy.kernels import sampling
 
 extent = st.integers(1, 5)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail_cpu.kernels import _calls, _instance, normalization
+from dovetail_numpy.kernels import _calls, _instance, normalization
 
 shapes = st.lists(st.integers(1, 6), max_size=4).map(tuple)
 filled = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.ir import DType, Spec, Tensor, TensorKind
-from dovetail_cpu.kernels import transposed
+from dovetail_numpy.kernels import transposed
 from dovetail_opset.build import add
 
 small = st.integers(1, 3)

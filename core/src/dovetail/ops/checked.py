@@ -45,6 +45,14 @@ class NodeView:
         return self.schema is None
 
     @property
+    def is_quantized(self) -> bool:
+        """True if a tensor that it reads or writes is fixed-point with an encoding."""
+        return any(
+            spec is not None and spec.dtype.is_fixed_point and spec.encoding is not None
+            for spec in (*self.ins, *self.outs)
+        )
+
+    @property
     def work(self) -> int:
         """Multiply-accumulates of one execution, 0 for an opaque node; see `Op.work`."""
         return 0 if self.schema is None else self.schema.work(self.op, self.ins, self.outs)

@@ -11,12 +11,10 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from dovetail.container import WeightStore
 from dovetail.ir import DType, EncodingKind, Spec, Tensor
 from dovetail.ir.text import encoding_text
-from dovetail.ops import CheckedGraph, NodeView, OpRegistry
+from dovetail.ops import NodeView, OpRegistry
 from dovetail.plugins import list_plugins
-from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.contract import (
     SUPPORTED,
     Capabilities,
@@ -25,23 +23,19 @@ from dovetail.runtime.contract import (
     Fingerprint,
     Options,
     Platform,
-    Prepared,
-    PrepareRequest,
     Support,
 )
-from dovetail.runtime.interface import Interface
-from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
-from dovetail.runtime.plan import (
-    PLAN_FORMAT,
-    KernelRegistry,
-    Remaker,
-    build_plan,
-    plan_arena,
-    with_package_kernels,
+from dovetail.runtime.plan import PLAN_FORMAT, PlanBackend
+from dovetail_onednn import (
+    EngineChoice,
+    Precision,
+    ReleaseGil,
+    about,
+    computing_in,
+    engine,
+    precision,
+    usable_processors,
 )
-from dovetail_cpu._context import CpuContext, CpuPrepared
-from dovetail_cpu._engine import EngineChoice, about, engine, precision
-from dovetail_onednn import Precision, ReleaseGil, computing_in, usable_processors
 
 # Strings cannot be computed with, and values of an unknown type cannot be stored.
 _REFUSED = (DType.STRING, DType.UNDEFINED)
@@ -81,7 +75,7 @@ class CpuOptions(Options, frozen=True):
     memory: MemoryPlan = MemoryPlan.ARENA
 
 
-class CpuBackend(BackendBase):
+class CpuBackend(PlanBackend):
     """Runs any op of any package on the processor of this machine.
 
     Args:
@@ -97,8 +91,9 @@ class CpuBackend(BackendBase):
     options: CpuOptions
 
     def __init__(self, ops: OpRegistry, options: CpuOptions) -> None:
-        super().__init__(ops, options)
-        self.engine = engine(options.engine)
+        super().__init__(ops, options, engine(self.name, options.engine))
+        self.num_threads = options.num_threads
+        self.shares_memory = options.memory is MemoryPlan.ARENA
         self.precision = precision(options.engine, options.precision)
 
     def capabilities(self) -> Capabilities:
@@ -132,68 +127,15 @@ class CpuBackend(BackendBase):
                 return Support(ok=False, rule="encoding", field=f"{where}.encoding", found=found)
         return SUPPORTED
 
-    def prepare(
-        self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
-    ) -> Prepared:
-        """Prepare a graph; see `BackendContext.prepare`.
-
-        Raises:
-            PluginError: Kernels of an op package, or the chosen engine, cannot be loaded.
-        """
-        engine = self.engine
-        is_small = engine.is_for_one_thread(graph)
-        remaker = Remaker(
-            lambda: graph, self.kernels, context.weights, self.options, engine.reorder
-        )
-        with self.computing(one_thread=is_small) as computing:
-            plan = build_plan(
-                graph,
-                self.kernels(graph),
-                context.weights,
-                self.options,
-                reorder=engine.reorder,
-                control=request.control,
-            )
-            remaker.follow(plan)
-            shares = self.options.memory is MemoryPlan.ARENA
-            arena = plan_arena(plan.steps, shares=shares)
-            if request.record is not None:
-                size, count = arena.nbytes, len(plan.steps)
-                request.record(ProfileEvent(EventType.BACKEND, "arena", size, EventUnit.BYTES))
-                request.record(ProfileEvent(EventType.BACKEND, "steps", count, EventUnit.COUNT))
-            interface = Interface.of(graph.name, graph.inputs, graph.outputs)
-            return CpuPrepared(
-                plan,
-                arena,
-                remaker,
-                computing,
-                interface,
-                lambda: self.fingerprint(context.device),
-                one_thread=is_small,
-            )
-
-    def kernels(self, graph: CheckedGraph) -> KernelRegistry:
-        """Return the kernels for a graph.
-
-        Raises:
-            PluginError: Kernels of an op package cannot be loaded.
-        """
-        return with_package_kernels(self.engine.kernels, graph.packages, self.ops)
-
     @contextmanager
     def computing(self, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
-        """Enter the context in which a graph is prepared, and return the one of its runs.
+        """Enter the context in which a graph is prepared, in its precision.
 
         Args:
             one_thread: Whether one thread computes the graph.
         """
-        found = self.engine.computing(1 if one_thread else self.options.num_threads)
-        with found, computing_in(self.precision):
+        with super().computing(one_thread=one_thread) as found, computing_in(self.precision):
             yield found
-
-    def open_context(self, device: Any, config: Any, weights: WeightStore) -> CpuContext:
-        """Return a context, which stores and restores its graphs."""
-        return CpuContext(self, device, config, weights)
 
     def fingerprint(self, device: Any) -> Fingerprint:
         """Return versions, engine, threads, options, and installed op packages and kernels."""

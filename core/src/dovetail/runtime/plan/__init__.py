@@ -5,6 +5,7 @@ layouts differ; `plan_arena` assigns memory to values; `PlanPrepared` binds and 
 """
 
 from dovetail.runtime.plan.arena import Arena, plan_arena
+from dovetail.runtime.plan.backend import Engine, EnginePrepared, PlanBackend, PlanContext
 from dovetail.runtime.plan.binds import PLAN_BUILDERS, call_sequence
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
@@ -44,12 +45,16 @@ __all__ = [
     "Buffers",
     "Builders",
     "Data",
+    "Engine",
+    "EnginePrepared",
     "Kernel",
     "KernelCall",
     "KernelRegistry",
     "Layout",
     "Make",
     "Plan",
+    "PlanBackend",
+    "PlanContext",
     "PlanData",
     "PlanPrepared",
     "PlanReader",

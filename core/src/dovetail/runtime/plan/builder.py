@@ -275,7 +275,7 @@ def make_step(
         choice: As returned before for this group; by default the first that supports it.
     """
     head, *fused = group
-    kernel = kernels.find(head.package, head.op_type)
+    kernel = kernels.find(head)
     try:
         if kernel is not None and choice is None:
             made = kernel.make(kernel_call(scope, head, fused))
@@ -297,7 +297,7 @@ def _simulated(
 ) -> Step:
     """Return the step of a node that no kernel supports."""
     call = kernel_call(scope, head, [])
-    has_kernel = kernels.find(head.package, head.op_type) is not None
+    has_kernel = kernels.find_real(head) is not None
     form = float_graph(head, scope.packed) if has_kernel else None
     if form is None:
         return reference_step(call)

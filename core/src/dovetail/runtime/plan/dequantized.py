@@ -41,8 +41,7 @@ def float_graph(view: NodeView, packed: PackForm) -> CheckedGraph | None:
         The graph; None if no tensor of the node is fixed-point with an encoding, if the node works
         on stored values, or if its op does not support real values.
     """
-    specs = [s for s in (*view.ins, *view.outs) if s is not None]
-    if not any(s.dtype.is_fixed_point and s.encoding is not None for s in specs):
+    if not view.is_quantized:
         return None
     schema, _ = view.definition
     if keeps_stored(schema.domain, view.ins, view.outs):

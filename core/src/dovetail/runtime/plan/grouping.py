@@ -16,7 +16,7 @@ def groups_of(graph: CheckedGraph, kernels: KernelRegistry) -> Iterator[list[Nod
     for view in graph.nodes:
         if view.node in absorbed:
             continue
-        kernel = kernels.find(view.package, view.op_type)
+        kernel = kernels.find(view)
         chain = [view] if kernel is None else _chain(graph, view, kernel, absorbed)
         absorbed.update(link.node for link in chain)
         chains[chain[-1].node] = chain

@@ -13,6 +13,7 @@ from dovetail.runtime.plan.values import Step
 
 Make = Callable[[KernelCall], Step | None]
 CanFuse = Callable[[Sequence[NodeView], NodeView], bool]
+Key = tuple[str, str]  # package and op
 
 
 class Branch(enum.Enum):
@@ -54,7 +55,10 @@ class Kernel:
 
 
 class KernelRegistry:
-    """The kernels of one backend.
+    """The kernels of one backend, in two tables.
+
+    Kernels for quantized nodes compute on stored integers. Where an op has none, or it declines, a
+    quantized node runs like any other: by a kernel that only moves elements, or by simulation.
 
     Args:
         backend: Name of the backend, as in the entry points `BACKEND:PACKAGE` of
@@ -63,7 +67,8 @@ class KernelRegistry:
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
-        self._kernels: dict[tuple[str, str], Kernel] = {}
+        self._kernels: dict[Key, Kernel] = {}
+        self._quantized: dict[Key, Kernel] = {}
 
     def register(
         self,
@@ -72,24 +77,50 @@ class KernelRegistry:
         *,
         can_fuse: CanFuse | None = None,
         branch: Branch | None = None,
+        quantized: bool = False,
     ) -> Callable[[Make], Make]:
         """Register the decorated function as the kernel of an op; see `Kernel`.
 
+        Args:
+            package: Name of the op package.
+            op_type: Name of the op.
+            can_fuse: As in `Kernel`.
+            branch: As in `Kernel`.
+            quantized: Whether it is for quantized nodes, see `NodeView.is_quantized`.
+
         Raises:
-            PluginError: The op already has a kernel.
+            PluginError: The op already has such a kernel.
         """
 
         def register(make: Make) -> Make:
-            if (package, op_type) in self._kernels:
+            table = self._quantized if quantized else self._kernels
+            if (package, op_type) in table:
                 raise _duplicate(self.backend, package, op_type)
-            self._kernels[package, op_type] = Kernel((make,), can_fuse, branch)
+            table[package, op_type] = Kernel((make,), can_fuse, branch)
             return make
 
         return register
 
-    def find(self, package: str, op_type: str) -> Kernel | None:
-        """Return an op's kernel, or None."""
-        return self._kernels.get((package, op_type))
+    def find(self, view: NodeView) -> Kernel | None:
+        """Return a node's kernel, or None."""
+        exact = self._quantized.get(_key(view)) if view.is_quantized else None
+        return self.find_real(view) if exact is None else _first_of(exact, self.find_real(view))
+
+    def find_real(self, view: NodeView) -> Kernel | None:
+        """Return the kernel of a node's op for real values, or None."""
+        return self._kernels.get(_key(view))
+
+    def for_backend(self, backend: str, *, quantized: bool = True) -> KernelRegistry:
+        """Return these kernels for a backend.
+
+        Args:
+            backend: Its name.
+            quantized: Whether with those for quantized nodes.
+        """
+        found = KernelRegistry(backend)
+        found._kernels = dict(self._kernels)
+        found._quantized = dict(self._quantized) if quantized else {}
+        return found
 
     def joined(self, other: KernelRegistry) -> KernelRegistry:
         """Return a registry with the kernels of both.
@@ -97,12 +128,12 @@ class KernelRegistry:
         Raises:
             PluginError: Both have a kernel for the same op.
         """
-        both = KernelRegistry(self.backend)
-        for registry in (self, other):
-            for (package, op_type), kernel in registry._kernels.items():
-                if (package, op_type) in both._kernels:
+        both = self.for_backend(self.backend)
+        for table, more in ((both._kernels, other._kernels), (both._quantized, other._quantized)):
+            for (package, op_type), kernel in more.items():
+                if (package, op_type) in table:
                     raise _duplicate(both.backend, package, op_type)
-                both._kernels[package, op_type] = kernel
+                table[package, op_type] = kernel
         return both
 
     def with_fallback(self, other: KernelRegistry) -> KernelRegistry:
@@ -112,9 +143,8 @@ class KernelRegistry:
         declines is built node by node.
         """
         both = KernelRegistry(self.backend)
-        both._kernels = other._kernels | {
-            key: _first_of(kernel, other._kernels.get(key)) for key, kernel in self._kernels.items()
-        }
+        both._kernels = _with_fallback(self._kernels, other._kernels)
+        both._quantized = _with_fallback(self._quantized, other._quantized)
         return both
 
     def check(self, ops: OpRegistry) -> None:
@@ -123,11 +153,20 @@ class KernelRegistry:
         Raises:
             UnsupportedOpError: One is; the error names the op.
         """
-        for package, op_type in self._kernels:
+        for package, op_type in self:
             ops.find(package, op_type)
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self._kernels)
+    def __iter__(self) -> Iterator[Key]:
+        """Iterate over the ops that have kernels, as pairs of package and op."""
+        return iter(self._kernels | self._quantized)
+
+
+def _key(view: NodeView) -> Key:
+    return view.package, view.op_type
+
+
+def _with_fallback(own: dict[Key, Kernel], other: dict[Key, Kernel]) -> dict[Key, Kernel]:
+    return other | {key: _first_of(kernel, other.get(key)) for key, kernel in own.items()}
 
 
 def _first_of(kernel: Kernel, other: Kernel | None) -> Kernel:

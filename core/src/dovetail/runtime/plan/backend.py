@@ -1,0 +1,304 @@
+"""Backends that run plans of an engine's kernels, with contexts that store and restore them."""
+
+from __future__ import annotations
+
+import contextvars
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from dovetail.container import WeightStore
+from dovetail.ops import CheckedGraph, OpRegistry
+from dovetail.runtime.base import BackendBase, ContextBase
+from dovetail.runtime.contract import (
+    Binding,
+    Fingerprint,
+    Image,
+    Options,
+    Prepared,
+    PrepareRequest,
+    Restored,
+    RunControl,
+)
+from dovetail.runtime.interface import Interface
+from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
+from dovetail.runtime.plan.arena import Arena, plan_arena
+from dovetail.runtime.plan.binds import PLAN_BUILDERS
+from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
+from dovetail.runtime.plan.executor import PlanPrepared
+from dovetail.runtime.plan.images import Blobs, PlanData, PlanWriter, RecordLayout
+from dovetail.runtime.plan.kernels import KernelRegistry
+from dovetail.runtime.plan.package_kernels import with_package_kernels
+from dovetail.runtime.plan.recipes import Builders, RecipeError
+from dovetail.runtime.plan.remaking import Remaker
+from dovetail.runtime.plan.restoring import PlanReader
+from dovetail.runtime.plan.sections import apply_section, section_of
+
+# Number of elements in NumPy's buffers, which it fills where the rows of operands are short. It
+# allocates them at every call: at its default of 8192 they cost more than they save.
+_BUFFER = 1024
+_ONE_THREAD = "one_thread"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine's kernels.
+
+    Attributes:
+        kernels: The kernels, registered for the backend.
+        reorder: Converts between their layouts; None if there is only one.
+        computing: Returns the context in which a graph is prepared and run, once at a time, by a
+            number of threads; None is one for each processor.
+        is_for_one_thread: Returns whether a graph has so little work that one thread computes it.
+        builders: Builders of its recorded steps.
+        record_layout: Records its layouts.
+        name: Its name, version and instruction set.
+        threads: Number of threads by default.
+    """
+
+    kernels: KernelRegistry
+    reorder: Reorder | None = None
+    computing: Callable[[int | None], AbstractContextManager[None]] = lambda _: nullcontext()
+    is_for_one_thread: Callable[[CheckedGraph], bool] = lambda _: False
+    builders: Builders = PLAN_BUILDERS
+    record_layout: RecordLayout | None = None
+    name: str = "numpy"
+    threads: int = 1
+
+
+class PlanBackend(BackendBase):
+    """A backend whose graphs are plans of an engine's kernels.
+
+    A subclass validates nodes and states what plans depend on (`fingerprint`).
+
+    Args:
+        ops: The op registry of the handle.
+        options: Its options.
+        engine: Its kernels.
+
+    Attributes:
+        engine: The same.
+        num_threads: Maximum number of threads; None is one for each processor.
+        shares_memory: Whether tensors that are not in use at the same time share memory.
+    """
+
+    num_threads: int | None = None
+    shares_memory: bool = True
+
+    def __init__(self, ops: OpRegistry, options: Options, engine: Engine) -> None:
+        super().__init__(ops, options)
+        self.engine = engine
+
+    @abstractmethod
+    def fingerprint(self, device: Any) -> Fingerprint:
+        """Return what plans depend on."""
+
+    def prepare(
+        self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
+    ) -> Prepared:
+        """Prepare a graph; see `BackendContext.prepare`.
+
+        Raises:
+            PluginError: Kernels of an op package, or the chosen engine, cannot be loaded.
+        """
+        engine = self.engine
+        is_small = engine.is_for_one_thread(graph)
+        remaker = Remaker(
+            lambda: graph, self.kernels, context.weights, self.options, engine.reorder
+        )
+        with self.computing(one_thread=is_small) as computing:
+            plan = build_plan(
+                graph,
+                self.kernels(graph),
+                context.weights,
+                self.options,
+                reorder=engine.reorder,
+                control=request.control,
+            )
+            remaker.follow(plan)
+            arena = plan_arena(plan.steps, shares=self.shares_memory)
+            if request.record is not None:
+                size, count = arena.nbytes, len(plan.steps)
+                request.record(ProfileEvent(EventType.BACKEND, "arena", size, EventUnit.BYTES))
+                request.record(ProfileEvent(EventType.BACKEND, "steps", count, EventUnit.COUNT))
+            interface = Interface.of(graph.name, graph.inputs, graph.outputs)
+            return EnginePrepared(
+                plan,
+                arena,
+                remaker,
+                computing,
+                interface,
+                lambda: self.fingerprint(context.device),
+                one_thread=is_small,
+            )
+
+    def kernels(self, graph: CheckedGraph) -> KernelRegistry:
+        """Return the kernels for a graph.
+
+        Raises:
+            PluginError: Kernels of an op package cannot be loaded.
+        """
+        return with_package_kernels(self.engine.kernels, graph.packages, self.ops)
+
+    @contextmanager
+    def computing(self, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+        """Enter the context in which a graph is prepared, and return the one of its runs.
+
+        Args:
+            one_thread: Whether one thread computes the graph.
+        """
+        found = self.engine.computing(1 if one_thread else self.num_threads)
+        with found:
+            yield found
+
+    def open_context(self, device: Any, config: Any, weights: WeightStore) -> PlanContext:
+        """Return a context, which stores and restores its graphs."""
+        return PlanContext(self, device, config, weights)
+
+
+class PlanContext(ContextBase):
+    """Prepares graphs, and stores and restores them."""
+
+    backend: PlanBackend
+
+    def image(self, graphs: Mapping[str, Prepared]) -> Image:
+        """Return prepared graphs as data; see `BackendContext.image`."""
+        blobs = Blobs()
+        plans = {}
+        for name, prepared in graphs.items():
+            if not isinstance(prepared, EnginePrepared):
+                raise AssertionError(f"graph '{name}' is of another backend")
+            writer = PlanWriter(self.backend.engine.record_layout, blobs)
+            plan = prepared.recorded(writer)
+            plans[name] = msgspec.json.decode(msgspec.json.encode(plan))  # of JSON types
+        return Image(self.backend.fingerprint(self.device), plans, blobs.found)
+
+    def restore(
+        self,
+        image: Image,
+        graph: Callable[[str], CheckedGraph] | None,
+        request: Callable[[str], PrepareRequest],
+    ) -> Mapping[str, Restored]:
+        """Return the graphs of an image; see `BackendContext.restore`.
+
+        Steps of NumPy are made again, which needs the model; a profile has their number.
+        """
+        image.require(self.backend.fingerprint(self.device))
+        return {
+            name: self._restored(name, data, image, graph, request(name))
+            for name, data in image.graphs.items()
+        }
+
+    def _restored(
+        self,
+        name: str,
+        data: object,
+        image: Image,
+        graph: Callable[[str], CheckedGraph] | None,
+        request: PrepareRequest,
+    ) -> Restored:
+        backend, engine = self.backend, self.backend.engine
+        reader = PlanReader(
+            data, image.blobs, engine.builders, self.weights, backend.options, f"graph '{name}'"
+        )
+        one_thread = reader.data.settings.get(_ONE_THREAD)
+        if not isinstance(one_thread, bool):
+            raise RecipeError("the number of threads is missing", where=f"graph '{name}'")
+        remaker = Remaker(
+            None if graph is None else lambda: graph(name),
+            backend.kernels,
+            self.weights,
+            backend.options,
+            engine.reorder,
+        )
+        with backend.computing(one_thread=one_thread) as computing:
+            plan, arena, interface = reader.plan(name, engine.reorder, remaker)
+            with reader.faults():  # it allocates the arena and binds steps
+                prepared = EnginePrepared(
+                    plan,
+                    arena,
+                    remaker,
+                    computing,
+                    interface,
+                    lambda: backend.fingerprint(self.device),
+                    one_thread=one_thread,
+                )
+        if request.record is not None:
+            request.record(
+                ProfileEvent(EventType.FINALIZE, "steps made again", remaker.count, EventUnit.COUNT)
+            )
+        return Restored(interface, prepared)
+
+
+class EnginePrepared(PlanPrepared):
+    """A plan of kernels.
+
+    Args:
+        plan: The plan.
+        arena: The positions of its values.
+        remaker: Makes its steps again.
+        computing: Entered around each run.
+        interface: Inputs and outputs of its graph.
+        fingerprint: Returns what it depends on.
+        one_thread: Whether one thread computes it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        arena: Arena,
+        remaker: Remaker,
+        computing: AbstractContextManager[None],
+        interface: Interface,
+        fingerprint: Callable[[], Fingerprint],
+        *,
+        one_thread: bool,
+    ) -> None:
+        self._fingerprint = fingerprint
+        self._computing = computing
+        self.interface = interface
+        self.one_thread = one_thread
+        # NumPy's settings belong to the context: entering it is faster than setting them each run
+        self._settings = contextvars.copy_context()
+        self._settings.run(_set_numpy)
+        super().__init__(plan, arena=arena, remaker=remaker)
+
+    def run(
+        self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
+    ) -> None:
+        """Execute the plan once; infinities and NaN are results and raise no warnings."""
+        with self._computing:
+            self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
+
+    def section(self, base: Prepared | None) -> Image:
+        """Return its updateable tensors; see `Prepared.section`."""
+        if base is not None and not isinstance(base, EnginePrepared):
+            raise AssertionError("the base of a section is of another backend")
+        blobs = Blobs()
+        data = msgspec.to_builtins(section_of(self, base, blobs))
+        plain = msgspec.json.decode(msgspec.json.encode(data))
+        return Image(self._fingerprint(), {self.interface.graph: plain}, blobs.found)
+
+    def apply(self, section: Image) -> None:
+        """Use the updateable tensors of a section; see `Prepared.apply`."""
+        section.require(self._fingerprint())
+        name = self.interface.graph
+        if name not in section.graphs:
+            raise RecipeError(f"the section has no graph '{name}'")
+        apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
+
+    def recorded(self, writer: PlanWriter) -> PlanData:
+        """Return its plan as data."""
+        settings = {_ONE_THREAD: self.one_thread}
+        model = "" if self.remaker is None else self.remaker.model
+        return writer.record(self.plan, self.arena, self.interface, model, settings)
+
+
+def _set_numpy() -> None:
+    np.seterr(all="ignore")
+    np.setbufsize(_BUFFER)

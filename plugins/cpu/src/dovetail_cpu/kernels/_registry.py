@@ -1,6 +1,0 @@
-"""The kernel registry, which the modules of this package fill."""
-
-from dovetail.runtime.plan import KernelRegistry
-
-KERNELS = KernelRegistry("cpu")
-PACKAGE = "qti.aisw"

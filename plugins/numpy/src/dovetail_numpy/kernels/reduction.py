@@ -1,0 +1,56 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
+from dovetail_numpy.kernels._calls import Call, constant, is_float32, ufunc
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+
+
+@KERNELS.register(PACKAGE, "ReduceMean")
+def reduce_mean(call: KernelCall) -> Step | None:
+    """Run ReduceMean: a sum, divided."""
+    return _reduced(call, np.add, is_mean=True)
+
+
+@KERNELS.register(PACKAGE, "ReduceSum")
+def reduce_sum(call: KernelCall) -> Step | None:
+    """Run ReduceSum."""
+    return _reduced(call, np.add)
+
+
+@KERNELS.register(PACKAGE, "ReduceMax")
+def reduce_max(call: KernelCall) -> Step | None:
+    """Run ReduceMax."""
+    return _reduced(call, np.maximum)
+
+
+@KERNELS.register(PACKAGE, "ReduceMin")
+def reduce_min(call: KernelCall) -> Step | None:
+    """Run ReduceMin."""
+    return _reduced(call, np.minimum)
+
+
+def _reduced(call: KernelCall, function: np.ufunc, *, is_mean: bool = False) -> Step | None:
+    if not is_float32(call):
+        return None
+    axes = tuple(int(axis) for axis in call.op.axes)
+    count = constant(math.prod(call.spec(0).shape[axis] for axis in axes))
+    keeps: bool = call.op.keep_dims
+    x, out = call.read(0), call.write()
+
+    def bind(buffers: Buffers) -> Bound:
+        result = buffers.array(out)
+        params: dict[str, Any] = {"axis": axes, "keepdims": keeps, "out": result}
+        calls: list[Call] = [functools.partial(function.reduce, buffers.array(x), **params)]
+        if is_mean:
+            calls.append(ufunc(np.divide, result, count, result))
+        return call_sequence(calls)
+
+    return call.step(bind)

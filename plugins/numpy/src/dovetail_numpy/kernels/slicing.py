@@ -1,0 +1,79 @@
+"""Padding and slicing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dovetail.ir import DType, Spec
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
+from dovetail_numpy.kernels._calls import Call, copy, fill, only_moves
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+
+# Bytes of a tensor that may be kept for any small part of it.
+_LITTLE = 1 << 16
+
+
+@KERNELS.register(PACKAGE, "Pad")
+def pad(call: KernelCall) -> Step | None:
+    """Run Pad with a constant, for types without an encoding: first the border, then the inside."""
+    first = call.outputs[0]
+    is_plain = first.encoding is None and first.dtype is not DType.BFLOAT_16
+    if call.op.scheme.name != "CONSTANT" or not is_plain or not only_moves(call, 0):
+        return None
+    value = np.asarray(call.op.pad_constant_value).astype(call.spec(0).dtype.storage)
+    pairs = [(int(before), int(after)) for before, after in call.op.pad_amount]
+    x, out = call.read(0), call.write()
+
+    def bind(buffers: Buffers) -> Bound:
+        result = buffers.array(out)
+        calls: list[Call] = []
+        inside: Any = result
+        for axis, (before, after) in enumerate(pairs):
+            whole = (slice(None),) * axis
+            size = inside.shape[axis]
+            sides = inside[(*whole, slice(before))], inside[(*whole, slice(size - after, None))]
+            calls += [fill(side, value) for side in sides if side.size]
+            inside = inside[(*whole, slice(before, size - after))]
+        calls.append(copy(inside, buffers.array(x)))
+        return call_sequence(calls)
+
+    return call.step(bind)
+
+
+@KERNELS.register(PACKAGE, "StridedSlice")
+def strided_slice(call: KernelCall) -> Step | None:
+    """Run StridedSlice: a view where the elements are contiguous, else a strided copy."""
+    if not only_moves(call, 0):
+        return None
+    index = call.op.index()
+    start = _contiguous(call.spec(0), index) if _keeps_little(call) else None
+    if start is not None and (step := call.view(0, offsets=[start])):
+        return step
+    x, out = call.read(0), call.write()
+
+    def bind(buffers: Buffers) -> Bound:
+        return call_sequence([copy(buffers.array(out), buffers.array(x)[index])])
+
+    return call.step(bind)
+
+
+def _keeps_little(call: KernelCall) -> bool:
+    """Return whether a view keeps no large tensor in memory for a small part of it."""
+    source, part = call.spec(0).nbytes, call.outputs[0].spec.nbytes
+    return source <= _LITTLE or 2 * part >= source
+
+
+def _contiguous(spec: Spec, index: tuple[slice | int | None, ...]) -> int | None:
+    """Return the offset in bytes of the elements that an index selects; None if not contiguous."""
+    strides = [math.prod(spec.shape[axis + 1 :]) for axis in range(len(spec.shape))]
+    # the elements are never read, so all share one byte; with `...` a slice of rank 0 is an array
+    # too, where a number would be read
+    whole = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), spec.shape, strides)
+    part = whole[(*index, ...)]
+    if not part.flags.c_contiguous:
+        return None
+    first, start = (int(a.__array_interface__["data"][0]) for a in (whole, part))
+    return (start - first) * spec.dtype.storage.itemsize

@@ -1,0 +1,98 @@
+"""Choice of the engine: oneDNN where it can be used, NumPy everywhere."""
+
+from __future__ import annotations
+
+import enum
+import logging
+
+from dovetail.errors import DovetailError
+from dovetail.runtime.plan import PLAN_BUILDERS, Engine
+from dovetail_numpy import KERNELS
+from dovetail_onednn.kernels import onednn_kernels
+from dovetail_onednn.known_answer import Kind, checked_library
+from dovetail_onednn.precision import Precision
+from dovetail_onednn.recipes import BUILDERS, record_layout
+from dovetail_onednn.reorder import reorder
+from dovetail_onednn.threads import Activity, Computing, threads_note
+from dovetail_onednn.work import is_for_one_thread
+
+_LOG = logging.getLogger("dovetail.onednn")
+
+
+class EngineChoice(enum.Enum):
+    """Engines to choose from; AUTO is oneDNN where it is installed and passes its check."""
+
+    AUTO = "auto"
+    ONEDNN = "onednn"
+    NUMPY = "numpy"
+
+
+def engine(backend: str, choice: EngineChoice, *, quantized: bool = True) -> Engine:
+    """Return the chosen engine.
+
+    Args:
+        backend: Name of the backend that uses it.
+        choice: The choice.
+        quantized: Whether with kernels that compute on stored integers.
+
+    Raises:
+        PluginError: ONEDNN is the choice and cannot be used.
+    """
+    numpy = KERNELS.for_backend(backend, quantized=quantized)
+    plain = Engine(numpy, computing=lambda _: Activity())
+    if choice is EngineChoice.NUMPY:
+        return plain
+    is_demanded = choice is EngineChoice.ONEDNN
+    try:
+        library = checked_library((Kind.PRODUCT,))  # the kernels check the rest
+    except DovetailError as error:
+        if is_demanded:
+            raise
+        _LOG.info("computing with NumPy alone: %s", error.message)
+        return plain
+    kernels = onednn_kernels(backend, strict=is_demanded)
+    return Engine(
+        kernels.with_fallback(numpy),
+        reorder,
+        Computing,
+        is_for_one_thread,
+        PLAN_BUILDERS.joined(BUILDERS),
+        record_layout,
+        library.fingerprint,
+        library.own_threads,
+    )
+
+
+def precision(choice: EngineChoice, wanted: Precision) -> Precision:
+    """Return the precision to compute in: float32 where narrower results would be wrong.
+
+    Raises:
+        PluginError: ONEDNN is the choice and fails its check.
+    """
+    if wanted is not Precision.BF16 or choice is EngineChoice.NUMPY:
+        return wanted
+    try:
+        checked_library((Kind.BFLOAT16,))
+    except DovetailError as error:
+        if choice is EngineChoice.ONEDNN:
+            raise
+        _LOG.info("computing in float32: %s", error.message)
+        return Precision.FLOAT32
+    return wanted
+
+
+def about() -> tuple[str, ...]:
+    """Return lines on the engine that AUTO chooses here, and why."""
+    try:
+        library = checked_library((Kind.PRODUCT,))
+    except DovetailError as error:
+        problems = [f"  {p.where}: {p.message} {p.hint}".rstrip() for p in error.problems]
+        hint = [f"  {error.hint}"] if error.hint else []
+        return (f"engine numpy: {error.message}", *problems, *hint)
+    name = f"engine onednn {library.version_text}, {library.instruction_set_name}"
+    try:
+        checked_library()
+    except DovetailError as error:
+        return f"{name}, but numpy for some kernels: {error.message}", f"  {error.hint}"
+    note = threads_note(library)
+    return (f"{name}, known results correct", f"  {library.path}", *([f"  {note}"] if note else ()))
