@@ -16,7 +16,7 @@ from dovetail.runtime.contract import RunControl
 from dovetail.testing import OpCase
 from dovetail.testing.binding import BoundCase, bind
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
-from dovetail_onednn import engine
+from dovetail_onednn import choose_engine
 from dovetail_opset import PACKAGE
 from dovetail_opset.testing import CASES
 
@@ -34,7 +34,9 @@ MAY_BECOME_NAN = {
 
 
 def has_kernel(case: OpCase) -> bool:
-    return any((case.package, case.op_type) in set(engine("cpu", e).kernels) for e in ENGINES)
+    return any(
+        (case.package, case.op_type) in set(choose_engine("cpu", e).kernels) for e in ENGINES
+    )
 
 
 def is_float32(x: object) -> bool:

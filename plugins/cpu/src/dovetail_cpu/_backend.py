@@ -31,9 +31,9 @@ from dovetail_onednn import (
     Precision,
     ReleaseGil,
     about,
+    choose_engine,
+    choose_precision,
     computing_in,
-    engine,
-    precision,
     usable_processors,
 )
 
@@ -91,10 +91,10 @@ class CpuBackend(PlanBackend):
     options: CpuOptions
 
     def __init__(self, ops: OpRegistry, options: CpuOptions) -> None:
-        super().__init__(ops, options, engine(self.name, options.engine))
+        super().__init__(ops, options, choose_engine(self.name, options.engine))
         self.num_threads = options.num_threads
         self.shares_memory = options.memory is MemoryPlan.ARENA
-        self.precision = precision(options.engine, options.precision)
+        self.precision = choose_precision(options.engine, options.precision)
 
     def capabilities(self) -> Capabilities:
         """Return the capabilities."""

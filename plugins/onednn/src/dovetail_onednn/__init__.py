@@ -6,7 +6,7 @@ package does not load oneDNN.
 """
 
 from dovetail_onednn._library import Library, library
-from dovetail_onednn.choice import EngineChoice, about, engine, precision
+from dovetail_onednn.choice import EngineChoice, about, choose_engine, choose_precision
 from dovetail_onednn.kernels import onednn_kernels
 from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.layouts import OneDnnLayout
@@ -29,12 +29,12 @@ __all__ = [
     "ReleaseGil",
     "about",
     "checked_library",
+    "choose_engine",
+    "choose_precision",
     "computing_in",
-    "engine",
     "is_for_one_thread",
     "library",
     "onednn_kernels",
-    "precision",
     "record_layout",
     "reorder",
     "threads_note",

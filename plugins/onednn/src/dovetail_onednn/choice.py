@@ -27,7 +27,7 @@ class EngineChoice(enum.Enum):
     NUMPY = "numpy"
 
 
-def engine(backend: str, choice: EngineChoice, *, quantized: bool = True) -> Engine:
+def choose_engine(backend: str, choice: EngineChoice, *, quantized: bool = True) -> Engine:
     """Return the chosen engine.
 
     Args:
@@ -63,7 +63,7 @@ def engine(backend: str, choice: EngineChoice, *, quantized: bool = True) -> Eng
     )
 
 
-def precision(choice: EngineChoice, wanted: Precision) -> Precision:
+def choose_precision(choice: EngineChoice, wanted: Precision) -> Precision:
     """Return the precision to compute in: float32 where narrower results would be wrong.
 
     Raises:
