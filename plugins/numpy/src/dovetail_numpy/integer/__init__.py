@@ -1,0 +1,18 @@
+"""The definition of integer arithmetic: what a quantized node computes, in NumPy, bit for bit.
+
+`DEFINITIONS` has the definition of each op that has one. Engines may compute in any way that gives
+the same bits. Nothing here imports an engine. docs/htp_arithmetic.md states the same in words.
+"""
+
+from dovetail_numpy.integer import products  # noqa: F401 - registers definitions
+from dovetail_numpy.integer.definitions import DEFINITIONS, Definition, Definitions
+from dovetail_numpy.integer.rescaling import Rescale, levels, rescale_of_products
+
+__all__ = [
+    "DEFINITIONS",
+    "Definition",
+    "Definitions",
+    "Rescale",
+    "levels",
+    "rescale_of_products",
+]

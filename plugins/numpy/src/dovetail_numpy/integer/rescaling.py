@@ -1,0 +1,98 @@
+"""Rescaling exact integers to the grid of a result.
+
+    v = float32(acc) * m,  v = v + b,  q = clip(rint(v + z))
+
+Each operation is rounded to float32, none is fused with another; `rint` rounds half to even. The
+numbers `m` and `b` are computed once in float64 and rounded to float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import Array, Spec
+from dovetail.ops import NodeView
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """The numbers of a rescaling.
+
+    Attributes:
+        multiplier: m, float32, one number or one for each channel.
+        bias: b, float32, as `multiplier`.
+        zero: z, the stored integer of real zero.
+        limits: The least and greatest stored integer.
+    """
+
+    multiplier: Floats
+    bias: Floats
+    zero: int
+    limits: tuple[int, int]
+
+    def apply(self, acc: Array, spec: Spec) -> Array:
+        """Return stored values.
+
+        Args:
+            acc: Exact integers, of any type that holds them; channels last.
+            spec: Spec of the result.
+        """
+        v = acc.astype(np.float32) * self.multiplier
+        v += self.bias
+        v += np.float32(self.zero)
+        return np.asarray(np.clip(np.rint(v), *self.limits), spec.dtype.storage)
+
+
+def levels(stored: Array, spec: Spec) -> Array:
+    """Return `q - z`, exact integers as float64: real values are these times the scale."""
+    if spec.encoding is None:
+        raise AssertionError("an operand without an encoding")
+    _, offset = spec.encoding.scales_and_offsets(spec.shape)
+    return np.asarray(stored.astype(np.float64) + offset)
+
+
+def scales(spec: Spec) -> Array:
+    """Return the scales of an operand, float64, broadcastable to its shape."""
+    if spec.encoding is None:
+        raise AssertionError("an operand without an encoding")
+    return spec.encoding.scales_and_offsets(spec.shape)[0].astype(np.float64)
+
+
+def grid_of(spec: Spec) -> tuple[float, int, tuple[int, int]]:
+    """Return scale, zero point and limits of a result with one scale."""
+    if spec.encoding is None:
+        raise AssertionError("a result without an encoding")
+    scale, offset = spec.encoding.scales_and_offsets(spec.shape)
+    limits = spec.dtype.stored_range(spec.encoding.bitwidth)
+    return float(scale), -int(offset), limits
+
+
+def rescale_of_products(view: NodeView, bias: Array | None, channels: Array) -> Rescale:
+    """Return the rescaling of sums of products of the first two inputs.
+
+    Args:
+        view: The node; its third input is the bias.
+        bias: Stored values of the bias; None without one.
+        channels: Scales of the weights, float64: one, or one for each output channel.
+    """
+    data, out = view.ins[0], view.outs[0]
+    if data is None:
+        raise AssertionError(f"{view.node.where} has no data")
+    step, zero, limits = grid_of(out)
+    products = scales(data) * channels
+    added = np.zeros(()) if bias is None else _real_bias(bias, view.ins[2], products)
+    return Rescale(
+        np.asarray(products / step, np.float32), np.asarray(added / step, np.float32), zero, limits
+    )
+
+
+def _real_bias(bias: Array, spec: Spec | None, products: Array) -> Array:
+    """Return a bias in float64; without an encoding its scale is that of the products."""
+    if spec is None or spec.encoding is None:
+        return np.asarray(bias.astype(np.float64) * products)
+    return np.asarray(levels(bias, spec) * scales(spec))

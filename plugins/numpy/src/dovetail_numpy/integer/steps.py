@@ -1,0 +1,35 @@
+"""Kernels for quantized nodes that compute by the definition."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+
+
+def by_definition(call: KernelCall) -> Step | None:
+    """Run a quantized node by its definition; None if it has none."""
+    view = call.head
+    definition = DEFINITIONS.of(view)
+    if definition is None:
+        return None
+    reads = [call.read(i) if call.has(i) else None for i in range(len(call.tensors))]
+    writes = [call.write(i) for i in range(len(call.outputs))]
+
+    def bind(buffers: Buffers) -> Bound:
+        ins = [None if value is None else buffers.array(value) for value in reads]
+        outs = [buffers.array(value) for value in writes]
+
+        def run() -> None:
+            for out, found in zip(outs, definition.compute(view, ins), strict=True):
+                np.copyto(out, found)
+
+        return run
+
+    return call.step(bind)
+
+
+for _op_type in DEFINITIONS:
+    KERNELS.register(PACKAGE, _op_type, quantized=True)(by_definition)
