@@ -63,7 +63,7 @@ class Dovetail:
 
     def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
         """Run each op as simulated: dequantize, compute in float, quantize."""
-        with self._module.Session(model) as session:
+        with self._module.Session(model, options={"quantized": "simulate"}) as session:
             (graph,) = session.graphs.values()
             name = graph.ir.inputs[0].source
             for image in images:
