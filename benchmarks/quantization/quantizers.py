@@ -75,6 +75,12 @@ class Dovetail:
         return str(self._module.__version__)
 
 
+class DovetailInt16(Dovetail):
+    """The same with 16-bit activations."""
+
+    options: ClassVar[Mapping[str, Any]] = {**Dovetail.options, "act_bitwidth": 16}
+
+
 class OnnxRuntime:
     """`onnxruntime.quantization.quantize_static`, in its format QDQ."""
 
@@ -141,6 +147,7 @@ class OnnxRuntime:
 
 QUANTIZERS: Mapping[str, type[Dovetail] | type[OnnxRuntime]] = {
     "dovetail": Dovetail,
+    "dovetail-int16": DovetailInt16,
     "onnxruntime": OnnxRuntime,
 }
 
