@@ -16,13 +16,14 @@ def by_definition(call: KernelCall) -> Step | None:
         return None
     reads = [call.read(i) if call.has(i) else None for i in range(len(call.tensors))]
     writes = [call.write(i) for i in range(len(call.outputs))]
+    compute = definition.prepare(view)
 
     def bind(buffers: Buffers) -> Bound:
         ins = [None if value is None else buffers.array(value) for value in reads]
         outs = [buffers.array(value) for value in writes]
 
         def run() -> None:
-            for out, found in zip(outs, definition.compute(view, ins), strict=True):
+            for out, found in zip(outs, compute(ins), strict=True):
                 np.copyto(out, found)
 
         return run
