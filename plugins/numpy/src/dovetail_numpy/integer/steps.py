@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.ops.simulate import keeps_stored
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, KernelRegistry, Step
+from dovetail_numpy.integer.definitions import DEFINITIONS, PACKAGE
 
 
 def by_definition(call: KernelCall) -> Step | None:
@@ -36,5 +35,6 @@ def by_definition(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
+BY_DEFINITION = KernelRegistry("numpy")
 for _op_type in DEFINITIONS:
-    KERNELS.register(PACKAGE, _op_type, quantized=True)(by_definition)
+    BY_DEFINITION.register(PACKAGE, _op_type, quantized=True)(by_definition)
