@@ -10,19 +10,24 @@ from dovetail_numpy.integer import (  # noqa: F401 - registers definitions
     choices,
     conversions,
     interpolation,
+    local_response,
     moves,
     products,
     sums,
     tables,
 )
 from dovetail_numpy.integer.definitions import DEFINITIONS, Definition, Definitions
+from dovetail_numpy.integer.floats import FLOAT_CASES, FloatCase, float_case
 from dovetail_numpy.integer.rescaling import Rescale, levels, rescale_of_products
 
 __all__ = [
     "DEFINITIONS",
+    "FLOAT_CASES",
     "Definition",
     "Definitions",
+    "FloatCase",
     "Rescale",
+    "float_case",
     "levels",
     "rescale_of_products",
 ]
