@@ -70,10 +70,8 @@ class Elementwise:
                 ins.append(None)
                 continue
             values = _all_integers(tensor.dtype) if tensor in axes else call.static(i)
-            shape = [1] * count
-            if tensor in axes:
-                shape[axes[tensor]] = -1
-            ins.append(np.asarray(values).reshape(shape))
+            along = [-1 if axes.get(tensor) == axis else 1 for axis in range(count)]
+            ins.append(np.asarray(values).reshape(along))
         shape = tuple(_count(call.spec(i).dtype) for i in self.varying)
         view, (out,) = call.head, call.head.outs
         specs = tuple(
