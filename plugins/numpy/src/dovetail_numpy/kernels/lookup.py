@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.ir import Array, DType, ScaleOffset, Spec
+from dovetail.ops import OpSchema
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer import DEFINITIONS, Definition
 from dovetail_numpy.kernels._calls import Call, blocks
@@ -25,7 +26,6 @@ _PAIRS_BLOCK = 1 << 15
 # With fewer elements, a table of pairs costs more than it saves in a run, or takes long to compute.
 _LEAST_PAIRS = 1 << 14
 _BYTE = 1 << 8
-_OTHERS = ("ElementWiseSelect",)  # it only moves elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Elementwise:
             if tensor is None:
                 ins.append(None)
                 continue
-            values = _all_integers(tensor.dtype) if tensor in axes else call.static(i)
+            values = all_integers(tensor.dtype) if tensor in axes else call.static(i)
             along = [-1 if axes.get(tensor) == axis else 1 for axis in range(count)]
             ins.append(np.asarray(values).reshape(along))
         shape = tuple(_count(call.spec(i).dtype) for i in self.varying)
@@ -173,7 +173,7 @@ def _pairs(table: Array) -> Array:
     return np.asarray((one.astype(np.uint16) << 8)[:, None] | one).reshape(-1)
 
 
-def _all_integers(dtype: DType) -> Array:
+def all_integers(dtype: DType) -> Array:
     """Return all stored integers of a type, in the order of their bits, unsigned."""
     storage = dtype.storage
     return np.arange(_count(dtype), dtype=f"u{storage.itemsize}").view(storage)
@@ -203,6 +203,12 @@ def _is_indexed(dtype: DType) -> bool:
     return dtype.storage.itemsize <= 2 and dtype.storage.kind in "iu"
 
 
-for _op_type, _schema in OPSET.schemas.items():
-    if _schema.op.is_elementwise and _op_type not in _OTHERS:
-        KERNELS.register(PACKAGE, _op_type, quantized=True)(elementwise)
+def _may_support(schema: OpSchema) -> bool:
+    """Return whether an op computes its elements, rather than only moving them."""
+    return schema.op.is_elementwise and schema.name != "ElementWiseSelect"
+
+
+# The ops that `elementwise` may support.
+OPS = tuple(op_type for op_type, schema in OPSET.schemas.items() if _may_support(schema))
+for _op_type in OPS:
+    KERNELS.register(PACKAGE, _op_type, quantized=True)(elementwise)
