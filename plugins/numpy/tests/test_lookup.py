@@ -14,6 +14,7 @@ from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ops import CheckedGraph, OpRegistry, check_ops
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, build_plan
+from dovetail.runtime.plan.binds import VIEW
 from dovetail_numpy import KERNELS
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.kernels import lookup
@@ -154,3 +155,14 @@ def test_conversion(target: DType, source: Any, scale: float, shape: tuple[int, 
     encoding = ScaleOffset(scale, -3) if target.is_fixed_point else None
     spec = Spec(target, shape, encoding)
     net.check(net.node("Convert", [net.input(shape, source)], (target, encoding), spec=spec))
+
+
+@pytest.mark.parametrize("is_output", [True, False])
+def test_function_that_changes_nothing_is_a_view(is_output: bool) -> None:
+    net = Net(0)
+    grid = (U8, ScaleOffset(0.5, 0))
+    result = net.node("Relu", [net.input((150, 150), grid)], grid)
+    if not is_output:
+        result = net.node("Sigmoid", [result], (U8, ScaleOffset(1 / 255, 0)))
+    prepared = net.check(result)
+    assert (prepared.steps[0].bind is VIEW) is not is_output

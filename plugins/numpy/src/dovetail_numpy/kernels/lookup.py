@@ -16,7 +16,7 @@ from dovetail.ir import Array, DType, ScaleOffset, Spec
 from dovetail.ops import OpSchema
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer import DEFINITIONS, Definition
-from dovetail_numpy.kernels._calls import Call, blocks
+from dovetail_numpy.kernels._calls import Call, blocks, copy
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_opset import PACKAGE as OPSET
 
@@ -98,15 +98,20 @@ def elementwise(call: KernelCall) -> Step | None:
 
 
 def looked_up(call: KernelCall, index: int, table: Array) -> Step:
-    """Return the step that looks up each element of an input in a table.
+    """Return the step that looks up each element of an input in a table, or copies it.
 
     Args:
         call: Its only output has the input's shape.
         index: The input.
         table: The result for each stored integer, see `Elementwise.table`.
     """
+    is_same = is_identity(table)
+    if is_same and (step := call.view(index)) is not None:
+        return step
     x, out = call.read(index), call.write()
     total = math.prod(x.spec.shape)
+    if is_same:
+        return call.step(lambda buffers: _copied(buffers.array(x), buffers.array(out)))
     is_paired = total >= _LEAST_PAIRS and table.size == _BYTE and table.itemsize == 1
     entries = call.constant(table)
     pairs = call.constant(_pairs(table)) if is_paired else None
@@ -126,6 +131,17 @@ def looked_up(call: KernelCall, index: int, table: Array) -> Step:
     # NumPy converts a block's elements to indices before it writes
     is_in_place = x.spec.dtype.storage.itemsize == table.itemsize
     return call.step(bind, in_place=[(0, 0)] if is_in_place else [])
+
+
+def is_identity(table: Array) -> bool:
+    """Return whether a table has the bits of each stored integer."""
+    return table.size == 1 << 8 * table.itemsize and bool(
+        (_bits(table) == np.arange(table.size)).all()
+    )
+
+
+def _copied(source: Array, result: Array) -> Bound:
+    return call_sequence([copy(_bits(result), _bits(source))])
 
 
 def _looked_up_pairs(call: KernelCall, inputs: Sequence[int], table: Array) -> Step:

@@ -15,7 +15,7 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.binary import product_rescale, sum_constants
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
-from dovetail_numpy.kernels.lookup import OPS, Elementwise, all_integers
+from dovetail_numpy.kernels.lookup import OPS, Elementwise, all_integers, is_identity
 from dovetail_onednn._api import SCALES, Algorithm, Arg, BinaryAlgorithm
 from dovetail_onednn.attributes import REAL, Binary, Eltwise, PostOp, Quantization, operand
 from dovetail_onednn.descriptors import MemoryDesc
@@ -51,11 +51,11 @@ def elementwise(call: KernelCall) -> Step | None:
 
 
 def _line(call: KernelCall, node: Elementwise) -> Step | None:
-    """Return the step of a function of one tensor; None if it is no line."""
-    (index,) = node.varying
-    if call.spec(index).shape != call.outputs[0].shape:
+    """Return the step of a function of one tensor; None if it is no line, or changes nothing."""
+    (index,), table = node.varying, node.table()
+    if call.spec(index).shape != call.outputs[0].shape or is_identity(table):
         return None
-    line = line_through(all_integers(call.spec(index).dtype), node.table())
+    line = line_through(all_integers(call.spec(index).dtype), table)
     if line is None:
         return None
     ops = (Eltwise(Algorithm.LINEAR, line.slope, line.start),)
