@@ -17,7 +17,7 @@ Supports = Callable[[NodeView], bool]
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a quantized node computes.
+    """The arithmetic of a quantized node.
 
     Attributes:
         compute: Returns the stored values of the outputs.
