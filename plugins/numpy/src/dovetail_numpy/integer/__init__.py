@@ -16,13 +16,21 @@ from dovetail_numpy.integer import (  # noqa: F401 - registers definitions
     tables,
 )
 from dovetail_numpy.integer.definitions import DEFINITIONS, Definition, Definitions
+from dovetail_numpy.integer.faults import Fault
+from dovetail_numpy.integer.products import Pass, accumulator_bound, passes
 from dovetail_numpy.integer.rescaling import Rescale, levels, rescale_of_products
+from dovetail_numpy.integer.validation import find_faults
 
 __all__ = [
     "DEFINITIONS",
     "Definition",
     "Definitions",
+    "Fault",
+    "Pass",
     "Rescale",
+    "accumulator_bound",
+    "find_faults",
     "levels",
+    "passes",
     "rescale_of_products",
 ]
