@@ -170,7 +170,7 @@ def test_unknown_backend_option(run_folder: Path) -> None:
 
 
 def test_missing_backend(run_folder: Path) -> None:
-    assert_refused(net_run(run_folder, "--backend", "libQnnHtp.so"), run_folder, 6, "htp", "cpu")
+    assert_refused(net_run(run_folder, "--backend", "libQnnGpu.so"), run_folder, 6, "gpu", "cpu")
 
 
 @pytest.mark.parametrize("name", ["libnet.so", "net.dlc"])
