@@ -173,6 +173,11 @@ def test_missing_backend(run_folder: Path) -> None:
     assert_refused(net_run(run_folder, "--backend", "libQnnGpu.so"), run_folder, 6, "gpu", "cpu")
 
 
+def test_an_architecture_of_a_backend_without_any(run_folder: Path) -> None:
+    done = net_run(run_folder, "--backend", "cpu:v73")
+    assert_refused(done, run_folder, 2, "cpu", "no architectures")
+
+
 @pytest.mark.parametrize("name", ["libnet.so", "net.dlc"])
 def test_the_vendors_compiled_models(run_folder: Path, name: str) -> None:
     (run_folder / name).write_bytes(bytes(100))

@@ -156,3 +156,27 @@ def test_a_name_tells_socs_with_one_id_apart() -> None:
     assert find_soc("SM7325").vtcm_mb is None
     small = find_soc("QCM6490")
     assert (small.id, small.arch, small.vtcm_mb) == (35, 68, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("libQnnHtp.so", "htp v73"),
+        ("/sdk/lib/libQnnHtpV75Stub.so", "htp v75"),
+        ("dspv68", "htp v68"),
+        ("libQnnDspV65Stub.so", "dsp v65"),
+        ("QnnDspV66Stub.dll", "dsp v66"),
+        ("libQnnHta.so", "hta"),
+        ("libQnnLpai.so", "lpai v6"),
+    ],
+)
+def test_a_library_of_the_sdk_selects_a_processor(name: str, target: str) -> None:
+    with runtime.Backend.create(name) as backend:
+        (device,) = backend.get_platform_info().devices
+    assert device.name == f"emulator of {target}"
+
+
+@pytest.mark.parametrize("name", ["libQnnHtpV66Stub.so", "dsp:v73", "hta:v68"])
+def test_an_architecture_that_a_backend_does_not_have(name: str) -> None:
+    with pytest.raises(ConfigError, match="unsupported architecture"):
+        runtime.Backend.create(name)

@@ -4,7 +4,7 @@ An op package provides kernels for them through the entry point `htp:PACKAGE` of
 `dovetail.kernels`.
 """
 
-from dovetail_htp._backend import HtpBackend
+from dovetail_htp._backend import DspBackend, HtaBackend, HtpBackend, LpaiBackend
 from dovetail_htp.configs import HtpDevice, HtpOptions
 
-__all__ = ["HtpBackend", "HtpDevice", "HtpOptions"]
+__all__ = ["DspBackend", "HtaBackend", "HtpBackend", "HtpDevice", "HtpOptions", "LpaiBackend"]

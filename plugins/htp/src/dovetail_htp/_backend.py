@@ -119,6 +119,24 @@ class HtpBackend(PlanBackend):
         return Platform((emulated,), version("dovetail-htp"), about())
 
 
+class DspBackend(HtpBackend):
+    """Emulates a Hexagon DSP without an HTP: v65, v66."""
+
+    name: ClassVar[str] = "dsp"
+
+
+class HtaBackend(HtpBackend):
+    """Emulates a Hexagon Tensor Accelerator."""
+
+    name: ClassVar[str] = "hta"
+
+
+class LpaiBackend(HtpBackend):
+    """Emulates a low-power AI processor."""
+
+    name: ClassVar[str] = "lpai"
+
+
 def _plugins(group: str, prefix: str) -> str:
     """Return names and versions of the installed plugins of a group that begin like this."""
     found = (p for p in list_plugins(group) if p.name.startswith(prefix))

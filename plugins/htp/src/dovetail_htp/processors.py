@@ -33,7 +33,7 @@ class Family:
 HTP = Family("htp", (68, 69, 73, 75, 79, 81, 85), 73, 4)
 DSP = Family("dsp", (65, 66), 66)
 HTA = Family("hta")
-LPAI = Family("lpai")
+LPAI = Family("lpai", (1, 2, 3, 4, 5, 6, 7), 6)
 FAMILIES = {family.name: family for family in (HTP, DSP, HTA, LPAI)}
 
 
