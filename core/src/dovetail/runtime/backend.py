@@ -11,7 +11,14 @@ import msgspec
 
 from dovetail import ir
 from dovetail.container import WeightStore
-from dovetail.errors import BackendError, OpError, PluginError, Problem, UnsupportedOpError
+from dovetail.errors import (
+    BackendError,
+    ConfigError,
+    OpError,
+    PluginError,
+    Problem,
+    UnsupportedOpError,
+)
 from dovetail.ops import NodeView, OpPackage, OpRegistry, checked_node, opaque_node
 from dovetail.plugins import GROUPS, load
 from dovetail.plugins.ops import installed_ops
@@ -26,7 +33,7 @@ from dovetail.runtime.config import (
 from dovetail.runtime.context import Context
 from dovetail.runtime.enums import ProfileLevel, SignalKind
 from dovetail.runtime.handle import Handle, api_call
-from dovetail.runtime.names import backend_name, split_order
+from dovetail.runtime.names import backend_name, split_arch, split_order
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.profile import Profile
 from dovetail.runtime.properties import PROPERTIES
@@ -108,8 +115,9 @@ class Backend(Handle):
         """Create a handle of an installed backend.
 
         Args:
-            name: Name of the plugin; `libQnnCpu.so`, with or without a path, means `cpu`, and
-                `hetero:a,b` the backend `hetero` with this order. Or a class that is not installed.
+            name: Name of the plugin; `libQnnCpu.so`, with or without a path, means `cpu`,
+                `htp:v73` the backend `htp` with this option `arch`, and `hetero:a,b` the backend
+                `hetero` with this order. Or a class that is not installed.
             config: The backend's options.
             ops: The ops; by default those of all installed op packages.
 
@@ -123,8 +131,8 @@ class Backend(Handle):
         registry = installed_ops() if ops is None else ops
         where = f"options of backend '{plugin_class.name}'"
         options = typed_config(config, plugin_class.configs.backend, where)
-        if isinstance(name, str) and (order := split_order(backend_name(name))[1]) is not None:
-            options = msgspec.structs.replace(options, order=order)
+        if isinstance(name, str):
+            options = _named_options(backend_name(name), options)
         with translate_errors(
             plugin_class.name,
             "the backend cannot be started",
@@ -359,6 +367,24 @@ class Backend(Handle):
             self.free()
 
 
+def _named_options(name: str, options: contract.Options) -> contract.Options:
+    """Return options with what follows the colon of a backend's name.
+
+    Raises:
+        ConfigError: The backend has no architectures.
+    """
+    (plugin, arch), (_, order) = split_arch(name), split_order(name)
+    if order is not None:
+        return msgspec.structs.replace(options, order=order)
+    if arch is None:
+        return options
+    if "arch" not in options.__struct_fields__:
+        raise ConfigError(
+            f"backend '{plugin}' has no architectures", where=name, hint=f"use '{plugin}'"
+        )
+    return msgspec.structs.replace(options, arch=arch)
+
+
 def _platform(backend: Backend) -> contract.Platform:
     with translate_errors(backend.name, "`platform` failed", "DEVICE_ERROR_HARDWARE_UNAVAILABLE"):
         return backend.plugin.platform()
@@ -380,10 +406,10 @@ def _checked_class(found: type[contract.Backend]) -> type[contract.Backend]:
 
 
 def backend_class(name: str) -> type[contract.Backend]:
-    """Return the class of an installed backend; `hetero:a,b` is `hetero`.
+    """Return the class of an installed backend; `htp:v73` is `htp`, `hetero:a,b` is `hetero`.
 
     Raises:
         PluginError: It is not installed, cannot be loaded or does not meet the contract.
     """
-    plugin, _ = split_order(backend_name(name))
+    plugin, _ = split_arch(backend_name(name))
     return cast("type[contract.Backend]", load("dovetail.backends", plugin))
