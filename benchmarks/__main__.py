@@ -7,28 +7,23 @@ import difflib
 import importlib.util
 import json
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks import cache, framework, rounds, summary, tables
-from benchmarks.engines import ENGINES
+from benchmarks.engines import ENGINES, INTEGER
 from benchmarks.gauges import QUICK, Effort
+from benchmarks.machine import machine
 from benchmarks.process import ProcessFailedError, ask
 from benchmarks.recipes import ADDS, DIGITS, NETWORKS, RECIPES
 from benchmarks.rounds import Loads, Samples
 from benchmarks.targets import Target
 
-PARTS = ("networks", "framework")
-# As Linux names them.
-INSTRUCTION_SETS = (
-    "avx2", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile",
-)  # fmt: skip
+PARTS = ("networks", "int8", "framework")
 LOADS = (0, 1, 2)
 RATIOS = (
     "over: the peer's time divided by ours, median of the rounds (upper quartile); above 1 we are "
@@ -39,6 +34,13 @@ DIFFERENCES = (
     "largest difference from ONNX Runtime, relative to the largest output; "
     f"at most {rounds.TOLERANCE:g} for float32"
 )
+INT8_RATIOS = (
+    "over: the engine's time divided by that of htp-int8, where it ran, else of dovetail-int8"
+)
+LIMITED = (
+    "ONEDNN_MAX_CPU_ISA is set; measuring processes ignore it: it would limit our kernels alone. "
+    "Compare engines on a processor that has only AVX2"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +49,22 @@ class Results:
 
     Attributes:
         loads: Samples of the engines on the networks, by number of busy processes; may be empty.
+        int8: Samples of the engines on quantized networks, with no busy processes; may be empty.
         framework: By label; may be empty.
     """
 
     loads: Loads = field(default_factory=dict)
+    int8: Samples = field(default_factory=dict)
     framework: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
     @property
     def targets(self) -> list[Target]:
         """All targets with a measured value."""
-        return [*summary.all_targets(self.loads), *framework.targets(self.framework)]
+        return [
+            *summary.all_targets(self.loads),
+            *summary.int8_targets(self.int8),
+            *framework.targets(self.framework),
+        ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -171,19 +179,29 @@ def _measure(options: argparse.Namespace) -> Results:
         for name in _needed(options)
     }
     results = Results()
-    if "networks" in options.parts:
+
+    def measured(engines: Sequence[str], loads: Sequence[int]) -> Loads:
         with tempfile.TemporaryDirectory() as scratch:
-            found = rounds.measure(
+            return rounds.measure(
                 {name: files[name] for name in options.networks},
-                options.engines,
-                loads=options.busy,
+                engines,
+                loads=loads,
                 rounds=turns,
                 threads=options.threads,
                 effort=effort,
                 scratch=Path(scratch),
                 tell=tell,
             )
-        results.loads.update(found)
+
+    if engines := _engines_of("networks", options):
+        results.loads.update(measured(engines, options.busy))
+    if engines := _engines_of("int8", options):
+        for name in options.networks:
+            tell(f"quantizing {name}")
+            cache.quantize(
+                files[name], {ENGINES[e].model for e in engines}, threads=options.threads
+            )
+        results.int8.update(measured(engines, [0])[0])
     if "framework" in options.parts:
         results.framework.update(
             framework.measure(
@@ -193,9 +211,16 @@ def _measure(options: argparse.Namespace) -> Results:
     return results
 
 
+def _engines_of(part: str, options: argparse.Namespace) -> list[str]:
+    """Return the engines of a part; none if it is not measured."""
+    if part not in options.parts:
+        return []
+    return [name for name in options.engines if (name in INTEGER) is (part == "int8")]
+
+
 def _needed(options: argparse.Namespace) -> list[str]:
     """Return the networks to build: those measured, and the framework's own chain."""
-    needed = set(options.networks if "networks" in options.parts else ())
+    needed = set(options.networks if {"networks", "int8"} & set(options.parts) else ())
     if "framework" in options.parts:
         needed |= {c.network for c in framework.CHECKS} & {*options.networks, ADDS, DIGITS}
     return [name for name in RECIPES if name in needed]
@@ -212,6 +237,8 @@ def as_text(results: Results, render: tables.Render = tables.table) -> str:
     blocks = ["\n".join(parts)]
     if results.loads:
         blocks += _tables(results.loads, render)
+    if results.int8:
+        blocks += _int8_tables(results.int8, render)
     if results.framework:
         blocks.append(tables.framework(results.framework))
     if results.targets:
@@ -229,6 +256,16 @@ def _tables(found: Loads, render: tables.Render) -> Iterator[str]:
     yield tables.differences(first, render=render) + "\n\n" + DIFFERENCES
 
 
+def _int8_tables(found: Samples, render: tables.Render) -> Iterator[str]:
+    """Yield the tables of the quantized networks."""
+    yield tables.versions(found)
+    times = tables.latencies(found, title="latency of int8, ms", render=render)
+    yield times + "\n\n" + INT8_RATIOS
+    yield tables.differences(found, render=render) + "\n\n" + DIFFERENCES
+    if "ONEDNN_MAX_CPU_ISA" in os.environ:
+        yield LIMITED
+
+
 def as_data(options: argparse.Namespace, results: Results) -> dict[str, Any]:
     """Return everything as JSON-able data."""
     return {
@@ -239,6 +276,7 @@ def as_data(options: argparse.Namespace, results: Results) -> dict[str, Any]:
             "quick": options.quick,
         },
         "busy": {str(load): _data_of(samples) for load, samples in results.loads.items()},
+        "int8": _data_of(results.int8),
         "framework": results.framework,
         "targets": [asdict(t) | {"met": t.is_met} for t in results.targets],
     }
@@ -257,38 +295,6 @@ def _data_of(samples: Samples) -> Mapping[str, Any]:
         },
         "geometric_means": {peer: summary.mean_ratio(each) for peer, each in found.items()},
     }
-
-
-def machine() -> dict[str, str]:
-    """Return a description of this machine."""
-    return {
-        "processor": _processor(),
-        "instruction sets": _instruction_sets(),
-        "cores": str(os.cpu_count()),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-    }
-
-
-def _processor() -> str:
-    return _cpuinfo("model name") or platform.processor()
-
-
-def _instruction_sets() -> str:
-    """Return the instruction sets that the engines' speed depends on, where they are known."""
-    flags = _cpuinfo("flags").split()
-    return " ".join(flag for flag in INSTRUCTION_SETS if flag in flags) or "unknown"
-
-
-def _cpuinfo(field_name: str) -> str:
-    """Return a field of the first processor in Linux's list; empty elsewhere."""
-    known = Path("/proc/cpuinfo")
-    for line in known.read_text("utf-8").splitlines() if known.exists() else ():
-        name, _, value = line.partition(":")
-        if name.strip() == field_name:
-            return value.strip()
-    return ""
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,7 @@ MODEL_SOURCES = (
     NETWORK_HELPERS / "networks",
     *(ROOT / "benchmarks" / f"{name}.py" for name in ("chains", "preparation")),
 )
+QUANTIZER_SOURCES = (ROOT / "benchmarks" / "quantization",)
 CONVERTER_SOURCES = (ROOT / "core" / "src", ROOT / "plugins")
 
 
@@ -30,12 +32,18 @@ class Files:
         dvt: The model that we load.
         inputs: Drawn values by input name, `.npz`.
         reference: ONNX Runtime's outputs for them by name, `.npz`.
+        int8: The network that we quantized, with 8-bit activations.
+        int16: The same with 16-bit activations.
+        qdq: The network that ONNX Runtime quantized, in its format QDQ, for the peers.
     """
 
     onnx: Path
     dvt: Path
     inputs: Path
     reference: Path
+    int8: Path
+    int16: Path
+    qdq: Path
 
 
 def prepare(name: str, folder: Path, *, threads: int) -> Files:
@@ -58,6 +66,36 @@ def prepare(name: str, folder: Path, *, threads: int) -> Files:
     return files
 
 
+def quantize(files: Files, models: Collection[str], *, threads: int) -> None:
+    """Build quantized networks of a prepared one, calibrated with its inputs, unless they exist.
+
+    Args:
+        files: Those of the network.
+        models: Some of `int8`, `int16` and `qdq`.
+        threads: Number of threads.
+
+    Raises:
+        ProcessFailedError: A file could not be built.
+    """
+    wanted = {files.int8, files.int16, files.qdq}
+    for stale in set(files.qdq.parent.glob(f"{files.qdq.name.partition('_')[0]}_*")) - wanted:
+        stale.unlink()
+    task = "quantization.quantizers:quantize"
+    with tempfile.TemporaryDirectory() as folder:
+        data, prepared = str(Path(folder) / "data.npz"), str(Path(folder) / "prepared.onnx")
+        asked = {"inputs": str(files.inputs), "output": data}
+        ask("quantization.preparation:calibrate_with", asked, threads=threads)
+        ours = {"model": str(files.dvt), "data": data}
+        for kind, quantizer in (("int8", "dovetail"), ("int16", "dovetail-int16")):
+            if kind in models:
+                _build(getattr(files, kind), task, ours | {"quantizer": quantizer}, threads)
+        if "qdq" in models and not files.qdq.exists():
+            asked = {"model": str(files.onnx), "output": prepared}
+            ask("quantization.preparation:prepare_peer", asked, threads=threads)
+            theirs = {"model": prepared, "data": data, "quantizer": "onnxruntime"}
+            _build(files.qdq, task, theirs, threads)
+
+
 def _build(path: Path, task: str, asked: Mapping[str, str], threads: int) -> None:
     """Run a process that writes a file; the file gets its name when it is complete."""
     if path.exists():
@@ -73,11 +111,17 @@ def _files(name: str, folder: Path) -> Files:
     model = _digest([made, *_stamps(MODEL_SOURCES)])
     converted = _digest([model, *_stamps(CONVERTER_SOURCES)])
     reference = _digest([model, version("onnxruntime")])
+    quantizers = list(_stamps(QUANTIZER_SOURCES))
+    ours = _digest([converted, *quantizers])
+    theirs = _digest([reference, *quantizers])
     return Files(
         onnx=folder / f"{name}-{model}.onnx",
         dvt=folder / f"{name}-{converted}.dvt",
         inputs=folder / f"{name}-{model}.inputs.npz",
         reference=folder / f"{name}-{reference}.reference.npz",
+        int8=folder / f"quantized-{name}_{ours}.int8.dvt",
+        int16=folder / f"quantized-{name}_{ours}.int16.dvt",
+        qdq=folder / f"quantized-{name}_{theirs}.qdq.onnx",
     )
 
 

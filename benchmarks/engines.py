@@ -6,12 +6,15 @@ Each process uses one of them, since two thread pools in one process slow each o
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from benchmarks.machine import has_exact_products
 
 Array = npt.NDArray[Any]
 Outputs = dict[str, Array]
@@ -28,9 +31,11 @@ class Engine(Protocol):
 
     Attributes:
         package: The engine's import name.
+        model: The model that it loads, see `cache.Files`.
     """
 
     package: ClassVar[str]
+    model: ClassVar[str]
 
     def __init__(self, path: str, threads: int) -> None: ...
 
@@ -55,11 +60,14 @@ class Dovetail:
     """Dovetail on the backend `cpu`."""
 
     package: ClassVar[str] = "dovetail"
+    model: ClassVar[str] = "dvt"
+    backend: ClassVar[str] = "cpu"
     options: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, path: str, threads: int) -> None:
         self._module = importlib.import_module(self.package)
-        self._session = self._module.Session(path, config=our_config(threads, **self.options))
+        options = {"num_threads": threads, **self.options}
+        self._session = self._module.Session(path, backend=self.backend, options=options)
 
     @property
     def version(self) -> str:
@@ -101,10 +109,38 @@ class DovetailBfloat16(Dovetail):
         return {"bf16": "bfloat16"}[self._session.backend.options.precision.value]
 
 
+class DovetailInt8(Dovetail):
+    """Dovetail on a network that its quantizer quantized, on the backend `cpu`."""
+
+    model: ClassVar[str] = "int8"
+
+    @property
+    def precision(self) -> str:
+        """The width of most intermediate tensors."""
+        (graph,) = self._session.graphs.values()
+        written = [t.dtype for node in graph.ir.nodes for t in node.outputs]
+        (most, _), *_ = Counter(t.bits if t.is_fixed_point else 0 for t in written).most_common()
+        return f"int{most}" if most else "float32"
+
+
+class HtpInt8(DovetailInt8):
+    """The same on the backend `htp`."""
+
+    backend: ClassVar[str] = "htp"
+
+
+class HtpInt16(HtpInt8):
+    """The same with 16-bit activations."""
+
+    model: ClassVar[str] = "int16"
+
+
 class OnnxRuntime:
     """ONNX Runtime's CPU provider with its default optimizations."""
 
     package: ClassVar[str] = "onnxruntime"
+    model: ClassVar[str] = "onnx"
+    settings: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, path: str, threads: int) -> None:
         self._module = importlib.import_module(self.package)
@@ -112,6 +148,8 @@ class OnnxRuntime:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3  # the light networks have unused initializers
+        for key, value in self.settings.items():
+            options.add_session_config_entry(key, value)
         providers = ["CPUExecutionProvider"]
         self._session = self._module.InferenceSession(path, options, providers=providers)
         self._names = [output.name for output in self._session.get_outputs()]
@@ -133,10 +171,34 @@ class OnnxRuntime:
         return dict(zip(self._names, self._session.run(None, dict(inputs)), strict=True))
 
 
+class OnnxRuntimeInt8(OnnxRuntime):
+    """ONNX Runtime on a network that its own quantizer quantized.
+
+    Without VNNI its default kernels saturate, and their results are wrong; the setting chooses the
+    exact ones.
+    """
+
+    model: ClassVar[str] = "qdq"
+    settings: ClassVar[Mapping[str, str]] = (
+        {} if has_exact_products() else {"session.x64quantprecision": "1"}
+    )
+
+    @property
+    def version(self) -> str:
+        """Its version, and its settings."""
+        return ", ".join([super().version, *(f"{k}={v}" for k, v in self.settings.items())])
+
+    @property
+    def precision(self) -> str:
+        """The model's type; what it fuses is up to it."""
+        return "int8"
+
+
 class OpenVino:
     """OpenVINO's CPU plugin, with hints for low latency and for the type."""
 
     package: ClassVar[str] = "openvino"
+    model: ClassVar[str] = "onnx"
     hint: ClassVar[str] = "f32"
 
     def __init__(self, path: str, threads: int) -> None:
@@ -159,12 +221,15 @@ class OpenVino:
     def precision(self) -> str:
         """The type in its hint, if its steps use that type."""
         hint = str(self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string())
-        steps = self._compiled.get_runtime_model().get_ops()
-        used = {str(step.get_rt_info()["runtimePrecision"].value) for step in steps}
-        lower = used & {"bf16", "f16"}
+        lower = self._used() & {"bf16", "f16"}
         if hint == "f32" and lower:
             return f"the hint is f32, but {' '.join(sorted(lower))} used"
         return {"f32": "float32", "bf16": "bfloat16"}.get(hint, hint)
+
+    def _used(self) -> set[str]:
+        """Return the types of its steps."""
+        steps = self._compiled.get_runtime_model().get_ops()
+        return {str(step.get_rt_info()["runtimePrecision"].value) for step in steps}
 
     def run(self, inputs: Mapping[str, Array]) -> Outputs:
         """Run once; the inputs are not copied."""
@@ -178,6 +243,17 @@ class OpenVinoBfloat16(OpenVino):
     hint: ClassVar[str] = "bf16"
 
 
+class OpenVinoInt8(OpenVino):
+    """OpenVINO on the network that ONNX Runtime's quantizer quantized."""
+
+    model: ClassVar[str] = "qdq"
+
+    @property
+    def precision(self) -> str:
+        """8 bits, if some of its steps use them."""
+        return "int8" if self._used() & {"i8", "u8"} else super().precision
+
+
 ENGINES: Mapping[str, type[Engine]] = {
     "dovetail": Dovetail,
     "dovetail-bf16": DovetailBfloat16,
@@ -185,17 +261,27 @@ ENGINES: Mapping[str, type[Engine]] = {
     "onnxruntime": OnnxRuntime,
     "openvino": OpenVino,
     "openvino-bf16": OpenVinoBfloat16,
+    "dovetail-int8": DovetailInt8,
+    "htp-int8": HtpInt8,
+    "htp-int16": HtpInt16,
+    "onnxruntime-int8": OnnxRuntimeInt8,
+    "openvino-int8": OpenVinoInt8,
 }
+_SUFFIXES = {"bf16": "bfloat16", "int8": "int8", "int16": "int16"}
 # The type in which each must compute.
-PRECISIONS = {name: "bfloat16" if name.endswith("bf16") else "float32" for name in ENGINES}
+PRECISIONS = {name: _SUFFIXES.get(name.rpartition("-")[2], "float32") for name in ENGINES}
+# Those of quantized networks.
+INTEGER = [name for name, precision in PRECISIONS.items() if precision.startswith("int")]
 
 
 def compared() -> list[str]:
     """Return the engines that are measured by default: those that can compute on this processor."""
-    supported = {"float32"}
-    if importlib.import_module("dovetail_onednn._library").library().has_bfloat16:
-        supported.add("bfloat16")
-    return [n for n in ENGINES if n != "dovetail-numpy" and PRECISIONS[n] in supported]
+    missing = {"dovetail-numpy"}
+    if not importlib.import_module("dovetail_onednn._library").library().has_bfloat16:
+        missing |= {name for name, precision in PRECISIONS.items() if precision == "bfloat16"}
+    if "htp" not in importlib.import_module("dovetail.plugins").names("dovetail.backends"):
+        missing |= {"htp-int8", "htp-int16"}
+    return [name for name in ENGINES if name not in missing]
 
 
 def run_once(*, engine: str, model: str, inputs: str, output: str) -> None:

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from statistics import geometric_mean, median
 
 from benchmarks.gauges import quartiles
+from benchmarks.machine import has_exact_products
 from benchmarks.rounds import Loads, Sample, Samples
 from benchmarks.targets import Target
 
 OURS = "dovetail"
-# Peers that round to bfloat16 are compared with our engine that does, where it ran.
-ALIKE: Mapping[str, str] = {"openvino-bf16": "dovetail-bf16"}
+# Our engines that peers are compared with, the first that ran: those that round alike.
+_INT8 = ("htp-int8", "dovetail-int8")
+ALIKE: Mapping[str, Sequence[str]] = {
+    "openvino-bf16": ("dovetail-bf16", OURS),
+    **dict.fromkeys((*_INT8, "htp-int16", "onnxruntime-int8", "openvino-int8"), _INT8),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +26,12 @@ class Wanted:
 
     Attributes:
         mean: Lower limit of the geometric mean of the speed ratios.
-        floor: Lower limit of each network's speed ratio.
+        floor: Lower limit of each network's speed ratio; None for no limit.
         memory: Upper limit of each network's memory ratio; None for no limit.
     """
 
     mean: float
-    floor: float
+    floor: float | None = None
     memory: float | None = None
 
 
@@ -38,6 +43,14 @@ WANTED: Mapping[int, Mapping[str, Wanted]] = {
     },
     2: {"onnxruntime": Wanted(mean=1 / 0.8, floor=1.0)},
 }
+_NOT_CONVOLUTIONAL = ("encoder", "lstm")
+
+
+def _int8_wanted() -> Mapping[str, Wanted]:
+    """Return the limits for quantized networks, by peer, on this processor."""
+    if has_exact_products():
+        return {"onnxruntime-int8": Wanted(mean=1.3), "openvino-int8": Wanted(mean=0.9)}
+    return {"onnxruntime-int8": Wanted(mean=1.2, floor=0.9)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,8 @@ def standings(samples: Samples) -> dict[str, dict[str, Standing]]:
     found: dict[str, dict[str, Standing]] = {}
     for network, engines in samples.items():
         for peer, theirs in engines.items():
-            ours = engines.get(ALIKE.get(peer, OURS), engines.get(OURS))
+            alike = [e for e in ALIKE.get(peer, (OURS,)) if e in engines]
+            ours = engines[alike[0]] if alike else None
             if ours is not None and ours is not theirs:
                 found.setdefault(peer, {})[network] = standing(ours, theirs)
     return found
@@ -90,19 +104,7 @@ def targets(found: Mapping[str, Mapping[str, Standing]], *, busy: int = 0) -> li
     for peer, wanted in WANTED.get(busy, {}).items():
         if not (networks := found.get(peer)):
             continue
-        slowest = min(networks, key=lambda name: networks[name].upper_ratio)
-        label = f"speed over {peer}" + (f" with {busy} busy" if busy else "")
-        made.append(
-            Target(f"{label}, geometric mean", mean_ratio(networks), wanted.mean, at_least=True)
-        )
-        made.append(
-            Target(
-                f"{label}, worst ({slowest})",
-                networks[slowest].upper_ratio,
-                wanted.floor,
-                at_least=True,
-            )
-        )
+        made += _speed(peer + (f" with {busy} busy" if busy else ""), networks, wanted)
         if wanted.memory is not None:
             largest = max(networks, key=lambda name: networks[name].memory_ratio)
             made.append(
@@ -112,6 +114,38 @@ def targets(found: Mapping[str, Mapping[str, Standing]], *, busy: int = 0) -> li
                     wanted.memory,
                 )
             )
+    return made
+
+
+def _speed(peer: str, networks: Mapping[str, Standing] | None, wanted: Wanted) -> list[Target]:
+    """Compare the speed ratios to a peer with their limits."""
+    if not networks:
+        return []
+    label = f"speed over {peer}"
+    mean = Target(f"{label}, geometric mean", mean_ratio(networks), wanted.mean, at_least=True)
+    if wanted.floor is None:
+        return [mean]
+    slowest = min(networks, key=lambda name: networks[name].upper_ratio)
+    worst, ratio = f"{label}, worst ({slowest})", networks[slowest].upper_ratio
+    return [mean, Target(worst, ratio, wanted.floor, at_least=True)]
+
+
+def int8_targets(samples: Samples) -> list[Target]:
+    """Compare the standings on quantized networks with the targets for this processor."""
+    found = standings(samples)
+    made = [
+        t for peer, wanted in _int8_wanted().items() for t in _speed(peer, found.get(peer), wanted)
+    ]
+    if (encoder := found.get("onnxruntime-int8", {}).get("encoder")) is not None:
+        label = "speed over onnxruntime-int8, encoder"
+        made.append(Target(label, encoder.upper_ratio, 1.0, at_least=True))
+    widths = {
+        n: each for n, each in found.get("htp-int16", {}).items() if n not in _NOT_CONVOLUTIONAL
+    }
+    if widths:
+        slowest = max(widths, key=lambda name: widths[name].ratio)
+        label = f"16-bit activations, times the time of 8 bits, worst ({slowest})"
+        made.append(Target(label, widths[slowest].ratio, 4.0))
     return made
 
 

@@ -30,19 +30,25 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def latencies(samples: Samples, *, busy: int = 0, render: Render = table) -> str:
+def latencies(
+    samples: Samples, *, title: str = "latency, ms", busy: int = 0, render: Render = table
+) -> str:
     """Return the median latencies, and the ratio of each peer's latency to ours.
 
     Args:
         samples: By network, then engine.
+        title: Head of the first column.
         busy: Number of busy processes during the measurements.
         render: Renders the table.
     """
     engines = list(next(iter(samples.values())))
     found = standings(samples)
     peers = [engine for engine in engines if engine in found]
-    title = f"ms with {busy} busy" if busy else "latency, ms"
-    head = [title, *engines, *(f"over {peer}" for peer in peers)]
+    head = [
+        f"ms with {busy} busy" if busy else title,
+        *engines,
+        *(f"over {peer}" for peer in peers),
+    ]
     rows = [
         [
             network,

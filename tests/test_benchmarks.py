@@ -77,6 +77,25 @@ def test_one_network_end_to_end(tmp_path: Path) -> None:
     assert kinds == ["dvt", "inputs.npz", "onnx", "reference.npz"]
 
 
+def test_a_quantized_network_end_to_end(tmp_path: Path) -> None:
+    done = run(
+        *("--networks", "lstm", "--engines", "dovetail-int8,onnxruntime-int8", "--quick", "--json"),
+        *("--cache", str(tmp_path), "--parts", "int8"),
+    )
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["busy"] == {}
+    found = data["int8"]["networks"]["lstm"]
+    assert list(found) == ["dovetail-int8", "onnxruntime-int8"]
+    for engine, (taken,) in found.items():
+        assert taken["precision"] == "int8", engine
+        # 8 bits are a relative step of 1/255; the sums of 20 steps of the LSTM add some of them
+        assert rounds.TOLERANCE < taken["difference"] < 0.1, engine
+    assert data["targets"][0]["label"] == "speed over onnxruntime-int8, geometric mean"
+    kinds = sorted(path.name.split(".", 1)[1] for path in tmp_path.glob("quantized-*"))
+    assert kinds == ["int8.dvt", "qdq.onnx"]
+
+
 def test_a_trained_network_quantized_by_both() -> None:
     done = run(
         *("--networks", "recurrent", "--parts", "accuracy", "--json"),
@@ -185,6 +204,32 @@ def test_who_rounds_is_compared_with_who_rounds() -> None:
         "openvino": 2,
         "openvino-bf16": 1.2,
     }
+
+
+def test_integer_engines_are_compared_with_the_first_of_ours(monkeypatch) -> None:
+    monkeypatch.setattr(summary, "has_exact_products", lambda: False)
+    taken = {
+        "dovetail-int8": [sample(8)],
+        "htp-int8": [sample(10)],
+        "htp-int16": [sample(30)],
+        "onnxruntime-int8": [sample(20)],
+    }
+    found = summary.standings({"net": taken})
+    assert {peer: each["net"].ratio for peer, each in found.items()} == {
+        "dovetail-int8": 0.8,
+        "htp-int16": 3,
+        "onnxruntime-int8": 2,
+    }
+    slow = taken | {"htp-int16": [sample(50)], "onnxruntime-int8": [sample(8)]}
+    met = {t.label: t.is_met for t in summary.int8_targets({"net": slow, "encoder": taken})}
+    assert met == {
+        "speed over onnxruntime-int8, geometric mean": True,  # of 0.8 and 2
+        "speed over onnxruntime-int8, worst (net)": False,
+        "speed over onnxruntime-int8, encoder": True,
+        "16-bit activations, times the time of 8 bits, worst (net)": False,
+    }
+    monkeypatch.setattr(summary, "has_exact_products", lambda: True)
+    assert [t.limit for t in summary.int8_targets({"net": taken})] == [1.3, 4.0]
 
 
 def test_targets_beside_busy_processes_are_others() -> None:

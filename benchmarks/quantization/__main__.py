@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import cache, tables
-from benchmarks.__main__ import count, machine, names, tell
+from benchmarks.__main__ import count, names, tell
+from benchmarks.machine import machine
 from benchmarks.process import ProcessFailedError
 from benchmarks.quantization import rounds, summary
 from benchmarks.quantization.subjects import DRAWN, SUBJECTS, TRAINED

@@ -75,6 +75,13 @@ def draw_images(*, model: str, output: str, calibration: int, test: int, trained
     write_arrays(output, images)
 
 
+def calibrate_with(*, inputs: str, output: str) -> None:
+    """Write the input of a network with one input as the only one to calibrate with."""
+    with np.load(inputs) as arrays:
+        (name,) = arrays.files
+        write_arrays(output, {"calibration": arrays[name][None]})
+
+
 def prepare_peer(*, model: str, output: str) -> None:
     """Infer shapes and optimize; this folds batch normalizations into convolutions."""
     from onnxruntime.quantization.shape_inference import quant_pre_process

@@ -63,7 +63,7 @@ class Dovetail:
 
     def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
         """Run each op as simulated: dequantize, compute in float, quantize."""
-        with self._module.Session(model) as session:
+        with self._module.Session(model, options={"quantized": "simulate"}) as session:
             (graph,) = session.graphs.values()
             name = graph.ir.inputs[0].source
             for image in images:
@@ -73,6 +73,12 @@ class Dovetail:
     def version(self) -> str:
         """Dovetail's version."""
         return str(self._module.__version__)
+
+
+class DovetailInt16(Dovetail):
+    """The same with 16-bit activations."""
+
+    options: ClassVar[Mapping[str, Any]] = {**Dovetail.options, "act_bitwidth": 16}
 
 
 class OnnxRuntime:
@@ -141,6 +147,7 @@ class OnnxRuntime:
 
 QUANTIZERS: Mapping[str, type[Dovetail] | type[OnnxRuntime]] = {
     "dovetail": Dovetail,
+    "dovetail-int16": DovetailInt16,
     "onnxruntime": OnnxRuntime,
 }
 

@@ -233,18 +233,14 @@ def test_constants_are_shared_by_content() -> None:
     assert len({first.key, *(other.key for other in others)}) == 3
 
 
-def test_a_seeded_form_is_not_made() -> None:
+def test_siblings_find_computed_forms_by_key() -> None:
     store = WeightStore()
     key = FormKey.of([blob(1)], "a")
     assert store.lookup(key) is None
-    seeded = store.seed(key, np.arange(3))
-    assert store.seed(key, np.arange(4)).data is seeded.data  # the present one stays
-    make, calls = counted(lambda: np.zeros(1))
-    assert get(store, blob(1), "a", make) is seeded.data
+    form = get(store, blob(1), "a", lambda: np.arange(3))
     found = store.sibling().lookup(key)
-    assert not calls
     assert found is not None
-    assert found.data is seeded.data
+    assert found.data is form
 
 
 def test_evicted_forms_stay_with_their_other_owners() -> None:

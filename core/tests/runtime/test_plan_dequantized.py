@@ -20,7 +20,7 @@ from dovetail.ir import (
 )
 from dovetail.ops import bind_node, check_ops, simulate
 from dovetail.runtime.contract import RunControl
-from dovetail.runtime.plan import KernelCall, PlanPrepared, Step, build_plan
+from dovetail.runtime.plan import KernelCall, KernelRegistry, PlanPrepared, Step, build_plan
 
 FIXED = Spec(DType.UFIXED_POINT_8, SHAPE, ScaleOffset(0.1, -100))
 COARSE = Spec(DType.SFIXED_POINT_8, SHAPE, ScaleOffset(0.3))
@@ -97,6 +97,34 @@ def test_a_float_kernel_computes_what_is_stored_as_fixed_point(out: Spec) -> Non
     assert modules(prepared) == ["dequantized"]
     assert prepared.steps[0].nodes == ("node",)
     assert [call.spec(0) for call in seen] == [FLOAT]
+
+
+@pytest.mark.parametrize("chosen", ["first second", "first", "second", ""])
+def test_the_backend_chooses_the_nodes_on_integers(chosen: str) -> None:
+    """A chain is one step only if its nodes alone would have run by the same table."""
+    graph, middle = Graph("two"), Tensor("m", FIXED.dtype, SHAPE, encoding=FIXED.encoding)
+    x = Tensor("x", FIXED.dtype, SHAPE, TensorKind.APP_WRITE, encoding=FIXED.encoding)
+    y = Tensor("y", FIXED.dtype, SHAPE, TensorKind.APP_READ, encoding=FIXED.encoding)
+    for tensor in (x, middle, y):
+        graph.add_tensor(tensor)
+    for name, read, write in (("first", x, middle), ("second", middle, y)):
+        graph.add_node(Node(name, "plan.ops", "Copy", [read], [write]))
+    registry = KernelRegistry("test", lambda view: view.node.name in chosen.split())
+
+    def move(call: KernelCall) -> Step:
+        source, target = call.read(0), call.write()
+        return call.step(lambda b: lambda: np.copyto(b.array(target), b.array(source)))
+
+    register = registry.register(
+        "plan.ops", "Copy", can_fuse=lambda chain, after: True, quantized=True
+    )
+    register(move)
+    copied = registry.for_backend("copy").with_fallback(KernelRegistry("other"))
+    for kernels_of in (registry, copied):
+        plan = build_plan(check_ops(graph, OPS), kernels_of, WeightStore(), None)
+        ways = {name: step.bind.__module__ for step in plan.steps for name in step.nodes}
+        assert {n for n, way in ways.items() if "reference" not in way} == set(chosen.split())
+        assert len(plan.steps) == (1 if chosen == "first second" else 2)
 
 
 def test_the_engines_layouts_stay_inside() -> None:

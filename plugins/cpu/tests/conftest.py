@@ -21,7 +21,7 @@ from dovetail.ops import (
 )
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
-from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
+from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, Quantized
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, add_all
 
@@ -41,6 +41,11 @@ class Ran:
         return self._bound_in("dovetail.runtime.plan.reference")
 
     @property
+    def on_integers(self) -> set[str]:
+        """Names of the fixed-point nodes that ran by the definition of integer arithmetic."""
+        return self._bound_in("dovetail_numpy.integer.steps")
+
+    @property
     def by_float_kernel(self) -> set[str]:
         """Names of the fixed-point nodes that a float kernel computed."""
         return self._bound_in("dovetail.runtime.plan.dequantized")
@@ -50,18 +55,27 @@ class Ran:
         return {n for s in steps if s.bind.__module__ == module for n in s.nodes}
 
 
-def prepare(graph: Graph, *, fuse: bool = True) -> PlanPrepared:
+def prepare(
+    graph: Graph, *, fuse: bool = True, quantized: Quantized = Quantized.INTEGER
+) -> PlanPrepared:
     """Prepare a graph on NumPy's kernels; those of oneDNN are tested in its own dist."""
-    backend = CpuBackend(REGISTRY, CpuOptions(engine=EngineChoice.NUMPY))
+    options = CpuOptions(engine=EngineChoice.NUMPY, quantized=quantized)
+    backend = CpuBackend(REGISTRY, options)
     observed = NOTHING if fuse else EVERYTHING
     prepared = testing.prepare(backend, graph, REGISTRY, observed=observed)
     assert isinstance(prepared, PlanPrepared)
     return prepared
 
 
-def run_graph(graph: Graph, feeds: Mapping[str, Array], *, fuse: bool = True) -> Ran:
+def run_graph(
+    graph: Graph,
+    feeds: Mapping[str, Array],
+    *,
+    fuse: bool = True,
+    quantized: Quantized = Quantized.INTEGER,
+) -> Ran:
     """Run twice into memory full of garbage: the second run must not depend on the first."""
-    prepared = prepare(graph, fuse=fuse)
+    prepared = prepare(graph, fuse=fuse, quantized=quantized)
     before = {name: x.copy() for name, x in feeds.items()}
     outputs = {t.name: np.empty(t.shape, t.dtype.storage) for t in graph.outputs}
     for rubbish in (0x55, 0xFF):

@@ -16,7 +16,7 @@ from dovetail.runtime.contract import PrepareRequest, RunControl
 from dovetail.runtime.measurements import Recorder
 from dovetail.testing import open_context
 from dovetail.testing import prepare as prepare_on
-from dovetail_cpu import CpuBackend, CpuOptions
+from dovetail_cpu import CpuBackend, CpuOptions, Quantized
 from dovetail_numpy import KERNELS
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
@@ -88,7 +88,7 @@ def test_quantized_tensors_are_simulated(run_graph, evaluate, op_type):
         inputs.append(x)
     add(graph, op_type, inputs, name="node", outputs=y, **params)
     feeds = {"x": rng.integers(0, 256, shape).astype(np.uint8)}
-    ran = run_graph(graph, feeds)
+    ran = run_graph(graph, feeds, quantized=Quantized.SIMULATE)
     assert ran.by_float_kernel == {"node"}
     wanted = evaluate(graph, feeds)["y"].astype(int)
     # In one case of 400 a convolution's sum is half-way between two steps, and a sum in another

@@ -104,6 +104,69 @@ def number_of(plan: Any, storage: str) -> int:
     return next(i for i, value in enumerate(plan[VALUES]) if value[3] == storage)
 
 
+def poisoned(image: Image) -> Image:
+    """Return an image with other bytes in all of its forms, under the same keys."""
+    forms = {blob for *_, blob in plan_of(image)["forms"]}
+    assert forms
+    blobs = {key: ~blob if key in forms else blob for key, blob in image.blobs.items()}
+    return replace(image, blobs=blobs)
+
+
+def depthwise() -> Graph:
+    """A convolution that NumPy computes with repeated taps, in a step that is made again."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 12, 12, 16), TensorKind.APP_WRITE))
+    w = static(graph, "w", np.random.default_rng(3).standard_normal((3, 3, 1, 16), np.float32))
+    params = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+    add(graph, "DepthWiseConv2d", [x, w], name="y", **params).kind = TensorKind.APP_READ
+    return graph
+
+
+def output_of(prepared: Any, graph: CheckedGraph) -> Any:
+    (end,) = graph.outputs
+    outputs = {end.name: np.zeros(end.shape, np.float32)}
+    prepared.run({"x": np.ones((1, 12, 12, 16), np.float32)}, outputs, RunControl())
+    return outputs[end.name]
+
+
+@pytest.mark.parametrize("is_same", [False, True], ids=["another context", "the same context"])
+@pytest.mark.parametrize("engine", [EngineChoice.ONEDNN, EngineChoice.NUMPY])
+def test_forms_of_an_image_are_for_its_graphs_alone(
+    engine: EngineChoice, is_same: bool, request: pytest.FixtureRequest
+) -> None:
+    """Nothing says that an image's forms were computed from the weights that their keys name."""
+    if engine is EngineChoice.ONEDNN:
+        request.getfixturevalue("onednn")
+    graph = check_ops(small() if engine is EngineChoice.ONEDNN else depthwise(), OPS)
+    backend, store = CpuBackend(OPS, CpuOptions(engine=engine)), WeightStore()
+
+    def context(weights: WeightStore) -> Any:
+        return backend.open_context(None, None, weights)
+
+    def restored(context: Any) -> Any:
+        give, wanted = lambda _: graph, lambda _: PrepareRequest()
+        return context.restore(image, give, wanted)["net"].prepared
+
+    author = context(WeightStore())
+    prepared = author.prepare(graph, PrepareRequest())
+    wanted = output_of(prepared, graph)
+    image = poisoned(author.image({"net": prepared}))
+    victim = context(store.sibling())
+    assert not np.array_equal(output_of(restored(victim), graph), wanted)
+    later = (victim if is_same else context(store.sibling())).prepare(graph, PrepareRequest())
+    np.testing.assert_array_equal(output_of(later, graph), wanted)
+    # a form that is there because a context computed it takes the place of an image's
+    np.testing.assert_array_equal(output_of(restored(victim), graph), wanted)
+
+
+def test_forms_of_an_image_are_in_host_memory() -> None:
+    image = image_of(depthwise())
+    plan = plan_of(image)
+    for form in plan["forms"]:
+        form[0][2] = "device"
+    assert "memory space 'device'" in rejection(image, plan, depthwise())
+
+
 @pytest.mark.usefixtures("onednn")
 def test_values_that_are_needed_at_the_same_time_share_no_bytes() -> None:
     image = image_of(small())

@@ -6,13 +6,14 @@ from dovetail.container._verify import verify
 from dovetail.container._writer import BlobTable
 from dovetail.container.image import ImageContent, pack_image, unpack_image
 from dovetail.container.lifetime import Finalizer
-from dovetail.container.memory import aligned_copy, aligned_empty
+from dovetail.container.memory import aligned_copy, aligned_empty, read_only
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
 from dovetail.container.summary import GraphSummary, Summary, TensorSummary, summarize
-from dovetail.container.weights import FormKey, MakeForm, Packed, WeightStore
+from dovetail.container.weights import HOST, FormKey, MakeForm, Packed, WeightStore
 
 __all__ = [
+    "HOST",
     "BlobTable",
     "Finalizer",
     "FormKey",
@@ -32,6 +33,7 @@ __all__ = [
     "hash_source",
     "is_container",
     "pack_image",
+    "read_only",
     "summarize",
     "unpack_image",
     "verify",

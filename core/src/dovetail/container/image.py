@@ -12,7 +12,7 @@ from dovetail.container._format import Kind, damaged
 from dovetail.container._manifest import Index, Manifest, ManifestError
 from dovetail.container._reader import container_in
 from dovetail.container._writer import BlobTable, container_parts
-from dovetail.container.memory import ALIGNMENT, aligned_copy
+from dovetail.container.memory import read_only
 from dovetail.ir import Array, Blob
 
 
@@ -72,7 +72,8 @@ def unpack_image(data: bytes | memoryview, where: str = "image") -> ImageContent
     Raises:
         ContainerError: The bytes are no image, are cut short or altered, or have a newer format.
     """
-    container = container_in(_aligned(data), where, Kind.CONTEXT, ImageManifest)
+    array = read_only(np.frombuffer(data, np.uint8))
+    container = container_in(array, where, Kind.CONTEXT, ImageManifest)
     manifest = container.manifest
     faults = list(container.padding_faults())
     for i in range(len(manifest.blobs)):
@@ -86,12 +87,3 @@ def unpack_image(data: bytes | memoryview, where: str = "image") -> ImageContent
     blobs = {key: container.view(index) for key, index in manifest.names.items()}
     whole = b"".join(container.view(index).tobytes() for index in opaque)
     return ImageContent(manifest.fingerprint, manifest.graphs, blobs, whole)
-
-
-def _aligned(data: bytes | memoryview) -> Array:
-    """Return bytes as an aligned, read-only array; a copy unless they are aligned."""
-    found: Array = np.frombuffer(data, np.uint8)
-    if found.size and found.ctypes.data % ALIGNMENT:
-        found = aligned_copy(found)
-    found.flags.writeable = False
-    return found

@@ -37,3 +37,11 @@ def aligned_copy(array: Array) -> Array:
     copy: Array = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
     np.copyto(copy, array)
     return copy
+
+
+def read_only(array: Array) -> Array:
+    """Return a C-contiguous, aligned, read-only view of an array, or else of a copy."""
+    is_aligned = array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
+    view = array.view() if is_aligned else aligned_copy(array)
+    view.flags.writeable = False
+    return view

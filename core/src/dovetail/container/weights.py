@@ -14,7 +14,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
-from dovetail.container.memory import ALIGNMENT, aligned_copy
+from dovetail.container.memory import aligned_copy, read_only
 from dovetail.ir import Array, Blob, DType, Encoding, Spec, Tensor
 
 HOST = "host"
@@ -83,7 +83,8 @@ class Packed(NamedTuple):
 class WeightStore:
     """Forms of constants by content. Threads may share it.
 
-    Graphs with equal weights share one form, even if these are in different blobs.
+    Graphs with equal weights share one form, even if these are in different blobs. A store holds
+    only what it computed: a form from elsewhere might be of other weights than its key says.
     """
 
     def __init__(self) -> None:
@@ -139,13 +140,8 @@ class WeightStore:
         key = FormKey.of_constant(array)
         return Packed(key, self._get(key, lambda: _settled(array, ())))
 
-    def seed(self, key: FormKey, array: Any) -> Packed:
-        """Hold a form that was computed before; return the present one if there is one."""
-        settle = key.space == HOST
-        return Packed(key, self._get(key, lambda: _settled(array, ()) if settle else array))
-
     def lookup(self, key: FormKey) -> Packed | None:
-        """Return a form that this store or a sibling holds, or None."""
+        """Return a form that this store or a sibling has computed, or None."""
         found = self._held.get(key)
         if found is None:
             found = self._pool.get(key)
@@ -223,7 +219,4 @@ def _elements(tensor: Tensor | None) -> Array | None:
 def _settled(array: Array, plain: Sequence[Blob]) -> Array:
     """Return a form, aligned and read-only; a copy if it is a view of a mapped file."""
     is_mapped = any(b.guard is not None and np.may_share_memory(array, b.bytes) for b in plain)
-    is_aligned = array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
-    settled = array.view() if is_aligned and not is_mapped else aligned_copy(array)
-    settled.flags.writeable = False
-    return settled
+    return read_only(aligned_copy(array) if is_mapped else array)

@@ -4,7 +4,7 @@ An op package provides kernels for it through the entry point `cpu:PACKAGE` of t
 `dovetail.kernels`.
 """
 
-from dovetail_cpu._backend import CpuBackend, CpuOptions, MemoryPlan
+from dovetail_cpu._backend import CpuBackend, CpuOptions, MemoryPlan, Quantized
 from dovetail_onednn import EngineChoice
 
-__all__ = ["CpuBackend", "CpuOptions", "EngineChoice", "MemoryPlan"]
+__all__ = ["CpuBackend", "CpuOptions", "EngineChoice", "MemoryPlan", "Quantized"]

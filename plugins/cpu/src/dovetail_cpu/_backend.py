@@ -25,7 +25,8 @@ from dovetail.runtime.contract import (
     Platform,
     Support,
 )
-from dovetail.runtime.plan import PLAN_FORMAT, PlanBackend
+from dovetail.runtime.plan import PLAN_FORMAT, OnIntegers, PlanBackend
+from dovetail_cpu._integers import computes_on_integers
 from dovetail_onednn import (
     EngineChoice,
     Precision,
@@ -49,6 +50,13 @@ class MemoryPlan(enum.Enum):
     PLAIN = "plain"
 
 
+class Quantized(enum.Enum):
+    """Arithmetic of quantized nodes."""
+
+    INTEGER = "integer"
+    SIMULATE = "simulate"
+
+
 class CpuOptions(Options, frozen=True):
     """Options of the backend `cpu`.
 
@@ -66,6 +74,9 @@ class CpuOptions(Options, frozen=True):
         memory: Allocation of intermediate tensors. ARENA: tensors that are not in use at the same
             time share memory. PLAIN: each has its own, or is a view of another tensor: all can be
             read after a run.
+        quantized: Arithmetic of quantized nodes. INTEGER: stored integers, with the same bits on
+            every engine and processor, for the ops and types that the SDK's CPU backend has.
+            SIMULATE, and INTEGER for the others: float32 between dequantizing and quantizing.
     """
 
     engine: EngineChoice = EngineChoice.AUTO
@@ -73,6 +84,13 @@ class CpuOptions(Options, frozen=True):
     release_gil: ReleaseGil = ReleaseGil.AUTO
     precision: Precision = Precision.FLOAT32
     memory: MemoryPlan = MemoryPlan.ARENA
+    quantized: Quantized = Quantized.INTEGER
+
+
+_ON_INTEGERS: dict[Quantized, OnIntegers] = {
+    Quantized.INTEGER: computes_on_integers,
+    Quantized.SIMULATE: lambda _: False,
+}
 
 
 class CpuBackend(PlanBackend):
@@ -91,7 +109,8 @@ class CpuBackend(PlanBackend):
     options: CpuOptions
 
     def __init__(self, ops: OpRegistry, options: CpuOptions) -> None:
-        super().__init__(ops, options, choose_engine(self.name, options.engine))
+        on_integers = _ON_INTEGERS[options.quantized]
+        super().__init__(ops, options, choose_engine(self.name, options.engine, on_integers))
         self.num_threads = options.num_threads
         self.shares_memory = options.memory is MemoryPlan.ARENA
         self.precision = choose_precision(options.engine, options.precision)

@@ -25,6 +25,8 @@ LRN_ACROSS_CHANNELS = 0xAFF
 SOFTMAX_ACCURATE = 0x30000
 USER_SCRATCHPAD = 1
 MULTIPLE_SOURCE = 1024  # argument: the first source of a concatenation
+SCALES = 4096  # plus an argument: its scales
+ZERO_POINTS = 8192  # plus an argument: its zero points
 POST_OP_BASE = 32768  # times the index, from 1: first argument of a post-op
 ANY_FORMAT = 1
 BLOCKED = 2  # format kind of layouts described by strides and blocks
@@ -69,6 +71,7 @@ class Algorithm(enum.IntEnum):
     CLIP = 0x2E
     POW = 0x30
     GELU_ERF = 0x31
+    ROUND = 0x32
     HARDSWISH = 0x34
 
 
@@ -181,6 +184,8 @@ _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "primitive_attr_destroy": (c_void_p,),
     "primitive_attr_set_scratchpad_mode": (c_void_p, c_int),
     "primitive_attr_set_fpmath_mode": (c_void_p, c_int),
+    "primitive_attr_set_scales_mask": (c_void_p, c_int, c_int),
+    "primitive_attr_set_zero_points_mask": (c_void_p, c_int, c_int),
     "primitive_attr_set_post_ops": (c_void_p, c_void_p),
     "post_ops_create": (_OUT,),
     "post_ops_destroy": (c_void_p,),

@@ -44,6 +44,7 @@ _INSTRUCTION_SETS = {
     0x1FEF: "AVX-512 with FP16 and AMX FP16",
 }
 _AVX2, _BFLOAT16, _AMX = 0x7, 0xE7, 0xFEF  # bits that all sets with it have
+_VNNI = 0x48  # bits of which every set with VNNI has one
 _LOADING = threading.Lock()
 _LOADED: list[Library] = []  # read without the lock, which would take most of a call's time
 
@@ -90,6 +91,11 @@ class Library:
     def has_bfloat16(self) -> bool:
         """True if the instruction set includes bfloat16."""
         return self.instruction_set & _BFLOAT16 == _BFLOAT16
+
+    @property
+    def has_vnni(self) -> bool:
+        """True if sums of products of bytes are exact; other sets have code that saturates."""
+        return bool(self.instruction_set & _VNNI)
 
     @property
     def has_amx(self) -> bool:

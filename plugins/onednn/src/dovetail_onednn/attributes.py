@@ -1,4 +1,4 @@
-"""Attributes of primitives: post-ops, the scratchpad and the precision."""
+"""Attributes of primitives: post-ops, quantization, the scratchpad and the precision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 from dovetail_onednn._api import (
     MULTIPLE_SOURCE,
     POST_OP_BASE,
+    SCALES,
     USER_SCRATCHPAD,
+    ZERO_POINTS,
     Algorithm,
     Arg,
     BinaryAlgorithm,
@@ -89,17 +91,55 @@ class Slopes:
 PostOp = Eltwise | Binary | Slopes
 
 
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Numbers of a computation on integers, which a primitive reads when it is executed.
+
+    Exact sums of products times the scales, plus the bias, through the post-ops, plus the zero
+    point of the destination, are rounded half to even. Each is a float32 operation of its own.
+
+    Attributes:
+        scales: Arguments that have scales, with the bit mask of the axes along which these differ.
+        zero_points: Arguments that have one zero point, which is subtracted from a source and added
+            to the destination.
+    """
+
+    scales: tuple[tuple[int, int], ...] = ()
+    zero_points: tuple[int, ...] = ()
+
+    @property
+    def arguments(self) -> frozenset[int]:
+        """The arguments that these numbers are."""
+        scales = (SCALES | arg for arg, _ in self.scales)
+        return frozenset((*scales, *(ZERO_POINTS | arg for arg in self.zero_points)))
+
+    def mask(self, arg: int) -> int | None:
+        """Return the mask of one of `arguments`; None for other arguments."""
+        if arg & ZERO_POINTS:
+            return 0 if arg ^ ZERO_POINTS in self.zero_points else None
+        return dict(self.scales).get(arg ^ SCALES) if arg & SCALES else None
+
+
+REAL = Quantization()
+
+
 class Attributes(Handle):
-    """The attributes of a primitive: a scratchpad of the caller, and post-ops.
+    """The attributes of a primitive: a scratchpad of the caller, post-ops and quantization.
 
     Args:
         post_ops: Functions of the result.
         math_mode: The library's number for the precision to which it may round factors.
+        quantization: Arguments with scales and zero points.
     """
 
     __slots__ = ()
 
-    def __init__(self, post_ops: Sequence[PostOp] = (), math_mode: int = 0) -> None:
+    def __init__(
+        self,
+        post_ops: Sequence[PostOp] = (),
+        math_mode: int = 0,
+        quantization: Quantization = REAL,
+    ) -> None:
         doing = f"creating attributes with the post-ops [{', '.join(map(str, post_ops))}]"
         super().__init__("primitive_attr", make("primitive_attr_create", doing=doing))
         functions = library().functions
@@ -107,6 +147,10 @@ class Attributes(Handle):
         check(set_mode(self, USER_SCRATCHPAD), doing)
         if math_mode:
             check(functions["primitive_attr_set_fpmath_mode"](self, math_mode), doing)
+        for arg, mask in quantization.scales:
+            check(functions["primitive_attr_set_scales_mask"](self, arg, mask), doing)
+        for arg in quantization.zero_points:
+            check(functions["primitive_attr_set_zero_points_mask"](self, arg, 0), doing)
         if not post_ops:
             return
         with Handle("post_ops", make("post_ops_create", doing=doing)) as chain:

@@ -6,7 +6,7 @@ import enum
 import logging
 
 from dovetail.errors import DovetailError
-from dovetail.runtime.plan import PLAN_BUILDERS, Engine
+from dovetail.runtime.plan import PLAN_BUILDERS, Engine, OnIntegers
 from dovetail_numpy import KERNELS
 from dovetail_onednn.kernels import onednn_kernels
 from dovetail_onednn.known_answer import Kind, checked_library
@@ -27,18 +27,21 @@ class EngineChoice(enum.Enum):
     NUMPY = "numpy"
 
 
-def choose_engine(backend: str, choice: EngineChoice, *, quantized: bool = True) -> Engine:
+def choose_engine(
+    backend: str, choice: EngineChoice, on_integers: OnIntegers = lambda _: True
+) -> Engine:
     """Return the chosen engine.
 
     Args:
         backend: Name of the backend that uses it.
         choice: The choice.
-        quantized: Whether with kernels that compute on stored integers.
+        on_integers: Returns whether a quantized node is computed on its stored integers; if not,
+            it is simulated.
 
     Raises:
         PluginError: ONEDNN is the choice and cannot be used.
     """
-    numpy = KERNELS.for_backend(backend, quantized=quantized)
+    numpy = KERNELS.for_backend(backend, on_integers)
     plain = Engine(numpy, computing=lambda _: Activity())
     if choice is EngineChoice.NUMPY:
         return plain
@@ -50,7 +53,7 @@ def choose_engine(backend: str, choice: EngineChoice, *, quantized: bool = True)
             raise
         _LOG.info("computing with NumPy alone: %s", error.message)
         return plain
-    kernels = onednn_kernels(backend, strict=is_demanded)
+    kernels = onednn_kernels(backend, strict=is_demanded).for_backend(backend, on_integers)
     return Engine(
         kernels.with_fallback(numpy),
         reorder,

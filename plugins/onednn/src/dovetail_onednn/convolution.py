@@ -21,7 +21,7 @@ from dovetail_onednn._api import (
     Arg,
     DataType,
 )
-from dovetail_onednn.attributes import PostOp
+from dovetail_onednn.attributes import REAL, PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, filters, images, vector
@@ -165,6 +165,7 @@ def convolution_desc(
     geometry: Geometry,
     post_ops: tuple[PostOp, ...] = (),
     arranged: Arrangement = (None, None),
+    quantization: Quantization = REAL,
 ) -> PrimitiveDesc:
     """Describe a convolution.
 
@@ -172,6 +173,7 @@ def convolution_desc(
         geometry: Shapes and params.
         post_ops: Functions of the result.
         arranged: Descriptors of source and result; for None the library chooses.
+        quantization: Arguments with scales and zero points; the filters are then signed bytes.
 
     Raises:
         BackendError: The library has no such convolution.
@@ -183,7 +185,7 @@ def convolution_desc(
     fused = "".join(f" + {op}" for op in post_ops)
     operands = (
         source or MemoryDesc.any(geometry.source.dims),
-        MemoryDesc.any(geometry.weights.dims, kind),
+        MemoryDesc.any(geometry.weights.dims, kind if quantization is REAL else DataType.S8),
         geometry.bias,
         target or MemoryDesc.any(geometry.target.dims),
     )
@@ -196,6 +198,7 @@ def convolution_desc(
         lambda: f"a {kind.text} {name}{fused}: {geometry}",
         post_ops,
         math_mode(),
+        quantization=quantization,
     )
     with threads_for(geometry.work):
         return PrimitiveDesc(description)

@@ -131,8 +131,15 @@ def _work(data: WorkData, source: Source) -> Work:
         if not is_input(arg) and value.root.storage not in _WRITABLE:
             raise RecipeError(f"a primitive writes '{value.name}', which is only read")
         arguments[arg] = Argument(recorded.argument(arg), value, offset)
+    _check_quantization(recorded, arguments)
     _check_slopes(recorded)
     return Work(primitive, arguments)
+
+
+def _check_quantization(recorded: Recorded, arguments: Mapping[int, Argument]) -> None:
+    """Raise if scales or zero points are missing: not all of the library's code checks that."""
+    if not recorded.described.description.quantization.arguments <= arguments.keys():
+        raise RecipeError("scales or zero points of a primitive are missing")
 
 
 def _check_sizes(work: Work, pad: Value | None) -> None:

@@ -8,15 +8,16 @@ allocates it, oneDNN 3.2 crashes when a primitive created in one thread is execu
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping
 from ctypes import c_char_p, c_void_p
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dovetail.container import aligned_empty
-from dovetail_onednn._api import Arg, Query
+from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType, Query
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import Attributes, PostOp, is_operand
+from dovetail_onednn.attributes import REAL, Attributes, PostOp, Quantization, is_operand
 from dovetail_onednn.bound_primitive import BoundPrimitive
 from dovetail_onednn.descriptors import Choice, Memory, MemoryDesc, array
 from dovetail_onednn.errors import check
@@ -43,6 +44,7 @@ class Description:
         fixed_threads: Whether it is executed by as many threads as it was described with, for kinds
             that divide some of their work at execution. A primitive described with one thread
             always is.
+        quantization: Arguments with scales and zero points.
     """
 
     function: str
@@ -51,6 +53,7 @@ class Description:
     post_ops: tuple[PostOp, ...] = ()
     math_mode: int = 0
     fixed_threads: bool = False
+    quantization: Quantization = REAL
 
 
 class Described(NamedTuple):
@@ -80,7 +83,9 @@ class PrimitiveDesc(Handle):
         self._descs: dict[int, MemoryDesc] = {}
         pointer = c_void_p()
         create = library().functions[f"{description.function}_primitive_desc_create"]
-        with Attributes(description.post_ops, description.math_mode) as attributes:
+        with Attributes(
+            description.post_ops, description.math_mode, description.quantization
+        ) as attributes:
             arguments = [_argument(given) for given in description.arguments]
             if status := create(ctypes.byref(pointer), *arguments, attributes):
                 check(status, description.text())
@@ -96,12 +101,26 @@ class PrimitiveDesc(Handle):
         return (name.value or b"").decode()
 
     def desc(self, arg: int) -> MemoryDesc:
-        """Return the descriptor of an argument: an `Arg`, or a result of `operand`."""
+        """Return the descriptor of an argument: an `Arg`, or a result of `operand`.
+
+        Scales and zero points, whose numbers are those of `Arg` plus a base, are vectors.
+        """
         found = self._descs.get(arg)
         if found is None:
-            pointer = library().functions["primitive_desc_query_md"](self, Query.ARGUMENT, arg)
-            found = self._descs[arg] = MemoryDesc.chosen(pointer, Choice(self.described, arg))
+            mask = self.described.description.quantization.mask(arg)
+            found = self._chosen(arg) if mask is None else self._numbers(arg, mask)
+            self._descs[arg] = found
         return found
+
+    def _chosen(self, arg: int) -> MemoryDesc:
+        pointer = library().functions["primitive_desc_query_md"](self, Query.ARGUMENT, arg)
+        return MemoryDesc.chosen(pointer, Choice(self.described, arg))
+
+    def _numbers(self, arg: int, mask: int) -> MemoryDesc:
+        dims = self.desc(arg & ~(SCALES | ZERO_POINTS)).dims
+        count = math.prod(size for axis, size in enumerate(dims) if mask >> axis & 1)
+        kind = DataType.F32 if arg & SCALES else DataType.S32
+        return MemoryDesc.strided((count,), (1,), kind)
 
 
 class Primitive(Handle):

@@ -14,9 +14,24 @@ from functools import cached_property
 from typing import Any
 
 from dovetail.runtime.plan import Builders, Data, PlanRecorder, RecipeError, Source
-from dovetail_onednn._api import FORWARD_INFERENCE, MAX_DIMS, Algorithm, BinaryAlgorithm, DataType
+from dovetail_onednn._api import (
+    FORWARD_INFERENCE,
+    MAX_DIMS,
+    Algorithm,
+    Arg,
+    BinaryAlgorithm,
+    DataType,
+)
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import Binary, Eltwise, PostOp, Slopes, is_operand, post_op_of
+from dovetail_onednn.attributes import (
+    Binary,
+    Eltwise,
+    PostOp,
+    Quantization,
+    Slopes,
+    is_operand,
+    post_op_of,
+)
 from dovetail_onednn.descriptors import Choice, MemoryDesc
 from dovetail_onednn.layouts import BYTES, Narrow, OneDnnLayout, Strided
 from dovetail_onednn.primitives import (
@@ -37,6 +52,7 @@ _MAX_BYTES = 1 << 46  # of a memory
 _SUFFIX = "_primitive_desc_create"
 _ENGINES = {"reorder": (1, 3)}  # positions of the engine; otherwise 0
 _CONCAT, _FORWARD = "concat", "_forward"
+_QUANTIZED = frozenset(map(int, (Arg.SOURCE, Arg.OTHER, Arg.WEIGHTS, Arg.DESTINATION)))
 
 
 class MemoryData(Data, frozen=True):
@@ -69,6 +85,8 @@ class PrimitiveData(Data, frozen=True):
     math_mode: int
     fixed_threads: bool
     threads: int
+    scales: tuple[tuple[int, int], ...] = ()
+    zero_points: tuple[int, ...] = ()
 
 
 class LayoutData(Data, frozen=True):
@@ -138,6 +156,8 @@ def record_primitive(described: Described, recorder: PlanRecorder) -> int:
             each.math_mode,
             each.fixed_threads,
             count,
+            each.quantization.scales,
+            each.quantization.zero_points,
         )
 
     return recorder.item(_PRIMITIVE, described, data)
@@ -245,7 +265,13 @@ def _primitive(data: PrimitiveData, source: Source) -> Recorded:
     post_ops = tuple(_post_op(op, source) for op in data.post_ops)
     text = data.text
     description = Description(
-        data.function, arguments, lambda: text, post_ops, data.math_mode, data.fixed_threads
+        data.function,
+        arguments,
+        lambda: text,
+        post_ops,
+        data.math_mode,
+        data.fixed_threads,
+        _quantization(data),
     )
     return Recorded(Described(description, data.threads))
 
@@ -325,6 +351,15 @@ def _post_op(data: PostOpData, source: Source) -> PostOp:
     except ValueError as error:
         raise RecipeError(f"invalid post-op of a primitive: {error}") from error
     raise RecipeError(f"unknown post-op '{data.kind}'")
+
+
+def _quantization(data: PrimitiveData) -> Quantization:
+    named = [arg for arg, _ in data.scales], data.zero_points
+    if not all(set(args) <= _QUANTIZED and len(set(args)) == len(args) for args in named):
+        raise RecipeError("scales or zero points of unexpected arguments of a primitive")
+    if not all(0 <= mask < 1 << MAX_DIMS for _, mask in data.scales):
+        raise RecipeError("an impossible mask of scales of a primitive")
+    return Quantization(data.scales, data.zero_points)
 
 
 def _number(text: str) -> float:

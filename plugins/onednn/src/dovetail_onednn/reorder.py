@@ -43,25 +43,29 @@ def given(array: Array | None) -> Array:
     return array
 
 
-def pack(data: Array, layout: OneDnnLayout) -> Array:
-    """Return dense data in a layout, uint8 (layout.nbytes,), aligned.
+def pack(data: Array, layout: OneDnnLayout, count: int = 1) -> Array:
+    """Return dense data in a layout, uint8 (count * layout.nbytes,), aligned.
 
     Args:
-        data: float32, C-contiguous, of the shape of the layout's dense form.
+        data: float32, C-contiguous, of the shape of the layout's dense form; `count` of them.
         layout: The layout.
+        count: Number of arrays, one after the other.
     """
-    return moved(data, layout.dense, layout.desc)
+    return moved(data, layout.dense, layout.desc, count)
 
 
-def moved(data: Array, source: MemoryDesc, target: MemoryDesc) -> Array:
-    """Return data in another layout, uint8 (target.nbytes,), aligned."""
-    found = aligned_empty(target.nbytes)
-    addresses: Addresses = {
-        Arg.SOURCE: (source, int(data.ctypes.data)),
-        Arg.DESTINATION: (target, int(found.ctypes.data)),
-    }
+def moved(data: Array, source: MemoryDesc, target: MemoryDesc, count: int = 1) -> Array:
+    """Return data in another layout, uint8 (count * target.nbytes,), aligned; see `pack`."""
+    found = aligned_empty(count * target.nbytes)
+    start, end = int(data.ctypes.data), int(found.ctypes.data)
     with threads(1 if target.nbytes < _LEAST_SHARED_BYTES else 0):
-        reorder_primitive(source, target).bind(addresses)()
+        primitive = reorder_primitive(source, target)
+        for i in range(count):
+            addresses: Addresses = {
+                Arg.SOURCE: (source, start + i * source.nbytes),
+                Arg.DESTINATION: (target, end + i * target.nbytes),
+            }
+            primitive.bind(addresses)()
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.ir import DType
+from dovetail.ir import Array, DType
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_onednn._api import Arg, DataType
 from dovetail_onednn.attributes import Eltwise, Slopes, operand
@@ -84,6 +84,14 @@ class Arguments:
                 zero = self._call.constant(np.zeros(1, np.float32))
                 self.constant(operand(position, op), zero, op.other)
 
+    def read_plain(self, arg: int, index: int) -> None:
+        """Declare that an input of any type is read as it is stored outside the engine."""
+        self._found[arg] = Argument(self._desc.desc(arg), self._call.read(index))
+
+    def numbers(self, arg: int, values: Array) -> None:
+        """Declare an argument whose values are these."""
+        self._found[arg] = Argument(self._desc.desc(arg), self._call.constant(values))
+
     def constant(self, arg: int, value: Value, desc: MemoryDesc) -> None:
         """Declare a constant of the kernel."""
         self._found[arg] = Argument(desc, value)
@@ -92,6 +100,10 @@ class Arguments:
         """Declare that an output is written, in the layout that the primitive chose."""
         desc = self._desc.desc(arg)
         self._found[arg] = Argument(desc, self._call.write(index, layout_of(desc, dense)))
+
+    def write_plain(self, arg: int, index: int) -> None:
+        """Declare that an output of any type is written as it is stored outside the engine."""
+        self._found[arg] = Argument(self._desc.desc(arg), self._call.write(index))
 
     def step(self, *, in_place: Sequence[tuple[int, int]] = ()) -> Step:
         """Compile the primitive and return the step that executes it.

@@ -11,10 +11,11 @@ from dovetail_onednn.steps import is_float32
 
 def transposed_convolution(call: KernelCall) -> Step | None:
     """Run TransposeConv1d to 3d and fused nodes as one primitive; see `Kernel.make`."""
-    return convolution_step(call, _geometry(call)) if is_float32(call) else None
+    return convolution_step(call, transposed_geometry(call)) if is_float32(call) else None
 
 
-def _geometry(call: KernelCall) -> Geometry:
+def transposed_geometry(call: KernelCall) -> Geometry:
+    """Return the geometry of a call of TransposeConv1d to 3d."""
     op, source, weights = call.op, call.spec(0).shape, call.spec(1).shape
     target, axes = call.outputs[0].shape, len(source) - 2
     stride, before = ints(op.stride), ints(op.pad_amount)[::2]

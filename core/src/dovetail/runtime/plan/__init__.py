@@ -18,7 +18,7 @@ from dovetail.runtime.plan.images import (
     digest_of,
 )
 from dovetail.runtime.plan.kernel_call import KernelCall, Tail
-from dovetail.runtime.plan.kernels import Branch, Kernel, KernelRegistry, Make
+from dovetail.runtime.plan.kernels import Branch, Kernel, KernelRegistry, Make, OnIntegers
 from dovetail.runtime.plan.package_kernels import with_package_kernels
 from dovetail.runtime.plan.recipes import (
     Bind,
@@ -52,6 +52,7 @@ __all__ = [
     "KernelRegistry",
     "Layout",
     "Make",
+    "OnIntegers",
     "Plan",
     "PlanBackend",
     "PlanContext",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dovetail.ir import Node
 from dovetail.ops import CheckedGraph, NodeView
-from dovetail.runtime.plan.kernels import Branch, Kernel, KernelRegistry
+from dovetail.runtime.plan.kernels import Branch, KernelRegistry
 
 
 def groups_of(graph: CheckedGraph, kernels: KernelRegistry) -> Iterator[list[NodeView]]:
@@ -16,8 +16,7 @@ def groups_of(graph: CheckedGraph, kernels: KernelRegistry) -> Iterator[list[Nod
     for view in graph.nodes:
         if view.node in absorbed:
             continue
-        kernel = kernels.find(view)
-        chain = [view] if kernel is None else _chain(graph, view, kernel, absorbed)
+        chain = _chain(graph, view, kernels, absorbed)
         absorbed.update(link.node for link in chain)
         chains[chain[-1].node] = chain
     for view in graph.nodes:
@@ -28,16 +27,23 @@ def groups_of(graph: CheckedGraph, kernels: KernelRegistry) -> Iterator[list[Nod
 def _chain(
     graph: CheckedGraph,
     head: NodeView,
-    kernel: Kernel,
+    kernels: KernelRegistry,
     absorbed: set[Node],
 ) -> list[NodeView]:
-    chain = [head]
+    chain, kernel = [head], kernels.find(head)
+    if kernel is None:
+        return chain
+    on_integers = kernels.runs_on_integers(head)
     while kernel.can_fuse is not None:
         longer = list(chain)
         for node in _following(graph, chain[-1].node, kernel.branch):
-            if node in absorbed or not kernel.can_fuse(longer, graph.view(node)):
+            view = graph.view(node)
+            # what runs on integers alone, or is simulated alone, has other results
+            if node in absorbed or on_integers != kernels.runs_on_integers(view):
                 return chain
-            longer.append(graph.view(node))
+            if not kernel.can_fuse(longer, view):
+                return chain
+            longer.append(view)
         if len(longer) == len(chain):
             break
         chain = longer

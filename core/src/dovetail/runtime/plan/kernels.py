@@ -13,6 +13,7 @@ from dovetail.runtime.plan.values import Step
 
 Make = Callable[[KernelCall], Step | None]
 CanFuse = Callable[[Sequence[NodeView], NodeView], bool]
+OnIntegers = Callable[[NodeView], bool]
 Key = tuple[str, str]  # package and op
 
 
@@ -63,10 +64,12 @@ class KernelRegistry:
     Args:
         backend: Name of the backend, as in the entry points `BACKEND:PACKAGE` of
             `dovetail.kernels`.
+        on_integers: Returns whether the kernels for quantized nodes may run one; by default each.
     """
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, on_integers: OnIntegers = lambda _: True) -> None:
         self.backend = backend
+        self._on_integers = on_integers
         self._kernels: dict[Key, Kernel] = {}
         self._quantized: dict[Key, Kernel] = {}
 
@@ -103,23 +106,27 @@ class KernelRegistry:
 
     def find(self, view: NodeView) -> Kernel | None:
         """Return a node's kernel, or None."""
-        exact = self._quantized.get(_key(view)) if view.is_quantized else None
+        exact = self._quantized.get(_key(view)) if self.runs_on_integers(view) else None
         return self.find_real(view) if exact is None else _first_of(exact, self.find_real(view))
+
+    def runs_on_integers(self, view: NodeView) -> bool:
+        """Return whether a node is quantized and the backend computes it on stored integers."""
+        return view.is_quantized and self._on_integers(view)
 
     def find_real(self, view: NodeView) -> Kernel | None:
         """Return the kernel of a node's op for real values, or None."""
         return self._kernels.get(_key(view))
 
-    def for_backend(self, backend: str, *, quantized: bool = True) -> KernelRegistry:
+    def for_backend(self, backend: str, on_integers: OnIntegers | None = None) -> KernelRegistry:
         """Return these kernels for a backend.
 
         Args:
             backend: Its name.
-            quantized: Whether with those for quantized nodes.
+            on_integers: As in the class; by default as here.
         """
-        found = KernelRegistry(backend)
+        found = KernelRegistry(backend, on_integers or self._on_integers)
         found._kernels = dict(self._kernels)
-        found._quantized = dict(self._quantized) if quantized else {}
+        found._quantized = dict(self._quantized)
         return found
 
     def joined(self, other: KernelRegistry) -> KernelRegistry:
@@ -142,7 +149,7 @@ class KernelRegistry:
         If both have a kernel for an op, this registry's decides what it fuses; a group that it then
         declines is built node by node.
         """
-        both = KernelRegistry(self.backend)
+        both = KernelRegistry(self.backend, self._on_integers)
         both._kernels = _with_fallback(self._kernels, other._kernels)
         both._quantized = _with_fallback(self._quantized, other._quantized)
         return both

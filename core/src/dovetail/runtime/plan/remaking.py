@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from dovetail.container import MakeForm, Packed, WeightStore
+from dovetail.container import FormKey, MakeForm, Packed, WeightStore
 from dovetail.errors import BackendError, ContainerError
 from dovetail.ir import Array, Node, Tensor
 from dovetail.ir.check import value_faults
@@ -50,18 +50,21 @@ class Remaker:
         self.weights, self.options, self.reorder = weights, options, reorder
         self.layouts: dict[str, Layout | None] = {}
         self.slots: Sequence[Slot] = ()
+        self.forms: dict[FormKey, Packed] = {}
         self._graph, self._kernels = graph, kernels
         self._loaded: tuple[CheckedGraph, KernelRegistry, dict[str, NodeView]] | None = None
         self._model = ""
 
-    def begin(self, model: str, slots: Sequence[Slot]) -> None:
+    def begin(self, model: str, slots: Sequence[Slot], forms: Sequence[Packed]) -> None:
         """Prepare for the steps of a plan.
 
         Args:
             model: Digest of the graph that the plan is of; empty if it is not to be checked.
             slots: The plan's slots.
+            forms: The plan's forms.
         """
         self._model, self.slots = model, slots
+        self.forms = {packed.key: packed for packed in forms}
 
     @property
     def model(self) -> str:
@@ -120,7 +123,7 @@ class Remaker:
 
     def follow(self, plan: Plan) -> None:
         """Prepare for the steps of a plan that was built."""
-        self.begin("", plan.slots)
+        self.begin("", plan.slots, plan.forms)
         for name, value in plan.inputs.items():
             self.written(name, value.layout)
         for step, group in zip(plan.steps, plan.groups, strict=True):
@@ -238,7 +241,8 @@ class _Replay:
 
     def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed | Slot:
         if not any(tensor is not None and tensor.kind.is_updateable for tensor in inputs):
-            return self.weights.packed(inputs, form, make)
+            found = self._remaker.forms.get(FormKey.of(inputs, form))
+            return self.weights.packed(inputs, form, make) if found is None else found
         names = tuple("" if tensor is None else tensor.name for tensor in inputs)
         for slot in self._remaker.slots:
             if (slot.inputs, slot.form) == (names, form):

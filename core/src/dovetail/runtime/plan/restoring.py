@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from dovetail.container import FormKey, Packed, WeightStore
+from dovetail.container import HOST, FormKey, Packed, WeightStore, read_only
 from dovetail.container.entries import load_tensor
 from dovetail.errors import BackendError, ContainerError, DovetailError
 from dovetail.ir import Array, Blob, DType, Spec, Tensor
@@ -47,7 +47,7 @@ class PlanReader:
         data: The plan, of JSON types.
         blobs: The blobs of the image.
         builders: The builders of the engine's items and steps.
-        weights: Receives the forms of constants.
+        weights: Forms of constants that were computed before.
         options: The backend's options.
         where: Image and graph, for errors.
 
@@ -132,7 +132,7 @@ class PlanReader:
         arena = self._arena()
         inputs = self._endpoints(data.inputs, Storage.INPUT)
         outputs = self._endpoints(data.outputs, Storage.OUTPUT)
-        remaker.begin(data.model, self._slots)
+        remaker.begin(data.model, self._slots, self._forms)
         for tensor in inputs:
             remaker.written(tensor.name, None)
         steps, groups = [], []
@@ -177,7 +177,16 @@ class PlanReader:
     # -- inside ----------------------------------------------------------------------------------
 
     def _form(self, data: StoredForm) -> Packed:
-        return self._weights.seed(FormKey(*_fields(data.key)), self._array(data))
+        """Return a form that the store has computed, or else the image's.
+
+        The image's is for this plan alone: nothing says that it was computed from the weights that
+        its key names.
+        """
+        key, array = FormKey(*_fields(data.key)), read_only(self._array(data))
+        if key.space != HOST:
+            raise RecipeError(f"a form in the memory space '{key.space}'")
+        found = self._weights.lookup(key)
+        return found if found is not None and found.nbytes == array.nbytes else Packed(key, array)
 
     def _slot(self, data: SlotData) -> Slot:
         return Slot.restored(data.inputs, data.form, self._array(data))

@@ -4,7 +4,13 @@
 the same bits. Nothing here imports an engine. docs/htp_arithmetic.md states the same in words.
 """
 
-from dovetail_numpy.integer import products  # noqa: F401 - registers definitions
+from dovetail_numpy.integer import (  # noqa: F401 - registers definitions
+    binary,
+    conversions,
+    moves,
+    products,
+    tables,
+)
 from dovetail_numpy.integer.definitions import DEFINITIONS, Definition, Definitions
 from dovetail_numpy.integer.rescaling import Rescale, levels, rescale_of_products
 

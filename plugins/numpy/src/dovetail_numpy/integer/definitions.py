@@ -4,28 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dovetail.ir import Array
 from dovetail.ops import NodeView
 
 PACKAGE = "qti.aisw"
 
-# From a node and the stored values of its inputs, None for omitted ones, to those of its outputs.
+# From stored values of a node's inputs, None for omitted ones, to those of its outputs.
+Run = Callable[[Sequence[Array | None]], Sequence[Array]]
+Prepare = Callable[[NodeView], Run]
 Compute = Callable[[NodeView, Sequence[Array | None]], Sequence[Array]]
 Supports = Callable[[NodeView], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a quantized node computes.
+    """The definition of an op: the arithmetic of its quantized nodes.
 
     Attributes:
-        compute: Returns the stored values of the outputs.
+        prepare: Returns the function of a node. Tables and constants are computed here, once.
         supports: Returns whether the definition is for the types and encodings of a node.
     """
 
-    compute: Compute
+    prepare: Prepare
     supports: Supports
+
+    def compute(self, view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
+        """Return the stored values of a node's outputs.
+
+        Args:
+            view: The node.
+            ins: Stored values of its inputs; None for omitted ones.
+        """
+        return self.prepare(view)(ins)
 
 
 class Definitions:
@@ -35,14 +47,23 @@ class Definitions:
         self._found: dict[str, Definition] = {}
 
     def defines(self, *op_types: str, supports: Supports) -> Callable[[Compute], Compute]:
-        """Register the decorated function as the definition of ops; see `Definition`."""
+        """Register the decorated function of node and inputs as the definition of ops."""
 
         def register(compute: Compute) -> Compute:
+            self.prepares(*op_types, supports=supports)(lambda view: partial(compute, view))
+            return compute
+
+        return register
+
+    def prepares(self, *op_types: str, supports: Supports) -> Callable[[Prepare], Prepare]:
+        """Register the decorated function, which returns that of a node, for ops."""
+
+        def register(prepare: Prepare) -> Prepare:
             for op_type in op_types:
                 if op_type in self._found:
                     raise AssertionError(f"duplicate definition of {op_type}")
-                self._found[op_type] = Definition(compute, supports)
-            return compute
+                self._found[op_type] = Definition(prepare, supports)
+            return prepare
 
         return register
 

@@ -27,7 +27,7 @@ class Rescale:
         multiplier: m, float32, one number or one for each channel.
         bias: b, float32, as `multiplier`.
         zero: z, the stored integer of real zero.
-        limits: The least and greatest stored integer.
+        limits: Minimum and maximum stored integer.
     """
 
     multiplier: Floats

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, KernelRegistry, Step
+from dovetail_numpy.integer.definitions import DEFINITIONS, PACKAGE
 
 
 def by_definition(call: KernelCall) -> Step | None:
@@ -17,13 +16,14 @@ def by_definition(call: KernelCall) -> Step | None:
         return None
     reads = [call.read(i) if call.has(i) else None for i in range(len(call.tensors))]
     writes = [call.write(i) for i in range(len(call.outputs))]
+    compute = definition.prepare(view)
 
     def bind(buffers: Buffers) -> Bound:
         ins = [None if value is None else buffers.array(value) for value in reads]
         outs = [buffers.array(value) for value in writes]
 
         def run() -> None:
-            for out, found in zip(outs, definition.compute(view, ins), strict=True):
+            for out, found in zip(outs, compute(ins), strict=True):
                 np.copyto(out, found)
 
         return run
@@ -31,5 +31,6 @@ def by_definition(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
+BY_DEFINITION = KernelRegistry("numpy")
 for _op_type in DEFINITIONS:
-    KERNELS.register(PACKAGE, _op_type, quantized=True)(by_definition)
+    BY_DEFINITION.register(PACKAGE, _op_type, quantized=True)(by_definition)

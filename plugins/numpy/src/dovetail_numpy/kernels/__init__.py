@@ -14,6 +14,7 @@ from dovetail_numpy.kernels import (  # noqa: F401 - registers their kernels
     layout,
     local_response,
     logic,
+    lookup,
     matrix,
     normalization,
     pooling,

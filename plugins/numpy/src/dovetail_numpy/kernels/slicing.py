@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.ir import DType, Spec
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, copy, fill, only_moves
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE, move
 
 # Bytes of a tensor that may be kept for any small part of it.
 _LITTLE = 1 << 16
@@ -43,7 +43,7 @@ def pad(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@KERNELS.register(PACKAGE, "StridedSlice")
+@move("StridedSlice")
 def strided_slice(call: KernelCall) -> Step | None:
     """Run StridedSlice: a view where the elements are contiguous, else a strided copy."""
     if not only_moves(call, 0):

@@ -1,0 +1,256 @@
+"""Functions of two tensors.
+
+Sums of 8-bit tensors are `v = (sa*a + sb*b) + c`, products `v = float32(la*lb) * m + z`, each
+operation rounded to float32; see `sum_constants` and `product_rescale`. The constants are such that
+products with them are exact, so that it does not matter whether a processor fuses them with
+additions. Everything else is the op's own reference on real values in float64, rounded once. What
+jumps (comparisons, floor division, remainders) is computed in float32, as a float run does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.ir import Array, Spec
+from dovetail.ops import NodeView
+from dovetail_numpy.integer.definitions import DEFINITIONS, Run
+from dovetail_numpy.integer.grid import is_defined, is_tabular, real_of, stored_of
+from dovetail_numpy.integer.rescaling import Rescale, grid_of, levels
+from dovetail_numpy.integer.tables import (
+    TableKey,
+    function_name,
+    grid_key,
+    look_up,
+    made_table,
+    params_key,
+)
+
+_COMPARISONS = (
+    "ElementWiseEqual",
+    "ElementWiseNotEqual",
+    "ElementWiseGreater",
+    "ElementWiseGreaterEqual",
+    "ElementWiseLess",
+    "ElementWiseLessEqual",
+)
+_STEPS = (*_COMPARISONS, "ElementWiseFloorDiv", "ElementWiseFmod")
+BINARY = (
+    "ElementWiseAdd",
+    "ElementWiseSubtract",
+    "ElementWiseMultiply",
+    "ElementWiseDivide",
+    "ElementWisePower",
+    "ElementWiseMaximum",
+    "ElementWiseMinimum",
+    "ElementWiseSquaredDifference",
+    *_STEPS,
+    "ElementWiseAnd",
+    "ElementWiseOr",
+    "ElementWiseXor",
+    "ElementWiseBinary",
+    "Prelu",
+)
+
+# Scales of a sum have so many significant bits: products with 8-bit integers are exact in float32.
+_DIGITS = 15
+# Beyond these ratios of scales every integer saturates, or none matters; see `sum_constants`.
+_RATIOS = (2.0**-24, 2.0**8)
+_FARTHEST_ZERO = 1024
+# All but 0 saturates, and no product overflows.
+_LARGEST_MULTIPLIER = 2.0**100
+
+
+@dataclass(frozen=True, slots=True)
+class SumConstants:
+    """The numbers of a sum of two 8-bit tensors: `v = (first*a + second*b) + constant`.
+
+    All are float32; `second` is negative for a difference. The result is `clip(rint(v))`.
+    """
+
+    first: np.float32
+    second: np.float32
+    constant: np.float32
+    limits: tuple[int, int]
+
+    def apply(self, a: Array, b: Array, spec: Spec) -> Array:
+        """Return stored values for stored integers of any type."""
+        v = a.astype(np.float32) * self.first + b.astype(np.float32) * self.second
+        v += self.constant
+        return np.asarray(np.clip(np.rint(v), *self.limits), spec.dtype.storage)
+
+
+def sum_constants(view: NodeView) -> SumConstants | None:
+    """Return the numbers of a sum or difference; None if it is computed in float64.
+
+    That is so if a type has more than 8 bits or several scales, if a zero point is beyond +-1024,
+    or if the ratio of an operand's scale to the result's is below 2**-24 or above 2**8.
+    """
+    grids = _narrow_grids(view)
+    if grids is None:
+        return None
+    (sa, za), (sb, zb), (step, zero) = grids
+    ratios = sa / step, sb / step
+    if not all(_RATIOS[0] <= r <= _RATIOS[1] for r in ratios):
+        return None
+    first, second = (_significant(r) for r in ratios)
+    if function_name(view) == "ElementWiseSubtract":
+        second = -second
+    constant = np.float32(zero - first * za - second * zb)
+    limits = grid_of(view.outs[0])[2]
+    return SumConstants(np.float32(first), np.float32(second), constant, limits)
+
+
+def product_rescale(view: NodeView) -> Rescale | None:
+    """Return the rescaling of the products of two 8-bit tensors' levels; None if in float64.
+
+    That is so under the same conditions as in `sum_constants`, but for the ratios.
+    """
+    grids = _narrow_grids(view)
+    if grids is None:
+        return None
+    (sa, _), (sb, _), (step, zero) = grids
+    multiplier = min(sa * sb / step, _LARGEST_MULTIPLIER)
+    limits = grid_of(view.outs[0])[2]
+    return Rescale(np.asarray(multiplier, np.float32), np.zeros((), np.float32), zero, limits)
+
+
+def _narrow_grids(view: NodeView) -> list[tuple[float, int]] | None:
+    """Return scales and zero points of operands and result, None if they are not narrow."""
+    found = []
+    for spec in (*view.ins, view.outs[0]):
+        if spec is None or not is_tabular(spec) or spec.dtype.bits > 8:
+            return None
+        scale, zero, _ = grid_of(spec)
+        if scale == 0 or abs(zero) > _FARTHEST_ZERO:
+            return None
+        found.append((scale, zero))
+    return found
+
+
+def _significant(value: float) -> float:
+    """Return a number rounded to the significant bits of a scale, half to even."""
+    mantissa, exponent = np.frexp(value)
+    return float(np.ldexp(np.rint(np.ldexp(mantissa, _DIGITS)), exponent - _DIGITS))
+
+
+def _supports(view: NodeView) -> bool:
+    if not is_defined(view):
+        return False
+    return function_name(view) != "ElementWisePower" or _exponent(view) is not None
+
+
+@DEFINITIONS.prepares(*BINARY, supports=_supports)
+def binary(view: NodeView) -> Run:
+    """Choose the form of a function of two tensors by its name and types."""
+    name = function_name(view)
+    if name in ("ElementWiseAdd", "ElementWiseSubtract"):
+        return _sum(view)
+    if name == "ElementWiseMultiply":
+        return _product(view)
+    if name == "ElementWisePower":
+        return _power(view)
+    return by_reference(view, stepped=name in _STEPS)
+
+
+def by_reference(view: NodeView, *, stepped: bool = False, settled: bool = False) -> Run:
+    """Return the function of a node by its op's reference on real values in float64.
+
+    Args:
+        view: The node.
+        stepped: Whether it computes in float32, as a float run does, for functions that jump.
+        settled: As in `stored_of`.
+    """
+    schema, op = view.definition
+
+    def real(stored: Array | None, spec: Spec | None) -> Array | None:
+        if stored is None or spec is None:
+            return None
+        found = real_of(stored, spec)
+        return found.astype(np.float32) if stepped and found.dtype.kind == "f" else found
+
+    def run(ins: Sequence[Array | None]) -> Sequence[Array]:
+        reals = [real(x, spec) for x, spec in zip(ins, view.ins, strict=True)]
+        results = schema.reference(op, reals, view.outs)
+        pairs = zip(results, view.outs, strict=True)
+        return [stored_of(result, out, settled=settled) for result, out in pairs]
+
+    return run
+
+
+def _sum(view: NodeView) -> Run:
+    constants, (out,) = sum_constants(view), view.outs
+    if constants is None:
+        return by_reference(view)
+
+    def run(ins: Sequence[Array | None]) -> Sequence[Array]:
+        a, b = _both(view, ins)
+        return [constants.apply(a, b, out)]
+
+    return run
+
+
+def _product(view: NodeView) -> Run:
+    rescale, (out,) = product_rescale(view), view.outs
+    first, second = view.ins
+    if rescale is None or first is None or second is None:
+        return by_reference(view)
+
+    def run(ins: Sequence[Array | None]) -> Sequence[Array]:
+        a, b = _both(view, ins)
+        return [rescale.apply(levels(a, first) * levels(b, second), out)]
+
+    return run
+
+
+def _both(view: NodeView, ins: Sequence[Array | None]) -> tuple[Array, Array]:
+    a, b = ins
+    if a is None or b is None:
+        raise AssertionError(f"{view.node.where} lacks an operand")
+    return a, b
+
+
+def _exponent(view: NodeView) -> Array | None:
+    """Return the stored exponents of a power for which there are tables; None for others.
+
+    That is one constant for a base of up to 16 bits, and every integer for two 8-bit tensors.
+    """
+    base, exponent = view.ins
+    if base is None or exponent is None or not is_tabular(base):
+        return None
+    tensor = view.node.inputs[1]
+    if tensor is not None and tensor.data is not None and not tensor.kind.is_updateable:
+        constant = tensor.stored()
+        if constant.size == 1:
+            return constant.reshape(-1)
+    if is_tabular(exponent) and max(base.dtype.bits, exponent.dtype.bits) <= 8:
+        return np.arange(256, dtype=np.uint8).view(exponent.dtype.storage)
+    return None
+
+
+def _power(view: NodeView) -> Run:
+    """Look up powers: tables of the base, one for each exponent."""
+    schema, op = view.definition
+    (base, spec), (out,), exponents = view.ins, view.outs, _exponent(view)
+    if base is None or spec is None or exponents is None:
+        raise AssertionError(f"{view.node.where} has no table")
+    powers = real_of(exponents, spec)
+
+    def power(stored: Array) -> Array:
+        reals = real_of(stored, base)[:, np.newaxis], powers.astype(np.float64)
+        (result,) = schema.reference(op, reals, view.outs)
+        return stored_of(result, out, settled=True)
+
+    function = params_key(view), grid_key(spec), exponents.tobytes()
+    table = made_table(TableKey(function, grid_key(base), grid_key(out), power))
+
+    def run(ins: Sequence[Array | None]) -> Sequence[Array]:
+        a, b = _both(view, ins)
+        if exponents.size == 1:
+            found = look_up(table[:, 0], a)
+            return [np.broadcast_to(found, np.broadcast_shapes(a.shape, b.shape))]
+        return [table[a.view(np.uint8), b.view(np.uint8)]]
+
+    return run

@@ -1,0 +1,74 @@
+"""Real values in float64, and the grids of fixed-point tensors.
+
+    real = (q - z) * s,   q = clip(rint(real / s + z))
+
+The first is exact for integers of up to 29 bits. Only additions, multiplications, divisions and
+roundings occur, each rounded once, so that results are the same on every processor.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ir import Array, DType, ScaleOffset, Spec
+from dovetail.ir.storage import bfloat16_to_float32
+from dovetail.ops import NodeView, from_real
+
+# What is closer to a tie than half of this share of a step counts as a tie; see `stored_of`.
+_PARTS = float(1 << 20)
+
+
+def is_fixed(spec: Spec | None) -> bool:
+    """Return whether a tensor is fixed-point with an encoding that can be converted."""
+    if spec is None or spec.encoding is None:
+        return False
+    return spec.dtype.is_fixed_point and spec.encoding.is_convertible
+
+
+def is_tabular(spec: Spec) -> bool:
+    """Return whether a table of all stored integers gives the real values: up to 16 bits."""
+    one_scale = isinstance(spec.encoding, ScaleOffset)
+    return one_scale and spec.dtype.is_fixed_point and spec.dtype.bits <= 16
+
+
+def is_defined(view: NodeView) -> bool:
+    """Return whether every fixed-point tensor of a node has an encoding that can be converted."""
+    specs = (*view.ins, *view.outs)
+    return all(s is None or not s.dtype.is_fixed_point or is_fixed(s) for s in specs)
+
+
+def real_of(stored: Array, spec: Spec) -> Array:
+    """Return real values: float64 for fixed-point and float types, others as they are stored."""
+    if spec.dtype.is_fixed_point and spec.encoding is not None:
+        scale, offset = spec.encoding.scales_and_offsets(stored.shape)
+        levels = stored.astype(np.float64) + offset
+        return np.asarray(levels * scale.astype(np.float64))
+    if spec.dtype is DType.BFLOAT_16:
+        return bfloat16_to_float32(stored).astype(np.float64)
+    return stored.astype(np.float64) if spec.dtype.is_float else stored
+
+
+def stored_of(real: Array, spec: Spec, *, settled: bool = False) -> Array:
+    """Return real values in their stored form.
+
+    In fixed-point types, NaN becomes the zero point, as does everything if the scale is 0. Other
+    types are those of `from_real`.
+
+    Args:
+        real: Any shape.
+        spec: Type and encoding of the result.
+        settled: Whether `real / s + z` is first rounded to a multiple of 2**-20, half to even. Then
+            the last bits of `real`, in which libraries differ, do not decide a tie.
+    """
+    if not spec.dtype.is_fixed_point or spec.encoding is None:
+        return from_real(real, spec)
+    scale, offset = spec.encoding.scales_and_offsets(real.shape)
+    step = np.where(scale == 0, np.inf, scale).astype(np.float64)
+    zero = np.negative(offset, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = real / step + zero
+        if settled:
+            steps = np.rint(steps * _PARTS) / _PARTS
+        steps = np.where(np.isnan(steps), zero, steps)
+    limits = spec.dtype.stored_range(spec.encoding.bitwidth)
+    return np.asarray(np.clip(np.rint(steps), *limits).astype(spec.dtype.storage))

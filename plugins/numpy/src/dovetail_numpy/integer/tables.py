@@ -1,0 +1,167 @@
+"""Functions of one tensor: tables of all stored integers.
+
+An entry is the function of the real value in float64, by the op's own reference, settled and
+rounded once; see `stored_of`. Floor, ceil and round read the real value as a float32, which is what
+a float run would read: 5 times the float32 nearest to 0.1 is one half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Encoding, Spec
+from dovetail.ops import NodeView
+from dovetail_numpy.integer.definitions import DEFINITIONS, Run
+from dovetail_numpy.integer.grid import is_defined, is_fixed, is_tabular, real_of, stored_of
+
+_ACTIVATIONS = (
+    "Relu",
+    "ReluMinMax",
+    "Relu1",
+    "Relu6",
+    "Sigmoid",
+    "Tanh",
+    "Gelu",
+    "HardSwish",
+    "Elu",
+    "ElementWiseSoftplus",
+    "ElementWiseNeuron",
+)
+_UNARY = (
+    "ElementWiseAbs",
+    "ElementWiseAsin",
+    "ElementWiseAtan",
+    "ElementWiseCeil",
+    "ElementWiseCos",
+    "ElementWiseExp",
+    "ElementWiseFloor",
+    "ElementWiseLog",
+    "ElementWiseNeg",
+    "ElementWiseNot",
+    "ElementWiseRound",
+    "ElementWiseRsqrt",
+    "ElementWiseSign",
+    "ElementWiseSin",
+    "ElementWiseSquareRoot",
+    "Logit",
+    "IsInf",
+    "IsNan",
+    "ElementWiseUnary",
+)
+FUNCTIONS = (*_ACTIVATIONS, *_UNARY)
+
+_STEPS = ("ElementWiseCeil", "ElementWiseFloor", "ElementWiseRound")
+
+Grid = tuple[DType, Encoding | None]
+Function = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """The content of a table, and how to compute it.
+
+    Attributes:
+        function: Name and params of the function.
+        source, target: Types and encodings.
+        make: Returns the stored results of stored integers.
+    """
+
+    function: Hashable
+    source: Grid
+    target: Grid
+    make: Function = field(compare=False)
+
+
+def look_up(table: Array, stored: Array) -> Array:
+    """Return the entries of stored integers, any shape.
+
+    Args:
+        table: One entry for each bit pattern, in the order of unsigned integers.
+        stored: Integers of 8 or 16 bits, as many as the table has entries for.
+    """
+    return np.asarray(np.take(table, stored.view(f"u{stored.itemsize}")))
+
+
+@lru_cache(maxsize=128)
+def made_table(key: TableKey) -> Array:
+    """Return a table, read-only; equal ones are computed once."""
+    storage = key.source[0].storage
+    every = np.arange(1 << 8 * storage.itemsize, dtype=f"u{storage.itemsize}")
+    table = key.make(every.view(storage))
+    table.flags.writeable = False
+    return table
+
+
+def grid_key(spec: Spec) -> Grid:
+    """Return the type and encoding of a tensor, which determine its real values."""
+    return spec.dtype, spec.encoding
+
+
+def function_name(view: NodeView) -> str:
+    """Return the name of a node's function: that of a single op where a param selects it."""
+    single = getattr(view.op, "single", None)
+    return view.op_type if single is None else type(single).__name__
+
+
+def params_key(view: NodeView) -> Hashable:
+    """Return the op and the params of a node."""
+    params = sorted(vars(view.op).items())
+    return view.op_type, tuple((name, _hashable(value)) for name, value in params)
+
+
+def _hashable(value: object) -> Hashable:
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    return value if isinstance(value, Hashable) else repr(value)
+
+
+def function_table(view: NodeView) -> Array | None:
+    """Return the table of a node with one input and one output, None if it needs too many entries.
+
+    Returns:
+        (256,) or (65536,), stored values of the output by bit pattern of the input; see `look_up`.
+    """
+    x, out = view.ins[0], view.outs[0]
+    if x is None or not is_tabular(x):
+        return None
+    return made_table(TableKey(params_key(view), grid_key(x), grid_key(out), _function(view)))
+
+
+def _supports(view: NodeView) -> bool:
+    return is_fixed(view.ins[0]) and is_defined(view)
+
+
+@DEFINITIONS.prepares(*FUNCTIONS, supports=_supports)
+def unary(view: NodeView) -> Run:
+    """Look up a function of one tensor; with several scales or 32 bits it is computed."""
+    table = function_table(view)
+    function = _function(view)
+
+    def run(ins: Sequence[Array | None]) -> Sequence[Array]:
+        (x,) = ins
+        if x is None:
+            raise AssertionError(f"{view.node.where} lacks its input")
+        return [function(x) if table is None else look_up(table, x)]
+
+    return run
+
+
+def _function(view: NodeView) -> Function:
+    schema, op = view.definition
+    (x,), (out,) = view.ins, view.outs
+    if x is None:
+        raise AssertionError(f"{view.node.where} lacks its input")
+    is_stepped = function_name(view) in _STEPS
+
+    def function(stored: Array) -> Array:
+        real = real_of(stored, x)
+        if is_stepped:
+            real = real.astype(np.float32)
+        (result,) = schema.reference(op, [real], view.outs)
+        return stored_of(result, out, settled=True)
+
+    return function

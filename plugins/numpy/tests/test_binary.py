@@ -1,0 +1,200 @@
+"""Functions of two tensors: against fractions, and against the float32 formula written out."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.ir import DType, ScaleOffset, Spec
+from dovetail_numpy.integer.binary import product_rescale, sum_constants
+
+U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
+U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
+
+SCALES = st.floats(2**-10, 2**4, width=32)
+
+
+def grids(dtype):
+    low, high = dtype.stored_range()
+    return st.builds(lambda s, z: ScaleOffset(s, -z), SCALES, st.integers(low, high))
+
+
+@st.composite
+def cases(draw):
+    dtype = draw(st.sampled_from([U8, S8, U16, S16]))
+    encodings = [draw(grids(dtype)) for _ in range(3)]
+    low, high = dtype.stored_range()
+    numbers = st.lists(st.integers(low, high), min_size=1, max_size=8)
+    a = np.array(draw(numbers), dtype.storage)
+    b = np.array([draw(st.integers(low, high)) for _ in a], dtype.storage)
+    return dtype, encodings, a, b
+
+
+def real(stored, grid):
+    return [(int(q) + grid.offset) * Fraction(grid.scale) for q in stored]
+
+
+OPS = {
+    "ElementWiseAdd": lambda a, b: a + b,
+    "ElementWiseSubtract": lambda a, b: a - b,
+    "ElementWiseMultiply": lambda a, b: a * b,
+    "ElementWiseMaximum": max,
+    "ElementWiseMinimum": min,
+    "ElementWiseSquaredDifference": lambda a, b: (a - b) ** 2,
+    "ElementWiseDivide": lambda a, b: a / b if b else None,
+}
+
+
+@pytest.mark.parametrize("op", OPS)
+@given(case=cases())
+@settings(max_examples=60, deadline=None)
+def test_result_is_within_a_step_of_exact(node, run_node, op, case):
+    dtype, (ga, gb, gy), a, b = case
+    shape = a.shape
+    ins = [Spec(dtype, shape, ga), Spec(dtype, shape, gb)]
+    (found,) = run_node(node(op, ins, [Spec(dtype, shape, gy)]), a, b)
+    low, high = dtype.stored_range()
+    for x, y, q in zip(real(a, ga), real(b, gb), found.tolist(), strict=True):
+        exact = OPS[op](x, y)
+        if exact is None:
+            continue
+        wanted = min(max(exact / Fraction(gy.scale) - gy.offset, low), high)
+        # scales of 15 bits are off by 2**-16: 2**-8 of a step for each operand's level of 8 bits
+        ratio = (Fraction(ga.scale) + Fraction(gb.scale)) / Fraction(gy.scale)
+        allowed = Fraction(1, 2) + Fraction(1, 1 << 20)
+        if dtype.bits == 8 and op in ("ElementWiseAdd", "ElementWiseSubtract"):
+            allowed += ratio * Fraction(256, 1 << 15)
+        elif dtype.bits == 8:
+            allowed += Fraction(1, 1 << 14)
+        assert abs(q - wanted) <= allowed
+
+
+@given(case=cases())
+@settings(max_examples=100, deadline=None)
+def test_sum_of_bytes_is_float32_formula(node, run_node, case):
+    dtype, (ga, gb, gy), a, b = case
+    ins = [Spec(dtype, a.shape, ga), Spec(dtype, a.shape, gb)]
+    view = node("ElementWiseAdd", ins, [Spec(dtype, a.shape, gy)])
+    constants = sum_constants(view)
+    if dtype.bits > 8:
+        assert constants is None
+        return
+    if constants is None:
+        ratios = ga.scale / gy.scale, gb.scale / gy.scale
+        assert max(ratios) > 256 or min(ratios) < 2**-24
+        return
+    for factor, grid in ((constants.first, ga), (constants.second, gb)):
+        mantissa = np.frexp(float(factor))[0]
+        assert (mantissa * 2**15).is_integer()
+        assert abs(float(factor) / (grid.scale / gy.scale) - 1) <= 2**-15
+    low, high = dtype.stored_range()
+    for x, y, q in zip(a, b, run_node(view, a, b)[0].tolist(), strict=True):
+        # fused or not, the products are exact
+        exact = float(x) * float(constants.first) + float(y) * float(constants.second)
+        v = np.float32(np.float32(exact) + constants.constant)
+        assert q == min(max(np.rint(v), low), high)
+
+
+def test_zero_stays_zero_whatever_scales(node, run_node):
+    a = b = np.uint8([100])
+    for scale in (1e-3, 0.7, 13.0):
+        ins = [Spec(U8, (1,), ScaleOffset(s, -100)) for s in (scale, 0.3)]
+        for op in ("ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply"):
+            view = node(op, ins, [Spec(U8, (1,), ScaleOffset(0.11, -37))])
+            assert run_node(view, a, b)[0].tolist() == [37]
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-20, 1e20, 3e38])
+@pytest.mark.parametrize("op", ["ElementWiseAdd", "ElementWiseMultiply", "ElementWiseDivide"])
+def test_extreme_scales_are_finite(node, run_node, op, scale):
+    a = np.uint8([0, 127, 128, 129, 255])
+    specs = [Spec(U8, (5,), ScaleOffset(s, -128)) for s in (scale, 1.0, 1e-10)]
+    (y,) = run_node(node(op, specs[:2], specs[2:]), a, a)
+    if op == "ElementWiseAdd":
+        assert y.tolist() == [0, 0, 128, 255, 255]
+    elif op == "ElementWiseMultiply":
+        assert y[2] == 128
+    else:
+        assert y[2] == 128  # 0 / 0
+
+
+def test_offsets_beyond_type_are_computed_in_float64(node, run_node):
+    far = ScaleOffset(1.0, -5000)
+    specs = [Spec(U8, (2,), far), Spec(U8, (2,), ScaleOffset(1.0)), Spec(U8, (2,), far)]
+    view = node("ElementWiseAdd", specs[:2], specs[2:])
+    assert sum_constants(view) is None
+    assert run_node(view, np.uint8([3, 250]), np.uint8([4, 7]))[0].tolist() == [7, 255]
+    assert product_rescale(node("ElementWiseMultiply", specs[:2], specs[2:])) is None
+
+
+COMPARISONS = {
+    "ElementWiseEqual": np.equal,
+    "ElementWiseNotEqual": np.not_equal,
+    "ElementWiseGreater": np.greater,
+    "ElementWiseLessEqual": np.less_equal,
+}
+
+
+@pytest.mark.parametrize("op", COMPARISONS)
+@pytest.mark.parametrize("kind", [DType.BOOL_8, U8])
+def test_comparisons_read_float32(node, run_node, rng, op, kind):
+    a, b = rng.integers(0, 256, (2, 500)).astype(np.uint8)
+    # 3 times float32(0.1) and float32(0.3) are equal as float32 only
+    ga, gb = ScaleOffset(0.1, -20), ScaleOffset(0.3, -7)
+    out = Spec(kind, (500,), ScaleOffset(0.5, -3) if kind is U8 else None)
+    (found,) = run_node(node(op, [Spec(U8, (500,), ga), Spec(U8, (500,), gb)], [out]), a, b)
+    reals = [(x.astype(np.float32) + g.offset) * np.float32(g.scale) for x, g in ((a, ga), (b, gb))]
+    wanted = COMPARISONS[op](*reals)
+    np.testing.assert_array_equal(found, wanted if kind is not U8 else 3 + 2 * wanted)
+
+
+def test_floor_division_is_of_float32_quotient(node, run_node):
+    a, b = np.uint8([1, 7]), np.uint8([1, 3])
+    specs = [Spec(U8, (2,), ScaleOffset(s)) for s in (1.0, 0.1, 1.0)]
+    view = node("ElementWiseFloorDiv", specs[:2], specs[2:])
+    assert run_node(view, a, b)[0].tolist() == [10, 23]
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_constant_exponent(node, run_node, bits):
+    dtype = DType.fixed(bits, signed=False)
+    x = np.arange(1 << bits).astype(dtype.storage)
+    grid, target = ScaleOffset(2.0**-bits), ScaleOffset(2.0**-bits)
+    exponent = Spec(dtype, (), ScaleOffset(0.5)), np.array(5, dtype.storage)
+    outs = [Spec(dtype, x.shape, target)]
+    (y,) = run_node(
+        node("ElementWisePower", [Spec(dtype, x.shape, grid), exponent], outs), x, exponent[1]
+    )
+    wanted = np.clip(np.rint((x * 2.0**-bits) ** 2.5 * 2.0**bits), 0, (1 << bits) - 1)
+    np.testing.assert_array_equal(y, wanted)
+
+
+def test_power_of_two_tensors_of_bytes(node, run_node, rng):
+    a, b = rng.integers(0, 256, (2, 300)).astype(np.uint8)
+    specs = [Spec(U8, (300,), ScaleOffset(s)) for s in (2**-6, 2**-6, 2**-3)]
+    (y,) = run_node(node("ElementWisePower", specs[:2], specs[2:]), a, b)
+    pairs = zip(a.tolist(), b.tolist(), strict=True)
+    wanted = [min(round((p / 64) ** (q / 64) * 8), 255) for p, q in pairs]
+    assert y.tolist() == wanted
+
+
+def test_slopes_by_channel(node, run_node):
+    x = np.int8([[-10, -10], [10, -128]])
+    slope = Spec(S8, (2,), ScaleOffset(0.25)), np.int8([1, 2])
+    grid = Spec(S8, (2, 2), ScaleOffset(0.5))
+    (y,) = run_node(node("Prelu", [grid, slope], [grid]), x, slope[1])
+    assert y.tolist() == [[-2, -5], [10, -64]]
+
+
+@pytest.mark.parametrize(
+    ("op", "name"), [(0, "Add"), (13, "Multiply"), (16, "Power"), (3, "Equal")]
+)
+def test_param_selects_same_function(node, run_node, rng, op, name):
+    a, b = rng.integers(0, 256, (2, 400)).astype(np.uint8)
+    ins = [Spec(U8, (400,), ScaleOffset(s, -3)) for s in (0.013, 0.7)]
+    outs = [Spec(U8, (400,), ScaleOffset(0.9, -17))]
+    (one,) = run_node(node(f"ElementWise{name}", ins, outs), a, b)
+    (two,) = run_node(node("ElementWiseBinary", ins, outs, operation=op), a, b)
+    np.testing.assert_array_equal(one, two)

@@ -1,0 +1,18 @@
+"""Kernels that compute on stored integers, with the same bits as `dovetail_numpy.integer`."""
+
+from collections.abc import Mapping
+
+from dovetail.runtime.plan import Make
+from dovetail_onednn.quantized.convolution import (
+    convolution,
+    depthwise_convolution,
+    transposed_convolution,
+)
+
+PRODUCTS: Mapping[str, Make] = {
+    **{f"Conv{axes}d": convolution for axes in (1, 2, 3)},
+    **{f"DepthWiseConv{axes}d": depthwise_convolution for axes in (1, 2)},
+    **{f"TransposeConv{axes}d": transposed_convolution for axes in (1, 2, 3)},
+}
+
+__all__ = ["PRODUCTS"]

@@ -1,0 +1,67 @@
+"""Convolutions of stored integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dovetail.ir import Array, Spec
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_onednn._api import Arg, DataType
+from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
+from dovetail_onednn.layouts import OneDnnLayout
+from dovetail_onednn.quantized.products import DATA, WEIGHTS, integers_of, signed_levels
+from dovetail_onednn.reorder import Arrays, given, pack
+from dovetail_onednn.steps import Arguments, is_slow
+from dovetail_onednn.transposed import transposed_geometry
+
+_BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
+
+
+def convolution(call: KernelCall) -> Step | None:
+    """Run Conv1d to 3d; see `Kernel.make`."""
+    source, groups = call.spec(DATA).shape, call.op.group
+    if groups == source[-1]:
+        return depthwise_convolution(call)
+    return _step(call, lambda: geometry_of(call, groups, len(source) - 2))
+
+
+def depthwise_convolution(call: KernelCall) -> Step | None:
+    """Run DepthWiseConv1d and 2d, one axis as two; see `Kernel.make`."""
+    source = call.spec(DATA).shape
+    return _step(call, lambda: geometry_of(call, source[-1], max(2, len(source) - 2)))
+
+
+def transposed_convolution(call: KernelCall) -> Step | None:
+    """Run TransposeConv1d to 3d; see `Kernel.make`."""
+    return _step(call, lambda: transposed_geometry(call))
+
+
+def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
+    """Return the step of a convolution; None if the definition runs it.
+
+    Source and result are dense: the library's code for integers is fastest with channels last.
+    """
+    integers = integers_of(call, call.outputs[0].shape[-1])
+    if integers is None:
+        return None
+    geometry = geometry_in()
+    dense = geometry.source.of_type(integers.source), geometry.target.of_type(integers.target)
+    has_groups = len(geometry.weights.dims) > len(geometry.source.dims)
+    quantization = integers.quantization(_BY_GROUP_AND_UNIT if has_groups else _BY_UNIT)
+    with convolution_desc(geometry, (), dense, quantization) as desc:
+        if is_slow(desc):
+            return None
+        arguments = Arguments(call, desc)
+        arguments.read_plain(Arg.SOURCE, DATA)
+        weights = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights.of_type(DataType.S8))
+        # the library may append sums of the weights, which depend on type and zero point of data
+        form = f"integer {integers.source.name} {bool(integers.zero)} {weights.key}"
+
+        def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
+            return pack(signed_levels(given(arrays[0]), specs[0]), weights)
+
+        packed = call.read_packed(WEIGHTS, form, make, weights)
+        arguments.constant(Arg.WEIGHTS, packed, weights.desc)
+        integers.declare(arguments)
+        arguments.write_plain(Arg.DESTINATION, 0)
+        return arguments.step()

@@ -1,0 +1,142 @@
+"""Fixtures: networks on stored integers, their plans on oneDNN, and their definition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.container import WeightStore
+from dovetail.ir import (
+    Array,
+    AxisScaleOffset,
+    DType,
+    Encoding,
+    Graph,
+    ScaleOffset,
+    Shape,
+    Tensor,
+    TensorKind,
+)
+from dovetail.ops import EVERYTHING, NOTHING, CheckedGraph, OpRegistry, check_ops
+from dovetail.runtime.contract import RunControl
+from dovetail.runtime.plan import PlanPrepared, build_plan
+from dovetail_numpy import KERNELS
+from dovetail_numpy.integer import DEFINITIONS
+from dovetail_onednn import library, onednn_kernels, reorder
+from dovetail_opset import PACKAGE
+from dovetail_opset.build import add
+
+U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
+S16, S32 = DType.SFIXED_POINT_16, DType.SFIXED_POINT_32
+OPS = OpRegistry.of(PACKAGE)
+
+
+@dataclass
+class Network:
+    """A graph on stored integers under construction, with random data.
+
+    Attributes:
+        extreme: Whether data and weights are the ends of their types only.
+    """
+
+    extreme: bool = False
+    graph: Graph = field(default_factory=lambda: Graph("net"))
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
+
+    def input(self, name: str, shape: Shape, dtype: DType = U8, zero: int = 0) -> Tensor:
+        encoding = ScaleOffset(0.02, -zero)
+        tensor = Tensor(name, dtype, shape, TensorKind.APP_WRITE, encoding=encoding)
+        return self.graph.add_tensor(tensor)
+
+    def weights(self, name: str, shape: Shape, dtype: DType = S8, **grid: Any) -> Tensor:
+        """Add weights; `zero` is their zero point, `axis` that of their scales if not one."""
+        zero, axis = grid.get("zero", 0), grid.get("axis")
+        stored = self.values(shape, dtype)
+        if axis is None:
+            encoding: Encoding = ScaleOffset(0.003, -zero)
+        else:
+            steps = self.rng.uniform(0.001, 0.01, shape[axis]).astype(np.float32)
+            encoding = AxisScaleOffset(axis, steps, np.full(shape[axis], -zero, np.int32))
+        return self.static(name, stored, dtype, encoding)
+
+    def bias(self, name: str, units: int, dtype: DType = S32) -> Tensor:
+        """Add a bias: of 32 bits on the grid of the products, of 8 bits on its own."""
+        if dtype is S32:
+            values = self.rng.integers(-5000, 5000, units).astype(np.int32)
+            return self.static(name, values, dtype, None)
+        return self.static(name, self.values((units,), dtype), dtype, ScaleOffset(0.01, -3))
+
+    def static(self, name: str, stored: Array, dtype: DType, encoding: Encoding | None) -> Tensor:
+        return self.graph.add_tensor(Tensor.static(name, stored, dtype, encoding=encoding))
+
+    def values(self, shape: Shape, dtype: DType) -> Array:
+        low, high = dtype.stored_range()
+        if self.extreme:
+            found = np.where(self.rng.random(shape) < 0.9, high, low)
+        else:
+            found = self.rng.integers(low, high, shape, endpoint=True)
+        return found.astype(dtype.storage)
+
+    def add(
+        self,
+        op_type: str,
+        *inputs: Tensor | None,
+        name: str,
+        dtype: DType = U8,
+        scale: float = 0.05,
+        zero: int = 0,
+        **params: Any,
+    ) -> Tensor:
+        """Add a node whose result has this type, scale and zero point."""
+        made = add(self.graph, op_type, inputs, name=name, **params)
+        made.dtype, made.encoding = dtype, ScaleOffset(scale, -zero)
+        return made
+
+    def feeds(self) -> dict[str, Array]:
+        return {t.name: self.values(t.shape, t.dtype) for t in self.graph.inputs}
+
+    def checked(self, *, fuse: bool = True) -> CheckedGraph:
+        return check_ops(self.graph, OPS, NOTHING if fuse else EVERYTHING)
+
+    def prepare(self, *, fuse: bool = True) -> PlanPrepared:
+        kernels = onednn_kernels("test").with_fallback(KERNELS.for_backend("test"))
+        graph = self.checked(fuse=fuse)
+        return PlanPrepared(build_plan(graph, kernels, WeightStore(), None, reorder=reorder))
+
+    def run(self, prepared: PlanPrepared, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        outputs = {t.name: np.zeros(t.shape, t.dtype.storage) for t in self.graph.outputs}
+        prepared.run(feeds, outputs, RunControl())
+        return outputs
+
+    def defined(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return all tensors' stored values by definition."""
+        tensors = self.graph.tensors.values()
+        values = {t.name: t.stored() for t in tensors if t.data is not None} | dict(feeds)
+        for view in self.checked().nodes:
+            definition = DEFINITIONS.of(view)
+            assert definition is not None
+            ins = [None if t is None else values[t.name] for t in view.node.inputs]
+            results = definition.compute(view, ins)
+            values |= {t.name: r for t, r in zip(view.node.outputs, results, strict=True)}
+        return values
+
+    def check(self, *results: Tensor) -> None:
+        """Check that results equal the definition, and that the engine computes every node."""
+        for result in results:
+            result.kind = TensorKind.APP_READ
+        prepared, feeds = self.prepare(), self.feeds()
+        if library().has_vnni:
+            modules = {getattr(s.bind, "func", s.bind).__module__ for s in prepared.steps}
+            assert modules == {"dovetail_onednn.execution"}
+        found, wanted = self.run(prepared, feeds), self.defined(feeds)
+        for result in results:
+            np.testing.assert_array_equal(found[result.name], wanted[result.name])
+
+
+@pytest.fixture(name="new_network", scope="session")
+def fixture_new_network() -> type[Network]:
+    return Network

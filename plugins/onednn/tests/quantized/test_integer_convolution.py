@@ -1,0 +1,64 @@
+"""Convolutions of stored integers: bits equal to the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.ir import DType
+
+U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw an op, shapes, params and encodings."""
+    axes = draw(st.sampled_from([1, 2, 2, 2, 3]))
+    group = draw(st.sampled_from([1, 1, 2, 3]))
+    window = [draw(st.integers(1, 3 if axes == 3 else 4)) for _ in range(axes)]
+    dilation = [draw(st.integers(1, 2)) for _ in range(axes)]
+    pads = [(draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(axes)]
+    spatial = []
+    for size, apart, pad in zip(window, dilation, pads, strict=True):
+        least = max((size - 1) * apart + 1 - sum(pad), 1)
+        spatial.append(draw(st.integers(least, least + 7)))
+    inputs, units = group * draw(st.integers(1, 40)), group * draw(st.integers(1, 40))
+    shape: tuple[int, ...] = (draw(st.integers(1, 2)), *spatial, inputs)
+    stride = [draw(st.integers(1, 3)) for _ in range(axes)]
+    params: dict[str, Any] = {"stride": stride, "dilation": dilation, "pad_amount": pads}
+    if axes == 1:
+        params = {"stride": stride[0], "dilation": dilation[0], "pad_amount": pads[0]}
+    op_type = f"Conv{axes}d"
+    if draw(st.booleans()) and group == 1 and axes < 3:
+        op_type, units = f"DepthWiseConv{axes}d", inputs
+        filters = (*window, 1, units)
+    else:
+        params["group"] = group
+        filters = (*window, inputs // group, units)
+    return {
+        "op_type": op_type,
+        "shape": shape,
+        "filters": filters,
+        "params": params,
+        "bias": draw(st.sampled_from([None, S32, S8, U8])),
+        "axis": draw(st.sampled_from([None, len(filters) - 1])),
+        "source": (draw(st.sampled_from([U8, S8])), draw(st.sampled_from([0, 0, 5, 120, -7]))),
+        "target": (draw(st.sampled_from([U8, S8])), draw(st.sampled_from([0, 3, 100]))),
+        "scale": draw(st.sampled_from([0.003, 0.05, 1.0])),
+        "extreme": draw(st.booleans()),
+    }
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(case=convolutions())
+def test_convolution(new_network: Any, case: dict[str, Any]) -> None:
+    net = new_network(extreme=case["extreme"])
+    x = net.input("x", case["shape"], *case["source"])
+    ins = [x, net.weights("w", case["filters"], axis=case["axis"])]
+    if case["bias"] is not None:
+        ins.append(net.bias("b", case["filters"][-1], case["bias"]))
+    dtype, zero = case["target"]
+    grid = {"dtype": dtype, "zero": zero, "scale": case["scale"]}
+    net.check(net.add(case["op_type"], *ins, name="y", **grid, **case["params"]))
