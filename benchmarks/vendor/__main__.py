@@ -81,7 +81,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--networks", type=names(SUBJECTS), default=list(SUBJECTS), metavar="A,B")
     parser.add_argument("--act-bitwidth", type=int, choices=(8, 16), default=8)
     parser.add_argument("--threads", type=count, default=2, help="our threads")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.python = options.python.absolute()  # a link that its environment is found by
+    return options
 
 
 def missing(python: Path) -> str:
