@@ -8,6 +8,7 @@ from dovetail_numpy.integer import (  # noqa: F401 - registers definitions
     binary,
     conversions,
     moves,
+    norms,
     products,
     tables,
 )
