@@ -6,10 +6,14 @@ the same bits. Nothing here imports an engine. docs/htp_arithmetic.md states the
 
 from dovetail_numpy.integer import (  # noqa: F401 - registers definitions
     binary,
+    by_real_values,
+    choices,
     conversions,
+    interpolation,
     moves,
     norms,
     products,
+    sums,
     tables,
 )
 from dovetail_numpy.integer.definitions import DEFINITIONS, Definition, Definitions
