@@ -12,6 +12,7 @@ from dovetail_numpy.integer import (  # noqa: F401 - registers definitions
     interpolation,
     local_response,
     moves,
+    norms,
     products,
     sums,
     tables,
