@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
 import msgspec
 
 from dovetail import ir
-from dovetail.container import WeightStore
+from dovetail.container import Closing, WeightStore
 from dovetail.errors import (
     BackendError,
     ConfigError,
@@ -78,7 +77,7 @@ class Device(Handle):
         self.invalidate()
 
 
-class Backend(Handle):
+class Backend(Handle, Closing):
     """A backend in use, from which all other handles are created.
 
     A context manager; leaving it frees contexts, devices and the backend.
@@ -352,15 +351,8 @@ class Backend(Handle):
         self._children.add(child)
         return child
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Free its contexts and devices, and itself; a second call does nothing."""
         for context in tuple(self.contexts):
             context.free()
         if not self.is_freed:
