@@ -217,20 +217,3 @@ def test_suppression_is_of_real_values(node, run_node):
     rows, count = run_node(view, boxes, scores)
     assert count.tolist() == [2]
     assert rows[:, 2].tolist() == [1, 2, 0]
-
-
-@pytest.mark.parametrize("beta", [0.5, 0.75, 1.0])
-@pytest.mark.parametrize("region", [0, 1])
-def test_local_response(node, run_node, rng, beta, region):
-    x = rng.integers(0, 256, (2, 4, 5, 6)).astype(np.uint8)
-    grid, target = ScaleOffset(0.05, -100), ScaleOffset(0.03, -120)
-    params = {"alpha": 0.2, "beta": beta, "bias": 1.5, "radius": 2, "region": region}
-    view = node("Lrn", [Spec(U8, x.shape, grid)], [Spec(U8, x.shape, target)], **params)
-    (y,) = run_node(view, x)
-    real = (x.astype(float) - 100) * np.float32(0.05)
-    for i in np.ndindex(x.shape):
-        near = [slice(max(p - 2, 0), p + 3) for p in i]
-        where = (i[0], *near[1:3], i[3]) if region else (*i[:3], near[3])
-        wanted = real[i] / (1.5 + 0.2 * np.square(real[where]).sum()) ** beta
-        wanted = min(max(wanted / target.scale + 120, 0), 255)
-        assert abs(y[i] - wanted) <= 0.5 + 1e-5

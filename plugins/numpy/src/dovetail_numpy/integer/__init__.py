@@ -10,7 +10,6 @@ from dovetail_numpy.integer import (  # noqa: F401 - registers definitions
     choices,
     conversions,
     interpolation,
-    local_response,
     moves,
     norms,
     products,

@@ -34,9 +34,6 @@ FLOAT_CASES: Mapping[str, FloatCase] = MappingProxyType(
         "ElementWiseBinary": FloatCase(f"operation POWER: {_POWER.nodes}", _POWER.reason),
         "ElementWisePower": _POWER,
         "ExtractGlimpse": FloatCase("noise UNIFORM and GAUSSIAN", "the noise is random"),
-        "Lrn": FloatCase(
-            "beta other than 0.5, 0.75 and 1", "only these powers consist of square roots"
-        ),
         "MultiClassNms": FloatCase(
             "soft_nms_sigma above 0", "exponentials lower the scores at run time"
         ),
