@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from dovetail.runtime.plan import Make
+from dovetail_onednn.quantized.chains import can_fuse
 from dovetail_onednn.quantized.convolution import (
     convolution,
     depthwise_convolution,
@@ -15,4 +16,4 @@ PRODUCTS: Mapping[str, Make] = {
     **{f"TransposeConv{axes}d": transposed_convolution for axes in (1, 2, 3)},
 }
 
-__all__ = ["PRODUCTS"]
+__all__ = ["PRODUCTS", "can_fuse"]

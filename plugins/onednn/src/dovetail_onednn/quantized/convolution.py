@@ -48,10 +48,12 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     dense = geometry.source.of_type(integers.source), geometry.target.of_type(integers.target)
     has_groups = len(geometry.weights.dims) > len(geometry.source.dims)
     quantization = integers.quantization(_BY_GROUP_AND_UNIT if has_groups else _BY_UNIT)
-    with convolution_desc(geometry, (), dense, quantization) as desc:
+    with convolution_desc(geometry, integers.fused.ops, dense, quantization) as desc:
         if is_slow(desc):
             return None
         arguments = Arguments(call, desc)
+        if (added := integers.fused.added) is not None:
+            arguments.read_previous(added)
         arguments.read_plain(Arg.SOURCE, DATA)
         weights = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights.of_type(DataType.S8))
         # the library may append sums of the weights, which depend on type and zero point of data
@@ -64,4 +66,4 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
         arguments.constant(Arg.WEIGHTS, packed, weights.desc)
         integers.declare(arguments)
         arguments.write_plain(Arg.DESTINATION, 0)
-        return arguments.step()
+        return arguments.step(in_place=() if added is None else ((0, 0),))

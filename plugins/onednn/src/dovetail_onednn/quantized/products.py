@@ -11,15 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Array, DType, Spec
+from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall
 from dovetail_numpy.integer import DEFINITIONS, Rescale, rescale_of_products
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
 from dovetail_onednn.attributes import Quantization
+from dovetail_onednn.quantized.chains import Fused, fused_of
+from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.steps import Arguments
 
 DATA, WEIGHTS, BIAS = 0, 1, 2  # inputs
-TYPES = {DType.UFIXED_POINT_8: DataType.U8, DType.SFIXED_POINT_8: DataType.S8}
 _LARGEST = np.iinfo(np.int32).max  # sum of products
 
 
@@ -34,6 +35,7 @@ class Integers:
         rescale: How sums become stored integers of the result.
         units: Number of output channels.
         has_bias: Whether there is a bias.
+        fused: The fused nodes.
     """
 
     source: DataType
@@ -42,6 +44,7 @@ class Integers:
     rescale: Rescale
     units: int
     has_bias: bool
+    fused: Fused
 
     def quantization(self, mask: int) -> Quantization:
         """Return the attributes of the primitive.
@@ -50,7 +53,7 @@ class Integers:
             mask: Mask of the axes of the weights along which output channels differ.
         """
         zeros = [Arg.SOURCE] if self.zero else []
-        zeros += [Arg.DESTINATION] if self.rescale.zero else []
+        zeros += [Arg.DESTINATION] if self.fused.zero else []
         return Quantization(((Arg.WEIGHTS, mask),), tuple(zeros))
 
     def declare(self, arguments: Arguments) -> None:
@@ -61,7 +64,7 @@ class Integers:
         for arg, values in vectors.items():
             full = np.ascontiguousarray(np.broadcast_to(values, (self.units,)), np.float32)
             arguments.numbers(arg, full)
-        for arg, zero in ((Arg.SOURCE, self.zero), (Arg.DESTINATION, self.rescale.zero)):
+        for arg, zero in ((Arg.SOURCE, self.zero), (Arg.DESTINATION, self.fused.zero)):
             if zero:
                 arguments.numbers(ZERO_POINTS | arg, np.full(1, zero, np.int32))
 
@@ -91,12 +94,15 @@ def integers_of(call: KernelCall, units: int) -> Integers | None:
     low, high = data.dtype.stored_range()
     reach = max(abs(low - zero), abs(high - zero)) * 128 * (weights.size // units)
     fits = (
-        rescale.limits == out.dtype.stored_range()
+        rescale.limits == view.outs[0].dtype.stored_range()
         and bool(np.isfinite(rescale.multiplier).all() and np.isfinite(rescale.bias).all())
         and _are_signed_bytes(weights, spec)
         and reach <= _LARGEST
     )
-    return Integers(source, target, zero, rescale, units, call.has(BIAS)) if fits else None
+    if not fits:
+        return None
+    fused = fused_of(call, rescale.zero)
+    return Integers(source, target, zero, rescale, units, call.has(BIAS), fused)
 
 
 def signed_levels(stored: Array, spec: Spec | None) -> Array:
