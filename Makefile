@@ -9,6 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/workspace-ready
 BENCH_READY := $(VENV)/bench-ready
+# The vendor's simulator has an environment of its own: nothing else may depend on it.
+VENDOR_VENV := .venv-vendor
+VENDOR_PYTHON := $(VENDOR_VENV)/bin/python
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STAGE = @$(BIN)/python tools/stage.py
 # One worker for each core, and two on a single core: some tests wait. Each computes in one thread, or
@@ -25,7 +28,7 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-avx2 check lint types imports sizes tests wheels bench
-.PHONY: bench-quantization fuzz clean
+.PHONY: bench-quantization vendor-test fuzz clean
 
 help:
 	@echo 'make demo    convert and quantize the digits model, print both accuracies'
@@ -33,6 +36,7 @@ help:
 	@echo 'make check   ruff, wording, mypy --strict, import contracts, file sizes'
 	@echo 'make test-avx2   the tests as on a processor with AVX2 only; needs gcc and objdump'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
+	@echo 'make vendor-test   compare integer ops with the HTP simulator of onnxruntime-qnn'
 	@echo 'make fuzz    convert 20,000 mutated ONNX files: each must succeed or be rejected'
 	@echo 'make clean   remove .venv and all caches'
 
@@ -88,6 +92,14 @@ bench: $(BENCH_READY)
 bench-quantization: $(READY)
 	@$(BIN)/python -m benchmarks.quantization
 
+# If the package cannot be installed, the comparison says so and its status is not 0. Set VENDOR for
+# options: VENDOR='--networks digits,unet'.
+vendor-test: $(READY)
+	@test -x $(VENDOR_PYTHON) || $(PYTHON) -m venv --clear $(VENDOR_VENV)
+	-$(STAGE) 'install the simulator' $(VENDOR_PYTHON) -m pip install --quiet \
+	  --disable-pip-version-check 'onnxruntime-qnn==2.7.0' 'onnxruntime>=1.20,<2'
+	@$(BIN)/python -m benchmarks.vendor --python $(VENDOR_PYTHON) $(VENDOR)
+
 # Set FUZZ='--seed 2' or FUZZ='--target dvt' for other files.
 fuzz: $(READY)
 	@$(BIN)/python tools/fuzz_onnx.py --details $(FUZZ)
@@ -98,4 +110,4 @@ $(BENCH_READY): $(READY)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.cache
+	rm -rf $(VENV) $(VENDOR_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.cache

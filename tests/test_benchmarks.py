@@ -146,6 +146,7 @@ def test_noise_is_told_from_the_signal() -> None:
 def test_the_driver_imports_no_engine() -> None:
     program = (
         "import sys, benchmarks.__main__, benchmarks.quantization.__main__; "
+        "import benchmarks.vendor.__main__; "
         "print(sorted({'dovetail', 'onnx', 'onnxruntime', 'openvino'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", program]

@@ -70,6 +70,17 @@ def test_the_null_backend_lives_and_refuses_as_any(tmp_path: Path) -> None:
     }
 
 
+def test_htp_runs_what_its_tables_allow_and_says_why_it_does_not_run_the_rest(
+    tmp_path: Path,
+) -> None:
+    report = conformance(tmp_path, "--backend", "htp", *OPSET)
+    rules = {reason.split(":")[0] for reason in unsupported(report, "op cases").values()}
+    assert rules <= {"op", "dtype", "architecture", "definition"}
+    assert report["areas"]["op cases"]["passed"] > 500
+    assert set(unsupported(report, "capabilities")) == {"opaque_ops"}
+    assert unsupported(report, "images") == {}
+
+
 def test_every_op_has_a_case_that_zeros_do_not_pass() -> None:
     bench = Bench(NullBackend)
     caught = {c.op_name for c in CASES if run_case(bench, c).status is Status.FAILED}

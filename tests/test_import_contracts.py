@@ -69,6 +69,7 @@ def test_lawful_imports_keep_the_contracts(tmp_path: Path) -> None:
         "dovetail_numpy.part": "import dovetail_opset, dovetail.runtime",
         "dovetail_onednn.part": "import dovetail_numpy, dovetail.runtime",
         "dovetail_cpu.part": "import dovetail_numpy, dovetail_onednn, dovetail.runtime",
+        "dovetail_htp.part": "import dovetail_numpy, dovetail_onednn, dovetail.runtime",
         "dovetail_onnx.part": "import dovetail_opset, dovetail.ir",
         "dovetail_quantizers.part": "import dovetail_opset, dovetail.quantization, dovetail.cli",
         "dovetail_tools.part": "import dovetail.api",
@@ -98,6 +99,8 @@ def test_lawful_imports_keep_the_contracts(tmp_path: Path) -> None:
         ("dovetail_quantizers.part", "dovetail_onednn"),
         ("dovetail.quantization", "dovetail.runtime"),
         ("dovetail_cpu.part", "dovetail_onnx"),
+        ("dovetail_cpu.part", "dovetail_htp"),
+        ("dovetail_htp.part", "dovetail_cpu"),
     ],
 )
 def test_unlawful_import_breaks_a_contract(tmp_path: Path, module: str, imported: str) -> None:

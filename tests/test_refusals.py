@@ -170,7 +170,12 @@ def test_unknown_backend_option(run_folder: Path) -> None:
 
 
 def test_missing_backend(run_folder: Path) -> None:
-    assert_refused(net_run(run_folder, "--backend", "libQnnHtp.so"), run_folder, 6, "htp", "cpu")
+    assert_refused(net_run(run_folder, "--backend", "libQnnGpu.so"), run_folder, 6, "gpu", "cpu")
+
+
+def test_an_architecture_of_a_backend_without_any(run_folder: Path) -> None:
+    done = net_run(run_folder, "--backend", "cpu:v73")
+    assert_refused(done, run_folder, 2, "cpu", "no architectures")
 
 
 @pytest.mark.parametrize("name", ["libnet.so", "net.dlc"])

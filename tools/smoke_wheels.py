@@ -22,6 +22,7 @@ CORE_COMMANDS = ("doctor", "explain", "inspect", "plugins")
 # The dists that provide plugins, which `dovetail plugins` must list exactly if installed.
 PLUGIN_DISTS = (
     "dovetail-cpu",
+    "dovetail-htp",
     "dovetail-onnx",
     "dovetail-opset",
     "dovetail-quantizers",

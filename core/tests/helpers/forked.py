@@ -41,6 +41,7 @@ OURS = (
     *(
         "dovetail",
         "dovetail_cpu",
+        "dovetail_htp",
         "dovetail_numpy",
         "dovetail_onednn",
         "dovetail_onnx",

@@ -252,6 +252,14 @@ def test_a_backend_whose_code_fails_is_named(
         ("QnnCpu.dll", "cpu"),
         ("C:\\sdk\\QnnSaver.dll", "saver"),
         ("cpu", "cpu"),
+        ("libQnnDspV66Stub.so", "dsp:v66"),
+        ("/sdk/lib/libQnnHtpV73Stub.so", "htp:v73"),
+        ("libQnnHtpV73CalculatorStub.so", "htp:v73"),
+        ("QnnHtpV81Stub.dll", "htp:v81"),
+        ("libQnnHtpV68Skel.so", "htp:v68"),
+        ("dspv65", "dsp:v65"),
+        ("dspv79", "htp:v79"),
+        ("hetero:dspv73,libQnnCpu.so", "hetero:htp:v73,cpu"),
     ],
 )
 def test_the_sdks_library_names_are_backends(text: str, name: str) -> None:

@@ -75,13 +75,13 @@ def truths_and(spec):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "as_floats"),
+    ("encoding", "on_integers"),
     [
         (ScaleOffset(0.5, -3), False),
         (AxisScaleOffset(0, (0.5, 0.25), (-3, -3)), True),
     ],
 )
-def test_select_of_fixed_point(run_graph, evaluate, encoding, as_floats):
+def test_select_of_fixed_point(run_graph, evaluate, encoding, on_integers):
     spec = Spec(DType.UFIXED_POINT_8, (2, 3), encoding)
     graph, inputs = truths_and(spec)
     out = add(graph, "ElementWiseSelect", inputs, name="op", spec=spec)
@@ -91,7 +91,7 @@ def test_select_of_fixed_point(run_graph, evaluate, encoding, as_floats):
     feeds = {"c": rng.random((2, 3)) < 0.5, "x": x, "y": y}
     ran = run_graph(graph, feeds)
     assert not ran.by_reference
-    assert ("op" in ran.by_float_kernel) is as_floats
+    assert ("op" in ran.on_integers) is on_integers
     np.testing.assert_array_equal(ran.outputs["op"], np.where(feeds["c"], x, y))
     np.testing.assert_array_equal(ran.outputs["op"], evaluate(graph, feeds)["op"])
 

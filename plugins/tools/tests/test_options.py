@@ -44,6 +44,12 @@ def test_backend_names(fed: None, run: Any, name: str) -> None:
             "are mutually exclusive",
         ),
         (["--debug", "--set-output-tensors", "net:mid"], 2, "are mutually exclusive"),
+        (
+            ["--use-native-output-files", "--output-data-type", "float_only"],
+            2,
+            "are mutually exclusive",
+        ),
+        (["--output-data-type", "native"], 2, "'native_only'"),
         (["--num-inferences", "0"], 2, "num-inferences"),
         (["--keep-num-outputs", "-1"], 2, "keep-num-outputs"),
         (["--duration", "0"], 2, "more than 0 seconds"),

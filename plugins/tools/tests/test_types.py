@@ -82,6 +82,55 @@ def test_fixed_point_inputs_are_quantized_and_outputs_dequantized(
     np.testing.assert_array_equal(result("y_native.raw", "u1"), stored)
 
 
+@pytest.mark.parametrize("mode", [[], ["--debug"]])
+def test_both_forms_of_each_tensor(
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any, mode: list[str]
+) -> None:
+    net, steps = new_net(), ScaleOffset(0.25, -8)
+    x = net.input("x", 4, dtype=DType.UFIXED_POINT_8, encoding=steps)
+    middle = net.node("Relu", x, name="middle")
+    net.save(net.node("Dequantize", middle, name="y", out=Tensor("y", DType.FLOAT_32, (4,))))
+    raw("a.raw", np.array([-1.0, 0.0, 0.3, 2.0], "<f4"))
+    listing("a.raw")
+    assert net_run(run, *mode, "--output_data_type", "float_and_native").code == 0
+    files = {"y.raw"} | ({"middle.raw", "middle_native.raw"} if mode else set())
+    assert {p.name for p in Path("output/Result_0").iterdir()} == files
+    assert result("y.raw").tolist() == [0, 0, 0.25, 2]
+    if mode:
+        assert result("middle.raw").tolist() == [0, 0, 0.25, 2]
+        assert result("middle_native.raw", "u1").tolist() == [8, 8, 9, 16]
+        listed = Path("output/execution_metadata.yaml").read_text("utf-8")
+        assert listed.count("file: ") == 3
+    assert net_run(run, *mode, "--output-data-type", "native_only").code == 0
+    files = {"y.raw"} | ({"middle_native.raw"} if mode else set())
+    assert {p.name for p in Path("output/Result_0").iterdir()} == files
+
+
+def test_native_inputs_by_graph(
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    for name in ("one", "two"):
+        net = new_net(name)
+        net.save(net.node("ElementWiseNeg", net.input("x", 2, dtype=DType.INT_8), name="y"))
+    raw("float.raw", np.array([-2, 3], "<f4"))
+    raw("native.raw", np.array([-2, 3], "i1").view("u1"))
+    for name, content in (("one", "native.raw"), ("two", "float.raw")):
+        listing(content, path=f"{name}.txt")
+
+    def ran(names: str) -> Any:
+        lists = ("--input-list", "one.txt,two.txt")
+        given = ("--model", "one.dvt,two.dvt", *lists, "--native-input-tensor-names", names)
+        return run("--json", "net-run", *given)
+
+    assert ran("one:x").code == 0
+    for folder in ("output/one", "output/two"):
+        assert result("y.raw", folder=folder).tolist() == [2, -3]
+    assert ran("x").code == 3  # the second list has float32
+    wrong = ran("one:xx;z")
+    assert wrong.code == 2
+    assert wrong.err.count("not found") == 2
+
+
 @pytest.mark.parametrize(
     ("dtype", "encoding", "stored"),
     [

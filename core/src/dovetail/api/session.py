@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from dovetail.api.specialization import (
     sole_source,
 )
 from dovetail.arguments import check_arguments
-from dovetail.container import Model
+from dovetail.container import Closing, Model
 from dovetail.errors import BackendError, ConfigError, suggest_name
 from dovetail.ir import Array, DType
 from dovetail.ops import NOTHING, Observed, OpRegistry, from_real, to_real, unstorable
@@ -28,7 +27,7 @@ from dovetail.runtime import Backend, Context, Graph, Profile, ProfileLevel, Pro
 from dovetail.runtime.interface import Endpoint
 
 
-class Session:
+class Session(Closing):
     """A model ready to run on a backend; a context manager.
 
     Args:
@@ -194,8 +193,7 @@ class Session:
 
     def close(self) -> None:
         """Free everything; a second call does nothing."""
-        if not self.backend.is_freed:
-            self.backend.__exit__(None, None, None)
+        self.backend.close()
         if self._log is not None:
             self._log.close()
 
@@ -205,17 +203,6 @@ class Session:
             code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
             hint="pass the model or its path, and create a session in each process",
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _prepared(self, *models: Model) -> Context:
         """Return a context with the models' graphs, finalized."""

@@ -141,15 +141,7 @@ def _summary(graph: Graph) -> GraphSummary:
 
 def _tensor(tensor: Tensor) -> TensorSummary:
     encoding = None if tensor.encoding is None else encoding_text(tensor.encoding)
-    return TensorSummary(
-        tensor.name,
-        tensor.dtype.name,
-        tensor.shape,
-        encoding,
-        tensor.dynamic,
-        tensor.memory_type.name,
-        tensor.data_format.name,
-    )
+    return TensorSummary.of(tensor, encoding)
 
 
 def _text(head: list[str], graphs: tuple[GraphSummary, ...]) -> str:

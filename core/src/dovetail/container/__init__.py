@@ -5,7 +5,7 @@ from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.container._verify import verify
 from dovetail.container._writer import BlobTable
 from dovetail.container.image import ImageContent, pack_image, unpack_image
-from dovetail.container.lifetime import Finalizer
+from dovetail.container.lifetime import Closing, Finalizer
 from dovetail.container.memory import aligned_copy, aligned_empty, read_only
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
@@ -15,6 +15,7 @@ from dovetail.container.weights import HOST, FormKey, MakeForm, Packed, WeightSt
 __all__ = [
     "HOST",
     "BlobTable",
+    "Closing",
     "Finalizer",
     "FormKey",
     "GraphSummary",

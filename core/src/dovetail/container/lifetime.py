@@ -1,13 +1,29 @@
-"""Finalizers of foreign resources, such as descriptors of files."""
+"""The end of resources: `with` blocks that close them, and finalizers."""
 
 from __future__ import annotations
 
 import atexit
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+
+
+class Closing:
+    """A context manager that is closed at the end of its `with` block."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Release everything; a second call does nothing."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Finalizer:

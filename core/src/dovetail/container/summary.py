@@ -21,7 +21,7 @@ from dovetail.container._manifest import (
 )
 from dovetail.container._reader import Container, check_padding, open_container
 from dovetail.container.producer import Producer
-from dovetail.ir import Array, DataFormat, DType, MemoryType
+from dovetail.ir import Array, DataFormat, DType, MemoryType, Tensor
 from dovetail.ir.text import encoding_text
 
 
@@ -45,6 +45,19 @@ class TensorSummary(msgspec.Struct, frozen=True):
     dynamic: tuple[bool, ...] = ()
     memory_type: str = MemoryType.RAW.name
     data_format: str = DataFormat.DENSE.name
+
+    @classmethod
+    def of(cls, tensor: Tensor | TensorEntry, encoding: str | None) -> TensorSummary:
+        """Return the summary of a tensor."""
+        return cls(
+            tensor.name,
+            tensor.dtype.name,
+            tensor.shape,
+            encoding,
+            tensor.dynamic,
+            tensor.memory_type.name,
+            tensor.data_format.name,
+        )
 
 
 class GraphSummary(msgspec.Struct, frozen=True):
@@ -156,15 +169,7 @@ def _data_of(graph: GraphEntry) -> Iterator[int]:
 
 def _tensor_summary(tensor: TensorEntry) -> TensorSummary:
     encoding = None if tensor.encoding is None else _encoding_text(tensor.encoding)
-    return TensorSummary(
-        tensor.name,
-        tensor.dtype.name,
-        tensor.shape,
-        encoding,
-        tensor.dynamic,
-        tensor.memory_type.name,
-        tensor.data_format.name,
-    )
+    return TensorSummary.of(tensor, encoding)
 
 
 def _encoding_text(entry: EncodingEntry) -> str:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
 import msgspec
 
 from dovetail import ir
-from dovetail.container import WeightStore
-from dovetail.errors import BackendError, OpError, PluginError, Problem, UnsupportedOpError
+from dovetail.container import Closing, WeightStore
+from dovetail.errors import (
+    BackendError,
+    ConfigError,
+    OpError,
+    PluginError,
+    Problem,
+    UnsupportedOpError,
+)
 from dovetail.ops import NodeView, OpPackage, OpRegistry, checked_node, opaque_node
 from dovetail.plugins import GROUPS, load
 from dovetail.plugins.ops import installed_ops
@@ -26,7 +32,7 @@ from dovetail.runtime.config import (
 from dovetail.runtime.context import Context
 from dovetail.runtime.enums import ProfileLevel, SignalKind
 from dovetail.runtime.handle import Handle, api_call
-from dovetail.runtime.names import backend_name, split_order
+from dovetail.runtime.names import backend_name, split_arch, split_order
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.profile import Profile
 from dovetail.runtime.properties import PROPERTIES
@@ -71,7 +77,7 @@ class Device(Handle):
         self.invalidate()
 
 
-class Backend(Handle):
+class Backend(Handle, Closing):
     """A backend in use, from which all other handles are created.
 
     A context manager; leaving it frees contexts, devices and the backend.
@@ -108,8 +114,9 @@ class Backend(Handle):
         """Create a handle of an installed backend.
 
         Args:
-            name: Name of the plugin; `libQnnCpu.so`, with or without a path, means `cpu`, and
-                `hetero:a,b` the backend `hetero` with this order. Or a class that is not installed.
+            name: Name of the plugin; `libQnnCpu.so`, with or without a path, means `cpu`,
+                `htp:v73` the backend `htp` with this option `arch`, and `hetero:a,b` the backend
+                `hetero` with this order. Or a class that is not installed.
             config: The backend's options.
             ops: The ops; by default those of all installed op packages.
 
@@ -123,8 +130,8 @@ class Backend(Handle):
         registry = installed_ops() if ops is None else ops
         where = f"options of backend '{plugin_class.name}'"
         options = typed_config(config, plugin_class.configs.backend, where)
-        if isinstance(name, str) and (order := split_order(backend_name(name))[1]) is not None:
-            options = msgspec.structs.replace(options, order=order)
+        if isinstance(name, str):
+            options = _named_options(backend_name(name), options)
         with translate_errors(
             plugin_class.name,
             "the backend cannot be started",
@@ -344,19 +351,30 @@ class Backend(Handle):
         self._children.add(child)
         return child
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Free its contexts and devices, and itself; a second call does nothing."""
         for context in tuple(self.contexts):
             context.free()
         if not self.is_freed:
             self.free()
+
+
+def _named_options(name: str, options: contract.Options) -> contract.Options:
+    """Return options with what follows the colon of a backend's name.
+
+    Raises:
+        ConfigError: The backend has no architectures.
+    """
+    (plugin, arch), (_, order) = split_arch(name), split_order(name)
+    if order is not None:
+        return msgspec.structs.replace(options, order=order)
+    if arch is None:
+        return options
+    if "arch" not in options.__struct_fields__:
+        raise ConfigError(
+            f"backend '{plugin}' has no architectures", where=name, hint=f"use '{plugin}'"
+        )
+    return msgspec.structs.replace(options, arch=arch)
 
 
 def _platform(backend: Backend) -> contract.Platform:
@@ -380,10 +398,10 @@ def _checked_class(found: type[contract.Backend]) -> type[contract.Backend]:
 
 
 def backend_class(name: str) -> type[contract.Backend]:
-    """Return the class of an installed backend; `hetero:a,b` is `hetero`.
+    """Return the class of an installed backend; `htp:v73` is `htp`, `hetero:a,b` is `hetero`.
 
     Raises:
         PluginError: It is not installed, cannot be loaded or does not meet the contract.
     """
-    plugin, _ = split_order(backend_name(name))
+    plugin, _ = split_arch(backend_name(name))
     return cast("type[contract.Backend]", load("dovetail.backends", plugin))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dovetail.container import WeightStore
 from dovetail.errors import BackendError
@@ -31,7 +31,9 @@ from dovetail.runtime.contract import (
     RunControl,
     Support,
 )
-from dovetail.runtime.placement import Placement
+
+if TYPE_CHECKING:  # loaded by the backend `hetero` alone
+    from dovetail.runtime.placement import Placement
 
 
 class PreparedBase(ABC):

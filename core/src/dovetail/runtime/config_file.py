@@ -25,7 +25,7 @@ from dovetail.plugins import names
 from dovetail.runtime.backend import backend_class
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
 from dovetail.runtime.contract import Configs, Options
-from dovetail.runtime.names import HETERO, members_of, split_order
+from dovetail.runtime.names import HETERO, members_of, split_order, without_arch
 from dovetail.runtime.placement.options import PlacementOptions, options_from, order_of
 from dovetail.typed import convert
 
@@ -174,6 +174,7 @@ def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
             installed. The options of `backend`, or of its members, are checked too. Every fault is
             listed.
     """
+    backend = without_arch(backend)
     faults, configs = _Faults(where), _configs_of(backend)
     file = faults.convert(data, _file_type(configs))
     sections = data.get("backend")
@@ -209,6 +210,7 @@ def _configs_of(backend: str) -> Configs:
 
 
 def _from_sdk(path: Path, backend: str) -> RunConfig:
+    backend = without_arch(backend)
     data, faults, configs = _json(path), _Faults(str(path)), _configs_of(backend)
     sdk = faults.convert(data, _sdk_file_type(configs))
     extensions = data.get("backend_extensions")

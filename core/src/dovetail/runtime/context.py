@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from dovetail import ir
 from dovetail.arguments import check_arguments
-from dovetail.container import Model
+from dovetail.container import Closing, Model
 from dovetail.errors import BackendError, GraphError, OpError, Problem, suggest_name
 from dovetail.ir import Array, Blob, DType, Encoding, Shape, TensorKind
 from dovetail.ir.check import check, raise_faults
@@ -30,7 +29,7 @@ if TYPE_CHECKING:  # a context belongs to a backend, which imports it
     from dovetail.runtime.backend import Backend, Device
 
 
-class Context(Handle):
+class Context(Handle, Closing):
     """Graphs on a device. Created by `Backend.create_context`; a context manager.
 
     Attributes:
@@ -260,15 +259,8 @@ class Context(Handle):
             self.backend.contexts.remove(self)
             self.invalidate()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Free the context; a second call does nothing."""
         if not self.is_freed:
             self.free()
 

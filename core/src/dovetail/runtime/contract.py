@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dovetail.container import WeightStore
 from dovetail.ir import Array, DType, Shape, Tensor
@@ -23,7 +23,9 @@ from dovetail.runtime.control import RunControl, Watch
 from dovetail.runtime.image import Fingerprint, Image
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import Recorder
-from dovetail.runtime.placement.report import Placement
+
+if TYPE_CHECKING:  # loaded by the backend `hetero` alone
+    from dovetail.runtime.placement import Placement
 
 __all__ = [
     "SUPPORTED",

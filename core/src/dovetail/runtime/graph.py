@@ -27,7 +27,6 @@ from dovetail.runtime.finalization import (
 from dovetail.runtime.handle import api_call, current_call
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import EventType, ProfileEvent, Recorder
-from dovetail.runtime.placement import Placement
 from dovetail.runtime.profile import Measurement, Profile
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.runner import Runner
@@ -36,6 +35,7 @@ from dovetail.runtime.updates import applied
 
 if TYPE_CHECKING:  # a graph belongs to a context, which imports it
     from dovetail.runtime.context import Context
+    from dovetail.runtime.placement import Placement
 
 log = logging.getLogger("dovetail.runtime")
 

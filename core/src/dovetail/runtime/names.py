@@ -7,20 +7,43 @@ from pathlib import PurePath
 
 from dovetail.errors import FrontendError
 
-_LIBRARY = re.compile(r"(?:lib)?Qnn(?P<name>[A-Za-z]+)\.(?:so|dll)")
+_LIBRARY = re.compile(
+    r"(?:lib)?Qnn(?P<name>[A-Za-z]+?)(?:V(?P<arch>\d+)(?:Calculator)?(?:Stub|Skel)?)?\.(?:so|dll)"
+)
+# Names of the SDK's accuracy tools: from this architecture on, the DSP has an HTP.
+_RUNTIME = re.compile(r"dspv(?P<arch>\d\d)")
+_FIRST_HTP = 68
 HETERO = "hetero"  # the backend that places parts of graphs on others
 
 
 def backend_name(text: str) -> str:
     """Return a backend's name; `libQnnHtp.so`, with or without a path, means `htp`.
 
-    The same in `hetero:a,b`, the backend `hetero` with its order.
+    `libQnnHtpV73Stub.so` and `dspv73` mean `htp:v73`, that backend with its option `arch`. The same
+    in `hetero:a,b`, the backend `hetero` with its order.
     """
     name, order = split_order(text)
     if order is not None:
         return f"{name}:{','.join(map(backend_name, order))}"
+    if runtime := _RUNTIME.fullmatch(text):
+        return f"{'htp' if int(runtime['arch']) >= _FIRST_HTP else 'dsp'}:v{runtime['arch']}"
     found = _LIBRARY.fullmatch(PurePath(text.replace("\\", "/")).name)
-    return found["name"].lower() if found else text
+    if found is None:
+        return text
+    plain = found["name"].lower()
+    return f"{plain}:v{found['arch']}" if found["arch"] else plain
+
+
+def split_arch(text: str) -> tuple[str, str | None]:
+    """Return `htp` and `v73` for `htp:v73`, and `hetero` alone for `hetero:a,b`."""
+    name, colon, arch = text.partition(":")
+    return name, arch if colon and name != HETERO else None
+
+
+def without_arch(text: str) -> str:
+    """Return `htp` for `htp:v73`, and any other name as it is."""
+    name, arch = split_arch(text)
+    return text if arch is None else name
 
 
 def split_order(text: str) -> tuple[str, tuple[str, ...] | None]:
@@ -34,7 +57,7 @@ def split_order(text: str) -> tuple[str, tuple[str, ...] | None]:
 def members_of(backend: str) -> tuple[str, ...] | None:
     """Return the backends that run for a name; None for `hetero` with an order in its config."""
     name, order = split_order(backend)
-    return None if name == HETERO and order is None else order or (name,)
+    return None if name == HETERO and order is None else order or (without_arch(name),)
 
 
 def reject_foreign(path: PurePath) -> None:

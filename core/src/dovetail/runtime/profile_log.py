@@ -12,11 +12,10 @@ import time
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
+from dovetail.container import Closing
 from dovetail.errors import ContainerError
 from dovetail.files import unreadable, unwritable
 from dovetail.runtime.enums import ProfiledCall
@@ -81,7 +80,7 @@ class LogSection:
     is_cut: bool = False
 
 
-class ProfileLog:
+class ProfileLog(Closing):
     """Writes a profile log; appends to an existing one. A context manager.
 
     Args:
@@ -126,17 +125,6 @@ class ProfileLog:
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _begin(self) -> None:
         """Check the existing content, end a cut line, and write the header."""

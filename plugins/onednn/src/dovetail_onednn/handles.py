@@ -10,16 +10,16 @@ from __future__ import annotations
 import ctypes
 import threading
 from ctypes import c_void_p
-from typing import Any, Self
+from typing import Any
 
-from dovetail.container import Finalizer
+from dovetail.container import Closing, Finalizer
 from dovetail_onednn._api import CPU, IN_ORDER
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.errors import check
 from dovetail_onednn.fork import GENERATION
 
 
-class Handle:
+class Handle(Closing):
     """The owner of one object of the library; foreign functions accept it as that object.
 
     Functions are called with handles, never with bare pointers: a handle lives until the call
@@ -53,12 +53,6 @@ class Handle:
     def address(self) -> int | None:
         """Address of the object; None after `close`."""
         return self._as_parameter_.value
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def make(function: str, *arguments: Any, doing: str) -> c_void_p:

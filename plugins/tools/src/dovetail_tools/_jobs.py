@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from dovetail.api import Model, load_model
@@ -18,14 +19,14 @@ from dovetail.runtime.config_file import RunConfig
 from dovetail_tools import _metadata, _profiling
 from dovetail_tools._errors import usage
 from dovetail_tools._output_files import (
-    OutputFile,
+    Files,
     distinct,
     graph_folder,
     output_files,
     unsplittable,
 )
 from dovetail_tools._outputs_chosen import chosen_outputs, computed
-from dovetail_tools._request import Request
+from dovetail_tools._request import Request, parse_native_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Job:
     graph: Graph
     folder: str
     feed: Feed
-    files: Mapping[str, OutputFile]
+    files: Files
 
 
 def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]:
@@ -59,7 +60,7 @@ def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]
         for path in request.models
     ]
     graphs = _graphs(models, request.models)
-    _check_references(request, config, [g for _, g in graphs])
+    native = _check_references(request, config, [g for _, g in graphs])
     folders = {g.name: graph_folder(g.name, graphs) for _, g in graphs}
     if len(graphs) > 1:
         folders = distinct("graphs", folders, taken=(_metadata.NAME, _profiling.NAME))
@@ -67,14 +68,20 @@ def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]
     jobs: list[Job] = []
     for (model, graph), path in zip(graphs, request.input_lists, strict=True):
         if path is not None:
-            jobs += _job(request, model, graph, path, folders[graph.name], problems)
+            jobs += _job(request, model, graph, path, folders[graph.name], native, problems)
     if problems:
         raise InputError("the input lists do not match the models", problems=shortened(problems))
     return jobs
 
 
 def _job(
-    request: Request, model: Model, graph: Graph, path: Path, folder: str, problems: list[Problem]
+    request: Request,
+    model: Model,
+    graph: Graph,
+    path: Path,
+    folder: str,
+    native: Set[tuple[str | None, str]],
+    problems: list[Problem],
 ) -> Iterator[Job]:
     """Create a job if its list has no faults."""
     before = len(problems)
@@ -83,12 +90,12 @@ def _job(
     names, wrong = chosen_outputs(graph, listed, added, debug=request.debug)
     problems += wrong
     forms = {
-        t.name: RawFormat(t, request.native_inputs or t.name in request.native_names)
+        t.name: RawFormat(t, request.native_inputs or (graph.name, t.name) in native)
         for t in graph.inputs
     }
     feed, wrong = make_feed(graph, listed, forms)
     problems += wrong
-    files = output_files(graph, names, native=request.native_outputs)
+    files = output_files(graph, names, request.output_data)
     problems += unsplittable(graph, files, feed.batch, str(path))
     if len(problems) == before:
         only = Model({graph.name: graph}, model.producer, model.op_packages)
@@ -109,7 +116,10 @@ def _graphs(models: Sequence[Model], paths: Sequence[Path]) -> list[tuple[Model,
     return list(found.values())
 
 
-def _check_references(request: Request, config: RunConfig, graphs: Sequence[Graph]) -> None:
+def _check_references(
+    request: Request, config: RunConfig, graphs: Sequence[Graph]
+) -> set[tuple[str | None, str]]:
+    """Raise if options name what is not there; return the inputs with native files, by graph."""
     names = [graph.name for graph in graphs]
     if len(request.input_lists) != len(names):
         raise usage(
@@ -118,18 +128,22 @@ def _check_references(request: Request, config: RunConfig, graphs: Sequence[Grap
             where="--input-list",
             hint="pass one list per graph, in this order, separated by commas; __ skips a graph",
         )
-    inputs = [tensor.name for graph in graphs for tensor in graph.inputs]
+    inputs = {graph.name: [tensor.name for tensor in graph.inputs] for graph in graphs}
+    native = parse_native_names(request.native_names, inputs)
     problems = _unknown("--set-output-tensors", "graph", request.set_outputs, names)
     for graph in graphs:
         added = request.set_outputs.get(graph.name, ())
         where = f"--set-output-tensors {graph.name}"
         problems += _unknown(where, "computed tensor", added, computed(graph))
-    problems += _unknown("--native-input-tensor-names", "input", request.native_names, inputs)
+    for name, known in [(None, list(chain(*inputs.values()))), *inputs.items()]:
+        given = sorted(tensor for graph, tensor in native if graph == name)
+        problems += _unknown("--native-input-tensor-names", "input", given, known)
     if problems:
         raise ConfigError(
             "options name unknown graphs, tensors or inputs", code="USAGE", problems=problems
         )
     config.require_graphs(names)
+    return native
 
 
 def _unknown(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 
 from dovetail.cli.inputs.raw_files import RawFormat
 from dovetail.ir import Shape, Tensor
-from dovetail_tools._output_files import OutputFile
+from dovetail_tools._output_files import Files
 
 NAME = "execution_metadata.yaml"
 
@@ -19,7 +20,7 @@ def graph_metadata(
     results: int,
     forms: Mapping[str, RawFormat],
     batch: int,
-    files: Mapping[str, OutputFile],
+    files: Files,
 ) -> list[str]:
     """Return the lines of one graph.
 
@@ -29,7 +30,7 @@ def graph_metadata(
         results: Number of results.
         forms: Formats of its inputs.
         batch: Lines of the list per inference; a result has one of as many parts.
-        files: Files of its outputs, by tensor name.
+        files: Files of its outputs.
     """
     lines = [f"  - graph_name: {_scalar(name)}"]
     lines += [f"    folder: {_scalar(folder or '.')}", f"    results: {results}"]
@@ -37,7 +38,7 @@ def graph_metadata(
     for form in forms.values():
         lines += _tensor(form.tensor, _part(form.tensor.shape, batch), form)
     lines += ["    outputs:" if files else "    outputs: []"]
-    for file in files.values():
+    for file in chain.from_iterable(files.values()):
         lines += _tensor(file.form.tensor, _part(file.form.tensor.shape, batch), file.form)
         lines += [f"        file: {_scalar(file.name)}"]
     return lines

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 from dovetail.cli.inputs.raw_files import RawFormat, write_raw
 from dovetail.errors import FrontendError, Problem
 from dovetail.files import safe_name
-from dovetail.ir import Array, DType, Graph, Tensor
+from dovetail.ir import Array, DType, Graph
+from dovetail_tools._request import OutputData
+
+Key = TypeVar("Key", bound=Hashable)
 
 _LONGEST = 255  # bytes of a file name on all common file systems
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """The file of a tensor in each result.
+    """A file of a tensor in each result.
 
     Attributes:
         name: Name of the file.
@@ -28,30 +32,44 @@ class OutputFile:
     form: RawFormat
 
 
-def output_files(graph: Graph, names: Iterable[str], *, native: bool) -> dict[str, OutputFile]:
+# Files to write, by tensor name.
+Files = Mapping[str, tuple[OutputFile, ...]]
+
+
+def output_files(graph: Graph, names: Iterable[str], data: OutputData) -> Files:
     """Return the files of the tensors to write, by tensor name.
 
-    Tensors that are float32 in the graph go to NAME.raw in any case.
+    Real values go to NAME.raw, stored values to NAME_native.raw. Tensors that are float32 in the
+    graph go to NAME.raw in any case.
 
     Args:
         graph: The graph.
         names: Names of the tensors.
-        native: Whether stored values are written, to NAME_native.raw for other types.
+        data: Values to write.
 
     Raises:
         FrontendError: A name is too long.
     """
-    wanted = {n: _stem(graph.tensors[n], native=native) for n in names}
+    tensors = {name: graph.tensors[name] for name in names}
+    kinds = {name: data.kinds(tensor.dtype is DType.FLOAT_32) for name, tensor in tensors.items()}
+    wanted = {
+        (name, native): safe_name(name) + ("_native" if native else "")
+        for name in tensors
+        for native in kinds[name]
+    }
     stems = distinct("tensors", wanted, ending=".raw")
     return {
-        n: OutputFile(f"{stem}.raw", RawFormat(graph.tensors[n], native))
-        for n, stem in stems.items()
+        name: tuple(
+            OutputFile(f"{stems[name, native]}.raw", RawFormat(tensor, native))
+            for native in kinds[name]
+        )
+        for name, tensor in tensors.items()
     }
 
 
 def distinct(
-    what: str, wanted: Mapping[str, str], *, ending: str = "", taken: Iterable[str] = ()
-) -> dict[str, str]:
+    what: str, wanted: Mapping[Key, str], *, ending: str = "", taken: Iterable[str] = ()
+) -> dict[Key, str]:
     """Return distinct names of files or folders; duplicates get `_1`, `_2`...
 
     Args:
@@ -64,7 +82,7 @@ def distinct(
         FrontendError: A name is too long.
     """
     kept = set(taken)
-    given: dict[str, str] = {}
+    given: dict[Key, str] = {}
     for own, name in wanted.items():
         if name not in kept:
             given[own] = name
@@ -88,9 +106,7 @@ def distinct(
     return {own: given[own] for own in wanted}
 
 
-def unsplittable(
-    graph: Graph, files: Mapping[str, OutputFile], batch: int, where: str
-) -> Iterator[Problem]:
+def unsplittable(graph: Graph, files: Files, batch: int, where: str) -> Iterator[Problem]:
     """Return a problem for each output that cannot be split into the results of lines.
 
     Args:
@@ -111,7 +127,7 @@ def unsplittable(
 
 def write_result(
     folder: Path,
-    files: Mapping[str, OutputFile],
+    files: Files,
     outputs: Mapping[str, Array],
     part: int,
     parts: int,
@@ -129,17 +145,13 @@ def write_result(
         OSError: A file cannot be written.
     """
     folder.mkdir(parents=True)
-    for name, file in files.items():
+    for name, written in files.items():
         values = outputs[name]
         own = values if parts == 1 else values[part : part + 1]
-        write_raw(folder / file.name, own, file.form)
+        for file in written:
+            write_raw(folder / file.name, own, file.form)
 
 
 def graph_folder(name: str, graphs: Sized) -> str:
     """Return the folder of a graph's results below the output folder; empty for a single graph."""
     return safe_name(name) if len(graphs) > 1 else ""
-
-
-def _stem(tensor: Tensor, *, native: bool) -> str:
-    ending = "_native" if native and tensor.dtype is not DType.FLOAT_32 else ""
-    return safe_name(tensor.name) + ending

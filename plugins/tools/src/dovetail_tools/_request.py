@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,20 @@ PERF_PROFILES = (
 )
 
 
+class OutputData(enum.StrEnum):
+    """The values of `--output-data-type`: what is written of a tensor that is not float32."""
+
+    FLOAT_ONLY = "float_only"
+    NATIVE_ONLY = "native_only"
+    FLOAT_AND_NATIVE = "float_and_native"
+
+    def kinds(self, is_float32: bool) -> tuple[bool, ...]:
+        """Return whether to write stored values, for each file of a tensor."""
+        if is_float32 or self is OutputData.FLOAT_ONLY:
+            return (False,)
+        return (True,) if self is OutputData.NATIVE_ONLY else (False, True)
+
+
 class Profiling(enum.StrEnum):
     """The values of `--profiling-level`."""
 
@@ -45,8 +59,8 @@ class Request:
         input_lists: One per graph, in the order of models and graphs; None skips the graph.
         output_dir: Folder of the results.
         native_inputs: Whether all raw inputs have stored values.
-        native_names: Inputs whose raw files have stored values.
-        native_outputs: Whether outputs are written as stored values.
+        native_names: Inputs whose raw files have stored values, as the option names them.
+        output_data: Values to write.
         debug: Whether the outputs of all nodes are written.
         set_outputs: Tensors to write in addition to the outputs, by graph.
         profiling: Profiling level; None for no profile.
@@ -67,8 +81,8 @@ class Request:
     input_lists: tuple[Path | None, ...]
     output_dir: Path
     native_inputs: bool = False
-    native_names: tuple[str, ...] = ()
-    native_outputs: bool = False
+    native_names: str | None = None
+    output_data: OutputData = OutputData.FLOAT_ONLY
     debug: bool = False
     set_outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     profiling: Profiling | None = None
@@ -113,6 +127,51 @@ def parse_set_outputs(text: str | None) -> dict[str, tuple[str, ...]]:
             )
         found[graph] = split_list(names, "--set-output-tensors")
     return found
+
+
+def parse_native_names(
+    text: str | None, graphs: Mapping[str, Sequence[str]]
+) -> set[tuple[str | None, str]]:
+    """Return the pairs of graph and input of `name,name` or `graph0:name,name;graph1:name`.
+
+    A name without a graph is paired with each graph that has such an input, or else with None.
+
+    Args:
+        text: The text; None for none.
+        graphs: The inputs of each graph.
+
+    Raises:
+        ConfigError: An item is empty.
+    """
+    found: set[tuple[str | None, str]] = set()
+    for part in text.split(";") if text is not None else ():
+        graph, colon, rest = part.strip().partition(":")  # names of inputs may have colons, too
+        is_named = bool(colon) and graph in graphs
+        for name in split_list(rest if is_named else part, "--native-input-tensor-names"):
+            having = [g for g, inputs in graphs.items() if name in inputs]
+            within: Sequence[str | None] = [graph] if is_named else having or [None]
+            found |= {(each, name) for each in within}
+    return found
+
+
+def output_data(chosen: OutputData | None, *, native: bool) -> OutputData:
+    """Return the values to write.
+
+    Args:
+        chosen: Those of `--output-data-type`; None without it.
+        native: Whether `--use-native-output-files` is given.
+
+    Raises:
+        ConfigError: Both are given.
+    """
+    if chosen is not None and native:
+        raise usage(
+            "--use-native-output-files and --output-data-type are mutually exclusive",
+            hint="--output-data-type native_only is the same as the first",
+        )
+    if chosen is None:
+        return OutputData.NATIVE_ONLY if native else OutputData.FLOAT_ONLY
+    return chosen
 
 
 def check_perf_profile(name: str) -> None:

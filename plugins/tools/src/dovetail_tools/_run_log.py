@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from dovetail.container import Closing
 from dovetail.runtime import EventType, ProfiledCall, ProfileEvent, ProfileLog
 from dovetail_tools._request import Profiling
 
@@ -13,7 +12,7 @@ from dovetail_tools._request import Profiling
 NAME = "qnn-profiling-data_0.log"
 
 
-class RunLog:
+class RunLog(Closing):
     """Writes the profile log of a run, if one is requested. A context manager.
 
     Args:
@@ -68,15 +67,8 @@ class RunLog:
         )
         self._log.write(event, call=ProfiledCall.APP_EXECUTE_IPS, graph=graph)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the file, if there is one."""
         if self._log is not None:
             self._log.close()
 

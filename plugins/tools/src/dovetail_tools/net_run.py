@@ -11,10 +11,12 @@ from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.map_weights_option import NoMapWeights
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_tools._request import (
+    OutputData,
     Profiling,
     Request,
     check_perf_profile,
     check_request,
+    output_data,
     parse_input_lists,
     parse_set_outputs,
 )
@@ -60,15 +62,22 @@ def net_run(
     ] = False,
     native_input_tensor_names: Annotated[
         str | None,
-        typer.Option(metavar="NAME[,NAME]", help="The same, for these inputs only."),
+        typer.Option(metavar="[GRAPH:]NAME[,NAME][;...]", help="The same, for these inputs only."),
     ] = None,
     use_native_output_files: Annotated[
         bool,
         typer.Option(
             "--use-native-output-files",
-            help="Write outputs in the graph's types: to NAME_native.raw, but float32 to NAME.raw.",
+            help="The same as --output-data-type native_only.",
         ),
     ] = False,
+    output_data_type: Annotated[
+        OutputData | None,
+        typer.Option(
+            help="Write outputs as float32 to NAME.raw (float_only, the default), in the graph's "
+            "types to NAME_native.raw (native_only), or both. What is float32 goes to NAME.raw.",
+        ),
+    ] = None,
     debug: Annotated[
         bool, typer.Option("--debug", help="Also write the outputs of every node.")
     ] = False,
@@ -155,8 +164,8 @@ def net_run(
         input_lists=parse_input_lists(input_list),
         output_dir=output_dir,
         native_inputs=use_native_input_files,
-        native_names=split_list(native_input_tensor_names, "--native-input-tensor-names"),
-        native_outputs=use_native_output_files,
+        native_names=native_input_tensor_names,
+        output_data=output_data(output_data_type, native=use_native_output_files),
         debug=debug,
         set_outputs=parse_set_outputs(set_output_tensors),
         profiling=profiling_level,

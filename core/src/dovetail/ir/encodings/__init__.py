@@ -6,10 +6,9 @@ Encodings are immutable and compare by content. A layout change returns a new en
 
 from dovetail.ir.encodings._contract import Encoding, EncodingKind, Shape
 from dovetail.ir.encodings._expansion import BlockwiseExpansion
-from dovetail.ir.encodings._float_block import FloatBlock
 from dovetail.ir.encodings._mapped import EncodingMapping, Mapped
 from dovetail.ir.encodings._per_axis import AxisScaleOffset
-from dovetail.ir.encodings._per_block import Block
+from dovetail.ir.encodings._per_block import Block, FloatBlock
 from dovetail.ir.encodings._per_tensor import ScaleOffset
 from dovetail.ir.encodings._values import dequantize, quantize
 from dovetail.ir.encodings._vector import Vector

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,67 @@ from dovetail.ir.encodings._shared import (
 from dovetail.ir.storage import Array
 
 
+class _Blocks:
+    """The methods of both encodings, whatever the type of their offsets."""
+
+    __slots__ = ()
+
+    block_size: Shape
+    scales: NDArray[np.float32]
+    offsets: NDArray[Any] | None
+    bitwidth: int | None
+
+    @property
+    def is_convertible(self) -> bool:
+        """True."""
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return (self.block_size, self.bitwidth) == (other.block_size, other.bitwidth) and same(
+            (self.scales, self._offsets()), (other.scales, other._offsets())
+        )
+
+    def __hash__(self) -> int:
+        return content_hash(self.scales, self.block_size, self.bitwidth)
+
+    def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
+        """Return scales and offsets of the full `shape`."""
+        scales = np.asarray(self.scales, np.float32)
+        return spread_blocks(scales, self.block_size), spread_blocks(
+            self._offsets(), self.block_size
+        )
+
+    def transposed(self, perm: Shape) -> Self:
+        """Return the encoding with its blocks transposed."""
+        sizes = tuple(self.block_size[p] for p in perm)
+        offsets = None if self.offsets is None else self.offsets.transpose(perm)
+        changes: Any = {"scales": self.scales.transpose(perm), "offsets": offsets}
+        return replace(self, block_size=sizes, **changes)  # type: ignore[type-var] # a dataclass
+
+    def reshaped(self, old: Shape, new: Shape) -> Self:
+        """Return the encoding itself; only the same shape is allowed.
+
+        Raises:
+            QuantizationError: The shape changes.
+        """
+        same_shape_only(old, new)
+        return self
+
+    def faults(self, shape: Shape, dtype: DType) -> list[str]:
+        """Return the faults of blocks, scales, offsets and bitwidth."""
+        found = common_faults(self.scales, self.bitwidth, dtype)
+        if not np.all(np.isfinite(self._offsets())):
+            found.append("an offset is not finite")
+        return found + block_faults(self.block_size, self.scales, self.offsets, shape)
+
+    def _offsets(self) -> Array:
+        return offsets_or_zeros(self.offsets, self.scales)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class Block(_Blocks):
     """One scale and offset for each block.
 
     block_size: elements of a block along each axis; scales: float32 (dim / block size, ...);
@@ -39,47 +99,24 @@ class Block:
         """BLOCK."""
         return EncodingKind.BLOCK
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloatBlock(_Blocks):
+    """One scale and one offset for each block, where offsets may be fractions.
+
+    block_size: elements of a block along each axis; scales: float32 (dim / block size, ...);
+    offsets: float32 of the same shape. `real = (q + offset) * scale`, as for integer offsets.
+    """
+
+    block_size: Shape
+    scales: NDArray[np.float32]
+    offsets: NDArray[np.float32]
+    bitwidth: int | None = None
+
     @property
-    def is_convertible(self) -> bool:
-        """True."""
-        return True
+    def kind(self) -> EncodingKind:
+        """FLOAT_BLOCK, or BW_FLOAT_BLOCK when a bitwidth is given."""
+        return EncodingKind.FLOAT_BLOCK if self.bitwidth is None else EncodingKind.BW_FLOAT_BLOCK
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Block):
-            return NotImplemented
-        return (self.block_size, self.bitwidth) == (other.block_size, other.bitwidth) and same(
-            (self.scales, self._offsets()), (other.scales, other._offsets())
-        )
-
-    def __hash__(self) -> int:
-        return content_hash(self.scales, self.block_size, self.bitwidth)
-
-    def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
-        """Return scales and offsets of the full `shape`."""
-        scales = np.asarray(self.scales, np.float32)
-        return spread_blocks(scales, self.block_size), spread_blocks(
-            self._offsets(), self.block_size
-        )
-
-    def transposed(self, perm: Shape) -> Block:
-        """Return the encoding with its blocks transposed."""
-        offsets = None if self.offsets is None else self.offsets.transpose(perm)
-        sizes = tuple(self.block_size[p] for p in perm)
-        return Block(sizes, self.scales.transpose(perm), offsets, self.bitwidth)
-
-    def reshaped(self, old: Shape, new: Shape) -> Block:
-        """Return the encoding itself; only the same shape is allowed.
-
-        Raises:
-            QuantizationError: The shape changes.
-        """
-        same_shape_only(old, new)
-        return self
-
-    def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Return the faults of blocks, scales and bitwidth."""
-        found = common_faults(self.scales, self.bitwidth, dtype)
-        return found + block_faults(self.block_size, self.scales, self.offsets, shape)
-
-    def _offsets(self) -> NDArray[np.int32]:
-        return offsets_or_zeros(self.offsets, self.scales)
+    def _offsets(self) -> Array:
+        return np.asarray(self.offsets, np.float32)

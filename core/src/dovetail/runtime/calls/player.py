@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from dovetail.container import Closing
 from dovetail.errors import TraceError
 from dovetail.ir import Array
 from dovetail.runtime.api_table import API, ApiFunction, ArgKind
@@ -50,7 +50,7 @@ class _Running:
     outputs: Mapping[str, object]
 
 
-class Player:
+class Player(Closing):
     """A player of recorded calls, in the order of their records; a context manager.
 
     Callbacks and watches of the application are replaced by some that do nothing. Leaving the
@@ -106,21 +106,10 @@ class Player:
     def close(self) -> None:
         """Free the handles that are still alive, the backends with all that they own."""
         for handle in tuple(self._handles.values()):
-            if isinstance(handle, Backend) and not handle.is_freed:
-                handle.__exit__(None, None, None)
+            if isinstance(handle, Backend):
+                handle.close()
             elif isinstance(handle, Log) and not handle.is_freed:
                 handle.free()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _owner(
         self, function: ApiFunction, record: CallRecord, scene: Scene

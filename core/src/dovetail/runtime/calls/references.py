@@ -10,7 +10,7 @@ from dovetail.ops import OpPackage, OpRegistry
 from dovetail.plugins import list_plugins, load_usable, names
 from dovetail.plugins.ops import GROUP as OP_PACKAGES
 from dovetail.runtime import contract
-from dovetail.runtime.names import backend_name, split_order
+from dovetail.runtime.names import backend_name, split_arch
 
 BACKENDS = "dovetail.backends"
 
@@ -39,7 +39,7 @@ class BackendReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
             if not isinstance(name, str):
                 raise TypeError("a class without a name")
             return cls(name)
-        return cls(backend, *_dist(BACKENDS, split_order(backend_name(backend))[0]))
+        return cls(backend, *_dist(BACKENDS, split_arch(backend_name(backend))[0]))
 
 
 class PackageReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

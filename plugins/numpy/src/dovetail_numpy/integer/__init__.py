@@ -6,19 +6,31 @@ the same bits. Nothing here imports an engine. docs/htp_arithmetic.md states the
 
 from dovetail_numpy.integer import (  # noqa: F401 - registers definitions
     binary,
+    by_real_values,
+    choices,
     conversions,
+    interpolation,
     moves,
     products,
+    sums,
     tables,
 )
 from dovetail_numpy.integer.definitions import DEFINITIONS, Definition, Definitions
+from dovetail_numpy.integer.faults import Fault
+from dovetail_numpy.integer.products import Pass, accumulator_bound, passes
 from dovetail_numpy.integer.rescaling import Rescale, levels, rescale_of_products
+from dovetail_numpy.integer.validation import find_faults
 
 __all__ = [
     "DEFINITIONS",
     "Definition",
     "Definitions",
+    "Fault",
+    "Pass",
     "Rescale",
+    "accumulator_bound",
+    "find_faults",
     "levels",
+    "passes",
     "rescale_of_products",
 ]

@@ -236,10 +236,11 @@ def _power(view: NodeView) -> Run:
     (base, spec), (out,), exponents = view.ins, view.outs, _exponent(view)
     if base is None or spec is None or exponents is None:
         raise AssertionError(f"{view.node.where} has no table")
-    powers = real_of(exponents, spec)
+    # As floats have them: 30 times the float32 nearest to 0.1 is 3, so that -1 has such a power.
+    powers = real_of(exponents, spec).astype(np.float32).astype(np.float64)
 
     def power(stored: Array) -> Array:
-        reals = real_of(stored, base)[:, np.newaxis], powers.astype(np.float64)
+        reals = real_of(stored, base)[:, np.newaxis], powers
         (result,) = schema.reference(op, reals, view.outs)
         return stored_of(result, out, settled=True)
 

@@ -13,6 +13,7 @@ import numpy as np
 from dovetail.ir import Array, DType, ScaleOffset, Spec
 from dovetail.ir.storage import bfloat16_to_float32
 from dovetail.ops import NodeView, from_real
+from dovetail_numpy.integer.rescaling import scales
 
 # What is closer to a tie than half of this share of a step counts as a tie; see `stored_of`.
 _PARTS = float(1 << 20)
@@ -64,11 +65,34 @@ def stored_of(real: Array, spec: Spec, *, settled: bool = False) -> Array:
         return from_real(real, spec)
     scale, offset = spec.encoding.scales_and_offsets(real.shape)
     step = np.where(scale == 0, np.inf, scale).astype(np.float64)
-    zero = np.negative(offset, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        steps = real / step + zero
+        steps = real / step
+    return _placed(steps, np.negative(offset, dtype=np.float64), spec, settled=settled)
+
+
+def level_on_grid(level: Array, source: Spec, target: Spec) -> Array:
+    """Return `clip(rint(settled(level * (s / s') + z')))`, levels of a tensor in another's grid.
+
+    Args:
+        level: Whole levels or fractions between them, any shape.
+        source: Type and encoding of the levels, with one scale.
+        target: Type and encoding of the result.
+    """
+    if not target.dtype.is_fixed_point or target.encoding is None:
+        return from_real(np.asarray(level * scales(source)), target)
+    scale, offset = target.encoding.scales_and_offsets(level.shape)
+    step = np.where(scale == 0, np.inf, scale).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = level * (scales(source) / step)
+    return _placed(steps, np.negative(offset, dtype=np.float64), target, settled=True)
+
+
+def _placed(steps: Array, zero: Array, spec: Spec, *, settled: bool) -> Array:
+    """Add the zero point, round and clip."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = steps + zero
         if settled:
             steps = np.rint(steps * _PARTS) / _PARTS
         steps = np.where(np.isnan(steps), zero, steps)
-    limits = spec.dtype.stored_range(spec.encoding.bitwidth)
+    limits = spec.dtype.stored_range(None if spec.encoding is None else spec.encoding.bitwidth)
     return np.asarray(np.clip(np.rint(steps), *limits).astype(spec.dtype.storage))

@@ -42,6 +42,7 @@ MOVES = (
     "Pad",
     "StridedSlice",
     "Buffer",
+    "ResizeNearestNeighbor",
 )
 _SCATTERS = ("ScatterElements", "ScatterNd")
 _SELECT = "ElementWiseSelect"

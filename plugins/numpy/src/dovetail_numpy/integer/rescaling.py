@@ -2,8 +2,10 @@
 
     v = float32(acc) * m,  v = v + b,  q = clip(rint(v + z))
 
-Each operation is rounded to float32, none is fused with another; `rint` rounds half to even. The
-numbers `m` and `b` are computed once in float64 and rounded to float32.
+Each operation is rounded to float32, none is fused with another; `rint` rounds half to even, and so
+does `float32`, of sums beyond 2**24. Where a sum has several parts, `v = v + float32(acc) * m` for
+each further one before `z` is added. The numbers `m` and `b` are computed once in float64 and
+rounded to float32.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, Spec
-from dovetail.ops import NodeView
+from dovetail.ops import NodeView, to_real
+from dovetail_numpy.integer.faults import is_left_open
 
 Floats = NDArray[np.float32]
 
@@ -35,15 +38,18 @@ class Rescale:
     zero: int
     limits: tuple[int, int]
 
-    def apply(self, acc: Array, spec: Spec) -> Array:
+    def apply(self, acc: Array, spec: Spec, *further: tuple[Array, Floats]) -> Array:
         """Return stored values.
 
         Args:
             acc: Exact integers, of any type that holds them; channels last.
             spec: Spec of the result.
+            further: More parts of the sum with their multipliers, in the order of addition.
         """
         v = acc.astype(np.float32) * self.multiplier
         v += self.bias
+        for part, multiplier in further:
+            v += part.astype(np.float32) * multiplier
         v += np.float32(self.zero)
         return np.asarray(np.clip(np.rint(v), *self.limits), spec.dtype.storage)
 
@@ -85,14 +91,22 @@ def rescale_of_products(view: NodeView, bias: Array | None, channels: Array) -> 
         raise AssertionError(f"{view.node.where} has no data")
     step, zero, limits = grid_of(out)
     products = scales(data) * channels
-    added = np.zeros(()) if bias is None else _real_bias(bias, view.ins[2], products)
-    return Rescale(
-        np.asarray(products / step, np.float32), np.asarray(added / step, np.float32), zero, limits
-    )
+    added = np.zeros(()) if bias is None else real_bias(bias, view.ins[2], products)
+    with np.errstate(over="ignore"):  # an infinite bias saturates the result
+        offset = np.asarray(added / step, np.float32)
+    return Rescale(np.asarray(products / step, np.float32), offset, zero, limits)
 
 
-def _real_bias(bias: Array, spec: Spec | None, products: Array) -> Array:
-    """Return a bias in float64; without an encoding its scale is that of the products."""
-    if spec is None or spec.encoding is None:
+def real_bias(bias: Array, spec: Spec | None, products: Array) -> Array:
+    """Return a bias in float64; without a scale of its own it has that of the products.
+
+    NaN is 0, as in a quantized tensor.
+    """
+    if spec is None:
+        raise AssertionError("a bias without a spec")
+    if spec.dtype.is_float:
+        real = to_real(bias, spec).astype(np.float64)
+        return np.where(np.isnan(real), 0.0, real)
+    if is_left_open(spec):
         return np.asarray(bias.astype(np.float64) * products)
     return np.asarray(levels(bias, spec) * scales(spec))

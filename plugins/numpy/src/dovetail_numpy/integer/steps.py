@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, KernelRegistry, Step
 from dovetail_numpy.integer.definitions import DEFINITIONS, PACKAGE
 
 
 def by_definition(call: KernelCall) -> Step | None:
-    """Run a quantized node by its definition; None if it has none."""
+    """Run a quantized node by its definition.
+
+    None if it has none, and for moves of stored values, which kernels for real values do as well.
+    """
     view = call.head
     definition = DEFINITIONS.of(view)
-    if definition is None:
+    if definition is None or keeps_stored(view.definition[0].domain, view.ins, view.outs):
         return None
     reads = [call.read(i) if call.has(i) else None for i in range(len(call.tensors))]
     writes = [call.write(i) for i in range(len(call.outputs))]

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.ir import Array, DType, ScaleOffset, Spec
+from dovetail.ops import OpSchema
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer import DEFINITIONS, Definition
-from dovetail_numpy.kernels._calls import Call, blocks
+from dovetail_numpy.kernels._calls import Call, blocks, copy
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_opset import PACKAGE as OPSET
 
@@ -25,7 +26,6 @@ _PAIRS_BLOCK = 1 << 15
 # With fewer elements, a table of pairs costs more than it saves in a run, or takes long to compute.
 _LEAST_PAIRS = 1 << 14
 _BYTE = 1 << 8
-_OTHERS = ("ElementWiseSelect",)  # it only moves elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,9 @@ class Elementwise:
             if tensor is None:
                 ins.append(None)
                 continue
-            values = _all_integers(tensor.dtype) if tensor in axes else call.static(i)
-            shape = [1] * count
-            if tensor in axes:
-                shape[axes[tensor]] = -1
-            ins.append(np.asarray(values).reshape(shape))
+            values = all_integers(tensor.dtype) if tensor in axes else call.static(i)
+            along = [-1 if axes.get(tensor) == axis else 1 for axis in range(count)]
+            ins.append(np.asarray(values).reshape(along))
         shape = tuple(_count(call.spec(i).dtype) for i in self.varying)
         view, (out,) = call.head, call.head.outs
         specs = tuple(
@@ -100,15 +98,20 @@ def elementwise(call: KernelCall) -> Step | None:
 
 
 def looked_up(call: KernelCall, index: int, table: Array) -> Step:
-    """Return the step that looks up each element of an input in a table.
+    """Return the step that looks up each element of an input in a table, or copies it.
 
     Args:
         call: Its only output has the input's shape.
         index: The input.
         table: The result for each stored integer, see `Elementwise.table`.
     """
+    is_same = is_identity(table)
+    if is_same and (step := call.view(index)) is not None:
+        return step
     x, out = call.read(index), call.write()
     total = math.prod(x.spec.shape)
+    if is_same:
+        return call.step(lambda buffers: _copied(buffers.array(x), buffers.array(out)))
     is_paired = total >= _LEAST_PAIRS and table.size == _BYTE and table.itemsize == 1
     entries = call.constant(table)
     pairs = call.constant(_pairs(table)) if is_paired else None
@@ -128,6 +131,17 @@ def looked_up(call: KernelCall, index: int, table: Array) -> Step:
     # NumPy converts a block's elements to indices before it writes
     is_in_place = x.spec.dtype.storage.itemsize == table.itemsize
     return call.step(bind, in_place=[(0, 0)] if is_in_place else [])
+
+
+def is_identity(table: Array) -> bool:
+    """Return whether a table has the bits of each stored integer."""
+    return table.size == 1 << 8 * table.itemsize and bool(
+        (_bits(table) == np.arange(table.size)).all()
+    )
+
+
+def _copied(source: Array, result: Array) -> Bound:
+    return call_sequence([copy(_bits(result), _bits(source))])
 
 
 def _looked_up_pairs(call: KernelCall, inputs: Sequence[int], table: Array) -> Step:
@@ -175,7 +189,7 @@ def _pairs(table: Array) -> Array:
     return np.asarray((one.astype(np.uint16) << 8)[:, None] | one).reshape(-1)
 
 
-def _all_integers(dtype: DType) -> Array:
+def all_integers(dtype: DType) -> Array:
     """Return all stored integers of a type, in the order of their bits, unsigned."""
     storage = dtype.storage
     return np.arange(_count(dtype), dtype=f"u{storage.itemsize}").view(storage)
@@ -205,6 +219,12 @@ def _is_indexed(dtype: DType) -> bool:
     return dtype.storage.itemsize <= 2 and dtype.storage.kind in "iu"
 
 
-for _op_type, _schema in OPSET.schemas.items():
-    if _schema.op.is_elementwise and _op_type not in _OTHERS:
-        KERNELS.register(PACKAGE, _op_type, quantized=True)(elementwise)
+def _may_support(schema: OpSchema) -> bool:
+    """Return whether an op computes its elements, rather than only moving them."""
+    return schema.op.is_elementwise and schema.name != "ElementWiseSelect"
+
+
+# The ops that `elementwise` may support.
+OPS = tuple(op_type for op_type, schema in OPSET.schemas.items() if _may_support(schema))
+for _op_type in OPS:
+    KERNELS.register(PACKAGE, _op_type, quantized=True)(elementwise)

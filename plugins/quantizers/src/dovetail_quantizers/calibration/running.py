@@ -33,8 +33,7 @@ def runner(
     """
     copy = copy_graph(graph, outputs=watched)
     producer = Producer("dovetail-quantizers", "0")
-    handle = Backend.create(backend, None, ops)
-    try:
+    with Backend.create(backend, None, ops) as handle:
         context = handle.create_context()
         (made,) = context.compose(Model.of(copy, producer=producer, registry=ops))
         made.finalize()
@@ -45,8 +44,6 @@ def runner(
             return {**inputs, **outputs}
 
         yield run
-    finally:
-        handle.__exit__(None, None, None)
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Our integer definitions and the vendor's HTP simulator on the same quantized networks."""

@@ -1,0 +1,182 @@
+"""Compare our integer definitions with the vendor's HTP simulator, and our speed with its own.
+
+    make vendor-test
+    python -m benchmarks.vendor --python PATH --networks digits,unet
+
+The simulator is part of the package `onnxruntime-qnn`, which only this comparison uses, in an
+environment of its own. Exit status: 0 if all targets are met, 1 if not, 77 if the simulator cannot
+run here, so that nothing was compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import tables
+from benchmarks.__main__ import count, names, tell
+from benchmarks.machine import machine
+from benchmarks.process import ROOT, TIMEOUT_S, ProcessFailedError, ask
+from benchmarks.quantization.rounds import sqnr_db
+from benchmarks.vendor import summary
+from benchmarks.vendor.subjects import SUBJECTS
+from benchmarks.vendor.summary import NetworkResult, NodeResult
+
+SIMULATOR = Path(__file__).with_name("simulator.py")
+SKIPPED = 77
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, print and return the exit status."""
+    options = _options(arguments)
+    if why := missing(options.python):
+        print(f"SKIPPED, nothing was compared: {why}")
+        return SKIPPED
+    nodes: dict[str, list[NodeResult]] = {}
+    networks: dict[str, NetworkResult] = {}
+    failed: list[str] = []
+    versions: dict[str, str] = {}
+    for name in options.networks:
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                found = _Run(name, Path(folder), options)
+                nodes[name], networks[name] = found.nodes(), found.network()
+                versions = found.versions
+        except ProcessFailedError as error:
+            failed.append(f"{name}: {error}")
+        tell(f"{name}: {'failed' if failed and failed[-1].startswith(name) else 'compared'}")
+    unit = 1 << (options.act_bitwidth - 8)
+    rows = summary.op_rows(nodes)
+    wanted = summary.targets(rows, networks, sum(map(bool, nodes.values())), unit)
+    faults = [*failed, *summary.gaps(nodes)]
+    about = {**machine(), **versions, "bits of activations": str(options.act_bitwidth)}
+    blocks = ["\n".join(f"{key}: {value}" for key, value in about.items())]
+    blocks += [
+        summary.op_table(rows, unit),
+        summary.network_table(networks),
+        tables.targets(wanted),
+    ]
+    blocks += ["\n".join(f"FAULT: {fault}" for fault in faults)] if faults else []
+    print("\n\n".join(blocks))
+    return 0 if not faults and all(target.is_met for target in wanted) else 1
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.vendor", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "--python",
+        type=Path,
+        default=ROOT / ".venv-vendor" / "bin" / "python",
+        help="interpreter of the environment with onnxruntime-qnn",
+    )
+    parser.add_argument("--networks", type=names(SUBJECTS), default=list(SUBJECTS), metavar="A,B")
+    parser.add_argument("--act-bitwidth", type=int, choices=(8, 16), default=8)
+    parser.add_argument("--threads", type=count, default=2, help="our threads")
+    options = parser.parse_args(arguments)
+    options.python = options.python.absolute()  # a link that its environment is found by
+    return options
+
+
+def missing(python: Path) -> str:
+    """Return why the simulator cannot run; empty if it can."""
+    if not python.exists():
+        return f"{python} does not exist; `make vendor-test` creates it"
+    done = subprocess.run(
+        [python, SIMULATOR, "--probe"], capture_output=True, text=True, timeout=60, check=False
+    )
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no reason"])[-1]
+
+
+class _Run:
+    """The files and results of one network."""
+
+    def __init__(self, name: str, folder: Path, options: argparse.Namespace) -> None:
+        self.name, self.folder, self.options = name, folder, options
+        self.versions: dict[str, str] = {}
+        self._ask("prepare", network=name, act_bitwidth=options.act_bitwidth)
+
+    def nodes(self) -> list[NodeResult]:
+        """Compare each node; empty for a network of which only whole runs are compared."""
+        if not SUBJECTS[self.name].nodes:
+            return []
+        ran = self._simulate("exposed.onnx", "few.npz", "inner.npz")
+        outputs = str(self.folder / "inner.npz")
+        found = self._ask("compare_nodes", outputs=outputs, names=ran["names"])
+        return [
+            NodeResult(**{**e, "types": tuple(e["types"]), "counts": tuple(e["counts"])})
+            for e in found
+        ]
+
+    def network(self) -> NetworkResult:
+        """Compare whole runs."""
+        theirs = self._simulate("plain.onnx", "images.npz", "theirs.npz")
+        self.versions = theirs["versions"]
+        ours = self._run_ours("quantized.dvt", "ours.npz")
+        self._run_ours("float.dvt", "exact.npz")
+        exact, near, far = (self._arrays(f"{n}.npz") for n in ("exact", "ours", "theirs"))
+        far = {name: far[str(i)] for i, name in enumerate(theirs["names"])}
+        tops = {k: next(iter(a.values())) for k, a in (("ours", near), ("theirs", far))}
+        best = {k: a.reshape(len(a), -1).argmax(axis=1) for k, a in tops.items()}
+        labels = self._arrays("labels.npz").get("labels") if self._has("labels.npz") else None
+        return NetworkResult(
+            ours_db=sqnr_db([(exact[n], near[n]) for n in exact]),
+            theirs_db=sqnr_db([(exact[n], far[n]) for n in exact]),
+            ours_right=None if labels is None else int((best["ours"] == labels).sum()),
+            theirs_right=None if labels is None else int((best["theirs"] == labels).sum()),
+            same_top=int((best["ours"] == best["theirs"]).sum()),
+            images=len(best["ours"]),
+            ours_ms=ours["run_ms"],
+            theirs_ms=theirs["run_ms"],
+        )
+
+    def _run_ours(self, model: str, outputs: str) -> Any:
+        asked = {"model": model, "images": "images.npz", "outputs": outputs}
+        paths = {key: str(self.folder / name) for key, name in asked.items()}
+        threads = self.options.threads
+        return ask("vendor.ours:run_all", {**paths, "threads": threads}, threads=threads)
+
+    def _ask(self, task: str, **asked: Any) -> Any:
+        given = {"folder": str(self.folder), **asked}
+        return ask(f"vendor.ours:{task}", given, threads=self.options.threads)
+
+    def _simulate(self, model: str, inputs: str, outputs: str) -> Any:
+        """Run a model on the simulator, in the scratch folder, since libraries may write files."""
+        request = self.folder / "request.json"
+        asked = {"model": model, "inputs": inputs, "outputs": outputs}
+        request.write_text(json.dumps(asked), encoding="utf-8")
+        try:
+            done = subprocess.run(
+                [self.options.python, SIMULATOR, request],
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ProcessFailedError(f"{model}: not finished after {TIMEOUT_S} s") from error
+        if done.returncode != 0:
+            what = f"the simulator failed on {model}, exit status {done.returncode}"
+            raise ProcessFailedError(f"{what}\n{done.stderr.strip()}")
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def _arrays(self, name: str) -> dict[str, np.ndarray]:
+        with np.load(self.folder / name) as arrays:
+            return dict(arrays)
+
+    def _has(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""The backends: plans of kernels that compute on integers, for the nodes that a processor takes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any, ClassVar
+
+import msgspec
+
+from dovetail.container import WeightStore
+from dovetail.ir import EncodingKind
+from dovetail.ops import NodeView, OpRegistry
+from dovetail.plugins import list_plugins
+from dovetail.runtime.contract import (
+    Capabilities,
+    Configs,
+    DeviceInfo,
+    Fingerprint,
+    Platform,
+    Support,
+)
+from dovetail.runtime.plan import PLAN_FORMAT, PlanBackend, PlanContext, with_package_kernels
+from dovetail_htp.configs import HtpDevice, HtpOptions
+from dovetail_htp.processors import FAMILIES, Family, Processor, processor
+from dovetail_htp.verdicts import STANDARD, verdict
+from dovetail_onednn import about, choose_engine, usable_processors
+
+
+class HtpBackend(PlanBackend):
+    """Emulates an HTP: runs what its tables allow, on stored integers, by their definition.
+
+    Args:
+        ops: The op registry of the handle.
+        options: Its options.
+
+    Raises:
+        PluginError: The chosen engine cannot be used.
+        ConfigError: The architecture is unknown.
+    """
+
+    name: ClassVar[str] = "htp"
+    configs: ClassVar[Configs] = Configs(backend=HtpOptions, device=HtpDevice)
+    options: HtpOptions
+
+    def __init__(self, ops: OpRegistry, options: HtpOptions) -> None:
+        super().__init__(ops, options, choose_engine("htp", options.engine))
+        self.num_threads = options.num_threads
+        self.target(HtpDevice())  # a wrong architecture is an error now
+
+    @property
+    def family(self) -> Family:
+        """The emulated family."""
+        return FAMILIES[self.name]
+
+    def target(self, device: HtpDevice) -> Processor:
+        """Return the emulated processor.
+
+        Raises:
+            ConfigError: Options and device contradict each other.
+        """
+        return processor(self.family, self.options.arch, device)
+
+    def capabilities(self) -> Capabilities:
+        """Return the capabilities."""
+        return Capabilities(
+            op_packages=True,
+            caching=True,
+            cancel=True,
+            watch=True,
+            asynchronous=True,
+            priority=True,
+            updates=True,
+            memory_handles=True,
+            encodings=frozenset(EncodingKind) - {EncodingKind.VECTOR},
+        )
+
+    def open_context(self, device: Any, config: Any, weights: WeightStore) -> PlanContext:
+        """Return a context.
+
+        Raises:
+            ConfigError: Options and device contradict each other.
+        """
+        self.target(device)
+        return super().open_context(device, config, weights)
+
+    def validate(self, node: NodeView, device: Any, config: Any) -> Support:
+        """Support what the tables allow and the definition covers; see `verdict`."""
+        return verdict(node, self.target(device), lambda: self._has_package_kernel(node))
+
+    def _has_package_kernel(self, node: NodeView) -> bool:
+        if node.package == STANDARD:
+            return False
+        found = with_package_kernels(self.engine.kernels, {node.package}, self.ops)
+        return found.find(node) is not None
+
+    def fingerprint(self, device: Any) -> Fingerprint:
+        """Return versions, processor, engine, threads, options, op packages and kernels."""
+        return Fingerprint({**self._own_fingerprint, "processor": str(self.target(device))})
+
+    @cached_property
+    def _own_fingerprint(self) -> dict[str, str]:
+        return {
+            "backend": self.name,
+            "version": version("dovetail-htp"),
+            "core": version("dovetail-core"),
+            "engine": self.engine.name,
+            "threads": str(self.options.num_threads or self.engine.threads),
+            "options": msgspec.json.encode(self.options, order="sorted").decode(),
+            "op packages": _plugins("dovetail.op_packages", ""),
+            "kernels": _plugins("dovetail.kernels", f"{self.engine.kernels.backend}:"),
+            "plan format": str(PLAN_FORMAT),
+        }
+
+    def platform(self) -> Platform:
+        """Return the emulated processor, and lines on the engine."""
+        target = self.target(HtpDevice())
+        emulated = DeviceInfo(f"emulator of {target}", usable_processors())
+        return Platform((emulated,), version("dovetail-htp"), about())
+
+
+class DspBackend(HtpBackend):
+    """Emulates a Hexagon DSP without an HTP: v65, v66."""
+
+    name: ClassVar[str] = "dsp"
+
+
+class HtaBackend(HtpBackend):
+    """Emulates a Hexagon Tensor Accelerator."""
+
+    name: ClassVar[str] = "hta"
+
+
+class LpaiBackend(HtpBackend):
+    """Emulates a low-power AI processor."""
+
+    name: ClassVar[str] = "lpai"
+
+
+def _plugins(group: str, prefix: str) -> str:
+    """Return names and versions of the installed plugins of a group that begin like this."""
+    found = (p for p in list_plugins(group) if p.name.startswith(prefix))
+    return ", ".join(sorted(f"{p.name} {p.version}" for p in found))

@@ -1,0 +1,148 @@
+"""Verdicts on nodes: whether a processor runs them, and the emulator defines what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from dovetail.ir import DType, Spec
+from dovetail.ir.text import encoding_text
+from dovetail.ops import Bias, Domain, NodeView
+from dovetail.runtime.contract import SUPPORTED, Support
+from dovetail_htp import types
+from dovetail_htp.processors import Processor
+from dovetail_htp.types import Row, Types
+from dovetail_numpy.integer import DEFINITIONS
+
+STANDARD = "qti.aisw"
+# Ops that change the form of values; between real and stored ones, encodings define them.
+_CONVERSIONS = ("Convert", "Dequantize", "Quantize")
+_ELSEWHERE = "run the node on another backend: --backend hetero:{},cpu"
+
+
+def verdict(view: NodeView, target: Processor, has_kernel: Callable[[], bool]) -> Support:
+    """Return whether a node runs, with the reason if not.
+
+    Args:
+        view: The node.
+        target: The processor.
+        has_kernel: Returns whether an op package provides a kernel for it.
+    """
+    for rule in (_rejected_types, _rejected_encodings):
+        if (support := rule(view, target)) is not None:
+            return support
+    return SUPPORTED if is_exact(view) or has_kernel() else _undefined(view, target)
+
+
+def is_exact(view: NodeView) -> bool:
+    """Return whether it is defined, to the bit, what a node computes, or it has real values only.
+
+    A quantized node is exact if it has a definition on integers, if it moves elements between
+    tensors with one encoding, if its op is defined on stored values, or if it only quantizes or
+    dequantizes.
+    """
+    if not view.is_quantized or DEFINITIONS.of(view) is not None:
+        return True
+    schema, _ = view.definition
+    if schema.domain is Domain.STORED:
+        return True
+    if view.package == STANDARD and view.op_type in _CONVERSIONS:
+        return any(spec.dtype.is_float for _, spec in specs_of(view))
+    grids = {(s.dtype, s.encoding) for _, s in specs_of(view) if s.dtype.is_fixed_point}
+    return schema.domain is Domain.MOVE and len(grids) == 1
+
+
+def specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
+    """Yield the inputs and outputs of a node with their names."""
+    for what, specs in (("in", view.ins), ("out", view.outs)):
+        for i, spec in enumerate(specs):
+            if spec is not None:
+                yield f"{what}[{i}]", spec
+
+
+def _rejected_types(view: NodeView, target: Processor) -> Support | None:
+    """Return why the table does not have a node's types; None if it does, or has no such op."""
+    if view.package != STANDARD:
+        return None
+    table = target.family.name
+    known = types.rows(table, view.op_type)
+    if not known:
+        hint = _ELSEWHERE.format(table)
+        return Support(False, "op", "op", view.op_type, rewrite=hint)
+    usable = [row for row in known if row.since <= target.arch]
+    if any(not row.mismatches(view) for row in usable):
+        return None
+    newer = [row for row in known if not row.mismatches(view)]
+    if newer:
+        return Support(
+            False,
+            "architecture",
+            "dsp_arch",
+            f"v{target.arch}",
+            tuple(f"v{a}" for a in target.family.archs if a >= newer[0].since),
+            f"nearest for v{target.arch}: {_nearest(view, usable)}",
+        )
+    return _foreign_types(view, usable)
+
+
+def _foreign_types(view: NodeView, rows: list[Row]) -> Support:
+    """Return the verdict on types that no row has, by the nearest row."""
+    nearest = _nearest(view, rows)
+    field, found, allowed = nearest.mismatches(view)[0]
+    alone = [faults for row in rows if len(faults := row.mismatches(view)) == 1]
+    allowed = _joined([faults[0][2] for faults in alone if faults[0][0] == field]) or allowed
+    return Support(
+        False,
+        "dtype",
+        field,
+        found.name,
+        tuple(t.name for t in allowed) or ("omitted",),
+        f"the nearest types are {nearest}; insert a Convert or Cast, or quantize otherwise",
+    )
+
+
+def _nearest(view: NodeView, rows: list[Row]) -> Row:
+    """Return the row that the fewest tensors miss, and by the smallest distance."""
+
+    def distance(row: Row) -> tuple[int, int]:
+        faults = row.mismatches(view)
+        steps = (min(_distance(found, t) for t in types) for _, found, types in faults if types)
+        return len(faults), sum(steps)
+
+    return min(rows, key=distance)
+
+
+def _distance(one: DType, other: DType) -> int:
+    """Return how far a conversion is: between families farthest, then by width and sign."""
+    kinds = [(d.is_fixed_point, d.is_float, d.is_int) for d in (one, other)]
+    return 100 * (kinds[0] != kinds[1]) + abs(one.bits - other.bits) + (one is not other)
+
+
+def _joined(allowed: list[Types]) -> Types:
+    return tuple(dict.fromkeys(t for types in allowed for t in types))
+
+
+def _rejected_encodings(view: NodeView, target: Processor) -> Support | None:
+    """Return which tensor lacks an encoding or has one that cannot be computed with, or None."""
+    schema, _ = view.definition
+    biases = [f"in[{i}]" for i, r in schema.op.quantization_roles.items() if isinstance(r, Bias)]
+    for field, spec in specs_of(view):
+        if not spec.dtype.is_fixed_point:
+            continue
+        if spec.encoding is None and field not in biases:
+            hint = "quantize the model, or convert the tensor to a plain integer type"
+            return Support(False, "encoding", f"{field}.encoding", "none", rewrite=hint)
+        if spec.encoding is not None and not spec.encoding.is_convertible:
+            found = encoding_text(spec.encoding)
+            return Support(False, "encoding", f"{field}.encoding", found)
+    return None
+
+
+def _undefined(view: NodeView, target: Processor) -> Support:
+    found = " ".join(f"{field} {spec.dtype.name}" for field, spec in specs_of(view))
+    return Support(
+        False,
+        "definition",
+        "op",
+        f"{view.op_type} with {found}, of which no integer arithmetic is defined",
+        rewrite=_ELSEWHERE.format(target.family.name),
+    )

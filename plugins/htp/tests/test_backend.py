@@ -1,0 +1,182 @@
+"""The backend runs what is defined on integers, and rejects everything else with its rule."""
+
+import numpy as np
+import pytest
+
+from dovetail import runtime
+from dovetail.container import Model, Producer
+from dovetail.errors import ConfigError, UnsupportedOpError
+from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
+from dovetail.ops import checked_node
+from dovetail_htp.socs import find_soc
+from dovetail_numpy.integer import DEFINITIONS
+from dovetail_opset.build import add
+
+U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
+RANDOM = np.random.default_rng(3)
+NO_PADDING = [[0, 0], [0, 0]]
+IMAGE = RANDOM.integers(0, 256, (1, 6, 6, 8), np.uint8)
+
+
+def convolutions() -> Graph:
+    """Return a graph of two convolutions with a move between them."""
+    graph = Graph("net")
+    first = graph.add_tensor(
+        Tensor("x", U8, (1, 6, 6, 8), TensorKind.APP_WRITE, encoding=ScaleOffset(0.02, -128))
+    )
+    weights = [
+        graph.add_tensor(
+            Tensor.static(
+                f"w{i}", RANDOM.integers(-127, 128, shape), S8, encoding=ScaleOffset(0.01)
+            )
+        )
+        for i, shape in enumerate([(3, 3, 8, 4), (1, 1, 16, 5)])
+    ]
+    bias = graph.add_tensor(
+        Tensor.static("b", RANDOM.integers(-900, 900, 4), S32, encoding=ScaleOffset(2e-4))
+    )
+    middle = graph.add_tensor(Tensor("m", U8, (1, 4, 4, 4), encoding=ScaleOffset(0.1, -120)))
+    moved = graph.add_tensor(Tensor("r", U8, (1, 2, 2, 16), encoding=ScaleOffset(0.1, -120)))
+    last = Tensor("y", U8, (1, 2, 2, 5), TensorKind.APP_READ, encoding=ScaleOffset(0.3, -100))
+    add(
+        graph,
+        "Conv2d",
+        [first, weights[0], bias],
+        name="first",
+        outputs=middle,
+        stride=[1, 1],
+        pad_amount=NO_PADDING,
+    )
+    add(graph, "SpaceToDepth", [middle], name="move", outputs=moved, block_size=[2, 2])
+    add(
+        graph,
+        "Conv2d",
+        [moved, weights[1]],
+        name="second",
+        outputs=last,
+        stride=[1, 1],
+        pad_amount=NO_PADDING,
+    )
+    return graph
+
+
+def defined(graph: Graph, ops, image: np.ndarray) -> np.ndarray:
+    """Return a graph's output, node by node: by definition, or by the op's reference of moves."""
+    values = {"x": image}
+    for node in graph.nodes:
+        view, faults = checked_node(node, ops)
+        assert not faults
+        ins = [values[t.name] if t.name in values else t.stored() for t in node.inputs]
+        definition = DEFINITIONS.of(view)
+        if definition is None:
+            schema, op = view.definition
+            (values[node.outputs[0].name],) = schema.reference(op, ins, view.outs)
+        else:
+            (values[node.outputs[0].name],) = definition.compute(view, ins)
+    return values["y"]
+
+
+def model_of(graph: Graph) -> Model:
+    return Model({graph.name: graph}, Producer("test", "1"), {})
+
+
+@pytest.mark.parametrize("engine", ["numpy", "auto"])
+def test_a_graph_is_computed_as_its_definition_says(ops, engine: str) -> None:
+    graph = convolutions()
+    with runtime.Backend.create("htp", {"engine": engine}) as backend:
+        composed = backend.create_context().compose(model_of(graph))[0]
+        composed.finalize()
+        found = composed.execute({"x": IMAGE})["y"]
+    np.testing.assert_array_equal(found, defined(graph, ops, IMAGE))
+    assert len(np.unique(found)) > 12, "the data saturate"
+
+
+def test_every_unsupported_node_is_listed() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 3), TensorKind.APP_WRITE))
+    flags = graph.add_tensor(Tensor("flags", DType.BOOL_8, (2, 3)))
+    add(graph, "IsNan", [x], name="is_nan", outputs=flags)
+    y = Tensor("y", DType.BOOL_8, (2, 3), TensorKind.APP_READ)
+    add(graph, "ElementWiseNot", [flags], name="not", outputs=y)
+    wide = Tensor("z", DType.FLOAT_64, (2, 3), TensorKind.APP_READ)
+    add(graph, "Cast", [x], name="widen", outputs=wide)
+    with runtime.Backend.create("htp") as backend:
+        composed = backend.create_context().compose(model_of(graph))[0]
+        with pytest.raises(UnsupportedOpError, match="2 of 3 nodes") as caught:
+            composed.finalize()
+    named = {problem.where: problem.message for problem in caught.value.problems}
+    assert list(named) == ["node 'is_nan' (IsNan)", "node 'widen' (Cast)"] or len(named) == 2
+    first, second = named.values()
+    assert first.startswith("op: op is IsNan")
+    assert "hetero:htp,cpu" in first
+    assert second.startswith("dtype: out[0].dtype is FLOAT_64; allowed: ")
+    assert "FLOAT_16" in second
+
+
+def test_a_newer_architecture_takes_more() -> None:
+    graph = Graph("net")
+    wide = DType.UFIXED_POINT_16
+    x = graph.add_tensor(Tensor("x", wide, (2, 8), TensorKind.APP_WRITE, encoding=ScaleOffset(0.1)))
+    gamma = graph.add_tensor(Tensor.static("g", np.ones(8), wide, encoding=ScaleOffset(1e-4)))
+    beta = graph.add_tensor(Tensor.static("b", np.ones(8), U8, encoding=ScaleOffset(0.01)))
+    y = Tensor("y", wide, (2, 8), TensorKind.APP_READ, encoding=ScaleOffset(1e-4, -32768))
+    add(graph, "LayerNorm", [x, gamma, beta], name="norm", outputs=y, axes=[1])
+    (node,) = graph.nodes
+    with runtime.Backend.create("htp") as backend:
+        old = backend.create_device({"dsp_arch": "v69"})
+        verdicts = [backend.validate_op(node, device) for device in (old, None)]
+    assert verdicts[0].rule == "architecture"
+    assert verdicts[0].allowed == ("v73", "v75", "v79", "v81", "v85")
+    assert "in[1] UFIXED_POINT_8" in verdicts[0].rewrite
+    assert verdicts[1].rule in ("", "definition")
+
+
+@pytest.mark.parametrize(
+    ("device", "texts"),
+    [
+        ({"soc_model": 57, "dsp_arch": "v73"}, ["v73 contradicts v75 of soc_model"]),
+        ({"soc_model": 21}, ["SDM865 (SoC 21) has the architecture v66, not 'htp'", "'dsp'"]),
+        ({"soc_model": 59}, ["SM4450 (SoC 59) has no such processor"]),
+        ({"soc_model": "SM8551"}, ["unknown SoC model 'SM8551'", "did you mean 'SM8550'?"]),
+        ({"dsp_arch": "v70", "soc_model": -4}, ["architecture 'v70'", "unknown SoC model -4"]),
+        ({"soc_model": 57, "soc_id": 43}, ["two SoCs"]),
+    ],
+)
+def test_a_device_that_cannot_be_emulated(device, texts) -> None:
+    with runtime.Backend.create("htp") as backend:
+        made = backend.create_device(device)
+        with pytest.raises(ConfigError) as caught:
+            backend.create_context(made)
+    for text in texts:
+        assert text in str(caught.value)
+
+
+def test_a_name_tells_socs_with_one_id_apart() -> None:
+    assert find_soc(35).name == "SM7325"
+    assert find_soc("SM7325").vtcm_mb is None
+    small = find_soc("QCM6490")
+    assert (small.id, small.arch, small.vtcm_mb) == (35, 68, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("libQnnHtp.so", "htp v73"),
+        ("/sdk/lib/libQnnHtpV75Stub.so", "htp v75"),
+        ("dspv68", "htp v68"),
+        ("libQnnDspV65Stub.so", "dsp v65"),
+        ("QnnDspV66Stub.dll", "dsp v66"),
+        ("libQnnHta.so", "hta"),
+        ("libQnnLpai.so", "lpai v6"),
+    ],
+)
+def test_a_library_of_the_sdk_selects_a_processor(name: str, target: str) -> None:
+    with runtime.Backend.create(name) as backend:
+        (device,) = backend.get_platform_info().devices
+    assert device.name == f"emulator of {target}"
+
+
+@pytest.mark.parametrize("name", ["libQnnHtpV66Stub.so", "dsp:v73", "hta:v68"])
+def test_an_architecture_that_a_backend_does_not_have(name: str) -> None:
+    with pytest.raises(ConfigError, match="unsupported architecture"):
+        runtime.Backend.create(name)

@@ -1,0 +1,44 @@
+"""Interpolation between the levels `q - z` of the first input, around which there is level 0.
+
+Weights and sums of weighted levels `y` are those of the op's reference in float64. The result is
+`clip(rint(settled(y * (s / s') + z')))`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.ir import Array
+from dovetail.ops import NodeView
+from dovetail_numpy.integer.binary import by_reference
+from dovetail_numpy.integer.choices import choice, real_operand
+from dovetail_numpy.integer.definitions import DEFINITIONS, Run
+from dovetail_numpy.integer.grid import is_defined, is_fixed, is_tabular, level_on_grid
+from dovetail_numpy.integer.rescaling import levels
+
+INTERPOLATIONS = ("Resize", "ResizeBilinear", "GridSample", "RoiAlign")
+
+
+def _interpolates(view: NodeView) -> bool:
+    return is_fixed(view.ins[0]) and is_defined(view)
+
+
+@DEFINITIONS.prepares(*INTERPOLATIONS, supports=_interpolates)
+def interpolation(view: NodeView) -> Run:
+    """Interpolate between levels; what copies elements is a choice."""
+    schema, op = view.definition
+    x, (out,) = view.ins[0], view.outs
+    if view.op.keeps:
+        return choice(view)
+    if x is None or not is_tabular(x):
+        return by_reference(view, settled=True)
+
+    def run(ins: Sequence[Array | None]) -> Sequence[Array]:
+        data, *rest = ins
+        if data is None:
+            raise AssertionError(f"{view.node.where} lacks its data")
+        others = [real_operand(array, spec) for array, spec in zip(rest, view.ins[1:], strict=True)]
+        (y,) = schema.reference(op, [levels(data, x), *others], view.outs)
+        return [level_on_grid(y, x, out)]
+
+    return run

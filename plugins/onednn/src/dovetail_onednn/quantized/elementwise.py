@@ -1,0 +1,166 @@
+"""Elementwise functions of stored bytes.
+
+Sums and products have the definition's formulas: every operation of the library's code is exact or
+rounded to float32, as there. A function of one tensor is a line, if its table is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.integer.binary import product_rescale, sum_constants
+from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.integer.tables import function_name
+from dovetail_numpy.kernels.lookup import OPS, Elementwise, all_integers, is_identity
+from dovetail_onednn._api import SCALES, Algorithm, Arg, BinaryAlgorithm
+from dovetail_onednn.attributes import REAL, Binary, Eltwise, PostOp, Quantization, operand
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.folding import Folding
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.quantized.lines import line_through
+from dovetail_onednn.quantized.products import TYPES
+from dovetail_onednn.steps import Arguments, is_slow
+
+# With fewer elements, NumPy looks them up in about the time of a call of the library.
+_LEAST = 4096
+__all__ = ["OPS", "elementwise"]
+
+_ADD, _MULTIPLY = BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY
+
+
+def elementwise(call: KernelCall) -> Step | None:
+    """Run a function of one or two tensors of bytes; see `Kernel.make`."""
+    tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
+    if math.prod(call.outputs[0].shape) < _LEAST or any(t.dtype not in TYPES for t in tensors):
+        return None
+    node = Elementwise.of(call)
+    if node is None:
+        return None
+    if len(node.varying) == 1:
+        return _line(call, node)
+    match function_name(call.head):
+        case "ElementWiseAdd" | "ElementWiseSubtract":
+            return _sum(call)
+        case "ElementWiseMultiply":
+            return _product(call)
+    return None
+
+
+def _line(call: KernelCall, node: Elementwise) -> Step | None:
+    """Return the step of a function of one tensor; None if it is no line, or changes nothing."""
+    (index,), table = node.varying, node.table()
+    if call.spec(index).shape != call.outputs[0].shape or is_identity(table):
+        return None
+    line = line_through(all_integers(call.spec(index).dtype), table)
+    if line is None:
+        return None
+    ops = (Eltwise(Algorithm.LINEAR, line.slope, line.start),)
+    return _step(call, _MULTIPLY, index, 1.0, (*ops, *_clip(call, (line.low, line.high))))
+
+
+def _sum(call: KernelCall) -> Step | None:
+    """Return the step of a sum or difference."""
+    numbers, full = sum_constants(call.head), _full(call)
+    if numbers is None or full is None:
+        return None
+    scales = (numbers.first, numbers.second)
+    ops = (_plus(numbers.constant), *_clip(call, numbers.limits))
+    return _step(call, _ADD, full, 1 - full, ops, scales=(scales[full], scales[1 - full]))
+
+
+def _product(call: KernelCall) -> Step | None:
+    """Return the step of a product; None if both zero points differ from 0.
+
+    The other one is added to its operand first.
+    """
+    rescale, full = product_rescale(call.head), _full(call)
+    if rescale is None or full is None:
+        return None
+    zeros = [grid_of(call.spec(i))[1] for i in range(2)]
+    if zeros[1 - full]:
+        return None
+    after = [Eltwise(Algorithm.LINEAR, float(rescale.multiplier)), _plus(rescale.zero)]
+    after += _clip(call, rescale.limits)
+    if not zeros[full]:
+        return _step(call, _MULTIPLY, full, 1 - full, after)
+    return _step(call, _ADD, full, float(-zeros[full]), after, factor=1 - full)
+
+
+def _plus(number: float | np.float32) -> Eltwise:
+    return Eltwise(Algorithm.LINEAR, 1.0, float(number))
+
+
+def _clip(call: KernelCall, limits: tuple[int, int]) -> list[Eltwise]:
+    """Return the post-op for limits that are narrower than those of the type."""
+    if limits == call.outputs[0].dtype.stored_range():
+        return []
+    return [Eltwise(Algorithm.CLIP, *map(float, limits))]
+
+
+def _full(call: KernelCall) -> int | None:
+    """Return which of two inputs has the result's shape, the first if both; None if none has."""
+    result = call.outputs[0].shape
+    return next((i for i in range(2) if call.spec(i).shape == result), None)
+
+
+def _step(
+    call: KernelCall,
+    algorithm: BinaryAlgorithm,
+    source: int,
+    second: int | float,
+    ops: Sequence[PostOp],
+    *,
+    factor: int | None = None,
+    scales: Sequence[np.float32] = (),
+) -> Step | None:
+    """Return the step of a function of an input and another one or a number.
+
+    Args:
+        call: Its output is written.
+        algorithm: The function.
+        source: The first operand: an input of the result's shape.
+        second: The second operand: an input, or a number.
+        ops: Post-ops.
+        factor: An input with which the function's result is first multiplied.
+        scales: Factors of both operands.
+    """
+    result = call.outputs[0].shape
+    others = [i for i in (second, factor) if isinstance(i, int)]
+    folding = Folding.of(result, [call.spec(i).shape for i in others])
+
+    def bytes_of(index: int) -> MemoryDesc:
+        return folding.desc(call.spec(index).shape).of_type(TYPES[call.spec(index).dtype])
+
+    target = folding.desc(result).of_type(TYPES[call.outputs[0].dtype])
+    other = bytes_of(second) if isinstance(second, int) else folding.desc(())
+    product = None if factor is None else Binary(_MULTIPLY, bytes_of(factor))
+    chain: list[PostOp] = [*ops] if product is None else [product, *ops]
+    numbers = dict(zip((Arg.SOURCE, Arg.OTHER), scales, strict=False))
+    quantization = Quantization(tuple((int(arg), 0) for arg in numbers)) if numbers else REAL
+    fused = "".join(f" + {op}" for op in chain)
+    description = Description(
+        "binary",
+        (ENGINE, algorithm, bytes_of(source), other, target),
+        lambda: f"an integer {algorithm.name.lower()}{fused} of {target.key} and {other.key}",
+        tuple(chain),
+        quantization=quantization,
+    )
+    with PrimitiveDesc(description) as desc:
+        if is_slow(desc):
+            return None
+        arguments = Arguments(call, desc)
+        arguments.read_plain(Arg.SOURCE, source)
+        if isinstance(second, int):
+            arguments.read_plain(Arg.OTHER, second)
+        else:
+            arguments.numbers(Arg.OTHER, np.full(1, second, np.float32))
+        if product is not None and factor is not None:
+            arguments.constant(operand(0, product), call.read(factor), product.other)
+        for arg, number in numbers.items():
+            arguments.numbers(SCALES | arg, np.full(1, number, np.float32))
+        arguments.write_plain(Arg.DESTINATION, 0)
+        return arguments.step(in_place=[(0, 0)])
