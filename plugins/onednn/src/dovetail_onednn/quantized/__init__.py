@@ -9,10 +9,13 @@ from dovetail_onednn.quantized.convolution import (
     depthwise_convolution,
     transposed_convolution,
 )
+from dovetail_onednn.quantized.matrix import fully_connected, matmul
 
 PRODUCTS: Mapping[str, Make] = {
     **{f"Conv{axes}d": convolution for axes in (1, 2, 3)},
     **{f"DepthWiseConv{axes}d": depthwise_convolution for axes in (1, 2)},
+    "FullyConnected": fully_connected,
+    "MatMul": matmul,
     **{f"TransposeConv{axes}d": transposed_convolution for axes in (1, 2, 3)},
 }
 

@@ -7,18 +7,25 @@ are its `m`, the bias is its `b`, the zero point of the destination is its `z`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dovetail.ir import Array, Spec
-from dovetail.runtime.plan import KernelCall
+from dovetail.ir import Array, AxisScaleOffset, ScaleOffset, Spec
+from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Rescale, rescale_of_products
+from dovetail_numpy.integer.products import accumulator_bound, channel_scales, part, passes
+from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
 from dovetail_onednn.attributes import Quantization
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.layouts import OneDnnLayout
+from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.chains import Fused, fused_of
 from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.steps import Arguments
+from dovetail_onednn.reorder import Arrays, given, pack
+from dovetail_onednn.steps import Arguments, is_slow
 
 DATA, WEIGHTS, BIAS = 0, 1, 2  # inputs
 _LARGEST = np.iinfo(np.int32).max  # sum of products
@@ -84,20 +91,20 @@ def integers_of(call: KernelCall, units: int) -> Integers | None:
     weights, bias = call.static(WEIGHTS), call.static(BIAS)
     if source is None or target is None or weights is None or call.has(BIAS) != (bias is not None):
         return None
-    spec = call.spec(WEIGHTS)
-    channels = _encoded(spec)[0].reshape(-1)
-    if channels.size not in (1, units):
+    sums = passes(view)
+    multiplier = sums[0].multiplier
+    if len(sums) > 1 or sums[0].block or multiplier.size not in (1, units):
         return None
-    steps = channels.astype(np.float64)
-    rescale = rescale_of_products(view, bias, steps if steps.size > 1 else steps[0])
-    zero = -int(_encoded(data)[1])
-    low, high = data.dtype.stored_range()
+    rescale = rescale_of_products(view, bias, channel_scales(view))
+    rescale = replace(rescale, multiplier=multiplier.reshape(-1), bias=rescale.bias.reshape(-1))
+    zero, (low, high) = grid_of(data)[1:]
     reach = max(abs(low - zero), abs(high - zero)) * 128 * (weights.size // units)
     fits = (
         rescale.limits == view.outs[0].dtype.stored_range()
+        and rescale.bias.size in (1, units)
         and bool(np.isfinite(rescale.multiplier).all() and np.isfinite(rescale.bias).all())
-        and _are_signed_bytes(weights, spec)
-        and reach <= _LARGEST
+        and _are_signed_bytes(weights, call.spec(WEIGHTS))
+        and (reach <= _LARGEST or accumulator_bound(view) <= _LARGEST)
     )
     if not fits:
         return None
@@ -105,23 +112,56 @@ def integers_of(call: KernelCall, units: int) -> Integers | None:
     return Integers(source, target, zero, rescale, units, call.has(BIAS), fused)
 
 
-def signed_levels(stored: Array, spec: Spec | None) -> Array:
-    """Return `q - z` of weights, int8, C-contiguous."""
-    _, offset = _encoded(spec)
-    return np.ascontiguousarray(stored.astype(np.int32) + offset, np.int8)
+def product_step(
+    call: KernelCall, desc: PrimitiveDesc, integers: Integers, plain: MemoryDesc
+) -> Step | None:
+    """Return the step of a product; None if the library only has generic code.
+
+    Args:
+        call: The call of the kernel.
+        desc: The primitive; it reads and writes dense tensors.
+        integers: Its numbers.
+        plain: Descriptor of the unpacked weights, signed bytes.
+    """
+    if is_slow(desc):
+        return None
+    arguments = Arguments(call, desc)
+    if (added := integers.fused.added) is not None:
+        arguments.read_previous(added)
+    arguments.read_plain(Arg.SOURCE, DATA)
+    layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), plain)
+    # the library may append sums of the weights, which depend on type and zero point of the data
+    form = f"integer {integers.source.name} {bool(integers.zero)} {layout.key}"
+
+    def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
+        return pack(_signed_levels(given(arrays[0]), specs[0]), layout)
+
+    packed = call.read_packed(WEIGHTS, form, make, layout)
+    arguments.constant(Arg.WEIGHTS, packed, layout.desc)
+    integers.declare(arguments)
+    arguments.write_plain(Arg.DESTINATION, 0)
+    return arguments.step(in_place=() if added is None else ((0, 0),))
+
+
+def _signed_levels(stored: Array, spec: Spec | None) -> Array:
+    """Return the levels of weights, int8, C-contiguous."""
+    if spec is None:
+        raise AssertionError("weights without a spec")
+    levels = stored if _is_plain(stored, spec) else part(stored, spec, 0)
+    return np.ascontiguousarray(levels, np.int8)
 
 
 def _are_signed_bytes(stored: Array, spec: Spec) -> bool:
-    """Return whether `q - z` of weights are signed bytes."""
-    _, offset = _encoded(spec)
-    if stored.dtype == np.int8 and not offset.any():
+    """Return whether the levels of weights are signed bytes."""
+    if _is_plain(stored, spec):
         return True
-    values, limits = stored.astype(np.int32) + offset, np.iinfo(np.int8)
-    return bool(limits.min <= values.min() and values.max() <= limits.max)
+    levels, limits = part(stored, spec, 0), np.iinfo(np.int8)
+    return bool(limits.min <= levels.min() and levels.max() <= limits.max)
 
 
-def _encoded(spec: Spec | None) -> tuple[Array, Array]:
-    """Return the scales and offsets of an operand."""
-    if spec is None or spec.encoding is None:
-        raise AssertionError("an operand without an encoding")
-    return spec.encoding.scales_and_offsets(spec.shape)
+def _is_plain(stored: Array, spec: Spec) -> bool:
+    """Return whether stored weights are their own levels, as is common."""
+    encoding = spec.encoding
+    if stored.dtype != np.int8 or not isinstance(encoding, ScaleOffset | AxisScaleOffset):
+        return False
+    return not encoding.scales_and_offsets(spec.shape)[1].any()
