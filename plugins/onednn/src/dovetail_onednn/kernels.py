@@ -90,7 +90,7 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         kernels.register(OPSET, op_type)(_alone_if_small(make))
     for op_type in ELEMENTWISE:
         kernels.register(OPSET, op_type, quantized=True)(_alone_if_small(elementwise))
-    if library().has_vnni:
+    if library().has_vnni and _is_right(Kind.INTEGER, strict=strict):
         for op_type, make in PRODUCTS.items():
             kernels.register(OPSET, op_type, can_fuse=can_fuse_integers, quantized=True)(make)
     return kernels
