@@ -24,6 +24,7 @@ SIZES = st.integers(1, 70)
     target=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0.01, 0.3]), st.integers(0, 90)),
     bias=st.sampled_from([None, S32, S8]),
     per_unit=st.booleans(),
+    weights=st.sampled_from([(S8, 0), (S8, 0), (S8, 2), (U8, 140)]),
     fused=st.booleans(),
     extreme=st.booleans(),
 )
@@ -38,6 +39,7 @@ def test_one_matrix(
     target: Any,
     bias: DType | None,
     per_unit: bool,
+    weights: Any,
     fused: bool,
     extreme: bool,
 ) -> None:
@@ -45,7 +47,8 @@ def test_one_matrix(
     x = net.input("x", (*stack, rows, depth), *source)
     by_rows = op != "MatMul"
     axis = (0 if by_rows else 1) if per_unit else None
-    ins = [x, net.weights("w", (units, depth) if by_rows else (depth, units), axis=axis)]
+    shape = (units, depth) if by_rows else (depth, units)
+    ins = [x, net.weights("w", shape, weights[0], zero=weights[1], axis=axis)]
     if bias is not None:
         ins.append(net.bias("b", units, bias))
     params = {"keep_dims": True} if op == "FullyConnected" else {"transpose_in1": by_rows}

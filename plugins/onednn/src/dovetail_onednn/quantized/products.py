@@ -18,6 +18,7 @@ from dovetail_numpy.integer import DEFINITIONS, Rescale, rescale_of_products
 from dovetail_numpy.integer.products import accumulator_bound, channel_scales, part, passes
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
+from dovetail_onednn._library import library
 from dovetail_onednn.attributes import Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import OneDnnLayout
@@ -29,6 +30,7 @@ from dovetail_onednn.steps import Arguments, is_slow
 
 DATA, WEIGHTS, BIAS = 0, 1, 2  # inputs
 _LARGEST = np.iinfo(np.int32).max  # sum of products
+_EXACT = 1 << 24  # below this, float32 holds each integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Integers:
         units: Number of output channels.
         has_bias: Whether there is a bias.
         fused: The fused nodes.
+        are_bytes: Whether all levels of the weights are signed bytes.
+        is_exact_in_float: Whether float32 holds every partial sum.
     """
 
     source: DataType
@@ -52,6 +56,8 @@ class Integers:
     units: int
     has_bias: bool
     fused: Fused
+    are_bytes: bool
+    is_exact_in_float: bool
 
     def quantization(self, mask: int) -> Quantization:
         """Return the attributes of the primitive.
@@ -76,12 +82,13 @@ class Integers:
                 arguments.numbers(ZERO_POINTS | arg, np.full(1, zero, np.int32))
 
 
-def integers_of(call: KernelCall, units: int) -> Integers | None:
+def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None:
     """Return the numbers of a call; None if the library cannot compute it with the same bits.
 
     Args:
         call: Its inputs are data, weights and perhaps a bias.
         units: Number of output channels.
+        axis: The axis of the weights along which these lie.
     """
     view, data, out = call.head, call.spec(DATA), call.outputs[0].spec
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
@@ -103,13 +110,16 @@ def integers_of(call: KernelCall, units: int) -> Integers | None:
         rescale.limits == view.outs[0].dtype.stored_range()
         and rescale.bias.size in (1, units)
         and bool(np.isfinite(rescale.multiplier).all() and np.isfinite(rescale.bias).all())
-        and _are_signed_bytes(weights, call.spec(WEIGHTS))
         and (reach <= _LARGEST or accumulator_bound(view) <= _LARGEST)
     )
     if not fits:
         return None
     fused = fused_of(call, rescale.zero)
-    return Integers(source, target, zero, rescale, units, call.has(BIAS), fused)
+    spec = call.spec(WEIGHTS)
+    are_bytes = library().has_vnni and (_is_plain(weights, spec) or _are_bytes(weights, spec))
+    is_exact = not are_bytes and _largest(weights, spec, axis, low - zero, high - zero) < _EXACT
+    numbers = source, target, zero, rescale, units, call.has(BIAS), fused
+    return Integers(*numbers, are_bytes, is_exact)
 
 
 def product_step(
@@ -134,7 +144,7 @@ def product_step(
     form = f"integer {integers.source.name} {bool(integers.zero)} {layout.key}"
 
     def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
-        return pack(_signed_levels(given(arrays[0]), specs[0]), layout)
+        return pack(np.ascontiguousarray(levels_of(given(arrays[0]), specs[0]), np.int8), layout)
 
     packed = call.read_packed(WEIGHTS, form, make, layout)
     arguments.constant(Arg.WEIGHTS, packed, layout.desc)
@@ -143,20 +153,26 @@ def product_step(
     return arguments.step(in_place=() if added is None else ((0, 0),))
 
 
-def _signed_levels(stored: Array, spec: Spec | None) -> Array:
-    """Return the levels of weights, int8, C-contiguous."""
+def levels_of(stored: Array, spec: Spec | None) -> Array:
+    """Return the levels of weights, whole numbers."""
     if spec is None:
         raise AssertionError("weights without a spec")
-    levels = stored if _is_plain(stored, spec) else part(stored, spec, 0)
-    return np.ascontiguousarray(levels, np.int8)
+    return stored if _is_plain(stored, spec) else part(stored, spec, 0)
 
 
-def _are_signed_bytes(stored: Array, spec: Spec) -> bool:
+def _are_bytes(stored: Array, spec: Spec) -> bool:
     """Return whether the levels of weights are signed bytes."""
-    if _is_plain(stored, spec):
-        return True
     levels, limits = part(stored, spec, 0), np.iinfo(np.int8)
     return bool(limits.min <= levels.min() and levels.max() <= limits.max)
+
+
+def _largest(stored: Array, spec: Spec, axis: int, low: int, high: int) -> float:
+    """Return the largest magnitude of a sum of some products, for data from `low` to `high`."""
+    levels = levels_of(stored, spec).astype(np.float64)
+    summed = tuple(i for i in range(levels.ndim) if i != axis % levels.ndim)
+    ends = np.stack([np.zeros_like(levels), levels * low, levels * high])
+    most, least = ends.max(0).sum(summed).max(), ends.min(0).sum(summed).min()
+    return float(max(most, -least))
 
 
 def _is_plain(stored: Array, spec: Spec) -> bool:
