@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from dovetail.runtime.contract import (
     Support,
 )
 from dovetail.runtime.plan import PLAN_FORMAT, PlanBackend, PlanContext, with_package_kernels
+from dovetail_htp import types
 from dovetail_htp.configs import HtpContext, HtpDevice, HtpFile, HtpGraph, HtpOptions
 from dovetail_htp.processors import FAMILIES, Family, Processor, processor
 from dovetail_htp.verdicts import STANDARD, verdict
@@ -52,6 +54,11 @@ class HtpBackend(PlanBackend):
     def family(self) -> Family:
         """The emulated family."""
         return FAMILIES[self.name]
+
+    @classmethod
+    def type_table(cls) -> Mapping[str, tuple[str, ...]]:
+        """Return the combinations of types of each op, in words."""
+        return {op: tuple(map(str, types.rows(cls.name, op))) for op in types.ops(cls.name)}
 
     def target(self, device: HtpDevice) -> Processor:
         """Return the emulated processor.

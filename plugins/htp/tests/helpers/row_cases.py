@@ -1,6 +1,7 @@
 """Op cases with the types of a row of the tables, and what does not run yet.
 
-`python plugins/htp/tests/helpers/row_cases.py` writes `unsupported_rows.json`: for each row, how many of
+`python plugins/htp/tests/helpers/row_cases.py` writes `unsupported_rows.json`: for each row, how
+many of
 its combinations have no definition on integers yet, and how many the op set rejects.
 """
 
