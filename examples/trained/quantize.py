@@ -4,10 +4,10 @@ In the repository's root, with Dovetail installed::
 
     python examples/trained/quantize.py [NETWORK ...]
 
-Each is calibrated with 200 images, with biases of 32 bits, and runs twice on the 360 held-out images:
-simulated in float on the CPU, and on integers on an emulated HTP, where the CPU runs the nodes that
-an HTP does not take. Decibels are the signal-to-quantization-noise ratios of the scores. In addition
-to ``quantize_with_onnxruntime.py`` it has bias correction and learned rounding.
+Each is calibrated with 200 images, with biases of 32 bits. It runs twice on the 360 held-out
+images: simulated in float on the CPU, and on integers on an emulated HTP, where the CPU runs the
+nodes that an HTP does not take. Decibels are the signal-to-quantization-noise ratios of the scores.
+In addition to ``quantize_with_onnxruntime.py`` it has bias correction and learned rounding.
 """
 
 import argparse
