@@ -198,3 +198,12 @@ def test_param_selects_same_function(node, run_node, rng, op, name):
     (one,) = run_node(node(f"ElementWise{name}", ins, outs), a, b)
     (two,) = run_node(node("ElementWiseBinary", ins, outs, operation=op), a, b)
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", [DType.INT_32, DType.FLOAT_32])
+def test_exponents_of_other_types(node, run_node, kind):
+    x = np.arange(256).astype(np.uint8)
+    grid = Spec(U8, x.shape, ScaleOffset(2**-4))
+    exponent = Spec(kind, (1,)), np.array([2], kind.storage)
+    (y,) = run_node(node("ElementWisePower", [grid, exponent], [grid]), x, exponent[1])
+    np.testing.assert_array_equal(y, np.minimum(np.rint(x.astype(float) ** 2 / 16), 255))

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from dovetail.ir import Array, Spec
 from dovetail.ops import NodeView
@@ -152,15 +153,15 @@ def binary(view: NodeView) -> Run:
         return _product(view)
     if name == "ElementWisePower":
         return _power(view)
-    return by_reference(view, stepped=name in _STEPS)
+    return by_reference(view, kind=np.float32 if name in _STEPS else np.float64)
 
 
-def by_reference(view: NodeView, *, stepped: bool = False, settled: bool = False) -> Run:
-    """Return the function of a node by its op's reference on real values in float64.
+def by_reference(view: NodeView, *, kind: DTypeLike = np.float64, settled: bool = False) -> Run:
+    """Return the function of a node by its op's reference on real values.
 
     Args:
         view: The node.
-        stepped: Whether it computes in float32, as a float run does, for functions that jump.
+        kind: The float type that it computes in.
         settled: As in `stored_of`.
     """
     schema, op = view.definition
@@ -169,13 +170,17 @@ def by_reference(view: NodeView, *, stepped: bool = False, settled: bool = False
         if stored is None or spec is None:
             return None
         found = real_of(stored, spec)
-        return found.astype(np.float32) if stepped and found.dtype.kind == "f" else found
+        return found.astype(kind) if found.dtype.kind == "f" else found
+
+    def result(found: Array, out: Spec) -> Array:
+        return stored_of(
+            found.astype(np.float64) if found.dtype.kind == "f" else found, out, settled=settled
+        )
 
     def run(ins: Sequence[Array | None]) -> Sequence[Array]:
         reals = [real(x, spec) for x, spec in zip(ins, view.ins, strict=True)]
         results = schema.reference(op, reals, view.outs)
-        pairs = zip(results, view.outs, strict=True)
-        return [stored_of(result, out, settled=settled) for result, out in pairs]
+        return [result(found, out) for found, out in zip(results, view.outs, strict=True)]
 
     return run
 
