@@ -38,16 +38,18 @@ _FLOAT_PRODUCT = FloatCase(
     "float data by fixed-point weights", "sums of floats depend on their order", _has_float_result
 )
 
+_SOFT_SUPPRESSION = "exponentials lower the scores at run time"
+
 FLOAT_CASES: Mapping[str, FloatCase] = MappingProxyType(
     {
+        "BoxWithNmsLimit": FloatCase("nms_kernel_method GAUSSIAN", _SOFT_SUPPRESSION),
         "Conv2d": _FLOAT_PRODUCT,
         "DetectionOutput": FloatCase("all", "boxes are floats, computed by exponentials"),
         "ExtractGlimpse": FloatCase("noise UNIFORM and GAUSSIAN", "the noise is random"),
         "FullyConnected": _FLOAT_PRODUCT,
+        "GenerateProposals": FloatCase("all", "boxes are computed by exponentials"),
         "MatMul": _FLOAT_PRODUCT,
-        "MultiClassNms": FloatCase(
-            "soft_nms_sigma above 0", "exponentials lower the scores at run time"
-        ),
+        "MultiClassNms": FloatCase("soft_nms_sigma above 0", _SOFT_SUPPRESSION),
     }
 )
 
