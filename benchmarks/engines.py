@@ -66,8 +66,9 @@ class Dovetail:
 
     def __init__(self, path: str, threads: int) -> None:
         self._module = importlib.import_module(self.package)
-        options = {"num_threads": threads, **self.options}
-        self._session = self._module.Session(path, backend=self.backend, options=options)
+        members = self.backend.rpartition(":")[2].split(",")
+        config = {"backend": {n: {"num_threads": threads, **self.options} for n in members}}
+        self._session = self._module.Session(path, backend=self.backend, config=config)
 
     @property
     def version(self) -> str:
@@ -124,9 +125,17 @@ class DovetailInt8(Dovetail):
 
 
 class HtpInt8(DovetailInt8):
-    """The same on the backend `htp`."""
+    """The same on the backend `htp`; `cpu` runs the nodes that it does not take."""
 
-    backend: ClassVar[str] = "htp"
+    backend: ClassVar[str] = "hetero:htp,cpu"
+
+    @property
+    def version(self) -> str:
+        """Dovetail's version, and how much of the network runs on `htp`."""
+        (graph,) = self._session.graphs.values()
+        share, *_ = graph.placement.shares
+        of_all = f"{share.nodes} of {len(graph.ir.nodes)} nodes of {graph.ir.name}"
+        return f"{self._module.__version__}, {of_all} on htp"
 
 
 class HtpInt16(HtpInt8):

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import tables
-from benchmarks.__main__ import count, machine, names, tell
+from benchmarks.__main__ import count, names, tell
+from benchmarks.machine import machine
 from benchmarks.process import ROOT, TIMEOUT_S, ProcessFailedError, ask
 from benchmarks.quantization.rounds import sqnr_db
 from benchmarks.vendor import summary

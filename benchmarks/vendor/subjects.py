@@ -45,16 +45,18 @@ def _trained(name: str, options: Mapping[str, Any] = PER_CHANNEL) -> Subject:
     return Subject(trained=name, options=options, calibration=100, test=360, nodes=16)
 
 
-def _drawn(builder: str, **arguments: int) -> Subject:
-    return Subject(recipe=Recipe("networks", builder, arguments))
+def _drawn(builder: str, test: int = 16, nodes: int = 4, **arguments: int) -> Subject:
+    return Subject(recipe=Recipe("networks", builder, arguments), test=test, nodes=nodes)
 
 
 SUBJECTS: Mapping[str, Subject] = {
     "digits": _trained("digits"),
     "depthwise": _trained("depthwise"),
     "attention": _trained("attention"),
-    "mobilenet_v3": _drawn("mobilenet_v3", size=64, classes=100),
+    # Without training its noise is a quarter of the signal: of a few images either may have less.
+    "mobilenet_v3": _drawn("mobilenet_v3", test=96, size=64, classes=100),
     "unet": _drawn("unet", size=32, width=8, depth=2),
+    "gated": _drawn("gated", test=96, nodes=16, size=16, width=8),
     "depthwise-u8": _trained("depthwise", PER_TENSOR),
     # A run takes the simulator seconds: for the ratio of speed.
     "resnet50": Subject(recipe=NETWORKS["resnet50"], calibration=4, test=2, nodes=0),

@@ -72,6 +72,31 @@ def convert(
     raise error(only.message, where=location, hint=only.hint) from cause
 
 
+def effect(text: str) -> msgspec.Meta:
+    """Return an annotation of a config's key that states what the key does; empty if nothing."""
+    return msgspec.Meta(extra={"effect": text})
+
+
+NO_EFFECT = effect("")
+
+
+def effect_of(to: Any) -> str | None:
+    """Return the stated effect of a key from its type; None if none is stated."""
+    if typing.get_origin(to) is not typing.Annotated:
+        return None
+    stated = (m.extra for m in typing.get_args(to)[1:] if isinstance(m, msgspec.Meta))
+    return next((extra["effect"] for extra in stated if extra and "effect" in extra), None)
+
+
+def keys_without_effect(data: object, to: Any, path: str = "$") -> Iterator[str]:
+    """Yield the path of every key of nested data that is annotated as having no effect."""
+    for value, inner, where in _parts(data, to, path):
+        if effect_of(inner) == "":
+            yield where
+        else:
+            yield from keys_without_effect(value, inner, where)
+
+
 def drop_unknown_keys(data: object, to: Any) -> None:
     """Remove every key of nested data, in place, that the type `to` does not have."""
     if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:

@@ -55,6 +55,7 @@ def idle_teams() -> int:
 
 
 def test_several_checks_in_a_row_decide(openmp: OpenMp) -> None:
+    others = idle_teams()  # other tests met real contention
     watched = Contention(openmp, 2)
     for share in [BUSY] * (CHECKS - 1) + [QUIET] + [BUSY] * (CHECKS - 1) + [BETWEEN]:
         watched.report(share)
@@ -64,7 +65,7 @@ def test_several_checks_in_a_row_decide(openmp: OpenMp) -> None:
     assert watched.is_busy
     assert openmp.started.wait(10)
     assert openmp.teams == [2]
-    assert idle_teams() == 1
+    assert idle_teams() == others + 1
     quiet = [QUIET] * (CHECKS - 1)
     for share in [*quiet, BETWEEN, *quiet, BUSY]:
         watched.report(share)
@@ -72,7 +73,7 @@ def test_several_checks_in_a_row_decide(openmp: OpenMp) -> None:
     for _ in range(CHECKS):
         watched.report(QUIET)
     assert not watched.is_busy
-    assert idle_teams() == 0
+    assert idle_teams() == others
     assert openmp.teams == [2]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from dovetail.ir import DataFormat, EncodingKind
-from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
+from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, SdkConfig
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -23,12 +23,14 @@ class Configs:
         device: Settings of a device.
         context: Settings of a context.
         graph: Settings of a graph; those of a config file are matched by `graph_names`.
+        sdk: Content of the backend's own file in the SDK's JSON; None if that holds its options.
     """
 
     backend: type[Options] = Options
     device: type[DeviceConfig] = DeviceConfig
     context: type[ContextConfig] = ContextConfig
     graph: type[GraphConfig] = GraphConfig
+    sdk: type[SdkConfig] | None = None
 
 
 # Those with one integer offset for each scale, which `simulate` runs for any op.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from dovetail.errors import ConfigError, nearest
-from dovetail.typed import convert
+from dovetail.typed import NO_EFFECT, convert
 
 C = TypeVar("C", bound=msgspec.Struct)
 PriorityName = Literal["low", "normal", "normal_high", "high"]
@@ -60,10 +60,10 @@ class ContextConfig(msgspec.Struct, frozen=True):
 
     context_priority: PriorityName = "normal"
     async_execute_queue_depth: QueueDepth = 10
-    enable_graphs: list[str] | None = None
-    memory_limit_hint: int | None = None
-    is_persistent_binary: bool | None = None
-    cache_compatibility_mode: str | None = None
+    enable_graphs: Annotated[list[str] | None, NO_EFFECT] = None
+    memory_limit_hint: Annotated[int | None, NO_EFFECT] = None
+    is_persistent_binary: Annotated[bool | None, NO_EFFECT] = None
+    cache_compatibility_mode: Annotated[str | None, NO_EFFECT] = None
 
 
 class GraphConfig(msgspec.Struct, frozen=True):
@@ -76,8 +76,24 @@ class GraphConfig(msgspec.Struct, frozen=True):
     """
 
     graph_priority: PriorityName | None = None
-    graph_profiling_start_delay: float | None = None
-    graph_profiling_num_executions: int | None = None
+    graph_profiling_start_delay: Annotated[float | None, NO_EFFECT] = None
+    graph_profiling_num_executions: Annotated[int | None, NO_EFFECT] = None
+
+
+class SdkConfig(msgspec.Struct, frozen=True):
+    """A backend's own config file in the SDK's JSON; that of a backend is a subclass."""
+
+    def device(self) -> DeviceConfig:
+        """Return the settings of the device."""
+        return DeviceConfig()
+
+    def context(self) -> ContextConfig:
+        """Return the settings of contexts."""
+        return ContextConfig()
+
+    def graphs(self) -> Sequence[tuple[Sequence[str], GraphConfig]]:
+        """Return settings of graphs, each with the names of the graphs."""
+        return ()
 
 
 def typed_config(config: C | Mapping[str, Any] | None, to: type[C], where: str) -> C:

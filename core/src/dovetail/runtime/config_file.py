@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -27,15 +27,16 @@ from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
 from dovetail.runtime.contract import Configs, Options
 from dovetail.runtime.names import HETERO, members_of, split_order, without_arch
 from dovetail.runtime.placement.options import PlacementOptions, options_from, order_of
-from dovetail.typed import convert
+from dovetail.typed import NO_EFFECT, convert, keys_without_effect
 
 log = logging.getLogger("dovetail.config")
+C = TypeVar("C", bound=msgspec.Struct)
 
 
 class ProfileKeys(msgspec.Struct, frozen=True):
     """`[profile]`, the SDK's `profile_configs`."""
 
-    num_max_events: int | None = None
+    num_max_events: Annotated[int | None, NO_EFFECT] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,8 @@ class _Extensions(msgspec.Struct, frozen=True):
 
 
 class _AsyncKeys(msgspec.Struct, frozen=True):
-    input_tensors_creation_tasks_limit: int | None = None
-    execute_enqueue_tasks_limit: int | None = None
+    input_tensors_creation_tasks_limit: Annotated[int | None, NO_EFFECT] = None
+    execute_enqueue_tasks_limit: Annotated[int | None, NO_EFFECT] = None
 
 
 @functools.cache
@@ -194,7 +195,7 @@ def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
     others = {name: own for name, own in file.backend.items() if name not in used}
     for name in others:
         log.warning("%s: the options of backend '%s' are not used by '%s'", where, name, backend)
-    _note_without_effect((file.context, file.profile, *(g.config for g in graphs)), where)
+    _note_without_effect(data, _file_type(configs), where)
     given = file.backend.get(backend, {})
     if is_hetero:
         given = options_from(backend, placement, file.backend)
@@ -212,28 +213,33 @@ def _configs_of(backend: str) -> Configs:
 def _from_sdk(path: Path, backend: str) -> RunConfig:
     backend = without_arch(backend)
     data, faults, configs = _json(path), _Faults(str(path)), _configs_of(backend)
+    if configs.sdk is not None and data.keys() and _has_all(configs.sdk, data):
+        data = {"backend_extensions": {"config_file_path": str(path.absolute())}}  # its own file
     sdk = faults.convert(data, _sdk_file_type(configs))
     extensions = data.get("backend_extensions")
     named = extensions if isinstance(extensions, Mapping) else {}
     library, options = named.get("shared_library_path"), named.get("config_file_path")
-    inner: dict[str, Any] = {}
     members = members_of(backend) or (backend,)
     meant = (_backend_of(library) if isinstance(library, str) else None) or members[0]
+    inner = RunConfig()
     if isinstance(options, str) and options and meant in members:
-        file = _beside(path, options)
-        inner = _json(file)
-        faults.check_options(inner, _configs_of(meant), str(file), "$")
+        inner = faults.inner(_beside(path, options), _configs_of(meant))
         if meant != backend:
-            inner = options_from(backend, PlacementOptions(), {meant: inner})
+            inner = _of_member(inner, meant, backend, configs)
     graphs = faults.graphs(sdk.graph_configs, configs, "$.graph_configs")
     faults.raise_all()
     if options and meant not in members:
         log.warning(
             "%s: %s is for backend '%s', not '%s'; it is not used", path, options, meant, backend
         )
-    parts = (sdk.context_configs, sdk.profile_configs, sdk.async_graph_execution_config)
-    _note_without_effect((*parts, *(g.config for g in graphs)), str(path))
-    return RunConfig(inner, {}, configs.device(), sdk.context_configs, graphs)
+    _note_without_effect(data, _sdk_file_type(configs), str(path))
+    return RunConfig(
+        inner.options,
+        {},
+        _joined(configs.device(), inner.device),
+        _joined(sdk.context_configs, inner.context),
+        _joined_graphs(graphs, inner.graphs),
+    )
 
 
 class _Faults:
@@ -281,6 +287,23 @@ class _Faults:
             except ConfigError as error:
                 self._errors.append(error)
 
+    def inner(self, file: Path, configs: Configs) -> RunConfig:
+        """Return the content of a backend's own file, and record its faults."""
+        data, where = _json(file), str(file)
+        if configs.sdk is None:
+            self.check_options(data, configs, where, "$")
+            return RunConfig(data)
+        try:
+            found = convert(data, configs.sdk, where=where)
+        except ConfigError as error:
+            self._errors.append(error)
+            return RunConfig()
+        _note_without_effect(data, configs.sdk, where)
+        graphs = tuple(GraphSettings(tuple(names), own) for names, own in found.graphs())
+        for i, settings in enumerate(graphs):
+            self._need_names(settings.names, f"{where}: $.graphs[{i}]")
+        return RunConfig({}, {}, found.device(), found.context(), graphs)
+
     def graphs(
         self, tables: Sequence[Any], configs: Configs, path: str
     ) -> tuple[GraphSettings, ...]:
@@ -288,14 +311,16 @@ class _Faults:
         found = []
         for i, table in enumerate(tables):
             names = (*filter(None, (table.graph_name,)), *table.graph_names)
-            if not names:
-                where = f"{self._where}: {path}[{i}]"
-                hint = "add graph_name or graph_names"
-                self._errors.append(ConfigError("settings of no graph", where=where, hint=hint))
+            self._need_names(names, f"{self._where}: {path}[{i}]")
             own = configs.graph.__struct_fields__
             config = configs.graph(**{name: getattr(table, name) for name in own})
             found.append(GraphSettings(names, config))
         return tuple(found)
+
+    def _need_names(self, names: Sequence[str], where: str) -> None:
+        if not names:
+            hint = "add graph_name or graph_names"
+            self._errors.append(ConfigError("settings of no graph", where=where, hint=hint))
 
     def raise_all(self) -> None:
         """Raise one error for all faults; do nothing if there are none.
@@ -337,20 +362,62 @@ def _beside(path: Path, name: str) -> Path:
     return direct if is_found else path.parent / name
 
 
-_EFFECTIVE = {"context_priority", "async_execute_queue_depth", "graph_priority"}
+def _has_all(struct: type[msgspec.Struct], data: Mapping[str, Any]) -> bool:
+    """Return whether a Struct has all keys of some data."""
+    return data.keys() <= {field.encode_name for field in msgspec.structs.fields(struct)}
 
 
-def _note_without_effect(sections: Iterable[msgspec.Struct], where: str) -> None:
-    """Log a warning for each setting of core's that has no effect yet."""
-    for section in sections:
-        _note_section(section, where)
+def _of_member(inner: RunConfig, name: str, backend: str, configs: Configs) -> RunConfig:
+    """Return the content of a member's own file as settings of `hetero`."""
+
+    def of_member(own: msgspec.Struct) -> dict[str, Any]:
+        return {"members": {name: _given(own)}}
+
+    return RunConfig(
+        options_from(backend, PlacementOptions(), {name: inner.options}),
+        {},
+        convert(of_member(inner.device), configs.device, where=name),
+        convert(of_member(inner.context), configs.context, where=name),
+        tuple(
+            GraphSettings(g.names, convert(of_member(g.config), configs.graph, where=name))
+            for g in inner.graphs
+        ),
+    )
 
 
-def _note_section(section: msgspec.Struct, where: str) -> None:
-    for kind in (ContextConfig, GraphConfig, ProfileKeys, _AsyncKeys):
-        for name in kind.__struct_fields__ if isinstance(section, kind) else ():
-            if name not in _EFFECTIVE and getattr(section, name) is not None:
-                log.warning("%s: %s has no effect here", where, name)
+def _given(config: msgspec.Struct) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, as plain data."""
+    plain, default = msgspec.to_builtins(config), msgspec.to_builtins(type(config)())
+    return {key: value for key, value in plain.items() if value != default[key]}
+
+
+def _joined(outer: C, inner: msgspec.Struct) -> C:
+    """Return settings with those of a backend's own file."""
+    default = type(inner)()
+    names = inner.__struct_fields__
+    own = {n: getattr(inner, n) for n in names if getattr(inner, n) != getattr(default, n)}
+    return msgspec.structs.replace(outer, **own) if own else outer
+
+
+def _joined_graphs(
+    outer: Sequence[GraphSettings], inner: Sequence[GraphSettings]
+) -> tuple[GraphSettings, ...]:
+    """Return the settings of graphs in both files; a graph may have some in each."""
+    found, more = list(outer), []
+    for settings in inner:
+        for name in settings.names:
+            at = next((i for i, known in enumerate(outer) if known.names == (name,)), None)
+            if at is None:
+                more.append(GraphSettings((name,), settings.config))
+            else:
+                found[at] = GraphSettings((name,), _joined(found[at].config, settings.config))
+    return (*found, *more)
+
+
+def _note_without_effect(data: Mapping[str, Any], to: type[msgspec.Struct], where: str) -> None:
+    """Log one warning for all settings that have no effect."""
+    if names := [path.removeprefix("$.") for path in keys_without_effect(dict(data), to)]:
+        log.warning("%s: no effect here: %s", where, ", ".join(names))
 
 
 # Errors of both parsers: bad syntax, integers of thousands of digits, and nesting that is too deep.

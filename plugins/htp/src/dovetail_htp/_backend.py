@@ -21,7 +21,7 @@ from dovetail.runtime.contract import (
     Support,
 )
 from dovetail.runtime.plan import PLAN_FORMAT, PlanBackend, PlanContext, with_package_kernels
-from dovetail_htp.configs import HtpDevice, HtpOptions
+from dovetail_htp.configs import HtpContext, HtpDevice, HtpFile, HtpGraph, HtpOptions
 from dovetail_htp.processors import FAMILIES, Family, Processor, processor
 from dovetail_htp.verdicts import STANDARD, verdict
 from dovetail_onednn import about, choose_engine, usable_processors
@@ -40,7 +40,7 @@ class HtpBackend(PlanBackend):
     """
 
     name: ClassVar[str] = "htp"
-    configs: ClassVar[Configs] = Configs(backend=HtpOptions, device=HtpDevice)
+    configs: ClassVar[Configs] = Configs(HtpOptions, HtpDevice, HtpContext, HtpGraph, HtpFile)
     options: HtpOptions
 
     def __init__(self, ops: OpRegistry, options: HtpOptions) -> None:

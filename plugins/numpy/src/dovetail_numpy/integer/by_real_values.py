@@ -1,10 +1,13 @@
 """Ops on real values in fixed order: additions, multiplications, divisions, comparisons.
 
 Suppression of boxes is computed in float32, as a float run does, so that thresholds mean the same.
-The others are computed in float64 and settled.
+The others are computed in extended precision, for which NumPy calls no library of matrix products,
+and settled.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.binary import by_reference
@@ -23,10 +26,10 @@ def _suppresses(view: NodeView) -> bool:
 @DEFINITIONS.prepares(*SUPPRESSIONS, supports=_suppresses)
 def suppression(view: NodeView) -> Run:
     """Suppress boxes by real values in float32."""
-    return by_reference(view, stepped=True)
+    return by_reference(view, kind=np.float32)
 
 
 @DEFINITIONS.prepares(*ARITHMETIC, supports=is_defined)
 def arithmetic(view: NodeView) -> Run:
-    """Compute by real values in float64."""
-    return by_reference(view, settled=True)
+    """Compute by real values in extended precision."""
+    return by_reference(view, kind=np.longdouble, settled=True)

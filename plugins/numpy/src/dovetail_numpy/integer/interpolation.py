@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from dovetail.ir import Array
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.binary import by_reference
@@ -17,6 +19,8 @@ from dovetail_numpy.integer.grid import is_defined, is_fixed, is_tabular, level_
 from dovetail_numpy.integer.rescaling import levels
 
 INTERPOLATIONS = ("Resize", "ResizeBilinear", "GridSample", "RoiAlign")
+# Products of matrices: in float64 a library computes them, in an order of its own.
+_PRODUCTS = ("RoiAlign",)
 
 
 def _interpolates(view: NodeView) -> bool:
@@ -28,17 +32,18 @@ def interpolation(view: NodeView) -> Run:
     """Interpolate between levels; what copies elements is a choice."""
     schema, op = view.definition
     x, (out,) = view.ins[0], view.outs
+    kind = np.longdouble if view.op_type in _PRODUCTS else np.float64
     if view.op.keeps:
         return choice(view)
     if x is None or not is_tabular(x):
-        return by_reference(view, settled=True)
+        return by_reference(view, kind=kind, settled=True)
 
     def run(ins: Sequence[Array | None]) -> Sequence[Array]:
         data, *rest = ins
         if data is None:
             raise AssertionError(f"{view.node.where} lacks its data")
         others = [real_operand(array, spec) for array, spec in zip(rest, view.ins[1:], strict=True)]
-        (y,) = schema.reference(op, [levels(data, x), *others], view.outs)
-        return [level_on_grid(y, x, out)]
+        (y,) = schema.reference(op, [levels(data, x).astype(kind), *others], view.outs)
+        return [level_on_grid(y.astype(np.float64), x, out)]
 
     return run

@@ -18,7 +18,7 @@ def by_definition(call: KernelCall) -> Step | None:
     definition = DEFINITIONS.of(view)
     if definition is None or keeps_stored(view.definition[0].domain, view.ins, view.outs):
         return None
-    reads = [call.read(i) if call.has(i) else None for i in range(len(call.tensors))]
+    reads = [call.read(i) if call.has(i) else None for i in range(len(view.ins))]
     writes = [call.write(i) for i in range(len(call.outputs))]
     compute = definition.prepare(view)
 

@@ -22,7 +22,7 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.lines import line_through
-from dovetail_onednn.quantized.products import TYPES
+from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.steps import Arguments, is_slow
 
 # With fewer elements, NumPy looks them up in about the time of a call of the library.

@@ -111,7 +111,17 @@ class ElementWiseFmod(_Arithmetic):
 
 @PACKAGE.op("ElementWisePower")
 class ElementWisePower(_Arithmetic):
-    """a ** b; a negative power of an integer truncates. Shapes broadcast."""
+    """a ** b; a negative power of an integer truncates. Shapes broadcast.
+
+    Fixed-point numbers may have exponents of any type of numbers, other inputs those of their type.
+    """
+
+    def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
+        if not a.dtype.is_fixed_point:
+            found: Spec = super().infer(a, b, out)
+            return found
+        need_numbers(a, b)
+        return computed(a, broadcast(a.shape, b.shape), out)
 
     def reference(self, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":

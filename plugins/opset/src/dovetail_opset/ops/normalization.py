@@ -247,11 +247,15 @@ def _need_channels(x: Spec) -> None:
 
 
 def _need_factors(x: Spec, gamma: Spec | None, beta: Spec | None, shape: tuple[int, ...]) -> None:
-    """Raise if gamma or beta does not match the normalized axes."""
+    """Raise if gamma or beta does not match the normalized axes.
+
+    The type is that of x; fixed-point x may have float factors.
+    """
     need_float(x, "in[0]")
     need_shape(gamma, shape, "gamma in[1]")
     need_shape(beta, shape, "beta in[2]")
-    need_same_type(x, *(s for s in (gamma, beta) if s is not None))
+    given = [s for s in (gamma, beta) if s is not None]
+    need_same_type(x, *(s for s in given if not (x.dtype.is_fixed_point and s.dtype.is_float)))
 
 
 def _spread(values: Array, axes: tuple[int, ...], rank: int) -> Array:

@@ -41,10 +41,17 @@ class _Softmax(Op):
 class Softmax(_Softmax):
     """exp(beta * (x - max)) over its sum, along an axis.
 
-    Any shape but (); returns the shape of x. A NaN makes all results along the axis NaN.
+    Any shape but (); returns the shape of x. A NaN makes all results along the axis NaN. The result
+    of a fixed-point x may be a float.
     """
 
     value_range = (0.0, 1.0)
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        found = super().infer(x, out)
+        if out is not None and x.dtype.is_fixed_point and out.dtype.is_float:
+            return Spec(out.dtype, x.shape)
+        return found
 
     def reference(self, x: Array) -> Array:
         powers = np.exp(shifted(x, self.axis, self.beta))
