@@ -70,6 +70,25 @@ def test_plugins_of_one_group(group: str, capsys: Capture) -> None:
     assert {p["status"] for p in shown} == {"ok"}
 
 
+def test_show_loads_a_plugin_and_lists_its_types(
+    site: Any, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    table = "type_table = classmethod(lambda cls: {{'Relu': ('in[0] FLOAT_32',)}})"
+    text = BACKEND.replace("    def __init__", f"    {table}\n\n    def __init__")
+    site.module("listing_backend", text.format(name="listing", init="pass"))
+    site.module("silent_backend", BACKEND.format(name="silent", init="pass"))
+    points = {"listing": "listing_backend:Backend", "silent": "silent_backend:Backend"}
+    site.dist("listing-dist", {"dovetail.backends": points})
+    only(monkeypatch, "listing-dist")
+    shown = run_json(capsys, "plugins", "show", "listing", "--ops")
+    assert [(p["name"], p["status"]) for p in shown["plugins"]] == [("listing", "ok")]
+    assert shown["ops"] == {"Relu": ["in[0] FLOAT_32"]}
+    assert main(["plugins", "show", "silent", "--ops"]) == 0
+    assert "has no table of types" in capsys.readouterr().out
+    assert main(["plugins", "show", "listng"]) == 2
+    assert "did you mean 'listing'?" in capsys.readouterr().err
+
+
 # -- doctor ----------------------------------------------------------------------------------------
 
 BACKEND = """

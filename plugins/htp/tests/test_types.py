@@ -1,7 +1,10 @@
 """The tables: every row is of an op of the standard set, and fits its declared ports."""
 
+import json
+
 import pytest
 
+from dovetail.cli import main
 from dovetail_htp import types
 from dovetail_htp.processors import FAMILIES
 
@@ -37,3 +40,12 @@ def test_a_row_is_as_it_is_written() -> None:
     )
     assert row.ins.at(5) == row.ins.at(0)
     assert row.outs.at(1) is None
+
+
+def test_the_command_lists_ops_and_types(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--json", "plugins", "show", "htp", "--ops"]) == 0
+    found = json.loads(capsys.readouterr().out)["ops"]
+    assert len(found) == 117
+    assert found["LayerNorm"][3].endswith("out[0] UFIXED_POINT_16 (since v73)")
+    assert main(["plugins", "show", "libQnnDspV66Stub.so", "--ops"]) == 0
+    assert "in[0] UFIXED_POINT_8 or SFIXED_POINT_8; out[0]" in capsys.readouterr().out

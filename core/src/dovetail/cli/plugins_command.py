@@ -1,4 +1,4 @@
-"""`dovetail plugins`: the installed plugins and their states."""
+"""`dovetail plugins`: the installed plugins, their states, and what backends support."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import typer
 from dovetail.cli.output import current_output, table
 from dovetail.errors import ConfigError, suggest_name
 from dovetail.plugins import COMMAND_HELP, GROUPS, Plugin, list_plugins, probe
+from dovetail.runtime.backend import backend_class
+from dovetail.runtime.base import BackendBase
+from dovetail.runtime.names import backend_name, without_arch
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -37,8 +40,9 @@ class _Served:
     importers: dict[str, str]
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def plugins(
+    context: typer.Context,
     group: Annotated[
         str | None, typer.Option(help="List only this group; `dovetail.` may be omitted.")
     ] = None,
@@ -57,6 +61,8 @@ def plugins(
 
     A second table shows the kernels and importers of each op package.
     """
+    if context.invoked_subcommand is not None:
+        return
     found = list_plugins(None if group is None else _full_name(group))
     if group is None:  # lines of help belong to their commands
         found = tuple(p for p in found if p.group != COMMAND_HELP)
@@ -65,6 +71,38 @@ def plugins(
     served = [_served(p) for p in found if p.group == _OP_PACKAGES]
     data = {"plugins": [asdict(p) for p in found], "op_packages": [asdict(s) for s in served]}
     current_output().data(data, _text(found, served))
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Name of a plugin, in any group.")],
+    ops: Annotated[
+        bool, typer.Option("--ops", help="List the ops and types that a backend supports.")
+    ] = False,
+) -> None:
+    """Load the plugins of a name, and show their states.
+
+    With --ops, list each op of a backend with the combinations of types that it takes. A backend
+    that lists none accepts what it can run, one node at a time.
+    """
+    backend = without_arch(backend_name(name))
+    found = tuple(_probed(p) for p in list_plugins() if p.name in (name, backend))
+    if not found:
+        hint = suggest_name(name, {p.name for p in list_plugins()})
+        raise ConfigError(f"plugin '{name}' not found", code="USAGE", hint=hint)
+    table_of = _type_table(backend) if ops else {}
+    text = _text(found, [])
+    if ops and table_of:
+        rows = [(op, types) for op, combinations in table_of.items() for types in combinations]
+        text += f"\n\n{table(('OP', 'TYPES'), rows)}"
+    elif ops:
+        text += f"\n\nbackend '{backend}' has no table of types: it accepts what it can run"
+    current_output().data({"plugins": [asdict(p) for p in found], "ops": table_of}, text)
+
+
+def _type_table(backend: str) -> dict[str, tuple[str, ...]]:
+    found = backend_class(backend)
+    return dict(found.type_table()) if issubclass(found, BackendBase) else {}
 
 
 def _full_name(group: str) -> str:

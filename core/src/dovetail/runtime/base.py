@@ -165,6 +165,14 @@ class BackendBase(ABC):
         self.ops = ops
         self.options = options
 
+    @classmethod
+    def type_table(cls) -> Mapping[str, tuple[str, ...]]:
+        """Return the combinations of types of each op, in words; empty if there is no such table.
+
+        `dovetail plugins show NAME --ops` lists them.
+        """
+        return {}
+
     @abstractmethod
     def prepare(
         self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase

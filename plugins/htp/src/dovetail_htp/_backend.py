@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ import msgspec
 
 from dovetail.container import WeightStore
 from dovetail.ir import EncodingKind
-from dovetail.ops import NodeView, OpRegistry
+from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.plugins import list_plugins
 from dovetail.runtime.contract import (
     Capabilities,
@@ -21,7 +22,9 @@ from dovetail.runtime.contract import (
     Support,
 )
 from dovetail.runtime.plan import PLAN_FORMAT, PlanBackend, PlanContext, with_package_kernels
+from dovetail_htp import types
 from dovetail_htp.configs import HtpContext, HtpDevice, HtpFile, HtpGraph, HtpOptions
+from dovetail_htp.estimates import StepCounter
 from dovetail_htp.processors import FAMILIES, Family, Processor, processor
 from dovetail_htp.verdicts import STANDARD, verdict
 from dovetail_onednn import about, choose_engine, usable_processors
@@ -52,6 +55,11 @@ class HtpBackend(PlanBackend):
     def family(self) -> Family:
         """The emulated family."""
         return FAMILIES[self.name]
+
+    @classmethod
+    def type_table(cls) -> Mapping[str, tuple[str, ...]]:
+        """Return the combinations of types of each op, in words."""
+        return {op: tuple(map(str, types.rows(cls.name, op))) for op in types.ops(cls.name)}
 
     def target(self, device: HtpDevice) -> Processor:
         """Return the emulated processor.
@@ -87,6 +95,15 @@ class HtpBackend(PlanBackend):
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         """Support what the tables allow and the definition covers; see `verdict`."""
         return verdict(node, self.target(device), lambda: self._has_package_kernel(node))
+
+    def step_counter(
+        self, device: Any, config: Any, graph: Callable[[], CheckedGraph] | None
+    ) -> StepCounter:
+        """Return what counts saturated results, and estimates cycles."""
+        if not self.family.vtcm_mb:
+            return StepCounter(0, None)
+        own = (config.vtcm_mb or device.vtcm_mb) * 2**20
+        return StepCounter(own or self.target(device).vtcm_bytes, graph)
 
     def _has_package_kernel(self, node: NodeView) -> bool:
         if node.package == STANDARD:

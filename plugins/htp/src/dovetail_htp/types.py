@@ -116,7 +116,8 @@ class Row:
         return [*self.ins.mismatches(view.ins), *self.outs.mismatches(view.outs)]
 
     def __str__(self) -> str:
-        return f"{self.ins}; {self.outs}"
+        since = f" (since v{self.since})" if self.since else ""
+        return f"{self.ins}; {self.outs}{since}"
 
 
 @functools.cache

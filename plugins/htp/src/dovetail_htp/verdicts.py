@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 from dovetail.ir import DType, Spec
 from dovetail.ir.text import encoding_text
-from dovetail.ops import Bias, Domain, NodeView
+from dovetail.ops import Domain, NodeView
 from dovetail.runtime.contract import SUPPORTED, Support
 from dovetail_htp import types
 from dovetail_htp.processors import Processor
 from dovetail_htp.types import Row, Types
-from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer import DEFINITIONS, find_faults
 
 STANDARD = "qti.aisw"
 # Ops that change the form of values; between real and stored ones, encodings define them.
@@ -37,18 +37,24 @@ def is_exact(view: NodeView) -> bool:
     """Return whether it is defined, to the bit, what a node computes, or it has real values only.
 
     A quantized node is exact if it has a definition on integers, if it moves elements between
-    tensors with one encoding, if its op is defined on stored values, or if it only quantizes or
-    dequantizes.
+    tensors with one encoding, if its op is defined on stored values, if it only quantizes or
+    dequantizes, or if no more than its weights are quantized.
     """
     if not view.is_quantized or DEFINITIONS.of(view) is not None:
         return True
     schema, _ = view.definition
-    if schema.domain is Domain.STORED:
+    if schema.domain is Domain.STORED or is_float(view):
         return True
     if view.package == STANDARD and view.op_type in _CONVERSIONS:
         return any(spec.dtype.is_float for _, spec in specs_of(view))
     grids = {(s.dtype, s.encoding) for _, s in specs_of(view) if s.dtype.is_fixed_point}
     return schema.domain is Domain.MOVE and len(grids) == 1
+
+
+def is_float(view: NodeView) -> bool:
+    """Return whether a node has no fixed-point tensor but constants, as weights of float data."""
+    changing = [t for t in view.node.inputs if t is not None and not t.kind.is_static]
+    return not any(tensor.dtype.is_fixed_point for tensor in (*changing, *view.node.outputs))
 
 
 def specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
@@ -122,19 +128,20 @@ def _joined(allowed: list[Types]) -> Types:
 
 
 def _rejected_encodings(view: NodeView, target: Processor) -> Support | None:
-    """Return which tensor lacks an encoding or has one that cannot be computed with, or None."""
-    schema, _ = view.definition
-    biases = [f"in[{i}]" for i, r in schema.op.quantization_roles.items() if isinstance(r, Bias)]
+    """Return which tensors cannot be computed with on integers, or None."""
+    if is_float(view):
+        return None
     for field, spec in specs_of(view):
-        if not spec.dtype.is_fixed_point:
-            continue
-        if spec.encoding is None and field not in biases:
-            hint = "quantize the model, or convert the tensor to a plain integer type"
-            return Support(False, "encoding", f"{field}.encoding", "none", rewrite=hint)
         if spec.encoding is not None and not spec.encoding.is_convertible:
             found = encoding_text(spec.encoding)
             return Support(False, "encoding", f"{field}.encoding", found)
-    return None
+    faults = find_faults(view)
+    if not faults:
+        return None
+    first, *others = faults
+    more = "".join(f"; {f.rule}: {f.field} is {f.found}, allowed: {f.allowed}" for f in others)
+    hint = f"quantize the model again, or correct its encodings{more}"
+    return Support(False, first.rule, first.field, first.found, (first.allowed,), hint)
 
 
 def _undefined(view: NodeView, target: Processor) -> Support:

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from dovetail.container import WeightStore
+from dovetail.ir import Array
 from dovetail.ops import CheckedGraph, OpRegistry
 from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.contract import (
@@ -26,7 +27,7 @@ from dovetail.runtime.contract import (
     RunControl,
 )
 from dovetail.runtime.interface import Interface
-from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
+from dovetail.runtime.measurements import Counter, EventType, EventUnit, ProfileEvent
 from dovetail.runtime.plan.arena import Arena, plan_arena
 from dovetail.runtime.plan.binds import PLAN_BUILDERS
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
@@ -38,6 +39,7 @@ from dovetail.runtime.plan.recipes import Builders, RecipeError
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
 from dovetail.runtime.plan.sections import apply_section, section_of
+from dovetail.runtime.plan.values import Step
 
 # Number of elements in NumPy's buffers, which it fills where the rows of operands are short. It
 # allocates them at every call: at its default of 8192 they cost more than they save.
@@ -71,6 +73,10 @@ class Engine:
     threads: int = 1
 
 
+# Returns the counters of a step that has run; the second argument returns what it wrote, by name.
+CountStep = Callable[[Step, Callable[[], Mapping[str, Array]]], tuple[Counter, ...]]
+
+
 class PlanBackend(BackendBase):
     """A backend whose graphs are plans of an engine's kernels.
 
@@ -97,6 +103,18 @@ class PlanBackend(BackendBase):
     @abstractmethod
     def fingerprint(self, device: Any) -> Fingerprint:
         """Return what plans depend on."""
+
+    def step_counter(
+        self, device: Any, config: Any, graph: Callable[[], CheckedGraph] | None
+    ) -> CountStep | None:
+        """Return what counts quantities of steps for profiles; None for those of all backends.
+
+        Args:
+            device: Settings of the device.
+            config: Settings of the graph.
+            graph: Returns the graph; None if it was restored without its model.
+        """
+        return None
 
     def prepare(
         self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
@@ -135,6 +153,7 @@ class PlanBackend(BackendBase):
                 interface,
                 lambda: self.fingerprint(context.device),
                 one_thread=is_small,
+                count=self.step_counter(context.device, request.config, lambda: graph),
             )
 
     def kernels(self, graph: CheckedGraph) -> KernelRegistry:
@@ -203,6 +222,7 @@ class PlanContext(ContextBase):
         request: PrepareRequest,
     ) -> Restored:
         backend, engine = self.backend, self.backend.engine
+        model = None if graph is None else lambda: graph(name)
         reader = PlanReader(
             data, image.blobs, engine.builders, self.weights, backend.options, f"graph '{name}'"
         )
@@ -210,7 +230,7 @@ class PlanContext(ContextBase):
         if not isinstance(one_thread, bool):
             raise RecipeError("the number of threads is missing", where=f"graph '{name}'")
         remaker = Remaker(
-            None if graph is None else lambda: graph(name),
+            model,
             backend.kernels,
             self.weights,
             backend.options,
@@ -227,6 +247,7 @@ class PlanContext(ContextBase):
                     interface,
                     lambda: backend.fingerprint(self.device),
                     one_thread=one_thread,
+                    count=backend.step_counter(self.device, request.config, model),
                 )
         if request.record is not None:
             request.record(
@@ -246,6 +267,7 @@ class EnginePrepared(PlanPrepared):
         interface: Inputs and outputs of its graph.
         fingerprint: Returns what it depends on.
         one_thread: Whether one thread computes it.
+        count: Counts quantities of its steps; None for those of all backends.
     """
 
     def __init__(
@@ -258,8 +280,10 @@ class EnginePrepared(PlanPrepared):
         fingerprint: Callable[[], Fingerprint],
         *,
         one_thread: bool,
+        count: CountStep | None = None,
     ) -> None:
         self._fingerprint = fingerprint
+        self._count = count
         self._computing = computing
         self.interface = interface
         self.one_thread = one_thread
@@ -274,6 +298,12 @@ class EnginePrepared(PlanPrepared):
         """Execute the plan once; infinities and NaN are results and raise no warnings."""
         with self._computing:
             self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
+
+    def counters(self, step: Step) -> tuple[Counter, ...]:
+        """Return quantities of a step that has run, for profiles."""
+        if self._count is None:
+            return super().counters(step)
+        return self._count(step, lambda: self._written(step))
 
     def section(self, base: Prepared | None) -> Image:
         """Return its updateable tensors; see `Prepared.section`."""

@@ -11,6 +11,7 @@ from dovetail.errors import BackendError, DovetailError
 from dovetail.ir import Array, Tensor
 from dovetail.runtime.base import PreparedBase
 from dovetail.runtime.contract import Binding, RunControl
+from dovetail.runtime.measurements import Counter
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers, plan_arena
 from dovetail.runtime.plan.binds import no_op
 from dovetail.runtime.plan.builder import Plan, dense_copy
@@ -215,8 +216,12 @@ class PlanPrepared(PreparedBase):
                     start / 1e3,
                     microseconds,
                     partial(self._written, step),
-                    step.counters,
+                    self.counters(step),
                 )
+
+    def counters(self, step: Step) -> tuple[Counter, ...]:
+        """Return quantities of a step that has run, for profiles."""
+        return step.counters
 
     def _located(self, error: BaseException, at: int) -> DovetailError:
         """Return the error of a step, which names its nodes; keep errors of the control."""
