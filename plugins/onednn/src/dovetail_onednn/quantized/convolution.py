@@ -53,9 +53,10 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
 def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
     dense = geometry.source.of_type(integers.source), geometry.target.of_type(integers.target)
     has_groups = len(geometry.weights.dims) > len(geometry.source.dims)
-    quantization = integers.quantization(_BY_GROUP_AND_UNIT if has_groups else _BY_UNIT)
+    mask = _BY_GROUP_AND_UNIT if has_groups else _BY_UNIT
+    quantization = integers.quantization(mask)
     with convolution_desc(geometry, integers.fused.ops, dense, quantization) as desc:
-        return product_step(call, desc, integers, geometry.weights.of_type(DataType.S8))
+        return product_step(call, desc, integers, geometry.weights.of_type(DataType.S8), mask)
 
 
 def _in_floats(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:

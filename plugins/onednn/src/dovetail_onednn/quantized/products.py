@@ -7,6 +7,7 @@ are its `m`, the bias is its `b`, the zero point of the destination is its `z`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -45,7 +46,7 @@ class Integers:
         units: Number of output channels.
         has_bias: Whether there is a bias.
         fused: The fused nodes.
-        are_bytes: Whether all levels of the weights are signed bytes.
+        are_bytes: Whether the weights are constant signed bytes, which the library multiplies exactly.
         is_exact_in_float: Whether float32 holds every partial sum.
     """
 
@@ -69,24 +70,27 @@ class Integers:
         zeros += [Arg.DESTINATION] if self.fused.zero else []
         return Quantization(((Arg.WEIGHTS, mask),), tuple(zeros))
 
-    def declare(self, arguments: Arguments) -> None:
-        """Declare the numbers as arguments of the primitive."""
-        vectors = {SCALES | Arg.WEIGHTS: self.rescale.multiplier}
+    def numbers(self, mask: int) -> dict[int, Array]:
+        """Return the arguments of the primitive that are constants.
+
+        Args:
+            mask: As for `quantization`; 0 for one multiplier.
+        """
+        count = self.units if mask else 1
+        found = {SCALES | Arg.WEIGHTS: np.broadcast_to(self.rescale.multiplier, (count,))}
         if self.has_bias:
-            vectors[Arg.BIAS] = self.rescale.bias
-        for arg, values in vectors.items():
-            full = np.ascontiguousarray(np.broadcast_to(values, (self.units,)), np.float32)
-            arguments.numbers(arg, full)
+            found[Arg.BIAS] = np.broadcast_to(self.rescale.bias, (self.units,))
         for arg, zero in ((Arg.SOURCE, self.zero), (Arg.DESTINATION, self.fused.zero)):
             if zero:
-                arguments.numbers(ZERO_POINTS | arg, np.full(1, zero, np.int32))
+                found[ZERO_POINTS | arg] = np.full(1, zero, np.int32)
+        return {arg: np.ascontiguousarray(values) for arg, values in found.items()}
 
 
 def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None:
     """Return the numbers of a call; None if the library cannot compute it with the same bits.
 
     Args:
-        call: Its inputs are data, weights and perhaps a bias.
+        call: Its inputs are data, weights and perhaps a constant bias.
         units: Number of output channels.
         axis: The axis of the weights along which these lie.
     """
@@ -96,7 +100,7 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
         return None
     source, target = TYPES.get(data.dtype), TYPES.get(out.dtype)
     weights, bias = call.static(WEIGHTS), call.static(BIAS)
-    if source is None or target is None or weights is None or call.has(BIAS) != (bias is not None):
+    if source is None or target is None or call.has(BIAS) != (bias is not None):
         return None
     sums = passes(view)
     multiplier = sums[0].multiplier
@@ -105,7 +109,8 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
     rescale = rescale_of_products(view, bias, channel_scales(view))
     rescale = replace(rescale, multiplier=multiplier.reshape(-1), bias=rescale.bias.reshape(-1))
     zero, (low, high) = grid_of(data)[1:]
-    reach = max(abs(low - zero), abs(high - zero)) * 128 * (weights.size // units)
+    terms = math.prod(call.spec(WEIGHTS).shape) // units
+    reach = max(abs(low - zero), abs(high - zero)) * 256 * terms
     fits = (
         rescale.limits == view.outs[0].dtype.stored_range()
         and rescale.bias.size in (1, units)
@@ -116,14 +121,16 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
         return None
     fused = fused_of(call, rescale.zero)
     spec = call.spec(WEIGHTS)
+    numbers = source, target, zero, rescale, units, call.has(BIAS), fused
+    if weights is None:
+        return Integers(*numbers, are_bytes=False, is_exact_in_float=False)
     are_bytes = library().has_vnni and (_is_plain(weights, spec) or _are_bytes(weights, spec))
     is_exact = not are_bytes and _largest(weights, spec, axis, low - zero, high - zero) < _EXACT
-    numbers = source, target, zero, rescale, units, call.has(BIAS), fused
     return Integers(*numbers, are_bytes, is_exact)
 
 
 def product_step(
-    call: KernelCall, desc: PrimitiveDesc, integers: Integers, plain: MemoryDesc
+    call: KernelCall, desc: PrimitiveDesc, integers: Integers, plain: MemoryDesc, mask: int
 ) -> Step | None:
     """Return the step of a product; None if the library only has generic code.
 
@@ -132,6 +139,7 @@ def product_step(
         desc: The primitive; it reads and writes dense tensors.
         integers: Its numbers.
         plain: Descriptor of the unpacked weights, signed bytes.
+        mask: As for `Integers.quantization`.
     """
     if is_slow(desc):
         return None
@@ -148,7 +156,8 @@ def product_step(
 
     packed = call.read_packed(WEIGHTS, form, make, layout)
     arguments.constant(Arg.WEIGHTS, packed, layout.desc)
-    integers.declare(arguments)
+    for arg, values in integers.numbers(mask).items():
+        arguments.numbers(arg, values)
     arguments.write_plain(Arg.DESTINATION, 0)
     return arguments.step(in_place=() if added is None else ((0, 0),))
 
