@@ -62,7 +62,7 @@ def _by_one_matrix(
     rows = math.prod(call.outputs[0].shape) // units
     matrix = MemoryDesc.strided((depth, units), strides, DataType.S8)
     source, target = dense((rows, depth)), dense((rows, units))
-    if integers.are_bytes:
+    if integers.parts == 1 and library().has_vnni:
         types = source.of_type(integers.source), target.of_type(integers.target)
         bias = dense((1, units)) if integers.has_bias else None
         weights, fused = MemoryDesc.any(matrix.dims, DataType.S8), integers.fused.ops
@@ -138,9 +138,8 @@ def _with_zero_point(
         arguments[Arg.SOURCE] = Argument(desc.desc(Arg.SOURCE), call.read(DATA))
         if has_data:
             layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), signed)
-            arguments[Arg.WEIGHTS] = _packed(
-                call, layout, shift, f"{integers.source} {integers.zero}"
-            )
+            data = f"{integers.source.name} {bool(integers.zero)}"
+            arguments[Arg.WEIGHTS] = _packed(call, layout, shift, data)
         else:
             arguments[Arg.WEIGHTS] = Argument(matrix.of_type(kind), call.read(WEIGHTS))
             if shift:

@@ -46,7 +46,8 @@ class Integers:
         units: Number of output channels.
         has_bias: Whether there is a bias.
         fused: The fused nodes.
-        are_bytes: Whether the weights are constant signed bytes, which the library multiplies exactly.
+        parts: Number of terms, which the library multiplies exactly, that the weights are sums of;
+            0 if they are not constant.
         is_exact_in_float: Whether float32 holds every partial sum.
     """
 
@@ -57,7 +58,7 @@ class Integers:
     units: int
     has_bias: bool
     fused: Fused
-    are_bytes: bool
+    parts: int
     is_exact_in_float: bool
 
     def quantization(self, mask: int) -> Quantization:
@@ -123,10 +124,11 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
     spec = call.spec(WEIGHTS)
     numbers = source, target, zero, rescale, units, call.has(BIAS), fused
     if weights is None:
-        return Integers(*numbers, are_bytes=False, is_exact_in_float=False)
-    are_bytes = library().has_vnni and (_is_plain(weights, spec) or _are_bytes(weights, spec))
-    is_exact = not are_bytes and _largest(weights, spec, axis, low - zero, high - zero) < _EXACT
-    return Integers(*numbers, are_bytes, is_exact)
+        return Integers(*numbers, parts=0, is_exact_in_float=False)
+    if library().has_vnni and _is_plain(weights, spec):
+        return Integers(*numbers, parts=1, is_exact_in_float=False)
+    is_exact = _largest(weights, spec, axis, low - zero, high - zero) < _EXACT
+    return Integers(*numbers, _parts(weights, spec), is_exact)
 
 
 def product_step(
@@ -169,10 +171,34 @@ def levels_of(stored: Array, spec: Spec | None) -> Array:
     return stored if _is_plain(stored, spec) else part(stored, spec, 0)
 
 
-def _are_bytes(stored: Array, spec: Spec) -> bool:
-    """Return whether the levels of weights are signed bytes."""
-    levels, limits = part(stored, spec, 0), np.iinfo(np.int8)
-    return bool(limits.min <= levels.min() and levels.max() <= limits.max)
+def split(levels: Array, parts: int, axis: int) -> Array:
+    """Return levels as that many terms, int8, one after the other along an axis.
+
+    Args:
+        levels: Whole numbers.
+        parts: Number of terms, as for `Integers`.
+        axis: Axis of the input channels.
+    """
+    rest, found = levels.astype(np.int16), []
+    for _ in range(parts):
+        found.append(np.clip(rest, *_term()))
+        rest = rest - found[-1]
+    return np.ascontiguousarray(np.concatenate(found, axis), np.int8)
+
+
+def _term() -> tuple[int, int]:
+    """Return the limits of weights that the library multiplies exactly.
+
+    Without VNNI, sums of two products with bytes must fit 16 bits.
+    """
+    return (-128, 127) if library().has_vnni else (-64, 64)
+
+
+def _parts(stored: Array, spec: Spec) -> int:
+    """Return the number of terms of the levels of weights."""
+    levels, (low, high) = levels_of(stored, spec), _term()
+    most = max(float(levels.min()) / low, float(levels.max()) / high)
+    return max(1, math.ceil(most))
 
 
 def _largest(stored: Array, spec: Spec, axis: int, low: int, high: int) -> float:
