@@ -10,7 +10,7 @@ from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import Arg, DataType
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import PostOp
+from dovetail_onednn.attributes import PostOp, Quantization
 from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
@@ -27,6 +27,7 @@ from dovetail_onednn.quantized.products import (
     split,
 )
 from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.words import is_of_words, words_step
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.transposed import transposed_geometry
@@ -60,6 +61,8 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
 
     Source and result are dense: the library's code for integers is fastest with channels last.
     """
+    if is_of_words(call):
+        return _in_words(call, geometry_in())
     integers = integers_of(call, call.outputs[0].shape[-1])
     if integers is None:
         return None
@@ -77,6 +80,18 @@ def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step 
     quantization = integers.quantization(mask)
     with convolution_desc(geometry, integers.fused.ops, dense, quantization) as desc:
         return product_step(call, desc, integers, geometry.weights.of_type(DataType.S8), mask)
+
+
+def _in_words(call: KernelCall, geometry: Geometry) -> Step | None:
+    def describe(
+        kind: DataType, ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
+    ) -> PrimitiveDesc:
+        made = replace(geometry, bias=geometry.bias if has_bias else None)
+        types = geometry.source.of_type(kind), geometry.target
+        return convolution_desc(made, ops, types, quantization)
+
+    mask = _BY_GROUP_AND_UNIT if _has_groups(geometry) else _BY_UNIT
+    return words_step(call, describe, (geometry.source, geometry.weights, geometry.target), mask)
 
 
 def _in_parts(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:

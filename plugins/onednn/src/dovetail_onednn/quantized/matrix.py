@@ -27,6 +27,7 @@ from dovetail_onednn.quantized.products import (
 )
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.words import is_of_words, words_step
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.threads import threads_for
@@ -56,6 +57,8 @@ def _by_one_matrix(
     """Multiply rows by one matrix, (depth, units) with these strides."""
     rank = len(call.spec(WEIGHTS).shape)
     axis = rank - 1 if strides[1] == 1 else rank - 2
+    if is_of_words(call):
+        return _in_words(call, depth, units, strides)
     integers = integers_of(call, units, axis)
     if integers is None:
         return None
@@ -78,6 +81,20 @@ def _by_one_matrix(
         return _described((source, MemoryDesc.any(matrix.dims), None, target), ops, REAL)
 
     return float_step(call, integers, describe, (source, matrix.of_type(DataType.F32), target))
+
+
+def _in_words(call: KernelCall, depth: int, units: int, strides: tuple[int, int]) -> Step | None:
+    rows = math.prod(call.outputs[0].shape) // units
+    matrix = MemoryDesc.strided((depth, units), strides, DataType.S8)
+    source, target, row = dense((rows, depth)), dense((rows, units)), dense((1, units))
+
+    def describe(
+        kind: DataType, ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
+    ) -> PrimitiveDesc:
+        wanted, bias = MemoryDesc.any(matrix.dims, DataType.S8), row if has_bias else None
+        return _described((source.of_type(kind), wanted, bias, target), ops, quantization)
+
+    return words_step(call, describe, (source, matrix, target), _BY_COLUMN)
 
 
 def _batched(call: KernelCall) -> Step | None:

@@ -30,7 +30,7 @@ from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_slow
 
 DATA, WEIGHTS, BIAS = 0, 1, 2  # inputs
-_LARGEST = np.iinfo(np.int32).max  # sum of products
+LARGEST = np.iinfo(np.int32).max  # sum of products
 _EXACT = 1 << 24  # below this, float32 holds each integer
 
 
@@ -116,7 +116,7 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
         rescale.limits == view.outs[0].dtype.stored_range()
         and rescale.bias.size in (1, units)
         and bool(np.isfinite(rescale.multiplier).all() and np.isfinite(rescale.bias).all())
-        and (reach <= _LARGEST or accumulator_bound(view) <= _LARGEST)
+        and (reach <= LARGEST or accumulator_bound(view) <= LARGEST)
     )
     if not fits:
         return None
@@ -192,6 +192,14 @@ def _term() -> tuple[int, int]:
     Without VNNI, sums of two products with bytes must fit 16 bits.
     """
     return (-128, 127) if library().has_vnni else (-64, 64)
+
+
+def are_signed_bytes(stored: Array, spec: Spec) -> bool:
+    """Return whether the levels of weights are signed bytes."""
+    if _is_plain(stored, spec):
+        return True
+    levels, limits = part(stored, spec, 0), np.iinfo(np.int8)
+    return bool(limits.min <= levels.min() and levels.max() <= limits.max)
 
 
 def _parts(stored: Array, spec: Spec) -> int:
