@@ -11,9 +11,8 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import ZERO_POINTS, Arg, DataType
 from dovetail_onednn.attributes import REAL, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.execution import Argument, Execution, Work
+from dovetail_onednn.execution import Argument, Execution, Work, release_gil
 from dovetail_onednn.primitives import Primitive, PrimitiveDesc, reorder_description
-from dovetail_onednn.steps import release_gil
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
 _ZERO = MemoryDesc.strided((1,), (1,), DataType.S32)
