@@ -31,7 +31,7 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 .PHONY: bench-quantization vendor-test fuzz clean
 
 help:
-	@echo 'make demo    convert and quantize the digits model, print both accuracies'
+	@echo 'make demo    run the digits model in float, and quantized on an emulated HTP'
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
 	@echo 'make check   ruff, wording, mypy --strict, import contracts, file sizes'
 	@echo 'make test-avx2   the tests as on a processor with AVX2 only; needs gcc and objdump'

@@ -124,6 +124,9 @@ def test_the_demo_reaches_its_accuracy_and_says_where_things_are(tmp_path: Path)
     assert quantized is not None, done.stdout
     # half a point is what 8 bits may cost
     assert float(quantized[1]) >= float(found[1]) - 0.5
+    agreement = re.search(r"agreement +([\d.]+)%", done.stdout)
+    assert agreement is not None, done.stdout
+    assert float(agreement[1]) >= 99
     assert len(list(tmp_path.glob("results/Result_*/scores.raw"))) == 360
     assert "time per image" in done.stdout
     assert "What to try next" in done.stdout

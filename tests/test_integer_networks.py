@@ -101,3 +101,17 @@ def test_a_simulated_lstm_agrees_to_a_step(folder: Path) -> None:
     assert isinstance(encoding, ScaleOffset)
     ((by_numpy, by_onednn, _),) = results(folder, [("recurrent", 8, "cpu")], None)
     assert np.abs(by_onednn - by_numpy).max() <= 1.01 * encoding.scale
+
+
+@pytest.mark.parametrize("name", [*NARROW, "recurrent"])
+def test_integers_are_as_accurate_as_their_simulation(folder: Path, name: str) -> None:
+    images, _ = held_out()
+
+    def right(backend: str, **options: Any) -> int:
+        with dt.Session(folder / f"{name}.8.dvt", backend=backend, **options) as session:
+            scores = [session.run(image[None])["scores"] for image in images]
+        return TRAINED[name].count_right(np.concatenate(scores))
+
+    simulated = right("cpu", options={"quantized": "simulate"})
+    for backend in ("cpu", "hetero:htp,cpu"):
+        assert abs(right(backend) - simulated) <= 1, backend  # one of 360 is 0.28 points

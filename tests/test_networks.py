@@ -56,6 +56,7 @@ CASES = {
     },
     "MobileNetV2": lambda: networks.mobilenet_v2(size=96),
     "MobileNetV3": lambda: networks.mobilenet_v3(size=96),
+    "gates": networks.gated,
     "U-Net": networks.unet,
     "LSTM": networks.lstm,
     "transformer encoder": networks.encoder,

@@ -121,7 +121,7 @@ def test_rows_sum_over_networks_and_targets_over_types() -> None:
         ours_ms=1, theirs_ms=200,
     )  # fmt: skip
     missed = [t for t in summary.targets([row], {"a": ran}, 2, 1) if not t.is_met]
-    assert [t.measured for t in missed] == pytest.approx([2, 98.5, -0.6, 1])
+    assert [t.measured for t in missed] == pytest.approx([2, 0, 98.5, -0.6, 1])
     assert all(t.is_met for t in summary.targets([row], {}, 5, 2))
     assert summary.gaps(nodes)[0] == "no integer definition: Relu"
     assert "200" in summary.network_table({"a": ran}).splitlines()[-1]

@@ -37,26 +37,25 @@ SKIPPED = 77
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, print and return the exit status."""
     options = _options(arguments)
-    if why := missing(options.python):
+    versions, why = probe(options.python)
+    if why:
         print(f"SKIPPED, nothing was compared: {why}")
         return SKIPPED
     nodes: dict[str, list[NodeResult]] = {}
     networks: dict[str, NetworkResult] = {}
-    failed: list[str] = []
-    versions: dict[str, str] = {}
+    faults: list[str] = []
     for name in options.networks:
+        tell(name)
         try:
             with tempfile.TemporaryDirectory() as folder:
-                found = _Run(name, Path(folder), options)
-                nodes[name], networks[name] = found.nodes(), found.network()
-                versions = found.versions
+                run = _Run(name, Path(folder), options)
+                nodes[name], networks[name] = run.nodes(), run.network()
         except ProcessFailedError as error:
-            failed.append(f"{name}: {error}")
-        tell(f"{name}: {'failed' if failed and failed[-1].startswith(name) else 'compared'}")
+            faults.append(f"{name}: {error}")
     unit = 1 << (options.act_bitwidth - 8)
     rows = summary.op_rows(nodes)
     wanted = summary.targets(rows, networks, sum(map(bool, nodes.values())), unit)
-    faults = [*failed, *summary.gaps(nodes)]
+    faults += summary.gaps(nodes)
     about = {**machine(), **versions, "bits of activations": str(options.act_bitwidth)}
     blocks = ["\n".join(f"{key}: {value}" for key, value in about.items())]
     blocks += [
@@ -87,14 +86,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def missing(python: Path) -> str:
-    """Return why the simulator cannot run; empty if it can."""
+def probe(python: Path) -> tuple[dict[str, str], str]:
+    """Return the versions of the simulator's packages, and why it cannot run; empty if it can."""
     if not python.exists():
-        return f"{python} does not exist; `make vendor-test` creates it"
+        return {}, f"{python} does not exist; `make vendor-test` creates it"
     done = subprocess.run(
         [python, SIMULATOR, "--probe"], capture_output=True, text=True, timeout=60, check=False
     )
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no reason"])[-1]
+    if done.returncode != 0:
+        return {}, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    return json.loads(done.stdout.splitlines()[-1]), ""
 
 
 class _Run:
@@ -102,7 +103,6 @@ class _Run:
 
     def __init__(self, name: str, folder: Path, options: argparse.Namespace) -> None:
         self.name, self.folder, self.options = name, folder, options
-        self.versions: dict[str, str] = {}
         self._ask("prepare", network=name, act_bitwidth=options.act_bitwidth)
 
     def nodes(self) -> list[NodeResult]:
@@ -120,7 +120,6 @@ class _Run:
     def network(self) -> NetworkResult:
         """Compare whole runs."""
         theirs = self._simulate("plain.onnx", "images.npz", "theirs.npz")
-        self.versions = theirs["versions"]
         ours = self._run_ours("quantized.dvt", "ours.npz")
         self._run_ours("float.dvt", "exact.npz")
         exact, near, far = (self._arrays(f"{n}.npz") for n in ("exact", "ours", "theirs"))

@@ -1,7 +1,7 @@
 """Run an ONNX file on the vendor's HTP simulator: a script for the vendor's own environment.
 
     python simulator.py request.json
-    python simulator.py --probe         fails if the simulator is not installed
+    python simulator.py --probe         prints versions; fails if the simulator is not installed
 
 It imports nothing of ours: the environment has `onnxruntime-qnn`, ONNX Runtime and NumPy only. The
 last line of its output is the result in JSON. Nothing may run on another provider: a network with
@@ -59,7 +59,7 @@ def run(model: str, inputs: str, outputs: str) -> dict[str, object]:
         outputs: The file to write, `.npz`; outputs are named by their number.
 
     Returns:
-        Names of the outputs, the median time of a run and the time to prepare, and the versions.
+        Names of the outputs, the median time of a run and the time to prepare.
     """
     with np.load(inputs) as arrays:
         samples = dict(arrays)
@@ -78,13 +78,14 @@ def run(model: str, inputs: str, outputs: str) -> dict[str, object]:
         "names": [output.name for output in session.get_outputs()],
         "run_ms": median(times) * 1e3,
         "prepare_ms": (prepared - start) * 1e3,
-        "versions": {name: version(name) for name in ("onnxruntime-qnn", "onnxruntime")},
     }
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--probe"]:
         find_devices()
+        found = {name: version(name) for name in ("onnxruntime-qnn", "onnxruntime")}
+        print(json.dumps(found), flush=True)
         sys.exit()
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     print(json.dumps(run(**request)), flush=True)

@@ -1,4 +1,4 @@
-"""The digits demo: convert and quantize the model, run the held-out images, print accuracies.
+"""The digits demo: run the held-out images in float on the CPU, and in 8 bits on an emulated HTP.
 
     python examples/digits/demo.py [--output-dir DIR]
 
@@ -75,8 +75,9 @@ def main() -> None:
         "convert", "--input-network", os.path.relpath(HERE / "digits.onnx"), "--output-path", model
     )
     listed = write_inputs(images, output / "inputs")
-    timing = run(model, listed, results)
-    right = read_scores(results, len(images)).argmax(axis=1) == labels
+    timing = run(model, "cpu", listed, results)
+    scores = read_scores(results, len(images))
+    right = scores.argmax(axis=1) == labels
 
     seen = np.load(CALIBRATION)["images"][:CALIBRATED_WITH]
     quantized = output / "digits.quantized.dvt"
@@ -85,19 +86,26 @@ def main() -> None:
         "--input-list", write_inputs(seen, output / "calibration"),
         "--use-per-channel-quantization", "--bias-bitwidth", "32",
     )  # fmt: skip
-    run(quantized, listed, output / "quantized_results")
-    still_right = read_scores(output / "quantized_results", len(images)).argmax(axis=1) == labels
+    quantized_timing = run(quantized, "htp", listed, output / "quantized_results")
+    quantized_scores = read_scores(output / "quantized_results", len(images))
+    still_right = quantized_scores.argmax(axis=1) == labels
+    same = quantized_scores.argmax(axis=1) == scores.argmax(axis=1)
 
     print()
     print(f"top-1 accuracy   {right.mean():.2%} ({right.sum()} of {len(right)} held-out images)")
     print(
         f"8-bit accuracy   {still_right.mean():.2%} ({still_right.sum()} of {len(right)}), "
-        f"calibrated with {CALIBRATED_WITH} other images, simulated on the CPU"
+        f"calibrated with {CALIBRATED_WITH} other images, on integers as an HTP"
+    )
+    print(
+        f"agreement        {same.mean():.2%} ({same.sum()} of {len(same)}) have the float run's "
+        f"digit, scores at {sqnr_db(scores, quantized_scores):.1f} dB"
     )
     print(
         f"sizes            {model.stat().st_size:,} bytes, {quantized.stat().st_size:,} in 8 bits"
     )
-    print(f"time per image   {median_ms(timing):.3f} ms (median, float)")
+    times = f"{median_ms(timing):.3f} ms in float, {median_ms(quantized_timing):.3f} ms in 8 bits"
+    print(f"time per image   {times} (medians)")
     print(f"outputs          {results}/Result_<i>/scores.raw")
     wrong = np.flatnonzero(~right)
     if len(wrong):
@@ -110,12 +118,17 @@ def main() -> None:
     print("  dovetail --help")
 
 
-def run(model: Path, listed: Path, results: Path) -> dict[str, object]:
-    """Run a model over a list; return the result of `net-run --json`."""
+def run(model: Path, backend: str, listed: Path, results: Path) -> dict[str, object]:
+    """Run a model on a backend over a list; return the result of `net-run --json`."""
     return dovetail(
-        "net-run", "--model", model, "--backend", "cpu", "--input-list", listed,
+        "net-run", "--model", model, "--backend", backend, "--input-list", listed,
         "--output-dir", results,
     )  # fmt: skip
+
+
+def sqnr_db(exact: np.ndarray, near: np.ndarray) -> float:
+    """Return the ratio of a signal to its difference from another, in decibels."""
+    return float(10 * np.log10(np.square(exact).sum() / np.square(near - exact).sum()))
 
 
 def median_ms(timing: dict[str, object]) -> float:

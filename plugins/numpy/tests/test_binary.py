@@ -207,3 +207,27 @@ def test_exponents_of_other_types(node, run_node, kind):
     exponent = Spec(kind, (1,)), np.array([2], kind.storage)
     (y,) = run_node(node("ElementWisePower", [grid, exponent], [grid]), x, exponent[1])
     np.testing.assert_array_equal(y, np.minimum(np.rint(x.astype(float) ** 2 / 16), 255))
+
+
+def test_varying_powers_of_words(node, run_node, rng):
+    a, b = rng.integers(0, 65536, (2, 500)).astype(np.uint16)
+    b[:250] = 64 * rng.integers(-4, 5, 250) + 1024  # whole exponents
+    specs = [
+        Spec(U16, (500,), ScaleOffset(2**-12, -20000)),
+        Spec(U16, (500,), ScaleOffset(2**-6, -1024)),
+        Spec(U16, (500,), ScaleOffset(2**-8, -30000)),
+    ]
+    a[:3] = 20000
+    b[:3] = 1024, 1088, 960  # powers 0, 1 and -1 of 0
+    (y,) = run_node(node("ElementWisePower", specs[:2], specs[2:]), a, b)
+    assert y[:3].tolist() == [30256, 30000, 65535]
+    for p, q, found in zip(a[3:].tolist(), b[3:].tolist(), y[3:].tolist(), strict=True):
+        base, exponent = (p - 20000) * 2.0**-12, (q - 1024) * 2.0**-6
+        if base < 0 and exponent % 1:
+            assert found == 30000
+            continue
+        try:
+            wanted = base**exponent * 256 + 30000
+        except OverflowError:
+            wanted = 65535 if base > 0 or exponent % 2 == 0 else 0
+        assert abs(found - min(max(wanted, 0), 65535)) <= 0.5 + 1e-5

@@ -27,11 +27,18 @@ from dovetail_onednn._api import DataType
 from dovetail_onednn.precision import factor_type
 from dovetail_opset import PACKAGE
 
-ANSWERS = {Kind.PRODUCT: "_multiplied", Kind.CONVOLUTION: "_convolved", Kind.BFLOAT16: "_rounded"}
+ANSWERS = {
+    Kind.PRODUCT: "_multiplied",
+    Kind.CONVOLUTION: "_convolved",
+    Kind.BFLOAT16: "_rounded",
+    Kind.INTEGER: "_rescaled",
+}
 
-# bfloat16 is not checked where the processor has no instructions for it
+# some kinds are not checked where the processor has no instructions for them
 with computing_in(Precision.BF16):
-    KINDS = [k for k in Kind if k is not Kind.BFLOAT16 or factor_type() is DataType.BF16]
+    SKIPPED = {Kind.BFLOAT16} if factor_type() is not DataType.BF16 else set()
+SKIPPED |= set() if library().has_vnni else {Kind.INTEGER}
+KINDS = [kind for kind in Kind if kind not in SKIPPED]
 
 
 @pytest.fixture

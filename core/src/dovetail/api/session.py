@@ -106,6 +106,8 @@ class Session(Closing):
             else:
                 known.require_graphs(name for each in models for name in each.graphs)
                 self._fixed = self._prepared(*models)
+                graphs = tuple(self._fixed.graphs.values())
+                self._sole = graphs[0] if len(graphs) == 1 else None  # read at every run
         except BaseException:
             self.close()
             raise
@@ -159,14 +161,17 @@ class Session(Closing):
                 failed.
             ContainerError: A file that the run reads weights from has changed.
         """
-        self.backend.require_alive()
         if profile is None:
             profile = self._profile
         if self._specializer is None:
-            handle = _graph_of(self._fixed, graph)
+            handle = self._sole
+            if handle is None or graph is not None or handle.is_freed:
+                self.backend.require_alive()
+                handle = _graph_of(self._fixed, graph)
             if not isinstance(inputs, dict):
                 inputs = _by_name(inputs, tuple(handle.interface.inputs))
             return _run(handle, inputs, profile, signal, native=native)
+        self.backend.require_alive()
         inputs = _by_name(inputs, self._specializer.names)
         with self._specializer.context(inputs) as context:
             handle = _graph_of(context, graph)
@@ -283,6 +288,8 @@ def _run(
 
 def _stored(value: Any, end: Endpoint) -> Array:
     """Return real values in a tensor's stored form; the graph checks their shape."""
+    if end.is_float32 and type(value) is np.ndarray and value.dtype == end.storage:
+        return value
     array, tensor = as_array(value, end.tensor.name), end.tensor
     if end.is_float32 and array.dtype == end.storage:
         return array

@@ -47,7 +47,7 @@ class Results:
 
     def taken(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Return the application's outputs after a run has written `arrays`."""
-        taken = dict(arrays)
+        taken = {} if arrays is self._kept else dict(arrays)
         for name, array in self._kept.items():
             taken[name] = array.copy()
         return taken

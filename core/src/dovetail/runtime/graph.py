@@ -174,10 +174,17 @@ class Graph(ComposedGraph):
         prepared = self._require_finalized()
         context = self.context
         given, taken = checked_buffers(self._interface, inputs, outputs, context, self._shared)
-        measured = Measurement.of(self, profile, watch)
-        watch, record = (None, None) if measured is None else (measured.watch, measured.record)
+        measured, record = None, None
+        if profile is not None or watch is not None:
+            measured = Measurement(self, profile, watch)
+            watch, record = measured.watch, measured.record
         tokens, held = context.tokens, None
-        control = take_control(signal, watch, record)
+        # without a signal, as most runs are: a call less
+        control = (
+            RunControl(watch, None, record)
+            if signal is None
+            else take_control(signal, watch, record)
+        )
         try:
             context.executions.enter(control)
             try:
@@ -189,7 +196,8 @@ class Graph(ComposedGraph):
                     tokens.let_go(held)
                 context.executions.leave(control)
         finally:
-            release_control(signal)
+            if signal is not None:
+                release_control(signal)
 
     @api_call("graph_execute_async")
     def execute_async(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
-from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint, c_void_p
 from typing import Any
 
 MAX_DIMS = 12
@@ -191,6 +191,7 @@ _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "post_ops_destroy": (c_void_p,),
     "post_ops_append_eltwise": (c_void_p, c_int, c_float, c_float),
     "post_ops_append_binary": (c_void_p, c_int, c_void_p),
+    "post_ops_append_sum": (c_void_p, c_float, c_int32, c_int),
     "post_ops_append_prelu": (c_void_p, c_int),
     "convolution_forward_primitive_desc_create": _CONVOLUTION,
     "deconvolution_forward_primitive_desc_create": _CONVOLUTION,

@@ -15,6 +15,7 @@ from dovetail_onednn._api import (
     Algorithm,
     Arg,
     BinaryAlgorithm,
+    DataType,
 )
 from dovetail_onednn._library import library
 from dovetail_onednn.descriptors import MemoryDesc
@@ -88,7 +89,23 @@ class Slopes:
         return "relu" if self.is_zero else "prelu"
 
 
-PostOp = Eltwise | Binary | Slopes
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Post-op: the result plus the previous content of the destination times a scale.
+
+    Attributes:
+        scale: The scale.
+        type: Type of the previous content, as wide as that of the destination.
+    """
+
+    scale: float
+    type: DataType
+
+    def __str__(self) -> str:
+        return f"sum({self.scale:g})"
+
+
+PostOp = Eltwise | Binary | Slopes | Sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +180,8 @@ class Attributes(Handle):
 def _append(functions: dict[str, Any], chain: Handle, op: PostOp) -> int:
     if isinstance(op, Binary):
         status = functions["post_ops_append_binary"](chain, op.algorithm, op.other.pointer)
+    elif isinstance(op, Sum):
+        status = functions["post_ops_append_sum"](chain, op.scale, 0, op.type)
     elif isinstance(op, Slopes):
         status = functions["post_ops_append_prelu"](chain, op.mask)
     else:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from dovetail.runtime.plan import (
     Bound,
@@ -37,10 +40,11 @@ class ArgumentData(Data, frozen=True):
 
 
 class WorkData(Data, frozen=True):
-    """A primitive and its arguments, without the scratchpad."""
+    """A primitive and its arguments, without the scratchpad, and the previous destination."""
 
     primitive: int
     arguments: tuple[ArgumentData, ...]
+    previous: int | None = None
 
 
 class ExecutionData(Data, frozen=True):
@@ -67,10 +71,18 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A primitive and its arguments, without the scratchpad."""
+    """A primitive and its arguments.
+
+    Attributes:
+        primitive: The primitive.
+        arguments: Its arguments, without the scratchpad.
+        previous: The value that the destination holds before, for a primitive that adds to it: in
+            the same bytes, or copied there.
+    """
 
     primitive: Primitive
     arguments: Mapping[int, Argument]
+    previous: Value | None = None
 
 
 class Execution:
@@ -109,6 +121,7 @@ class Execution:
                     ArgumentData(int(arg), recorder.value(each.value), each.offset)
                     for arg, each in work.arguments.items()
                 ),
+                recorder.optional(work.previous),
             )
             for work in self._works
         )
@@ -133,7 +146,8 @@ def _work(data: WorkData, source: Source) -> Work:
         arguments[arg] = Argument(recorded.argument(arg), value, offset)
     _check_quantization(recorded, arguments)
     _check_slopes(recorded)
-    return Work(primitive, arguments)
+    previous = None if data.previous is None else source.value(data.previous)
+    return Work(primitive, arguments, previous)
 
 
 def _check_quantization(recorded: Recorded, arguments: Mapping[int, Argument]) -> None:
@@ -146,6 +160,9 @@ def _check_sizes(work: Work, pad: Value | None) -> None:
     """Raise if an argument of a primitive, or its scratchpad, exceeds its value."""
     for arg, argument in work.arguments.items():
         _check_size(argument, f"argument {arg} of a primitive")
+    target, previous = work.arguments.get(Arg.DESTINATION), work.previous
+    if previous is not None and (target is None or target.value.nbytes != previous.nbytes):
+        raise RecipeError(f"a primitive cannot add to '{previous.name}'")
     if pad is not None:
         _check_size(Argument(work.primitive.scratchpad, pad), "a scratchpad")
 
@@ -186,6 +203,7 @@ class _Binding:
         self._release_gil = release_gil
         self._bound: BoundPrimitive | None = None
         self._moving: tuple[tuple[Memory, Argument], ...] = ()
+        self._previous = work.previous
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for these buffers."""
@@ -197,7 +215,17 @@ class _Binding:
         else:
             for memory, argument in self._moving:
                 memory.move(_address(buffers, argument))
+        if self._previous is not None:
+            return self._after_copy(self._previous, self._bound, buffers)
         return self._bound
+
+    def _after_copy(self, previous: Value, bound: Bound, buffers: Buffers) -> Bound:
+        """Return a call that first copies the previous content of the destination, if needed."""
+        target = self._arguments[Arg.DESTINATION].value
+        if buffers.address(previous) == buffers.address(target):
+            return bound
+        old, new = (buffers.array(v).reshape(-1).view(np.uint8) for v in (previous, target))
+        return call_sequence((functools.partial(np.copyto, new, old), bound))
 
 
 def _address(buffers: Buffers, argument: Argument) -> int:

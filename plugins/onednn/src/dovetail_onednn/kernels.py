@@ -8,7 +8,6 @@ import math
 from dovetail.errors import PluginError
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_onednn import movement
-from dovetail_onednn._library import library
 from dovetail_onednn.convolution import convolution, depthwise_convolution
 from dovetail_onednn.directions import can_fuse_sibling
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
@@ -19,8 +18,8 @@ from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
 from dovetail_onednn.pooling import can_fuse_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, can_fuse
 from dovetail_onednn.quantized import PRODUCTS
-from dovetail_onednn.quantized.elementwise import OPS as ELEMENTWISE
-from dovetail_onednn.quantized.elementwise import elementwise
+from dovetail_onednn.quantized import can_fuse as can_fuse_integers
+from dovetail_onednn.quantized.functions import FUNCTIONS as OF_INTEGERS
 from dovetail_onednn.recurrent import gru, lstm
 from dovetail_onednn.reduction import reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
@@ -87,11 +86,11 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     }
     for op_type, make in others.items():
         kernels.register(OPSET, op_type)(_alone_if_small(make))
-    for op_type in ELEMENTWISE:
-        kernels.register(OPSET, op_type, quantized=True)(_alone_if_small(elementwise))
-    if library().has_vnni:
+    for op_type, make in OF_INTEGERS.items():
+        kernels.register(OPSET, op_type, quantized=True)(_alone_if_small(make))
+    if _is_right(Kind.CONVOLUTION, strict=strict) and _is_right(Kind.INTEGER, strict=strict):
         for op_type, make in PRODUCTS.items():
-            kernels.register(OPSET, op_type, quantized=True)(make)
+            kernels.register(OPSET, op_type, can_fuse=can_fuse_integers, quantized=True)(make)
     return kernels
 
 

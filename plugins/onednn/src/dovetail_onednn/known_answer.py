@@ -1,8 +1,9 @@
 """Checks of oneDNN's results on this processor, once per process.
 
 Products represent all primitives without a separate check. Convolutions have one, since the library
-generates other code for them. Products and convolutions in bfloat16 are checked where that
-precision is requested. A backend runs the checks when it is created, not when it prepares a graph.
+generates other code for them, and so have products of stored integers. Products and convolutions in
+bfloat16 are checked where that precision is requested. A backend runs the checks when it is
+created, not when it prepares a graph.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import numpy as np
 
 from dovetail.errors import DovetailError, PluginError
 from dovetail.ir import Array, Shape
-from dovetail_onednn._api import Algorithm, Arg, DataType
+from dovetail_onednn._api import SCALES, ZERO_POINTS, Algorithm, Arg, DataType
 from dovetail_onednn._library import Library, library
-from dovetail_onednn.attributes import Eltwise
+from dovetail_onednn.attributes import Eltwise, Quantization
 from dovetail_onednn.convolution import Geometry, convolution_desc
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import dense, filters, images, vector
@@ -31,6 +32,7 @@ from dovetail_onednn.reorder import moved
 from dovetail_onednn.threads import threads
 
 Case = tuple[str, Callable[[], bool]]  # description, and whether the library is right
+Operands = Mapping[int, tuple[MemoryDesc, Array]]  # descriptor and array by argument
 
 _CHECKING = threading.Lock()
 _RELU = Eltwise(Algorithm.RELU)
@@ -45,6 +47,7 @@ class Kind(enum.Enum):
     PRODUCT = "products"
     CONVOLUTION = "convolutions"
     BFLOAT16 = "bfloat16"
+    INTEGER = "integers"
 
 
 def checked_library(kinds: Iterable[Kind] = Kind) -> Library:
@@ -103,7 +106,20 @@ def _both() -> Iterator[Case]:
         yield from (*_products(), *_convolutions())
 
 
-_CASES = {Kind.PRODUCT: _products, Kind.CONVOLUTION: _convolutions, Kind.BFLOAT16: _both}
+def _integers() -> Iterator[Case]:
+    if library().has_vnni:  # else the library has no exact code, and none is used
+        for shape, made, groups in _CONVOLUTIONS:
+            what = f"{'x'.join(map(str, shape))} to {made}, groups {groups}"
+            case = f"a 3x3 convolution of integers, {what}"
+            yield case, functools.partial(_convolves_integers, (1, *shape), made, groups)
+
+
+_CASES = {
+    Kind.PRODUCT: _products,
+    Kind.CONVOLUTION: _convolutions,
+    Kind.BFLOAT16: _both,
+    Kind.INTEGER: _integers,
+}
 
 
 def _multiplies(rows: int, depth: int, columns: int) -> bool:
@@ -113,7 +129,11 @@ def _multiplies(rows: int, depth: int, columns: int) -> bool:
     kind = factor_type()
     product = Product("matmul", source, MemoryDesc.any(weights.dims, kind), bias, target, kind)
     with product.described(Chain((_RELU,), ())) as desc:
-        operands = {Arg.SOURCE: (source, x), Arg.WEIGHTS: (weights, w), Arg.BIAS: (bias, b)}
+        operands: Operands = {
+            Arg.SOURCE: (source, x),
+            Arg.WEIGHTS: (weights, w),
+            Arg.BIAS: (bias, b),
+        }
         found = _computed(desc, operands, target)
     return np.array_equal(found, _rounded(_multiplied(x, w, b)))
 
@@ -128,9 +148,41 @@ def _convolves(shape: Shape, made: int, groups: int) -> bool:
     kind = factor_type()
     arranged = None if kind is DataType.F32 else (source.of_type(kind), target.of_type(kind))
     with convolution_desc(geometry, (_RELU,), arranged or (None, None)) as desc:
-        operands = {Arg.SOURCE: (source, x), Arg.WEIGHTS: (weights, w), Arg.BIAS: (bias, b)}
+        operands: Operands = {
+            Arg.SOURCE: (source, x),
+            Arg.WEIGHTS: (weights, w),
+            Arg.BIAS: (bias, b),
+        }
         found = _computed(desc, operands, target)
     return np.array_equal(found, _rounded(_convolved(x, w, b, groups)))
+
+
+def _convolves_integers(shape: Shape, made: int, groups: int) -> bool:
+    """Return whether a rescaled convolution of bytes equals NumPy's.
+
+    Neighbours have the largest magnitudes, whose sums of two products exceed 16 bits.
+    """
+    x, w = _numbers(shape), _numbers((3, 3, shape[3] // groups, made))
+    x, w = np.where(x < 0, 0, 255 - x), np.where(w < -5, w, 127 - np.abs(w))
+    b, m = _numbers((made,)) / 4, (_numbers((made,)) + 9) / 2**16
+    weights, bias = filters(w.shape, groups), vector(made)
+    source, target = images(shape), images((*shape[:3], made))
+    ones = (1, 1)
+    geometry = Geometry(source, weights, bias, target, ones, ones, ones, ones)
+    arranged = source.of_type(DataType.U8), target.of_type(DataType.U8)
+    mask = 1 if groups == 1 else 3
+    scale, zero = SCALES | Arg.WEIGHTS, ZERO_POINTS | Arg.DESTINATION
+    quantization = Quantization(((Arg.WEIGHTS, mask),), (Arg.DESTINATION,))
+    with convolution_desc(geometry, (), arranged, quantization) as desc:
+        operands: Operands = {
+            Arg.SOURCE: (arranged[0], x.astype(np.uint8)),
+            Arg.WEIGHTS: (weights.of_type(DataType.S8), w.astype(np.int8)),
+            Arg.BIAS: (bias, b),
+            scale: (vector(made), m),
+            zero: (desc.desc(zero), np.full(1, 7, np.int32)),
+        }
+        found = _computed(desc, operands, arranged[1], np.uint8)
+    return np.array_equal(found, _rescaled(x, w, m, b, groups).ravel())
 
 
 def _numbers(shape: Shape) -> Array:
@@ -144,15 +196,20 @@ def _numbers(shape: Shape) -> Array:
 
 
 def _computed(
-    desc: PrimitiveDesc, operands: Mapping[Arg, tuple[MemoryDesc, Array]], target: MemoryDesc
+    desc: PrimitiveDesc,
+    operands: Operands,
+    target: MemoryDesc,
+    dtype: type[np.generic] = np.float32,
 ) -> Array:
     """Return the flat result of a primitive for dense arrays."""
-    arrays = {arg: moved(array, lies, desc.desc(arg)) for arg, (lies, array) in operands.items()}
+    arrays: dict[int, Array] = {
+        arg: moved(array, lies, desc.desc(arg)) for arg, (lies, array) in operands.items()
+    }
     made = desc.desc(Arg.DESTINATION)
     arrays[Arg.DESTINATION] = np.empty(made.nbytes, np.uint8)
     places: Addresses = {a: (desc.desc(a), int(v.ctypes.data)) for a, v in arrays.items()}
     Primitive(desc).bind(places)()
-    return moved(arrays[Arg.DESTINATION], made, target).view(np.float32)
+    return moved(arrays[Arg.DESTINATION], made, target).view(dtype)
 
 
 def _rounded(exact: Array) -> Array:
@@ -171,6 +228,20 @@ def _multiplied(x: Array, w: Array, b: Array) -> Array:
 
 
 def _convolved(x: Array, w: Array, b: Array, groups: int) -> Array:
+    found: Array = np.maximum(_sums(x, w, b, groups), 0)
+    return found
+
+
+def _rescaled(x: Array, w: Array, m: Array, b: Array, groups: int) -> Array:
+    """Return a convolution of integers, rescaled, plus 7, as bytes."""
+    sums = _sums(x.astype(np.float64), w.astype(np.float64), np.zeros(len(b)), groups)
+    wanted = np.rint(sums.astype(np.float32) * m + b + np.float32(7))
+    found: Array = np.clip(wanted, 0, 255)
+    return found
+
+
+def _sums(x: Array, w: Array, b: Array, groups: int) -> Array:
+    """Return a 3x3 convolution with padding 1."""
     n, height, width, channels = x.shape
     padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
     taken, made = channels // groups, w.shape[3] // groups
@@ -181,5 +252,4 @@ def _convolved(x: Array, w: Array, b: Array, groups: int) -> Array:
             window = padded[:, row : row + height, column : column + width]
             window = window[..., group * taken : (group + 1) * taken]
             part += window @ w[row, column, :, group * made : (group + 1) * made]
-    found: Array = np.maximum(out, 0)
-    return found
+    return out

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Array
+from dovetail.ir import Array, DType
 from dovetail.runtime.plan import (
     Bind,
     Bound,
@@ -74,15 +74,17 @@ class MaximumWithZeros:
         pool: The bind of the pooling.
         target: Its result, dense.
         edges: The axes, and the parts of them that are clipped to at least 0.
+        zero: The stored form of 0 in the result.
     """
 
-    def __init__(self, pool: Bind, target: Value, edges: Sequence[Edge]) -> None:
+    def __init__(self, pool: Bind, target: Value, edges: Sequence[Edge], zero: int = 0) -> None:
         self._pool, self._target, self._edges = pool, target, tuple(edges)
+        self._zero = zero
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for these buffers."""
         pool, result = self._pool(buffers), buffers.array(self._target)
-        zero = np.zeros((), np.float32)
+        zero = np.asarray(self._zero, result.dtype)
         every = slice(None)
         parts: list[Array] = [result[(*(every,) * axis, part)] for axis, part in self._edges]
 
@@ -97,7 +99,7 @@ class MaximumWithZeros:
         """Return it as data; see `Recipe`."""
         edges = tuple((axis, part.start or 0, part.stop) for axis, part in self._edges)
         target = recorder.value(self._target)
-        return _WITH_ZEROS, WithZerosData(*recorder.inner(self._pool), target, edges)
+        return _WITH_ZEROS, WithZerosData(*recorder.inner(self._pool), target, edges, self._zero)
 
 
 def _windows_with_nan(values: Array, count: int, kind: DataType, windows: Described) -> Array:
@@ -125,12 +127,13 @@ class WithNanData(Data, frozen=True):
 
 
 class WithZerosData(Data, frozen=True):
-    """A pooling, its result, and the axis, start and end of each edge."""
+    """A pooling, its result, the axis, start and end of each edge, and the stored form of 0."""
 
     builder: str
     pool: Any
     target: int
     edges: tuple[tuple[int, int, int | None], ...]
+    zero: int = 0
 
 
 @BUILDERS.builds(_WITH_NAN, WithNanData)
@@ -155,5 +158,14 @@ def _maximum_with_zeros(data: WithZerosData, source: Source) -> MaximumWithZeros
     rank = len(target.spec.shape)
     if target.layout is not None or any(not 0 <= axis < rank for axis, _, _ in data.edges):
         raise RecipeError(f"'{target.name}' has no such edges")
+    if data.zero and not (
+        target.spec.dtype.is_fixed_point and _holds(target.spec.dtype, data.zero)
+    ):
+        raise RecipeError(f"'{target.name}' cannot hold {data.zero}")
     edges = [(axis, slice(start, stop)) for axis, start, stop in data.edges]
-    return MaximumWithZeros(source.bind(data.builder, data.pool), target, edges)
+    return MaximumWithZeros(source.bind(data.builder, data.pool), target, edges, data.zero)
+
+
+def _holds(dtype: DType, stored: int) -> bool:
+    low, high = dtype.stored_range()
+    return low <= stored <= high

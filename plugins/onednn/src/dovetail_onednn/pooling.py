@@ -79,7 +79,7 @@ def pool_avg(call: KernelCall) -> Step | None:
 
 def can_fuse_after_maximum(group: Sequence[NodeView], node: NodeView) -> bool:
     """Return whether PoolMax can run a node too: not if 0 takes part in maxima."""
-    return not any(_zeros(group[0])) and can_fuse(group, node)
+    return not any(zero_edges(group[0])) and can_fuse(group, node)
 
 
 def pool_max(call: KernelCall) -> Step | None:
@@ -91,7 +91,7 @@ def pool_max(call: KernelCall) -> Step | None:
     if not is_float32(call):
         return None
     pooling = Pooling.of(call.head, PoolingAlgorithm.MAXIMUM)
-    edges = list(_zeros(call.head))
+    edges = list(zero_edges(call.head))
     if edges and not pooling.has_empty_windows and _reads_no_negative(call):
         edges = []  # 0 changes no maximum
     step = pooled(call, pooling, layout=None if edges else call.layout(0))
@@ -142,7 +142,7 @@ def _reads_no_negative(call: KernelCall) -> bool:
     return True
 
 
-def _zeros(view: NodeView) -> Iterator[tuple[int, slice]]:
+def zero_edges(view: NodeView) -> Iterator[tuple[int, slice]]:
     """Yield the parts of the result in whose maxima 0 takes part: an axis and a slice of it."""
     op: Any = view.op
     pooling = Pooling.of(view, PoolingAlgorithm.MAXIMUM)

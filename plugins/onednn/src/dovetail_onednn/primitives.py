@@ -228,12 +228,15 @@ def reorder_primitive(source: MemoryDesc, target: MemoryDesc) -> Primitive:
         return Primitive(desc)
 
 
-def reorder_description(source: MemoryDesc, target: MemoryDesc) -> Description:
+def reorder_description(
+    source: MemoryDesc, target: MemoryDesc, quantization: Quantization = REAL
+) -> Description:
     """Describe a copy from one layout into another."""
     return Description(
         "reorder",
         (source, ENGINE, target, ENGINE),
         lambda: f"a reorder from {source.key} to {target.key}",
+        quantization=quantization,
     )
 
 

@@ -29,6 +29,7 @@ from dovetail_onednn.attributes import (
     PostOp,
     Quantization,
     Slopes,
+    Sum,
     is_operand,
     post_op_of,
 )
@@ -66,7 +67,7 @@ class MemoryData(Data, frozen=True):
 
 
 class PostOpData(Data, frozen=True):
-    """A post-op: of an eltwise function, of a binary one, or slopes."""
+    """A post-op: of an eltwise function, of a binary one, slopes, or a sum."""
 
     kind: str
     algorithm: int = 0
@@ -138,7 +139,7 @@ class Recorded:
             return self.desc.desc(arg)
         ops, at = self.described.description.post_ops, post_op_of(arg)
         op = ops[at] if at < len(ops) else None
-        if op is None or isinstance(op, Eltwise):
+        if op is None or isinstance(op, Eltwise | Sum):
             raise RecipeError(f"no post-op reads argument {arg} of {self.primitive.text}")
         return op.other
 
@@ -332,6 +333,8 @@ def _record_post_op(op: PostOp, recorder: PlanRecorder) -> PostOpData:
     if isinstance(op, Eltwise):
         numbers = (float(op.alpha).hex(), float(op.beta).hex())
         return PostOpData("eltwise", int(op.algorithm), numbers)
+    if isinstance(op, Sum):
+        return PostOpData("sum", int(op.type), (float(op.scale).hex(),))
     other = record_memory(op.other, recorder)
     if isinstance(op, Binary):
         return PostOpData("binary", int(op.algorithm), other=other)
@@ -343,6 +346,9 @@ def _post_op(data: PostOpData, source: Source) -> PostOp:
         if data.kind == "eltwise":
             alpha, beta = map(_number, data.numbers)
             return Eltwise(Algorithm(data.algorithm), alpha, beta)
+        if data.kind == "sum":
+            (scale,) = map(_number, data.numbers)
+            return Sum(scale, DataType(data.algorithm))
         other = source.item(data.other, MemoryDesc)
         if data.kind == "binary":
             return Binary(BinaryAlgorithm(data.algorithm), other)

@@ -9,7 +9,7 @@ import numpy as np
 from dovetail.ir import Array, DType
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_onednn._api import Arg, DataType
-from dovetail_onednn.attributes import Eltwise, Slopes, operand
+from dovetail_onednn.attributes import Eltwise, Slopes, Sum, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Execution, Work
 from dovetail_onednn.layouts import layout_of
@@ -44,6 +44,7 @@ class Arguments:
         self._call = call
         self._desc = desc
         self._found: dict[int, Argument] = {}
+        self._previous: Value | None = None
 
     def read(self, arg: int, index: int, dense: MemoryDesc) -> None:
         """Declare that an input is read, in the layout that the primitive chose.
@@ -75,7 +76,7 @@ class Arguments:
         """Declare that the operands of post-ops are read; they are dense, of any types."""
         for position, index in chain.operands:
             op = chain.ops[position]
-            if isinstance(op, Eltwise):
+            if isinstance(op, Eltwise | Sum):
                 raise AssertionError(f"{op} reads no tensor")
             dense = op.other.of_type(DataType.F32)
             self.read_form(operand(position, op), index, op.other, dense)
@@ -87,6 +88,10 @@ class Arguments:
     def read_plain(self, arg: int, index: int) -> None:
         """Declare that an input of any type is read as it is stored outside the engine."""
         self._found[arg] = Argument(self._desc.desc(arg), self._call.read(index))
+
+    def read_previous(self, index: int) -> None:
+        """Declare that an input is the previous content of the destination, for a `Sum`."""
+        self._previous = self._call.read(index)
 
     def numbers(self, arg: int, values: Array) -> None:
         """Declare an argument whose values are these."""
@@ -111,8 +116,8 @@ class Arguments:
         Args:
             in_place: As in `KernelCall.step`.
         """
-        primitive = Primitive(self._desc)
-        return execute(self._call, Work(primitive, self._found), in_place=in_place)
+        work = Work(Primitive(self._desc), self._found, self._previous)
+        return execute(self._call, work, in_place=in_place)
 
 
 def from_one_to_one(

@@ -13,6 +13,7 @@ from dovetail_numpy.integer import (  # noqa: F401 - registers definitions
     moves,
     norms,
     products,
+    recurrent,
     sums,
     tables,
 )

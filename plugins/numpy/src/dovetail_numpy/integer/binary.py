@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike
 from dovetail.ir import Array, Spec
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
+from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.grid import is_defined, is_tabular, real_of, stored_of
 from dovetail_numpy.integer.rescaling import Rescale, grid_of, levels
 from dovetail_numpy.integer.tables import (
@@ -137,13 +138,7 @@ def _significant(value: float) -> float:
     return float(np.ldexp(np.rint(np.ldexp(mantissa, _DIGITS)), exponent - _DIGITS))
 
 
-def _supports(view: NodeView) -> bool:
-    if not is_defined(view):
-        return False
-    return function_name(view) != "ElementWisePower" or _exponent(view) is not None
-
-
-@DEFINITIONS.prepares(*BINARY, supports=_supports)
+@DEFINITIONS.prepares(*BINARY, supports=is_defined)
 def binary(view: NodeView) -> Run:
     """Choose the form of a function of two tensors by its name and types."""
     name = function_name(view)
@@ -152,7 +147,7 @@ def binary(view: NodeView) -> Run:
     if name == "ElementWiseMultiply":
         return _product(view)
     if name == "ElementWisePower":
-        return _power(view)
+        return _powers(view) if (exponents := _exponents(view)) is None else _power(view, exponents)
     return by_reference(view, kind=np.float32 if name in _STEPS else np.float64)
 
 
@@ -217,7 +212,7 @@ def _both(view: NodeView, ins: Sequence[Array | None]) -> tuple[Array, Array]:
     return a, b
 
 
-def _exponent(view: NodeView) -> Array | None:
+def _exponents(view: NodeView) -> Array | None:
     """Return the stored exponents of a power for which there are tables; None for others.
 
     That is one constant for a base of up to 16 bits, and every integer for two 8-bit tensors.
@@ -235,14 +230,13 @@ def _exponent(view: NodeView) -> Array | None:
     return None
 
 
-def _power(view: NodeView) -> Run:
+def _power(view: NodeView, exponents: Array) -> Run:
     """Look up powers: tables of the base, one for each exponent."""
     schema, op = view.definition
-    (base, spec), (out,), exponents = view.ins, view.outs, _exponent(view)
-    if base is None or spec is None or exponents is None:
-        raise AssertionError(f"{view.node.where} has no table")
-    # As floats have them: 30 times the float32 nearest to 0.1 is 3, so that -1 has such a power.
-    powers = real_of(exponents, spec).astype(np.float32).astype(np.float64)
+    (base, spec), (out,) = view.ins, view.outs
+    if base is None or spec is None:
+        raise AssertionError(f"{view.node.where} lacks an operand")
+    powers = _real_exponents(exponents, spec)
 
     def power(stored: Array) -> Array:
         reals = real_of(stored, base)[:, np.newaxis], powers
@@ -260,3 +254,28 @@ def _power(view: NodeView) -> Run:
         return [table[a.view(np.uint8), b.view(np.uint8)]]
 
     return run
+
+
+def _powers(view: NodeView) -> Run:
+    """Raise real values to varying powers, by functions that have the same bits everywhere."""
+    (base, spec), (out,) = view.ins, view.outs
+    if base is None or spec is None:
+        raise AssertionError(f"{view.node.where} lacks an operand")
+
+    def run(ins: Sequence[Array | None]) -> Sequence[Array]:
+        a, b = _both(view, ins)
+        real, exponent = real_of(a, base), _real_exponents(b, spec)
+        is_whole, is_odd = np.rint(exponent) == exponent, np.rint(exponent / 2) * 2 != exponent
+        size = np.abs(real)
+        powers = exp(exponent * log(np.where(size == 0, 1.0, size)))
+        of_zero = np.where(exponent == 0, 1.0, np.where(exponent > 0, 0.0, np.inf))
+        negative = np.where(is_whole, np.where(is_odd, -powers, powers), np.nan)
+        result = np.where(real == 0, of_zero, np.where(real < 0, negative, powers))
+        return [stored_of(result, out, settled=True)]
+
+    return run
+
+
+def _real_exponents(stored: Array, spec: Spec) -> Array:
+    """Return exponents as floats have them: 30 times the float32 nearest to 0.1 is 3."""
+    return real_of(stored, spec).astype(np.float32).astype(np.float64)

@@ -23,16 +23,9 @@ class FloatCase:
     reason: str
 
 
-_POWER = FloatCase(
-    "exponents that are not one constant, unless both tensors have 8 bits",
-    "no table holds powers of two 16-bit tensors",
-)
-
 FLOAT_CASES: Mapping[str, FloatCase] = MappingProxyType(
     {
         "DetectionOutput": FloatCase("all", "boxes are floats, computed by exponentials"),
-        "ElementWiseBinary": FloatCase(f"operation POWER: {_POWER.nodes}", _POWER.reason),
-        "ElementWisePower": _POWER,
         "ExtractGlimpse": FloatCase("noise UNIFORM and GAUSSIAN", "the noise is random"),
         "MultiClassNms": FloatCase(
             "soft_nms_sigma above 0", "exponentials lower the scores at run time"

@@ -76,7 +76,7 @@ def passes(view: NodeView) -> list[Pass]:
     found = []
     for block, channels in _blocks(view, weights):
         multiplier = scales(data) * channels / step
-        for wide, narrow in itertools.product(_shifts(weights), _shifts(data)):
+        for wide, narrow in itertools.product(byte_shifts(weights), byte_shifts(data)):
             scaled = np.asarray(multiplier, np.float32) * np.float32(2 ** (wide + narrow))
             found.append(Pass(narrow, wide, block, scaled))
     return found
@@ -147,13 +147,13 @@ def accumulator_bound(view: NodeView) -> int:
     data, weights = operands(view)
     stored = constant(view.node.inputs[1])
     bound = 0
-    for shift in _shifts(weights):
+    for shift in byte_shifts(weights):
         if stored is None:
             terms = math.prod(weights.shape[a] for a in _summed(view)) // _groups(view)
             most = terms * _most(weights, shift)
         else:
             most = int(_column_sums(view, np.abs(part(stored, weights, shift))).max(initial=0))
-        bound = max(bound, *(most * _most(data, s) for s in _shifts(data)))
+        bound = max(bound, *(most * _most(data, s) for s in byte_shifts(data)))
     return bound
 
 
@@ -164,8 +164,8 @@ def product(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
     if stored is None or filters is None:
         raise AssertionError(f"{view.node.where} lacks an operand")
     data, weights = operands(view)
-    lefts = {shift: part(stored, data, shift) for shift in _shifts(data)}
-    rights = {shift: part(filters, weights, shift) for shift in _shifts(weights)}
+    lefts = {shift: part(stored, data, shift) for shift in byte_shifts(data)}
+    rights = {shift: part(filters, weights, shift) for shift in byte_shifts(weights)}
     sums = [
         (_sum(view, lefts[p.data_shift], rights[p.weights_shift], p.block), p.multiplier)
         for p in passes(view)
@@ -271,7 +271,8 @@ def _factors(spec: Spec) -> Array:
     return scales(replace(spec, encoding=replace(base, scales=np.ones_like(base.scales))))
 
 
-def _shifts(spec: Spec) -> tuple[int, ...]:
+def byte_shifts(spec: Spec) -> tuple[int, ...]:
+    """Return the shifts of the parts in which a tensor is multiplied; see `part`."""
     return (0,) if spec.dtype.bits <= 8 else (0, 8)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Array
+from dovetail.ir import Array, ScaleOffset
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_numpy.kernels._calls import (
     MOST_BLOCKS,
@@ -17,12 +17,11 @@ from dovetail_numpy.kernels._calls import (
     blocks,
     constant,
     copy,
-    floats,
     is_float32,
-    scratch_floats,
+    only_moves,
     ufunc,
 )
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE, move
 from dovetail_numpy.kernels._taps import Axis, patches, view_of
 
 # Floats of the result computed at a time: 128 kB, see `_depthwise`.
@@ -51,8 +50,10 @@ class _Pool:
 
     def step(self, call: KernelCall) -> Step:
         """Return the step."""
-        plane = self.height.size * self.width.size * call.outputs[0].shape[-1]
-        joined = scratch_floats(call, plane) if self.depth.taps > 1 else None
+        out_spec = call.outputs[0].spec
+        plane = self.height.size * self.width.size * out_spec.shape[-1]
+        needed = plane * out_spec.dtype.storage.itemsize
+        joined = call.scratch(needed) if self.depth.taps > 1 else None
         x, out = call.read(0), call.write()
 
         def bind(buffers: Buffers) -> Bound:
@@ -67,7 +68,9 @@ class _Pool:
         results = buffers.array(out).reshape(-1, *(a.outputs for a in axes), channels)
         count = len(images) * self.depth.outputs * self.height.outputs
         most = max(_BLOCK // (self.width.outputs * channels), -(-count // MOST_BLOCKS), 1)
-        scratch = None if joined is None else floats(buffers, joined).reshape(images.shape[2:])
+        scratch = None
+        if joined is not None:
+            scratch = buffers.array(joined).view(images.dtype).reshape(images.shape[2:])
         calls: list[Call] = []
         for image, result in zip(images, results, strict=True):
             for z, plane in enumerate(result):
@@ -112,19 +115,26 @@ class _Pool:
         return calls
 
 
-@KERNELS.register(PACKAGE, "PoolMax2d")
-@KERNELS.register(PACKAGE, "PoolMax3d")
+@move("PoolMax2d")
+@move("PoolMax3d")
 def pool_max(call: KernelCall) -> Step | None:
     """Run PoolMax2d and PoolMax3d; the padding holds 0, and elements beyond it do not count."""
+    storage = call.outputs[0].dtype.storage
+    lowest, zero = -math.inf, 0
     if not is_float32(call):
-        return None
+        encoding = call.spec(0).encoding
+        if not only_moves(call, 0) or not isinstance(encoding, ScaleOffset) or not encoding.scale:
+            return None
+        # the maximum of real values is that of the stored integers
+        lowest, highest = call.spec(0).dtype.stored_range()
+        zero = min(max(-encoding.offset, lowest), highest)
     axes = _axes(call)
     ends = [0] * (3 - len(call.op.pad_amount)) + [int(pads[1]) for pads in call.op.pad_amount]
     inside = _product(*(a.counts() for a in axes))
     padded = _product(*(a.padded(end) for a, end in zip(axes, ends, strict=True)))
     # the maximum of a window wholly beyond the padding is 0
     is_free = (inside == padded) & (padded > 0)
-    start = np.where(is_free, np.float32(-np.inf), np.float32(0))
+    start = np.where(is_free, lowest, zero).astype(storage)
     return _Pool(*axes, np.maximum, start, needs_start=not is_free.all()).step(call)
 
 

@@ -3,16 +3,20 @@
 from collections.abc import Mapping
 
 from dovetail.runtime.plan import Make
+from dovetail_onednn.quantized.chains import can_fuse
 from dovetail_onednn.quantized.convolution import (
     convolution,
     depthwise_convolution,
     transposed_convolution,
 )
+from dovetail_onednn.quantized.matrix import fully_connected, matmul
 
 PRODUCTS: Mapping[str, Make] = {
     **{f"Conv{axes}d": convolution for axes in (1, 2, 3)},
     **{f"DepthWiseConv{axes}d": depthwise_convolution for axes in (1, 2)},
+    "FullyConnected": fully_connected,
+    "MatMul": matmul,
     **{f"TransposeConv{axes}d": transposed_convolution for axes in (1, 2, 3)},
 }
 
-__all__ = ["PRODUCTS"]
+__all__ = ["PRODUCTS", "can_fuse"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 
-from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import Arg, DataType
+from dovetail_onednn._api import DataType
+from dovetail_onednn.attributes import PostOp
 from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
-from dovetail_onednn.layouts import OneDnnLayout
-from dovetail_onednn.quantized.products import DATA, WEIGHTS, integers_of, signed_levels
-from dovetail_onednn.reorder import Arrays, given, pack
-from dovetail_onednn.steps import Arguments, is_slow
+from dovetail_onednn.primitives import PrimitiveDesc
+from dovetail_onednn.quantized.floats import float_step
+from dovetail_onednn.quantized.products import DATA, Integers, integers_of, product_step
 from dovetail_onednn.transposed import transposed_geometry
 
 _BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
@@ -45,23 +45,24 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     if integers is None:
         return None
     geometry = geometry_in()
+    if integers.are_bytes:
+        return _in_bytes(call, geometry, integers)
+    return _in_floats(call, geometry, integers) if integers.is_exact_in_float else None
+
+
+def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
     dense = geometry.source.of_type(integers.source), geometry.target.of_type(integers.target)
     has_groups = len(geometry.weights.dims) > len(geometry.source.dims)
     quantization = integers.quantization(_BY_GROUP_AND_UNIT if has_groups else _BY_UNIT)
-    with convolution_desc(geometry, (), dense, quantization) as desc:
-        if is_slow(desc):
-            return None
-        arguments = Arguments(call, desc)
-        arguments.read_plain(Arg.SOURCE, DATA)
-        weights = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights.of_type(DataType.S8))
-        # the library may append sums of the weights, which depend on type and zero point of data
-        form = f"integer {integers.source.name} {bool(integers.zero)} {weights.key}"
+    with convolution_desc(geometry, integers.fused.ops, dense, quantization) as desc:
+        return product_step(call, desc, integers, geometry.weights.of_type(DataType.S8))
 
-        def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
-            return pack(signed_levels(given(arrays[0]), specs[0]), weights)
 
-        packed = call.read_packed(WEIGHTS, form, make, weights)
-        arguments.constant(Arg.WEIGHTS, packed, weights.desc)
-        integers.declare(arguments)
-        arguments.write_plain(Arg.DESTINATION, 0)
-        return arguments.step()
+def _in_floats(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
+    plain, dense = replace(geometry, bias=None), (geometry.source, geometry.target)
+
+    def describe(ops: tuple[PostOp, ...], is_dense: bool) -> PrimitiveDesc:
+        return convolution_desc(plain, ops, dense if is_dense else (None, None))
+
+    operands = geometry.source, geometry.weights, geometry.target
+    return float_step(call, integers, describe, operands)

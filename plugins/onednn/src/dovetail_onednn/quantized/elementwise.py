@@ -15,20 +15,18 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.binary import product_rescale, sum_constants
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
-from dovetail_numpy.kernels.lookup import OPS, Elementwise, all_integers, is_identity
+from dovetail_numpy.kernels.lookup import Elementwise, all_integers, is_identity
 from dovetail_onednn._api import SCALES, Algorithm, Arg, BinaryAlgorithm
 from dovetail_onednn.attributes import REAL, Binary, Eltwise, PostOp, Quantization, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.lines import line_through
-from dovetail_onednn.quantized.products import TYPES
+from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.steps import Arguments, is_slow
 
 # With fewer elements, NumPy looks them up in about the time of a call of the library.
 _LEAST = 4096
-__all__ = ["OPS", "elementwise"]
-
 _ADD, _MULTIPLY = BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY
 
 

@@ -7,20 +7,30 @@ are its `m`, the bias is its `b`, the zero point of the destination is its `z`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dovetail.ir import Array, DType, Spec
-from dovetail.runtime.plan import KernelCall
+from dovetail.ir import Array, AxisScaleOffset, ScaleOffset, Spec
+from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Rescale, rescale_of_products
+from dovetail_numpy.integer.products import accumulator_bound, channel_scales, part, passes
+from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
+from dovetail_onednn._library import library
 from dovetail_onednn.attributes import Quantization
-from dovetail_onednn.steps import Arguments
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.layouts import OneDnnLayout
+from dovetail_onednn.primitives import PrimitiveDesc
+from dovetail_onednn.quantized.chains import Fused, fused_of
+from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.reorder import Arrays, given, pack
+from dovetail_onednn.steps import Arguments, is_slow
 
 DATA, WEIGHTS, BIAS = 0, 1, 2  # inputs
-TYPES = {DType.UFIXED_POINT_8: DataType.U8, DType.SFIXED_POINT_8: DataType.S8}
 _LARGEST = np.iinfo(np.int32).max  # sum of products
+_EXACT = 1 << 24  # below this, float32 holds each integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,9 @@ class Integers:
         rescale: How sums become stored integers of the result.
         units: Number of output channels.
         has_bias: Whether there is a bias.
+        fused: The fused nodes.
+        are_bytes: Whether all levels of the weights are signed bytes.
+        is_exact_in_float: Whether float32 holds every partial sum.
     """
 
     source: DataType
@@ -42,6 +55,9 @@ class Integers:
     rescale: Rescale
     units: int
     has_bias: bool
+    fused: Fused
+    are_bytes: bool
+    is_exact_in_float: bool
 
     def quantization(self, mask: int) -> Quantization:
         """Return the attributes of the primitive.
@@ -50,7 +66,7 @@ class Integers:
             mask: Mask of the axes of the weights along which output channels differ.
         """
         zeros = [Arg.SOURCE] if self.zero else []
-        zeros += [Arg.DESTINATION] if self.rescale.zero else []
+        zeros += [Arg.DESTINATION] if self.fused.zero else []
         return Quantization(((Arg.WEIGHTS, mask),), tuple(zeros))
 
     def declare(self, arguments: Arguments) -> None:
@@ -61,17 +77,18 @@ class Integers:
         for arg, values in vectors.items():
             full = np.ascontiguousarray(np.broadcast_to(values, (self.units,)), np.float32)
             arguments.numbers(arg, full)
-        for arg, zero in ((Arg.SOURCE, self.zero), (Arg.DESTINATION, self.rescale.zero)):
+        for arg, zero in ((Arg.SOURCE, self.zero), (Arg.DESTINATION, self.fused.zero)):
             if zero:
                 arguments.numbers(ZERO_POINTS | arg, np.full(1, zero, np.int32))
 
 
-def integers_of(call: KernelCall, units: int) -> Integers | None:
+def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None:
     """Return the numbers of a call; None if the library cannot compute it with the same bits.
 
     Args:
         call: Its inputs are data, weights and perhaps a bias.
         units: Number of output channels.
+        axis: The axis of the weights along which these lie.
     """
     view, data, out = call.head, call.spec(DATA), call.outputs[0].spec
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
@@ -81,41 +98,86 @@ def integers_of(call: KernelCall, units: int) -> Integers | None:
     weights, bias = call.static(WEIGHTS), call.static(BIAS)
     if source is None or target is None or weights is None or call.has(BIAS) != (bias is not None):
         return None
-    spec = call.spec(WEIGHTS)
-    channels = _encoded(spec)[0].reshape(-1)
-    if channels.size not in (1, units):
+    sums = passes(view)
+    multiplier = sums[0].multiplier
+    if len(sums) > 1 or sums[0].block or multiplier.size not in (1, units):
         return None
-    steps = channels.astype(np.float64)
-    rescale = rescale_of_products(view, bias, steps if steps.size > 1 else steps[0])
-    zero = -int(_encoded(data)[1])
-    low, high = data.dtype.stored_range()
+    rescale = rescale_of_products(view, bias, channel_scales(view))
+    rescale = replace(rescale, multiplier=multiplier.reshape(-1), bias=rescale.bias.reshape(-1))
+    zero, (low, high) = grid_of(data)[1:]
     reach = max(abs(low - zero), abs(high - zero)) * 128 * (weights.size // units)
     fits = (
-        rescale.limits == out.dtype.stored_range()
+        rescale.limits == view.outs[0].dtype.stored_range()
+        and rescale.bias.size in (1, units)
         and bool(np.isfinite(rescale.multiplier).all() and np.isfinite(rescale.bias).all())
-        and _are_signed_bytes(weights, spec)
-        and reach <= _LARGEST
+        and (reach <= _LARGEST or accumulator_bound(view) <= _LARGEST)
     )
-    return Integers(source, target, zero, rescale, units, call.has(BIAS)) if fits else None
+    if not fits:
+        return None
+    fused = fused_of(call, rescale.zero)
+    spec = call.spec(WEIGHTS)
+    are_bytes = library().has_vnni and (_is_plain(weights, spec) or _are_bytes(weights, spec))
+    is_exact = not are_bytes and _largest(weights, spec, axis, low - zero, high - zero) < _EXACT
+    numbers = source, target, zero, rescale, units, call.has(BIAS), fused
+    return Integers(*numbers, are_bytes, is_exact)
 
 
-def signed_levels(stored: Array, spec: Spec | None) -> Array:
-    """Return `q - z` of weights, int8, C-contiguous."""
-    _, offset = _encoded(spec)
-    return np.ascontiguousarray(stored.astype(np.int32) + offset, np.int8)
+def product_step(
+    call: KernelCall, desc: PrimitiveDesc, integers: Integers, plain: MemoryDesc
+) -> Step | None:
+    """Return the step of a product; None if the library only has generic code.
+
+    Args:
+        call: The call of the kernel.
+        desc: The primitive; it reads and writes dense tensors.
+        integers: Its numbers.
+        plain: Descriptor of the unpacked weights, signed bytes.
+    """
+    if is_slow(desc):
+        return None
+    arguments = Arguments(call, desc)
+    if (added := integers.fused.added) is not None:
+        arguments.read_previous(added)
+    arguments.read_plain(Arg.SOURCE, DATA)
+    layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), plain)
+    # the library may append sums of the weights, which depend on type and zero point of the data
+    form = f"integer {integers.source.name} {bool(integers.zero)} {layout.key}"
+
+    def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
+        return pack(np.ascontiguousarray(levels_of(given(arrays[0]), specs[0]), np.int8), layout)
+
+    packed = call.read_packed(WEIGHTS, form, make, layout)
+    arguments.constant(Arg.WEIGHTS, packed, layout.desc)
+    integers.declare(arguments)
+    arguments.write_plain(Arg.DESTINATION, 0)
+    return arguments.step(in_place=() if added is None else ((0, 0),))
 
 
-def _are_signed_bytes(stored: Array, spec: Spec) -> bool:
-    """Return whether `q - z` of weights are signed bytes."""
-    _, offset = _encoded(spec)
-    if stored.dtype == np.int8 and not offset.any():
-        return True
-    values, limits = stored.astype(np.int32) + offset, np.iinfo(np.int8)
-    return bool(limits.min <= values.min() and values.max() <= limits.max)
+def levels_of(stored: Array, spec: Spec | None) -> Array:
+    """Return the levels of weights, whole numbers."""
+    if spec is None:
+        raise AssertionError("weights without a spec")
+    return stored if _is_plain(stored, spec) else part(stored, spec, 0)
 
 
-def _encoded(spec: Spec | None) -> tuple[Array, Array]:
-    """Return the scales and offsets of an operand."""
-    if spec is None or spec.encoding is None:
-        raise AssertionError("an operand without an encoding")
-    return spec.encoding.scales_and_offsets(spec.shape)
+def _are_bytes(stored: Array, spec: Spec) -> bool:
+    """Return whether the levels of weights are signed bytes."""
+    levels, limits = part(stored, spec, 0), np.iinfo(np.int8)
+    return bool(limits.min <= levels.min() and levels.max() <= limits.max)
+
+
+def _largest(stored: Array, spec: Spec, axis: int, low: int, high: int) -> float:
+    """Return the largest magnitude of a sum of some products, for data from `low` to `high`."""
+    levels = levels_of(stored, spec).astype(np.float64)
+    summed = tuple(i for i in range(levels.ndim) if i != axis % levels.ndim)
+    ends = np.stack([np.zeros_like(levels), levels * low, levels * high])
+    most, least = ends.max(0).sum(summed).max(), ends.min(0).sum(summed).min()
+    return float(max(most, -least))
+
+
+def _is_plain(stored: Array, spec: Spec) -> bool:
+    """Return whether stored weights are their own levels, as is common."""
+    encoding = spec.encoding
+    if stored.dtype != np.int8 or not isinstance(encoding, ScaleOffset | AxisScaleOffset):
+        return False
+    return not encoding.scales_and_offsets(spec.shape)[1].any()

@@ -1,0 +1,136 @@
+"""Nodes fused into the product before them, where the bits stay the same.
+
+A function that clamps stored integers does so before the sum is rounded: its limits are whole. A
+sum with another tensor follows the definition in post-ops: the product is rounded to its own grid,
+then both terms are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.ir import DType
+from dovetail.ops import NodeView
+from dovetail.runtime.plan import KernelCall, Tail
+from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.binary import sum_constants
+from dovetail_numpy.integer.tables import FUNCTIONS, function_table, look_up
+from dovetail_onednn._api import Algorithm
+from dovetail_onednn.attributes import Eltwise, PostOp, Sum
+from dovetail_onednn.quantized.types import TYPES
+
+_SUMS = ("ElementWiseAdd", "ElementWiseSubtract")
+Limits = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """The post-ops of a product on stored integers.
+
+    Attributes:
+        ops: The post-ops.
+        zero: What the library adds after them.
+        added: The call's input that the destination holds before, or None.
+    """
+
+    ops: tuple[PostOp, ...]
+    zero: int
+    added: int | None = None
+
+
+def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
+    """Return whether the step of a product can run a node too; see `Kernel.can_fuse`."""
+    at = next((i for i, view in enumerate(group) if view.op_type in _SUMS), 0)
+    if node.op_type in _SUMS:
+        return not at and _is_fused_sum(node)
+    functions = [*group[at + 1 :], node]
+    return group[0].outs[0].dtype in TYPES and _clamp(functions) is not None
+
+
+def fused_of(call: KernelCall, zero: int) -> Fused:
+    """Return the post-ops of a call's fused nodes.
+
+    Args:
+        call: Its nodes were fused by `can_fuse`.
+        zero: Zero point of the product.
+    """
+    at = next((i for i, tail in enumerate(call.fused) if tail.view.op_type in _SUMS), None)
+    dtype = call.head.outs[0].dtype
+    views = [tail.view for tail in call.fused]
+    if at is None:
+        return Fused(_clip(dtype, views, zero), zero)
+    low, high = _limits(dtype, views[:at])
+    rounded = [*_line(1.0, zero), Eltwise(Algorithm.CLIP, low, high), Eltwise(Algorithm.ROUND)]
+    added, ops = _sum(call, call.fused[at])
+    last = call.outputs[0].dtype
+    return Fused((*rounded, *ops, *_clip(last, views[at + 1 :], 0)), 0, added)
+
+
+def _sum(call: KernelCall, tail: Tail) -> tuple[int, Sequence[PostOp]]:
+    """Return the input that is added to the product, and the post-ops."""
+    constants = sum_constants(tail.view)
+    (index,) = (i for i in tail.operands if i is not None)
+    kind = TYPES.get(call.spec(index).dtype)
+    if constants is None or kind is None:
+        raise AssertionError(f"{tail.view.node.where} was fused, but has no post-op")
+    own, other = float(constants.first), float(constants.second)
+    if tail.operands[0] is not None:
+        own, other = other, own
+    return index, (*_line(own, 0.0), Sum(other, kind), *_line(1.0, float(constants.constant)))
+
+
+def _is_fused_sum(node: NodeView) -> bool:
+    """Return whether a sum adds tensors of equal shapes by `SumConstants`."""
+    specs = (*node.ins, *node.outs)
+    are_bytes = all(s is not None and s.dtype in TYPES for s in specs)
+    shapes = {s.shape for s in specs if s is not None}
+    is_defined = DEFINITIONS.of(node) is not None and sum_constants(node) is not None
+    return are_bytes and len(shapes) == 1 and is_defined
+
+
+def _clamp(views: Sequence[NodeView]) -> Limits | None:
+    """Return the limits between which functions clamp stored integers; None if they do not.
+
+    Args:
+        views: Nodes of which each reads the result of the one before; at least one.
+    """
+    first = views[0].ins[0]
+    if first is None or first.dtype not in TYPES:
+        return None
+    least, greatest = first.dtype.stored_range()
+    every = found = np.arange(least, greatest + 1).astype(first.dtype.storage)
+    for view in views:
+        if view.op_type not in FUNCTIONS or DEFINITIONS.of(view) is None:
+            return None
+        table = function_table(view)
+        if table is None or view.outs[0].dtype is not first.dtype:
+            return None
+        found = look_up(table, found)
+    low, high = int(found.min()), int(found.max())
+    return (low, high) if np.array_equal(found, np.clip(every, low, high)) else None
+
+
+def _limits(dtype: DType, views: Sequence[NodeView]) -> Limits:
+    """Return the limits of stored integers after functions that `can_fuse` accepted."""
+    found = _clamp(views) if views else dtype.stored_range()
+    if found is None:
+        raise AssertionError(f"{views[0].node.where} was fused, but has no post-op")
+    return found
+
+
+def _clip(dtype: DType, views: Sequence[NodeView], zero: int) -> tuple[Eltwise, ...]:
+    """Return functions as a post-op before the zero point is added."""
+    (low, high), (least, greatest) = _limits(dtype, views), dtype.stored_range()
+    if (low, high) == (least, greatest):
+        return ()  # the result saturates there
+    if (low, high) == (zero, greatest):
+        return (Eltwise(Algorithm.RELU),)
+    return (Eltwise(Algorithm.CLIP, float(low - zero), float(high - zero)),)
+
+
+def _line(factor: float, term: float) -> tuple[Eltwise, ...]:
+    """Return a product or a sum as a post-op; none for the identity."""
+    return () if (factor, term) == (1.0, 0.0) else (Eltwise(Algorithm.LINEAR, factor, term),)

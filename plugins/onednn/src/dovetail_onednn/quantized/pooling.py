@@ -1,0 +1,169 @@
+"""Pooling of stored bytes, and their sums and means along axes.
+
+Sums are convolutions with filters of ones, one for each channel: the library's own means are
+rounded in another way. Its sums of unsigned bytes do not saturate with such filters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from dovetail.ir import Array, Shape
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.integer import DEFINITIONS, Rescale
+from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.integer.sums import sum_rescale
+from dovetail_numpy.kernels._calls import only_moves
+from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, BinaryAlgorithm, DataType
+from dovetail_onednn._api import PoolingAlgorithm as Algorithm
+from dovetail_onednn._library import library
+from dovetail_onednn.attributes import Binary, Quantization, operand
+from dovetail_onednn.convolution import Geometry, convolution_desc
+from dovetail_onednn.layouts import OneDnnLayout, filters, images
+from dovetail_onednn.maximum import MaximumWithZeros
+from dovetail_onednn.pooling import zero_edges
+from dovetail_onednn.primitives import PrimitiveDesc
+from dovetail_onednn.quantized.products import TYPES
+from dovetail_onednn.reorder import pack
+from dovetail_onednn.steps import Arguments, is_slow
+from dovetail_onednn.windows import Pooling
+
+# With fewer, most of a vector of channels would be empty.
+_LEAST_CHANNELS = 8
+_VECTOR = 8
+
+
+def pool_max(call: KernelCall) -> Step | None:
+    """Run PoolMax2d and PoolMax3d between tensors of one encoding; see `Kernel.make`.
+
+    The padding holds the zero point, which is compared afterwards with the windows at the edges.
+    """
+    spec = call.spec(0)
+    if DEFINITIONS.of(call.head) is None or not _are_bytes(call) or not only_moves(call, 0):
+        return None
+    low, high = spec.dtype.stored_range()
+    scale, zero, _ = grid_of(spec)
+    if not scale:
+        return None
+    zero = min(max(zero, low), high)
+    pooling = Pooling.of(call.head, Algorithm.MAXIMUM)
+    edges = list(zero_edges(call.head))
+    if edges and zero == low and not pooling.has_empty_windows:
+        edges = []  # no integer is smaller
+    source, target = (images(shape).of_type(TYPES[spec.dtype]) for shape in _shapes(call))
+    with PrimitiveDesc(pooling.described(source, target)) as desc:
+        if is_slow(desc):
+            return None
+        arguments = Arguments(call, desc)
+        arguments.read_plain(Arg.SOURCE, 0)
+        arguments.write_plain(Arg.DESTINATION, 0)
+        step = arguments.step()
+    if not edges:
+        return step
+    return replace(step, bind=MaximumWithZeros(step.bind, step.writes[0], edges, zero))
+
+
+def pool_avg(call: KernelCall) -> Step | None:
+    """Run PoolAvg2d and PoolAvg3d; see `Kernel.make`."""
+    if DEFINITIONS.of(call.head) is None or not _are_bytes(call):
+        return None
+    pooling = Pooling.of(call.head, Algorithm.AVERAGE)
+    if call.op.count_pad_for_edges:
+        counts = np.asarray(float(math.prod(pooling.size)))
+    else:
+        counts = np.maximum(_counts(pooling), 1.0)
+    return _summed(call, pooling, sum_rescale(call.head, counts))
+
+
+def reduced(call: KernelCall) -> Step | None:
+    """Run ReduceSum and ReduceMean along adjacent axes that others follow; see `Kernel.make`."""
+    shape = call.spec(0).shape
+    if DEFINITIONS.of(call.head) is None or not _are_bytes(call) or not len(call.op.axes):
+        return None
+    axes = sorted(int(axis) for axis in call.op.axes)
+    first, end = axes[0], axes[-1] + 1
+    outer, size, channels = (math.prod(s) for s in (shape[:first], shape[first:end], shape[end:]))
+    if axes != list(range(first, end)) or channels < _LEAST_CHANNELS:
+        return None
+    count = size if call.head.op_type == "ReduceMean" else 1
+    source, target = (outer, 1, size, channels), (outer, 1, 1, channels)
+    one, none = (1, 1), (0, 0)
+    row = Pooling(Algorithm.AVERAGE, source, target, (1, size), one, none, none)
+    return _summed(call, row, sum_rescale(call.head, np.asarray(float(count))))
+
+
+def _summed(call: KernelCall, pooling: Pooling, rescale: Rescale | None) -> Step | None:
+    """Return the step that rescales the sums of windows; None if the library has no fast code."""
+    data, out = call.spec(0), call.outputs[0]
+    if rescale is None or rescale.limits != out.dtype.stored_range():
+        return None
+    if data.dtype.is_signed and not library().has_vnni:
+        return None  # the library halves the filters, to have room for data + 128
+    multiplier = rescale.multiplier
+    is_even = bool((multiplier == multiplier.flat[0]).all())
+    if not is_even and pooling.source[-1] % _VECTOR:
+        return None  # the library's code for AVX2 is wrong where a post-op reads part of a vector
+    zeros = {int(Arg.SOURCE): grid_of(data)[1], int(Arg.DESTINATION): rescale.zero}
+    zeros = {arg: zero for arg, zero in zeros.items() if zero}
+    quantization = Quantization(((Arg.WEIGHTS, 0),) if is_even else (), tuple(zeros))
+    geometry = _filter_of_ones(pooling)
+    of_each = None if is_even else Binary(BinaryAlgorithm.MULTIPLY, geometry.target)
+    arranged = (
+        geometry.source.of_type(TYPES[data.dtype]),
+        geometry.target.of_type(TYPES[out.dtype]),
+    )
+    post_ops = () if of_each is None else (of_each,)
+    with convolution_desc(geometry, post_ops, arranged, quantization) as desc:
+        if is_slow(desc):
+            return None
+        arguments = Arguments(call, desc)
+        arguments.read_plain(Arg.SOURCE, 0)
+        weights = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights.of_type(DataType.S8))
+        ones = pack(np.ones(geometry.weights.dims, np.int8), weights)
+        arguments.constant(Arg.WEIGHTS, call.constant(ones, weights), weights.desc)
+        if of_each is None:
+            arguments.numbers(SCALES | Arg.WEIGHTS, np.full(1, multiplier.flat[0], np.float32))
+        else:
+            full = np.ascontiguousarray(np.broadcast_to(multiplier, pooling.target), np.float32)
+            arguments.constant(operand(0, of_each), call.constant(full), of_each.other)
+        for arg, zero in zeros.items():
+            arguments.numbers(ZERO_POINTS | arg, np.full(1, zero, np.int32))
+        arguments.write_plain(Arg.DESTINATION, 0)
+        return arguments.step()
+
+
+def _filter_of_ones(pooling: Pooling) -> Geometry:
+    """Return the depthwise convolution that adds up windows."""
+    channels = pooling.source[-1]
+    return Geometry(
+        images(pooling.source),
+        filters((*pooling.size, 1, channels), channels),
+        None,
+        images(pooling.target),
+        pooling.stride,
+        (1,) * len(pooling.size),
+        pooling.before,
+        pooling.after,
+    )
+
+
+def _counts(pooling: Pooling) -> Array:
+    """Return the number of elements in each window, float64 (1, *spatial, 1)."""
+    counts = np.ones((1,))
+    for size, windows in zip(pooling.source[1:-1], pooling.windows(), strict=True):
+        inside = [max(min(end, size) - max(start, 0), 0) for start, end in windows]
+        counts = counts[..., None] * np.array(inside, np.float64)
+    return np.asarray(counts[..., None])
+
+
+def _shapes(call: KernelCall) -> tuple[Shape, Shape]:
+    return call.spec(0).shape, call.outputs[0].shape
+
+
+def _are_bytes(call: KernelCall) -> bool:
+    """Return whether the first input and the result are of 8 bits, and not empty."""
+    tensors = (call.spec(0), call.outputs[0].spec)
+    return all(spec.dtype in TYPES and 0 not in spec.shape for spec in tensors)

@@ -1,0 +1,62 @@
+"""Steps of several primitives on scratchpads between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dovetail.ir import Array
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_onednn._api import ZERO_POINTS, Arg, DataType
+from dovetail_onednn.attributes import REAL, Quantization
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.execution import Argument, Work
+from dovetail_onednn.primitives import Primitive, PrimitiveDesc, reorder_description
+from dovetail_onednn.steps import execute
+from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
+
+_ZERO = MemoryDesc.strided((1,), (1,), DataType.S32)
+
+
+class Stages:
+    """The primitives of a step, collected in order.
+
+    Args:
+        call: The call of the kernel.
+    """
+
+    def __init__(self, call: KernelCall) -> None:
+        self._call = call
+        self._works: list[Work] = []
+
+    def room(self, desc: MemoryDesc) -> Argument:
+        """Declare a scratchpad."""
+        return Argument(desc, self._call.scratch(desc.nbytes))
+
+    def numbers(self, values: Array, desc: MemoryDesc) -> Argument:
+        """Declare constants."""
+        return Argument(desc, self._call.constant(np.ascontiguousarray(values)))
+
+    def add(self, desc: PrimitiveDesc, arguments: Mapping[int, Argument]) -> None:
+        """Add a primitive with all its arguments but the scratchpad."""
+        self._works.append(Work(Primitive(desc), arguments))
+
+    def move(self, source: Argument, target: Argument, zero: int = 0) -> None:
+        """Add a copy into another layout or type, after a zero point was subtracted.
+
+        Values out of the target's range saturate; fractions are rounded half to even.
+        """
+        arguments: dict[int, Argument] = {Arg.SOURCE: source, Arg.DESTINATION: target}
+        quantization = REAL
+        if zero:
+            quantization = Quantization((), (Arg.SOURCE,))
+            arguments[ZERO_POINTS | Arg.SOURCE] = self.numbers(np.full(1, zero, np.int32), _ZERO)
+        description = reorder_description(source.desc, target.desc, quantization)
+        count = 1 if target.desc.nbytes < LEAST_SHARED_ELEMENTS else 0
+        with threads(count), PrimitiveDesc(description) as desc:
+            self.add(desc, arguments)
+
+    def step(self) -> Step:
+        """Return the step that executes the primitives."""
+        return execute(self._call, *self._works)

@@ -1,0 +1,128 @@
+"""Nodes fused into convolutions of stored integers: bits equal to the definition of each node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.ir import DType
+from dovetail_onednn import library
+
+U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
+SAME = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+
+GRIDS = st.fixed_dictionaries(
+    {
+        "dtype": st.sampled_from([U8, U8, S8]),
+        "scale": st.sampled_from([0.003, 0.05, 0.7]),
+        "zero": st.sampled_from([0, 3, 100, -20]),
+    }
+)
+
+
+def conv(net: Any, x: Any, name: str, units: int, **grid: Any) -> Any:
+    """Add a 3x3 convolution that keeps the shape."""
+    filters = net.weights(f"{name}.w", (3, 3, x.shape[-1], units), axis=3)
+    return net.add("Conv2d", x, filters, net.bias(f"{name}.b", units), name=name, **grid, **SAME)
+
+
+def steps(net: Any, *results: Any) -> int:
+    """Check results against the definition and return the number of steps."""
+    net.check(*results, engine=library().has_vnni)
+    return len(net.prepare().steps)
+
+
+@settings(max_examples=120, derandomize=True)
+@given(
+    op_type=st.sampled_from(["Relu", "ReluMinMax", "Relu6"]),
+    grid=GRIDS,
+    extreme=st.booleans(),
+    limits=st.tuples(st.floats(-3, 0), st.floats(0.5, 9)),
+)
+def test_clamps(
+    new_network: Any, op_type: str, grid: Any, extreme: bool, limits: tuple[float, float]
+) -> None:
+    net = new_network(extreme=extreme)
+    params = {}
+    if op_type == "ReluMinMax":
+        params = {"min_value": limits[0], "max_value": limits[1]}
+    product = conv(net, net.input("x", (1, 5, 5, 20)), "conv", 24, **grid)
+    clamped = net.add(op_type, product, name="y", **grid, **params)
+    assert steps(net, clamped) == 1
+
+
+def test_functions_that_are_no_clamps_run_alone(new_network: Any) -> None:
+    net = new_network()
+    product = conv(net, net.input("x", (1, 5, 5, 20)), "conv", 24, scale=0.1, zero=50)
+    other = net.add("Relu", product, name="y", scale=0.07)
+    other.kind = type(other.kind).APP_READ
+    assert len(net.prepare().steps) == 2
+
+
+@settings(max_examples=250, derandomize=True)
+@given(
+    op_type=st.sampled_from(["ElementWiseAdd", "ElementWiseSubtract"]),
+    product=GRIDS,
+    other=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0, 7, 120])),
+    result=GRIDS,
+    before=st.booleans(),
+    after=st.booleans(),
+    is_first=st.booleans(),
+    extreme=st.booleans(),
+    size=st.sampled_from([1, 3]),
+)
+def test_sums(
+    new_network: Any,
+    op_type: str,
+    product: Any,
+    other: Any,
+    result: Any,
+    before: bool,
+    after: bool,
+    is_first: bool,
+    extreme: bool,
+    size: int,
+) -> None:
+    net = new_network(extreme=extreme)
+    x, added = net.input("x", (1, 6, 5, 20)), net.input("r", (1, 6, 5, 36), *other)
+    y = conv(net, x, "conv", 36, **product)
+    if before:
+        y = net.add("Relu", y, name="before", **product)
+    operands = (y, added) if is_first else (added, y)
+    y = net.add(op_type, *operands, name="sum", **result)
+    if after:
+        y = net.add("Relu", y, name="after", **result)
+    found = steps(net, y)
+    assert found == 1 or not library().has_vnni
+
+
+@pytest.mark.parametrize("reads_again", [False, True])
+def test_residual_blocks(new_network: Any, reads_again: bool) -> None:
+    """The residual shares its bytes with the sum, unless it is read again."""
+    net, grid = new_network(), {"scale": 0.4, "zero": 30}
+    x = conv(net, net.input("x", (1, 9, 9, 8)), "stem", 32, **grid)
+    results = []
+    for i in range(3):
+        y = conv(net, x, f"block{i}", 32, **grid)
+        y = net.add(
+            "Relu", net.add("ElementWiseAdd", y, x, name=f"sum{i}", **grid), name=f"r{i}", **grid
+        )
+        if reads_again:
+            results.append(net.add("ElementWiseSubtract", x, y, name=f"again{i}", **grid))
+        x = y
+    net.check(x, *results, engine=library().has_vnni and not reads_again)
+
+
+def test_observed_tensors_are_equal(new_network: Any) -> None:
+    net = new_network()
+    x = net.input("x", (1, 6, 5, 20))
+    y = conv(net, x, "conv", 20, scale=0.3, zero=40)
+    y = net.add("Relu", y, name="relu", scale=0.3, zero=40)
+    y = net.add("ElementWiseAdd", y, x, name="sum", scale=0.4)
+    net.check(y, engine=False)
+    feeds = net.feeds()
+    plain = net.run(net.prepare(fuse=False), feeds)
+    assert (plain["sum"] == net.run(net.prepare(), feeds)["sum"]).all()

@@ -1,0 +1,58 @@
+"""Products of matrices of stored integers: bits equal to the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.ir import DType
+
+U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
+SIZES = st.integers(1, 70)
+
+
+@settings(max_examples=200, derandomize=True)
+@given(
+    op=st.sampled_from(["FullyConnected", "MatMul", "transposed MatMul"]),
+    stack=st.lists(st.integers(1, 3), min_size=0, max_size=2),
+    rows=SIZES,
+    depth=SIZES,
+    units=SIZES,
+    source=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0, 9, 128, -5])),
+    target=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0.01, 0.3]), st.integers(0, 90)),
+    bias=st.sampled_from([None, S32, S8]),
+    per_unit=st.booleans(),
+    weights=st.sampled_from([(S8, 0), (S8, 0), (S8, 2), (U8, 140)]),
+    fused=st.booleans(),
+    extreme=st.booleans(),
+)
+def test_one_matrix(
+    new_network: Any,
+    op: str,
+    stack: list[int],
+    rows: int,
+    depth: int,
+    units: int,
+    source: Any,
+    target: Any,
+    bias: DType | None,
+    per_unit: bool,
+    weights: Any,
+    fused: bool,
+    extreme: bool,
+) -> None:
+    net = new_network(extreme=extreme)
+    x = net.input("x", (*stack, rows, depth), *source)
+    by_rows = op != "MatMul"
+    axis = (0 if by_rows else 1) if per_unit else None
+    shape = (units, depth) if by_rows else (depth, units)
+    ins = [x, net.weights("w", shape, weights[0], zero=weights[1], axis=axis)]
+    if bias is not None:
+        ins.append(net.bias("b", units, bias))
+    params = {"keep_dims": True} if op == "FullyConnected" else {"transpose_in1": by_rows}
+    dtype, scale, zero = target
+    grid = {"dtype": dtype, "scale": scale, "zero": zero}
+    y = net.add(op.split()[-1], *ins, name="y", **grid, **params)
+    net.check(net.add("Relu", y, name="relu", **grid) if fused else y)

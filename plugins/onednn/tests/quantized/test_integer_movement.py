@@ -1,0 +1,41 @@
+"""Movement of stored bytes, equal to the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import DType, TensorKind
+
+U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
+MODE = {"DCR": 0, "CRD": 1}
+
+
+@pytest.mark.parametrize("dtype", [U8, S8, U16])
+@pytest.mark.parametrize(
+    ("op_type", "shape", "params"),
+    [
+        ("Transpose", (1, 3, 61, 67), {"perm": (0, 2, 3, 1)}),
+        ("Transpose", (2, 31, 12, 17), {"perm": (0, 2, 1, 3)}),
+        ("Transpose", (5, 4, 3, 2, 7, 9), {"perm": (3, 1, 5, 0, 4, 2)}),
+        ("ChannelShuffle", (1, 14, 14, 34), {"num_groups": 2, "axis": 3}),
+        ("ChannelShuffle", (2, 36, 10, 10), {"num_groups": 4, "axis": 1}),
+        ("DepthToSpace", (1, 13, 11, 36), {"block_size": (2, 3), "mode": MODE["DCR"]}),
+        ("DepthToSpace", (1, 13, 11, 36), {"block_size": (2, 3), "mode": MODE["CRD"]}),
+        ("SpaceToDepth", (1, 26, 33, 6), {"block_size": (2, 3)}),
+    ],
+)
+def test_exchange_of_axes(
+    new_network: Any, dtype: DType, op_type: str, shape: Any, params: dict[str, Any]
+) -> None:
+    net = new_network()
+    grid = {"dtype": dtype, "zero": 7, "scale": 0.02}
+    result = net.add(op_type, net.input("x", shape, dtype, 7), name="y", **grid, **params)
+    result.kind = TensorKind.APP_READ
+    prepared, feeds = net.prepare(), net.feeds()
+    found, wanted = net.run(prepared, feeds), net.defined(feeds)
+    np.testing.assert_array_equal(found["y"], wanted["y"])
+    engine = "dovetail_onednn.execution" if dtype.bits == 8 else "dovetail_numpy.kernels"
+    assert all(step.bind.__module__.startswith(engine) for step in prepared.steps)
