@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 import dovetail
-from benchmarks.engines import Array, our_config, write_arrays
+from benchmarks.engines import Array, write_arrays
 from benchmarks.preparation import free_inputs, shape_of
 from benchmarks.process import NETWORK_HELPERS
 from benchmarks.quantization.preparation import SEEDS, drawn
@@ -94,11 +94,14 @@ def compare_nodes(*, folder: str, outputs: str, names: list[str]) -> list[dict[s
     return [asdict(result) for result in compare(graph, theirs)]
 
 
-def run_all(*, model: str, images: str, outputs: str, threads: int) -> dict[str, float]:
-    """Run a model on all images on the backend `cpu`; return the median time of a run."""
+def run_all(
+    *, model: str, backend: str, images: str, outputs: str, threads: int
+) -> dict[str, float]:
+    """Run a model on all images; return the median time of a run."""
     with np.load(images) as arrays:
         given = dict(arrays)
-    with dovetail.Session(model, config=our_config(threads)) as session:
+    config = {"backend": {backend: {"num_threads": threads}}}
+    with dovetail.Session(model, backend=backend, config=config) as session:
         samples = [
             {n: values[i] for n, values in given.items()}
             for i in range(len(next(iter(given.values()))))
