@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
@@ -157,14 +158,29 @@ def _is_gru(view: NodeView) -> bool:
     return _of_layer(view, range(1, 7), range(7, 13))
 
 
+class LstmLayer(Protocol):
+    """The weights of an Lstm, and one step."""
+
+    def step(self, x: Array, h: Array, c: Array) -> tuple[Array, Array, list[Array]]:
+        """Return h and c, stored, and the gates i, f, the cell's tanh and o, over 2**15."""
+
+
 @DEFINITIONS.prepares("Lstm", supports=_is_lstm)
 def lstm(view: NodeView) -> Run:
     """Run the steps of a layer; with the input `reset`, it keeps its state between runs."""
+    return prepare_lstm(view, _Lstm)
+
+
+def prepare_lstm(
+    view: NodeView, make: Callable[[NodeView, Sequence[Array | None]], LstmLayer]
+) -> Run:
+    """Return the function of a node whose layer is made from the node and all inputs."""
     left: list[tuple[Array, ...]] = []
 
     def run(ins: Sequence[Array | None]) -> Sequence[Array]:
-        layer = _Lstm(view, [*ins, *[None] * (25 - len(ins))])
-        h, c = _start(view, layer.ins, (10, 11), 24, left)
+        ins = [*ins, *[None] * (25 - len(ins))]
+        layer = make(view, ins)
+        h, c = _start(view, ins, (10, 11), 24, left)
         result = np.empty(view.outs[0].shape, view.outs[0].dtype.storage)
         gates = [np.zeros(c.shape, np.int64)] * 4
         for x, position in zip(
@@ -172,7 +188,7 @@ def lstm(view: NodeView) -> Run:
         ):
             h, c, gates = layer.step(x, h, c)
             position[...] = h
-        if layer.ins[24] is not None:
+        if ins[24] is not None:
             left[:] = [(h, c)]
         last = [stored_of(g * _UNIT, s) for g, s in zip(gates, view.outs[3:7], strict=False)]
         ends = [requantized(h, view.outs[0], s) for s in (*view.outs[2:3], *view.outs[7:8])]

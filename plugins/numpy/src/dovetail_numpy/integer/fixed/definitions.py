@@ -25,6 +25,7 @@ from dovetail_numpy.integer.fixed.arithmetic import (
     truncated,
 )
 from dovetail_numpy.integer.fixed.functions import FixedPoint
+from dovetail_numpy.integer.fixed.recurrent import is_lstm, lstm
 from dovetail_numpy.integer.grid import is_tabular
 from dovetail_numpy.integer.products import (
     PRODUCTS,
@@ -88,6 +89,7 @@ def _fixed(rounding: Rounding) -> Definitions:
             by_op.setdefault(op, []).append((supports, compute))
     for op, choices in by_op.items():
         found.defines(op, supports=partial(_any, choices))(partial(_first, choices, rounding))
+    found.prepares("Lstm", supports=is_lstm)(partial(lstm, rounding))
     return found
 
 
