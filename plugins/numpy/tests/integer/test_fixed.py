@@ -12,8 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.ir import Array, AxisScaleOffset, DType, ScaleOffset, Spec
-from dovetail.ops import NodeView
+from dovetail.container import WeightStore
+from dovetail.ir import (
+    Array,
+    AxisScaleOffset,
+    DType,
+    Graph,
+    ScaleOffset,
+    Spec,
+    Tensor,
+    TensorKind,
+)
+from dovetail.ops import NodeView, OpRegistry, check_ops
+from dovetail.runtime.contract import RunControl
+from dovetail.runtime.plan import PlanPrepared, build_plan
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.fixed import Requantization, definitions
 from dovetail_numpy.integer.fixed.arithmetic import (
@@ -24,6 +36,9 @@ from dovetail_numpy.integer.fixed.arithmetic import (
     rounded_quotient,
 )
 from dovetail_numpy.integer.fixed.functions import FixedPoint
+from dovetail_numpy.integer.steps import definition_kernels
+from dovetail_opset import PACKAGE
+from dovetail_opset.build import add
 
 U8, S8, S16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_16
 FIXED, SINGLE = Requantization.FIXED, Requantization.FIXED_SINGLE
@@ -427,3 +442,22 @@ def test_other_nodes_have_the_definition_in_float(node: Make, rng: np.random.Gen
         np.testing.assert_array_equal(run(view, data), plain.compute(view, [data])[0])
     assert definitions(Requantization.FLOAT) is DEFINITIONS
     assert set(definitions(FIXED)) >= set(DEFINITIONS)
+
+
+def test_plans_run_by_chosen_definitions() -> None:
+    x, y = Spec(S8, (1, 15), ScaleOffset(0.047, 20)), Spec(S8, (1, 1), ScaleOffset(0.0071, 22))
+    graph = Graph("net")
+    data = graph.add_tensor(
+        Tensor("x", x.dtype, x.shape, TensorKind.APP_WRITE, encoding=x.encoding)
+    )
+    out = Tensor("y", y.dtype, y.shape, TensorKind.APP_READ, encoding=y.encoding)
+    add(graph, "ReduceMean", [data], name="mean", outputs=out, axes=[1], keep_dims=True)
+    checked = check_ops(graph, OpRegistry.of(PACKAGE))
+    stored = np.array([[-128, *[-9] * 13, 127]], np.int8)
+    view = checked.nodes[0]
+    for kind in Requantization:
+        kernels = definition_kernels(definitions(kind))
+        prepared = PlanPrepared(build_plan(checked, kernels, WeightStore(), None))
+        outputs = {"y": np.zeros((1, 1), np.int8)}
+        prepared.run({"x": stored}, outputs, RunControl())
+        np.testing.assert_array_equal(outputs["y"], run(view, stored, kind=kind))
