@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
 import numpy as np
@@ -20,10 +20,11 @@ import numpy as np
 from dovetail.ir import Array, AxisScaleOffset, DType, ScaleOffset, Spec
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
+from dovetail_numpy.integer.faults import Fault, constant
 from dovetail_numpy.integer.functions import sigmoid, tanh
 from dovetail_numpy.integer.grid import is_fixed, is_tabular, real_of, stored_of
 from dovetail_numpy.integer.norms import moments, single
-from dovetail_numpy.integer.products import byte_shifts, part
+from dovetail_numpy.integer.products import byte_shifts, overflow_faults, part, sum_bound
 from dovetail_numpy.integer.rescaling import Floats, Rescale, grid_of, real_bias, scales
 from dovetail_opset._recurrent import CELL, FORGET, INPUT, OUTPUT, Gate, gates_of, given
 
@@ -156,6 +157,22 @@ def _is_lstm(view: NodeView) -> bool:
 
 def _is_gru(view: NodeView) -> bool:
     return _of_layer(view, range(1, 7), range(7, 13))
+
+
+def layer_faults(view: NodeView) -> Iterator[Fault]:
+    """Yield the matrices of a layer whose sums may overflow."""
+    if DEFINITIONS.of(view) is None:
+        return
+    of_x = (1, 2, 3, 16) if view.op_type == "Lstm" else (1, 2, 3)
+    of_h = (4, 5, 6, 17, 22) if view.op_type == "Lstm" else (4, 5, 6)
+    for ports, vectors in ((of_x, view.ins[0]), (of_h, view.outs[0])):
+        for port in ports:
+            weights = view.ins[port] if port < len(view.ins) else None
+            if weights is None or vectors is None:
+                continue
+            stored = constant(view.node.inputs[port])
+            bound = sum_bound(vectors, weights, stored, weights.shape[1], partial(np.sum, axis=1))
+            yield from overflow_faults(f"in[{port}]", bound)
 
 
 class LstmLayer(Protocol):
