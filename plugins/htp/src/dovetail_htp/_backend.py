@@ -102,7 +102,10 @@ class HtpBackend(PlanBackend):
         """Return what counts saturated results, and estimates cycles."""
         if not self.family.vtcm_mb:
             return StepCounter(0, None)
-        own = (config.vtcm_mb or device.vtcm_mb) * 2**20
+        of_graph = (
+            config.vtcm_mb if isinstance(config, HtpGraph) else 0
+        )  # a restored graph has none
+        own = (of_graph or device.vtcm_mb) * 2**20
         return StepCounter(own or self.target(device).vtcm_bytes, graph)
 
     def _has_package_kernel(self, node: NodeView) -> bool:

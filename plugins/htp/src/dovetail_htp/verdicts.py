@@ -11,6 +11,7 @@ from dovetail.ops import Domain, NodeView
 from dovetail.runtime.contract import SUPPORTED, Support
 from dovetail_htp import types
 from dovetail_htp.processors import Processor
+from dovetail_htp.rules import broken_rule
 from dovetail_htp.types import Row, Types
 from dovetail_numpy.integer import DEFINITIONS, find_faults
 
@@ -67,7 +68,7 @@ def specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
 
 
 def _rejected_types(view: NodeView, target: Processor) -> Support | None:
-    """Return why the table does not have a node's types; None if it does, or has no such op."""
+    """Return which rule on ops, types and encodings a standard node breaks, or None."""
     if view.package != STANDARD:
         return None
     table = target.family.name
@@ -77,7 +78,7 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
         return Support(False, "op", "op", view.op_type, rewrite=hint)
     usable = [row for row in known if row.since <= target.arch]
     if any(not row.mismatches(view) for row in usable):
-        return None
+        return broken_rule(view, table)
     newer = [row for row in known if not row.mismatches(view)]
     if newer:
         return Support(
