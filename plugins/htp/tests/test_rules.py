@@ -62,11 +62,11 @@ def test_the_rules_are_of_ops_of_the_standard_set() -> None:
     [
         (relu(6), "in[0].rank", "rank: in[0].rank is 6; allowed: 1, 2, 3, 4, 5; join axes"),
         (gather(0.2), "out[0].encoding", "insert a Convert after the node"),
-        (convolution(U8, [0, 0]), "in[1].encoding", "UFIXED_POINT_8 with a scale for each channel"),
+        (convolution(U8, [0, 0]), "in[1].encoding", "UFIXED_POINT_8 with a scale for each"),
         (
             convolution(S8, [0, -3]),
             "in[1].encoding",
-            "SFIXED_POINT_8 with a scale for each channel",
+            "SFIXED_POINT_8 with a scale for each",
         ),
     ],
 )

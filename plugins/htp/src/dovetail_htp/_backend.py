@@ -102,9 +102,8 @@ class HtpBackend(PlanBackend):
         """Return what counts saturated results, and estimates cycles."""
         if not self.family.vtcm_mb:
             return StepCounter(0, None)
-        of_graph = (
-            config.vtcm_mb if isinstance(config, HtpGraph) else 0
-        )  # a restored graph has none
+        # a graph may be restored without settings
+        of_graph = config.vtcm_mb if isinstance(config, HtpGraph) else 0
         own = (of_graph or device.vtcm_mb) * 2**20
         return StepCounter(own or self.target(device).vtcm_bytes, graph)
 
