@@ -135,7 +135,7 @@ class HtpBackend(PlanBackend):
         """Return the emulated processor, and lines on the engine."""
         target = self.target(HtpDevice())
         emulated = DeviceInfo(f"emulator of {target}", usable_processors())
-        return Platform((emulated,), version("dovetail-htp"), about())
+        return Platform((emulated,), version("dovetail-htp"), (f"emulates {target}", *about()))
 
 
 class DspBackend(HtpBackend):

@@ -23,7 +23,7 @@ class Rules(msgspec.Struct, frozen=True):
 
     Attributes:
         max_rank: Maximum rank of the first input by op.
-        one_encoding: Ops whose first input and output have the same encoding, if they have the same type.
+        one_encoding: Ops whose first input and output have one encoding, if they have one type.
         symmetric_channels: Whether weights with a scale for each channel are signed and symmetric.
     """
 

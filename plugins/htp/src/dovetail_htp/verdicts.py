@@ -87,7 +87,7 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
             "dsp_arch",
             f"v{target.arch}",
             tuple(f"v{a}" for a in target.family.archs if a >= newer[0].since),
-            f"for v{target.arch}, the nearest types are {_nearest_types(view, usable)}",
+            f"for v{target.arch}, change {_changes(view, usable)}",
         )
     return _foreign_types(view, usable)
 
@@ -104,8 +104,7 @@ def _foreign_types(view: NodeView, rows: list[Row]) -> Support:
         field,
         found.name,
         tuple(t.name for t in allowed) or ("omitted",),
-        f"the nearest types are {_nearest_types(view, rows)}; insert a Convert or Cast, or quantize"
-        " otherwise",
+        f"change {_changes(view, rows)}: insert a Convert or Cast, or quantize otherwise",
     )
 
 
@@ -120,16 +119,17 @@ def _nearest(view: NodeView, rows: list[Row]) -> Row:
     return min(rows, key=distance)
 
 
-def _nearest_types(view: NodeView, rows: list[Row]) -> str:
-    """Return the types nearest to a node's that a row allows, in words."""
+def _changes(view: NodeView, rows: list[Row]) -> str:
+    """Return the changes of types that lead to the nearest row, in words."""
     row = _nearest(view, rows)
     found = []
     for ports, specs in ((row.ins, view.ins), (row.outs, view.outs)):
         for i, spec in enumerate(specs):
-            if spec is not None and (types := ports.at(i)) is not None:
-                one = min(types or (spec.dtype,), key=partial(_distance, spec.dtype))
-                found.append(f"{ports.what}[{i}] {one.name}")
-    return ", ".join(found)
+            if spec is None or not (types := ports.at(i) or ()) or spec.dtype in types:
+                continue
+            nearest = min(types, key=partial(_distance, spec.dtype))
+            found.append(f"{ports.what}[{i}] to {nearest.name}")
+    return ", ".join(found) or "the number of tensors"
 
 
 def _distance(one: DType, other: DType) -> int:
