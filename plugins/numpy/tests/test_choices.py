@@ -217,3 +217,28 @@ def test_suppression_is_of_real_values(node, run_node):
     rows, count = run_node(view, boxes, scores)
     assert count.tolist() == [2]
     assert rows[:, 2].tolist() == [1, 2, 0]
+
+
+def test_limited_suppression(node, run_node):
+    boxes = np.uint8([[0] * 4 + [0, 0, 10, 10], [0] * 4 + [0, 0, 10, 9]])
+    scores = np.uint8([[0, 200], [0, 250]])
+    ins = [
+        Spec(U8, boxes.shape, ScaleOffset(0.5)),
+        Spec(U8, scores.shape, ScaleOffset(1 / 256)),
+        Spec(INT, (2,)),
+    ]
+    outs = [Spec(U8, (2, 4), ScaleOffset(0.25)), Spec(U8, (2,), ScaleOffset(1 / 256))]
+    outs += [Spec(INT, (2,)), Spec(INT, (2,))]
+    view = node(
+        "BoxWithNmsLimit",
+        ins,
+        outs,
+        nms_kernel_method=0,
+        nms_score_threshold=0.1,
+        iou_threshold=0.5,
+        sigma=1.0,
+    )
+    found, best, labels, _ = run_node(view, boxes, scores, np.int32([0, 0]))
+    assert found.tolist() == [[0, 0, 20, 18], [0] * 4]
+    assert best.tolist() == [250, 0]
+    assert labels.tolist() == [1, 0]

@@ -121,3 +121,33 @@ def test_sum_of_nothing_is_zero_point(node, run_node):
     grid = ScaleOffset(0.1, -3)
     view = node("ReduceSum", [Spec(U8, (2, 0), grid)], [Spec(U8, (2,), grid)], axes=[1])
     assert run_node(view, np.zeros((2, 0), np.uint8))[0].tolist() == [3, 3]
+
+
+def test_correlation_adds_exact_products(node, run_node, rng):
+    left, right = rng.integers(0, 256, (2, 1, 2, 5, 6)).astype(np.uint8)
+    ga, gb, target = ScaleOffset(0.03, -90), ScaleOffset(0.05, -9), ScaleOffset(0.4, -100)
+    ins = [Spec(U8, left.shape, ga), Spec(U8, left.shape, gb)]
+    out = Spec(U8, (1, 2, 5, 3), target)
+    (y,) = run_node(node("Correlation1D", ins, [out], displacement=1, shift=0), left, right)
+    acc = np.zeros(out.shape, int)
+    for d, w in np.ndindex(3, 5):
+        if 0 <= w + d - 1 < 5:
+            products = (left[:, :, w].astype(int) - 90) * (right[:, :, w + d - 1].astype(int) - 9)
+            acc[:, :, w, d] = products.sum(axis=-1)
+    scale = float(np.float32(0.03)) * float(np.float32(0.05))
+    np.testing.assert_array_equal(y, rescaled(acc, scale, 6, target, U8))
+
+
+@pytest.mark.parametrize("dtype", [U8, U16])
+def test_moments(node, run_node, rng, dtype):
+    x = rng.integers(0, 256, (4, 3, 5)).astype(dtype.storage)
+    grid, first, second = ScaleOffset(0.1, -100), ScaleOffset(0.2, -50), ScaleOffset(1.0)
+    outs = [Spec(dtype, (4,), first), Spec(dtype, (4,), second)]
+    view = node("Moments", [Spec(dtype, x.shape, grid)], outs, axes=[1, 2], keep_dims=False)
+    mean, variance = run_node(view, x)
+    same = node("ReduceMean", [Spec(dtype, x.shape, grid)], outs[:1], axes=[1, 2])
+    np.testing.assert_array_equal(mean, run_node(same, x)[0])
+    for row, q in zip(x.reshape(4, -1).tolist(), variance.tolist(), strict=True):
+        center = Fraction(sum(row), 15)
+        exact = sum((v - center) ** 2 for v in row) / 15 * Fraction(grid.scale) ** 2
+        assert q == min(round(exact), 255 if dtype is U8 else 65535)

@@ -14,12 +14,14 @@ from dovetail_numpy.integer.binary import by_reference
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
 from dovetail_numpy.integer.grid import is_defined
 
-SUPPRESSIONS = ("NonMaxSuppression", "MultiClassNms", "CombinedNms")
+SUPPRESSIONS = ("NonMaxSuppression", "MultiClassNms", "CombinedNms", "BoxWithNmsLimit")
 ARITHMETIC = ("Nv12ToRgb", "Nv21ToRgb", "HeatMapMaxKeyPoint")
 
 
 def _suppresses(view: NodeView) -> bool:
     # exponentials of overlaps differ between processors
+    if view.op_type == "BoxWithNmsLimit" and view.op.nms_kernel_method.name == "GAUSSIAN":
+        return False
     return is_defined(view) and not getattr(view.op, "soft_nms_sigma", 0)
 
 

@@ -41,10 +41,15 @@ class Definition:
 
 
 class Definitions:
-    """Definitions by op."""
+    """Definitions by op.
 
-    def __init__(self) -> None:
+    Args:
+        fallback: Definitions of the nodes that these do not define.
+    """
+
+    def __init__(self, fallback: Definitions | None = None) -> None:
         self._found: dict[str, Definition] = {}
+        self._fallback = fallback
 
     def defines(self, *op_types: str, supports: Supports) -> Callable[[Compute], Compute]:
         """Register the decorated function of node and inputs as the definition of ops."""
@@ -70,11 +75,13 @@ class Definitions:
     def of(self, view: NodeView) -> Definition | None:
         """Return the definition of a node; None if there is none for its op, types or encodings."""
         found = self._found.get(view.op_type) if view.package == PACKAGE else None
-        return found if found is not None and found.supports(view) else None
+        if found is not None and found.supports(view):
+            return found
+        return None if self._fallback is None else self._fallback.of(view)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the ops that have a definition."""
-        return iter(self._found)
+        return iter(dict.fromkeys((*self._found, *(self._fallback or ()))))
 
 
 DEFINITIONS = Definitions()

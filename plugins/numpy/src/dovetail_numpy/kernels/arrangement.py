@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, copy, only_moves
-from dovetail_numpy.kernels._registry import move
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.blocks import arranged
 
-move("Tile")(arranged)
+KERNELS.register(PACKAGE, "Tile")(arranged)
 
 
-@move("Pack")
+@KERNELS.register(PACKAGE, "Pack")
 def pack(call: KernelCall) -> Step | None:
     """Run Pack: copy each input into its slice of the result."""
     given = [i for i in range(len(call.tensors)) if call.has(i)]
@@ -30,7 +30,7 @@ def pack(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@move("UnPack")
+@KERNELS.register(PACKAGE, "UnPack")
 def unpack(call: KernelCall) -> Step | None:
     """Run UnPack: copy each slice into its output."""
     if not only_moves(call, 0):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, copy, only_moves
-from dovetail_numpy.kernels._registry import move
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 
 
-@move("DepthToSpace")
-@move("SpaceToDepth")
+@KERNELS.register(PACKAGE, "DepthToSpace")
+@KERNELS.register(PACKAGE, "SpaceToDepth")
 def arranged(call: KernelCall) -> Step | None:
     """Run DepthToSpace and SpaceToDepth: one strided copy."""
     if not only_moves(call, 0):
@@ -23,7 +23,7 @@ def arranged(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@move("ChannelShuffle")
+@KERNELS.register(PACKAGE, "ChannelShuffle")
 def channel_shuffle(call: KernelCall) -> Step | None:
     """Run ChannelShuffle: a strided copy for each group, or each channel of a group if fewer.
 

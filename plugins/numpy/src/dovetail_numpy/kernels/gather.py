@@ -11,10 +11,10 @@ from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import only_moves
 from dovetail_numpy.kernels._flat_indices import FlatIndices, Rows, need_in_range
-from dovetail_numpy.kernels._registry import move
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 
 
-@move("Gather")
+@KERNELS.register(PACKAGE, "Gather")
 def gather(call: KernelCall) -> Step | None:
     """Run Gather; its indices are checked in every run, since NumPy would let some wrap around."""
     if not only_moves(call, 0) or 0 in call.spec(1).shape:
@@ -38,7 +38,7 @@ def gather(call: KernelCall) -> Step | None:
     return call.array_step(run)
 
 
-@move("GatherElements")
+@KERNELS.register(PACKAGE, "GatherElements")
 def gather_elements(call: KernelCall) -> Step | None:
     """Run GatherElements: one NumPy call that takes elements by their offsets."""
     indices = call.spec(1).shape
@@ -48,7 +48,7 @@ def gather_elements(call: KernelCall) -> Step | None:
     return _taken(call, FlatIndices(call, 1, rows, single=True), ())
 
 
-@move("GatherNd")
+@KERNELS.register(PACKAGE, "GatherNd")
 def gather_nd(call: KernelCall) -> Step | None:
     """Run GatherNd: one NumPy call that takes slices by their offsets."""
     data, indices = call.spec(0).shape, call.spec(1).shape

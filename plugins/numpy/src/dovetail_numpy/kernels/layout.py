@@ -10,12 +10,12 @@ import numpy as np
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, copy, only_moves
-from dovetail_numpy.kernels._registry import move
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 
 
-@move("Reshape")
-@move("ExpandDims")
-@move("Squeeze")
+@KERNELS.register(PACKAGE, "Reshape")
+@KERNELS.register(PACKAGE, "ExpandDims")
+@KERNELS.register(PACKAGE, "Squeeze")
 def reshape(call: KernelCall) -> Step | None:
     """Run Reshape, ExpandDims and Squeeze: a view, or a copy into the application's own buffer."""
     if not only_moves(call, 0):
@@ -32,7 +32,7 @@ def reshape(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@move("Transpose")
+@KERNELS.register(PACKAGE, "Transpose")
 def transpose(call: KernelCall) -> Step | None:
     """Run Transpose: one strided copy."""
     if not only_moves(call, 0):
@@ -46,7 +46,7 @@ def transpose(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@move("Concat")
+@KERNELS.register(PACKAGE, "Concat")
 def concat(call: KernelCall) -> Step | None:
     """Run Concat: copy each input into its slice of the result."""
     given = [i for i in range(len(call.tensors)) if call.has(i)]
@@ -69,7 +69,7 @@ def concat(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@move("Split")
+@KERNELS.register(PACKAGE, "Split")
 def split(call: KernelCall) -> Step | None:
     """Run Split: views along the first axis, else copy each slice into its output."""
     if not only_moves(call, 0):

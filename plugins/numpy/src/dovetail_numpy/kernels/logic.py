@@ -7,7 +7,7 @@ import numpy as np
 from dovetail.ir import Array, DType, ScaleOffset
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import NUMBERS, only_moves, single_op_type, ufunc
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE, move
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 
 FUNCTIONS: dict[str, np.ufunc] = {
     "ElementWiseEqual": np.equal,
@@ -52,7 +52,7 @@ for _op_type in FUNCTIONS:
     KERNELS.register(PACKAGE, _op_type)(truth)
 
 
-@move("ElementWiseSelect")
+@KERNELS.register(PACKAGE, "ElementWiseSelect")
 def select(call: KernelCall) -> Step | None:
     """Run ElementWiseSelect on the bits: b ^ ((a ^ b) * condition), which does not branch.
 

@@ -21,7 +21,7 @@ from dovetail_numpy.kernels._calls import (
     only_moves,
     ufunc,
 )
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE, move
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels._taps import Axis, patches, view_of
 
 # Floats of the result computed at a time: 128 kB, see `_depthwise`.
@@ -115,8 +115,10 @@ class _Pool:
         return calls
 
 
-@move("PoolMax2d")
-@move("PoolMax3d")
+@KERNELS.register(PACKAGE, "PoolMax2d", quantized=True)
+@KERNELS.register(PACKAGE, "PoolMax2d")
+@KERNELS.register(PACKAGE, "PoolMax3d", quantized=True)
+@KERNELS.register(PACKAGE, "PoolMax3d")
 def pool_max(call: KernelCall) -> Step | None:
     """Run PoolMax2d and PoolMax3d; the padding holds 0, and elements beyond it do not count."""
     storage = call.outputs[0].dtype.storage

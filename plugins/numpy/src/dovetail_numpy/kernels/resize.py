@@ -25,7 +25,7 @@ from dovetail_numpy.kernels._calls import (
     scratch_floats,
     ufunc,
 )
-from dovetail_numpy.kernels._registry import move
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_opset.resampling import Taps
 
 Axes = dict[int, Taps]
@@ -35,9 +35,12 @@ Axes = dict[int, Taps]
 _NARROW = 32
 
 
-@move("Resize")
-@move("ResizeBilinear")
-@move("ResizeNearestNeighbor")
+@KERNELS.register(PACKAGE, "Resize", quantized=True)
+@KERNELS.register(PACKAGE, "ResizeBilinear", quantized=True)
+@KERNELS.register(PACKAGE, "ResizeNearestNeighbor", quantized=True)
+@KERNELS.register(PACKAGE, "Resize")
+@KERNELS.register(PACKAGE, "ResizeBilinear")
+@KERNELS.register(PACKAGE, "ResizeNearestNeighbor")
 def resize(call: KernelCall) -> Step | None:
     """Run any resize with the op's taps, axis by axis in the reference's order."""
     old, new = call.spec(0).shape, call.outputs[0].shape

@@ -11,12 +11,12 @@ from dovetail.ir import Shape
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import NUMBERS, Call, copy, only_moves
 from dovetail_numpy.kernels._flat_indices import FlatIndices, Rows
-from dovetail_numpy.kernels._registry import move
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 
 _FUNCTIONS = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum}
 
 
-@move("ScatterElements")
+@KERNELS.register(PACKAGE, "ScatterElements")
 def scatter_elements(call: KernelCall) -> Step | None:
     """Run ScatterElements: copy the data unless updated in place, then one NumPy call."""
     indices = call.spec(1).shape
@@ -26,7 +26,7 @@ def scatter_elements(call: KernelCall) -> Step | None:
     return _updated(call, rows, (), single=True)
 
 
-@move("ScatterNd")
+@KERNELS.register(PACKAGE, "ScatterNd")
 def scatter_nd(call: KernelCall) -> Step | None:
     """Run ScatterNd: copy the data unless updated in place, then one NumPy call."""
     data, indices = call.spec(0).shape, call.spec(1).shape

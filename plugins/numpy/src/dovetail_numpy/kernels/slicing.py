@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import DType, Spec
+from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, copy, fill, only_moves
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE, move
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 
 # Bytes of a tensor that may be kept for any small part of it.
 _LITTLE = 1 << 16
@@ -18,12 +18,11 @@ _LITTLE = 1 << 16
 
 @KERNELS.register(PACKAGE, "Pad")
 def pad(call: KernelCall) -> Step | None:
-    """Run Pad with a constant, for types without an encoding: first the border, then the inside."""
-    first = call.outputs[0]
-    is_plain = first.encoding is None and first.dtype is not DType.BFLOAT_16
-    if call.op.scheme.name != "CONSTANT" or not is_plain or not only_moves(call, 0):
+    """Run Pad with a constant: first the border, then the inside."""
+    is_constant = call.op.scheme.name == "CONSTANT" and bool(call.spec(0).shape)
+    if not is_constant or not only_moves(call, 0):
         return None
-    value = np.asarray(call.op.pad_constant_value).astype(call.spec(0).dtype.storage)
+    value = _fill_value(call)
     pairs = [(int(before), int(after)) for before, after in call.op.pad_amount]
     x, out = call.read(0), call.write()
 
@@ -43,7 +42,19 @@ def pad(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@move("StridedSlice")
+def _fill_value(call: KernelCall) -> Array:
+    """Return the stored form of the constant: an element that the op itself adds."""
+    schema, op = call.head.definition
+    spec = call.spec(0)
+    amount = np.zeros((len(spec.shape), 2), np.uint32)
+    amount[0, 0] = 1
+    smallest = type(op)(**{**vars(op), "pad_amount": amount})
+    one = np.zeros((1,) * len(spec.shape), spec.dtype.storage)
+    (padded,) = schema.reference(smallest, [one], call.head.outs)
+    return np.asarray(padded.reshape(-1)[0])
+
+
+@KERNELS.register(PACKAGE, "StridedSlice")
 def strided_slice(call: KernelCall) -> Step | None:
     """Run StridedSlice: a view where the elements are contiguous, else a strided copy."""
     if not only_moves(call, 0):

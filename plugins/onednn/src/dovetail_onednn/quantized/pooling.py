@@ -26,7 +26,7 @@ from dovetail_onednn.layouts import OneDnnLayout, filters, images
 from dovetail_onednn.maximum import MaximumWithZeros
 from dovetail_onednn.pooling import zero_edges
 from dovetail_onednn.primitives import PrimitiveDesc
-from dovetail_onednn.quantized.products import TYPES
+from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Arguments, is_slow
 from dovetail_onednn.windows import Pooling

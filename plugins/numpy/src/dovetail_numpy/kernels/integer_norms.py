@@ -1,0 +1,309 @@
+"""Softmax and normalizations of stored bytes, a block of rows at a time.
+
+The numbers are those of the definition, in float32. Where rounding them may give another integer
+than the definition's float64, it is computed as there; see `NearTies`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import Array, ScaleOffset, Spec
+from dovetail.ops import NodeView
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
+from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.functions import exp, log
+from dovetail_numpy.integer.grid import real_of, stored_of
+from dovetail_numpy.integer.norms import power_table, scale_of, single
+from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.kernels._calls import Floats, block_size, blocks
+from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.near_ties import NearTies
+
+_ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to its result
+_LARGEST = 512.0  # more than a result of 8 bits and its zero point
+_FARTHEST_ZERO = 255
+_BYTE = 1 << 8
+_MOST_SUMS = 1 << 19  # entries of a table by sum of squares: 4 MB in float64
+_MOST_ERROR = 0.05  # a tenth of the elements would be computed exactly
+_EXACT = 1 << 24  # float32 has all whole numbers up to this one
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A tensor of bytes as rows, and its result.
+
+    Attributes:
+        x, out: Values of the plan.
+        pad: Scratchpad of two float32 and an int32 for each element of a block.
+        count: Number of rows.
+        size: Elements of a row.
+        most: Rows of a block.
+    """
+
+    x: Value
+    out: Value
+    pad: Value
+    count: int
+    size: int
+    most: int
+
+    @classmethod
+    def of(cls, call: KernelCall, size: int) -> _Rows:
+        """Declare the first input, the output and the scratchpad of a call."""
+        total = math.prod(call.spec(0).shape)
+        most = min(max(1, block_size(total) // size), total // size)
+        pad = call.scratch(3 * 4 * most * size)
+        return cls(call.read(0), call.write(), pad, total // size, size, most)
+
+    def arrays(self, buffers: Buffers) -> tuple[Array, Array, Array]:
+        """Return stored rows, those of the result, and scratchpads (3, most, size), float32."""
+        stored, out = (buffers.array(v).reshape(self.count, self.size) for v in (self.x, self.out))
+        pads = buffers.array(self.pad).view(np.float32).reshape(3, self.most, self.size)
+        return stored, out, pads
+
+
+def _are_bytes(view: NodeView) -> bool:
+    """Return whether data and result are 8-bit with usual zero points, and not empty."""
+    return DEFINITIONS.of(view) is not None and all(
+        spec is not None
+        and spec.dtype.is_fixed_point
+        and spec.dtype.bits == 8
+        and isinstance(spec.encoding, ScaleOffset)
+        and spec.encoding.scale > 0
+        and abs(spec.encoding.offset) <= _FARTHEST_ZERO
+        and 0 not in spec.shape
+        for spec in (view.ins[0], view.outs[0])
+    )
+
+
+@KERNELS.register(PACKAGE, "Softmax", quantized=True)
+def softmax(call: KernelCall) -> Step | None:
+    """Run Softmax along the last axis."""
+    view, shape, op = call.head, call.spec(0).shape, call.op
+    if not _are_bytes(view) or not shape or op.axis != len(shape) - 1:
+        return None
+    rows, (out,) = _Rows.of(call, shape[-1]), view.outs
+    powers = power_table(abs(single(op.beta)) * scale_of(call.spec(0)), _BYTE)
+    step, zero, limits = grid_of(out)
+    # powers, sum, its reciprocal, product and sum with the zero point are rounded
+    near = NearTies(limits, 12 * _ULP * _LARGEST)
+    approximate, shift = powers.astype(np.float32), np.float32(zero)
+    farthest = np.maximum if op.beta >= 0 else np.minimum
+
+    def bind(buffers: Buffers) -> Bound:
+        stored, result, (v, spare, third) = rows.arrays(buffers)
+        distances = third.view(np.uint8).reshape(-1)[: rows.most * rows.size]
+        distances = distances.reshape(rows.most, rows.size)
+
+        def run(block: slice) -> None:
+            q, into = stored[block], result[block]
+            d, p = distances[: len(q)], v[: len(q)]
+            first = farthest.reduce(q, axis=1, keepdims=True)
+            bits = first.view(np.uint8), q.view(np.uint8)
+            # modulo 256, in which differences of signed bytes are right as well
+            np.subtract(*(bits if farthest is np.maximum else bits[::-1]), out=d)
+            np.take(approximate, d, None, p, "wrap")
+            total = np.add.reduce(p, axis=1, dtype=np.float64)
+            np.multiply(p, (1.0 / (total * step)).astype(np.float32)[:, None], p)
+            np.add(p, shift, p)
+
+            def exact(at: NDArray[np.intp]) -> Array:
+                wanted, which = np.unique(at // rows.size, return_inverse=True)
+                totals = powers[d[wanted]].sum(1, dtype=np.int64)
+                return stored_of(powers[d.reshape(-1)[at]] / totals[which], out)
+
+            near.store(p, into, spare[: len(q)], exact)
+
+        return _over_blocks(rows, run)
+
+    return call.step(bind)
+
+
+@KERNELS.register(PACKAGE, "LayerNorm", quantized=True)
+def layer_norm(call: KernelCall) -> Step | None:
+    """Run LayerNorm along the last axes, with constant factors."""
+    view, spec = call.head, call.spec(0)
+    axes, rank = [int(axis) for axis in call.op.axes], len(spec.shape)
+    factors = [call.static(i) if call.has(i) else None for i in (1, 2)]
+    is_constant = all(call.has(i) == (factors[i - 1] is not None) for i in (1, 2))
+    if not _are_bytes(view) or not is_constant or axes != list(range(rank - len(axes), rank)):
+        return None
+    size = math.prod(spec.shape[axis] for axis in axes)
+    if not axes or size * _BYTE >= _EXACT:
+        return None
+    norm = _LayerNorm.of(view, factors, size)
+    if norm is None:
+        return None
+    rows = _Rows.of(call, size)
+
+    def bind(buffers: Buffers) -> Bound:
+        stored, result, pads = rows.arrays(buffers)
+
+        def run(block: slice) -> None:
+            q = stored[block]
+            v, spare, _ = (pad[: len(q)] for pad in pads)
+            norm.run(q, result[block], v, spare)
+
+        return _over_blocks(rows, run)
+
+    return call.step(bind)
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerNorm:
+    """The numbers of a LayerNorm.
+
+    Attributes:
+        out: Spec of the result.
+        zero: Zero point of the data.
+        epsilon: In squares of levels.
+        gamma, beta: Real values for each element of a row, float64; None where omitted.
+        factor, offset: The same in steps of the result, float32.
+        part: Elements of a row whose squares have an exact sum in float32.
+        near: The rounding.
+    """
+
+    out: Spec
+    zero: int
+    epsilon: float
+    gamma: Array | None
+    beta: Array | None
+    factor: Floats
+    offset: Floats
+    part: int
+    near: NearTies
+
+    @classmethod
+    def of(cls, view: NodeView, factors: list[Array | None], size: int) -> _LayerNorm | None:
+        """Return the numbers; None if rounding errors would matter too often."""
+        spec, (out,) = view.ins[0], view.outs
+        if spec is None:
+            raise AssertionError(f"{view.node.where} lacks its data")
+        gamma, beta = (
+            None if array is None or given is None else real_of(array, given).reshape(-1)
+            for array, given in zip(factors, (*view.ins, None, None)[1:3], strict=True)
+        )
+        scale, (step, zero, limits) = scale_of(spec), grid_of(out)
+        factor = np.broadcast_to((1.0 if gamma is None else gamma) / step, (size,))
+        offset = np.broadcast_to((0.0 if beta is None else beta) / step + zero, (size,))
+        # a deviation over the root of the variance is at most the root of their number
+        reach = math.sqrt(size) * np.abs(factor).max() + np.abs(offset).max() + _LARGEST
+        error = 12 * _ULP * float(reach)
+        if not error < _MOST_ERROR:
+            return None
+        divisors = (n for n in range(_BYTE, 0, -1) if size % n == 0)
+        return cls(
+            out,
+            grid_of(spec)[1],
+            single(view.op.epsilon) / (scale * scale),
+            gamma,
+            beta,
+            factor.astype(np.float32),
+            offset.astype(np.float32),
+            next(divisors),
+            NearTies(limits, error),
+        )
+
+    def run(self, q: Array, out: Array, v: Floats, spare: Floats) -> None:
+        """Normalize rows of stored integers."""
+        size = q.shape[1]
+        np.copyto(v, q)
+        parts = v.reshape(len(q), -1, self.part)
+        squares = np.einsum("rpi,rpi->rp", parts, parts).astype(np.int64).sum(1)
+        stored = v.dot(np.ones(size, np.float32)).astype(np.int64)
+        floor, rest = np.divmod(stored - size * self.zero, size)
+        share = rest / size
+        least = floor + self.zero  # the floor of the mean, as a stored integer
+        centred = squares - 2 * least * stored + size * least * least
+        variance = centred / size - share * share
+        root = np.sqrt(variance + self.epsilon)
+        root = np.where(root == 0, 1.0, root)
+        np.subtract(v, least.astype(np.float32)[:, None], v)
+        np.subtract(v, share.astype(np.float32)[:, None], v)
+        np.multiply(v, (1.0 / root).astype(np.float32)[:, None], v)
+        np.multiply(v, self.factor, v)
+        np.add(v, self.offset, v)
+
+        def exact(at: NDArray[np.intp]) -> Array:
+            row, column = np.divmod(at, size)
+            levels = q.reshape(-1)[at].astype(np.int64) - self.zero
+            real = (levels - floor[row] - share[row]) / root[row]
+            if self.gamma is not None:
+                real = real * self.gamma[column]
+            if self.beta is not None:
+                real = real + self.beta[column]
+            return stored_of(real, self.out)
+
+        self.near.store(v, out, spare, exact)
+
+
+@KERNELS.register(PACKAGE, "Lrn", quantized=True)
+def lrn(call: KernelCall) -> Step | None:
+    """Run Lrn across channels: a table of powers by sum of squares."""
+    view, spec, op = call.head, call.spec(0), call.op
+    rank = len(spec.shape)
+    if not _are_bytes(view) or tuple(op.axes(rank)) != (rank - 1,):
+        return None
+    scale, zero, _ = grid_of(spec)
+    (low, high), size = spec.dtype.stored_range(), spec.shape[-1]
+    radius = min(int(op.radius), size - 1)
+    largest = max(abs(low - zero), abs(high - zero)) ** 2
+    count = (2 * radius + 1) * largest + 1
+    if count > _MOST_SUMS:
+        return None
+    powers = _lrn_powers(single(op.bias), single(op.alpha) * scale * scale, single(op.beta), count)
+    (out,) = view.outs
+    step, shift, limits = grid_of(out)
+    factors = powers * (scale / step)
+    if not np.isfinite(factors).all():
+        return None
+    rows, near = _Rows.of(call, size), NearTies(limits, 12 * _ULP * _LARGEST)
+    approximate = call.constant(factors.astype(np.float32))
+
+    def bind(buffers: Buffers) -> Bound:
+        stored, result, (v, spare, third) = rows.arrays(buffers)
+        table, sums = buffers.array(approximate), third.view(np.int32)
+
+        def run(block: slice) -> None:
+            q, into = stored[block], result[block]
+            p, other = v[: len(q)], spare[: len(q)]
+            squares, total = p.view(np.int32), sums[: len(q)]
+            np.subtract(q, zero, out=squares, dtype=np.int32)
+            np.multiply(squares, squares, squares)
+            np.copyto(total, squares)
+            for apart in range(1, radius + 1):
+                np.add(total[:, apart:], squares[:, :-apart], total[:, apart:])
+                np.add(total[:, :-apart], squares[:, apart:], total[:, :-apart])
+            np.take(table, total, None, p, "wrap")
+            np.subtract(q, np.float32(zero), out=other, dtype=np.float32)
+            np.multiply(p, other, p)
+            np.add(p, np.float32(shift), p)
+
+            def exact(at: NDArray[np.intp]) -> Array:
+                levels = q.reshape(-1)[at].astype(np.int64) - zero
+                return stored_of(levels * scale * powers[total.reshape(-1)[at]], out)
+
+            near.store(p, into, other, exact)
+
+        return _over_blocks(rows, run)
+
+    return call.step(bind)
+
+
+@functools.lru_cache(maxsize=8)
+def _lrn_powers(bias: float, alpha: float, beta: float, count: int) -> Array:
+    """Return `(bias + alpha * n) ** -beta` for each n below `count`, read-only."""
+    powers = exp(-beta * log(bias + alpha * np.arange(count, dtype=np.int64)))
+    powers.flags.writeable = False
+    return powers
+
+
+def _over_blocks(rows: _Rows, run: Callable[[slice], None]) -> Bound:
+    return call_sequence(functools.partial(run, block) for block in blocks(rows.count, rows.most))
