@@ -78,7 +78,7 @@ def quantize(files: Files, models: Collection[str], *, threads: int) -> None:
         ProcessFailedError: A file could not be built.
     """
     wanted = {files.int8, files.int16, files.qdq}
-    for stale in set(files.qdq.parent.glob(f"{files.qdq.name.partition('_')[0]}_*")) - wanted:
+    for stale in set(files.qdq.parent.glob(f"{files.qdq.name.rpartition('_')[0]}_*")) - wanted:
         stale.unlink()
     task = "quantization.quantizers:quantize"
     with tempfile.TemporaryDirectory() as folder:

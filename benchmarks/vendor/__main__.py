@@ -49,14 +49,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             with tempfile.TemporaryDirectory() as folder:
                 run = _Run(name, Path(folder), options)
-                nodes[name], networks[name] = run.nodes(), run.network()
+                nodes[name] = run.nodes()
+                networks[name] = run.network()
         except ProcessFailedError as error:
             faults.append(f"{name}: {error}")
     unit = 1 << (options.act_bitwidth - 8)
     rows = summary.op_rows(nodes)
     wanted = summary.targets(rows, networks, sum(map(bool, nodes.values())), unit)
     faults += summary.gaps(nodes)
-    about = {**machine(), **versions, "bits of activations": str(options.act_bitwidth)}
+    about = {**machine(), **versions, "backend": options.backend}
+    about["bits of activations"] = str(options.act_bitwidth)
     blocks = ["\n".join(f"{key}: {value}" for key, value in about.items())]
     blocks += [
         summary.op_table(rows, unit),
@@ -79,6 +81,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="interpreter of the environment with onnxruntime-qnn",
     )
     parser.add_argument("--networks", type=names(SUBJECTS), default=list(SUBJECTS), metavar="A,B")
+    parser.add_argument("--backend", default="htp", help="ours for whole runs (default: htp)")
     parser.add_argument("--act-bitwidth", type=int, choices=(8, 16), default=8)
     parser.add_argument("--threads", type=count, default=2, help="our threads")
     options = parser.parse_args(arguments)
@@ -94,7 +97,8 @@ def probe(python: Path) -> tuple[dict[str, str], str]:
         [python, SIMULATOR, "--probe"], capture_output=True, text=True, timeout=60, check=False
     )
     if done.returncode != 0:
-        return {}, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return {}, f"onnxruntime-qnn cannot run with {python}: {last}"
     return json.loads(done.stdout.splitlines()[-1]), ""
 
 
@@ -120,8 +124,8 @@ class _Run:
     def network(self) -> NetworkResult:
         """Compare whole runs."""
         theirs = self._simulate("plain.onnx", "images.npz", "theirs.npz")
-        ours = self._run_ours("quantized.dvt", "ours.npz")
-        self._run_ours("float.dvt", "exact.npz")
+        ours = self._run_ours("quantized.dvt", self.options.backend, "ours.npz")
+        self._run_ours("float.dvt", "cpu", "exact.npz")
         exact, near, far = (self._arrays(f"{n}.npz") for n in ("exact", "ours", "theirs"))
         far = {name: far[str(i)] for i, name in enumerate(theirs["names"])}
         tops = {k: next(iter(a.values())) for k, a in (("ours", near), ("theirs", far))}
@@ -138,11 +142,12 @@ class _Run:
             theirs_ms=theirs["run_ms"],
         )
 
-    def _run_ours(self, model: str, outputs: str) -> Any:
+    def _run_ours(self, model: str, backend: str, outputs: str) -> Any:
         asked = {"model": model, "images": "images.npz", "outputs": outputs}
         paths = {key: str(self.folder / name) for key, name in asked.items()}
         threads = self.options.threads
-        return ask("vendor.ours:run_all", {**paths, "threads": threads}, threads=threads)
+        given = {**paths, "backend": backend, "threads": threads}
+        return ask("vendor.ours:run_all", given, threads=threads)
 
     def _ask(self, task: str, **asked: Any) -> Any:
         given = {"folder": str(self.folder), **asked}

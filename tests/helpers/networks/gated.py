@@ -57,11 +57,12 @@ class _Gated(Builder):
         return self.add("Abs", f"{name}.abs", self.add("Sub", f"{name}.sub", high, low))
 
     def scale(self, name: str, x: str) -> str:
-        """Normalize, and divide by a smooth function of the input, which is not negative."""
+        """Normalize, and divide by a function of the input, which is not negative."""
         ones = self.weight(f"{name}.gamma", self.rng.uniform(0.5, 1.5, self.width).astype("f4"))
         bias = self.weight(f"{name}.beta", self.rng.normal(0, 0.1, self.width).astype("f4"))
         norm = self.add("InstanceNormalization", f"{name}.norm", x, ones, bias, epsilon=1e-5)
-        below = self.add("Softplus", f"{name}.softplus", self.add("Sqrt", f"{name}.sqrt", x))
+        one = self.weight(f"{name}.one", np.ones((1, self.width, 1, 1), np.float32))
+        below = self.add("Add", f"{name}.below", self.add("Sqrt", f"{name}.sqrt", x), one)
         return self.add("Div", f"{name}.div", norm, below)
 
     def fold(self, name: str, x: str) -> str:

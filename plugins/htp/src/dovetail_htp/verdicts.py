@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from dovetail.ir import DType, Spec
 from dovetail.ir.text import encoding_text
@@ -10,6 +11,7 @@ from dovetail.ops import Domain, NodeView
 from dovetail.runtime.contract import SUPPORTED, Support
 from dovetail_htp import types
 from dovetail_htp.processors import Processor
+from dovetail_htp.rules import broken_rule
 from dovetail_htp.types import Row, Types
 from dovetail_numpy.integer import DEFINITIONS, find_faults
 
@@ -66,7 +68,7 @@ def specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
 
 
 def _rejected_types(view: NodeView, target: Processor) -> Support | None:
-    """Return why the table does not have a node's types; None if it does, or has no such op."""
+    """Return which rule on ops, types and encodings a standard node breaks, or None."""
     if view.package != STANDARD:
         return None
     table = target.family.name
@@ -76,7 +78,7 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
         return Support(False, "op", "op", view.op_type, rewrite=hint)
     usable = [row for row in known if row.since <= target.arch]
     if any(not row.mismatches(view) for row in usable):
-        return None
+        return broken_rule(view, table)
     newer = [row for row in known if not row.mismatches(view)]
     if newer:
         return Support(
@@ -85,24 +87,24 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
             "dsp_arch",
             f"v{target.arch}",
             tuple(f"v{a}" for a in target.family.archs if a >= newer[0].since),
-            f"nearest for v{target.arch}: {_nearest(view, usable)}",
+            f"for v{target.arch}, change {_changes(view, usable)}",
         )
     return _foreign_types(view, usable)
 
 
 def _foreign_types(view: NodeView, rows: list[Row]) -> Support:
     """Return the verdict on types that no row has, by the nearest row."""
-    nearest = _nearest(view, rows)
-    field, found, allowed = nearest.mismatches(view)[0]
-    alone = [faults for row in rows if len(faults := row.mismatches(view)) == 1]
-    allowed = _joined([faults[0][2] for faults in alone if faults[0][0] == field]) or allowed
+    field, found, _ = _nearest(view, rows).mismatches(view)[0]
+    faults = [row.mismatches(view) for row in rows]
+    alone = [one for one in faults if len(one) == 1 and one[0][0] == field]
+    allowed = _joined(types for one in alone or faults for at, _, types in one if at == field)
     return Support(
         False,
         "dtype",
         field,
         found.name,
         tuple(t.name for t in allowed) or ("omitted",),
-        f"the nearest types are {nearest}; insert a Convert or Cast, or quantize otherwise",
+        f"change {_changes(view, rows)}: insert a Convert or Cast, or quantize otherwise",
     )
 
 
@@ -117,13 +119,27 @@ def _nearest(view: NodeView, rows: list[Row]) -> Row:
     return min(rows, key=distance)
 
 
+def _changes(view: NodeView, rows: list[Row]) -> str:
+    """Return the changes of types that lead to the nearest row, in words."""
+    row = _nearest(view, rows)
+    found = []
+    for ports, specs in ((row.ins, view.ins), (row.outs, view.outs)):
+        for i, spec in enumerate(specs):
+            if spec is None or not (types := ports.at(i) or ()) or spec.dtype in types:
+                continue
+            nearest = min(types, key=partial(_distance, spec.dtype))
+            found.append(f"{ports.what}[{i}] to {nearest.name}")
+    return ", ".join(found) or "the number of tensors"
+
+
 def _distance(one: DType, other: DType) -> int:
     """Return how far a conversion is: between families farthest, then by width and sign."""
     kinds = [(d.is_fixed_point, d.is_float, d.is_int) for d in (one, other)]
-    return 100 * (kinds[0] != kinds[1]) + abs(one.bits - other.bits) + (one is not other)
+    sign = one.is_signed != other.is_signed
+    return 100 * (kinds[0] != kinds[1]) + abs(one.bits - other.bits) + sign
 
 
-def _joined(allowed: list[Types]) -> Types:
+def _joined(allowed: Iterable[Types]) -> Types:
     return tuple(dict.fromkeys(t for types in allowed for t in types))
 
 
