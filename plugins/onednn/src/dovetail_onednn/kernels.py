@@ -47,7 +47,8 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     """
     kernels = KernelRegistry(backend)
     sums_of_products: dict[str, Make] = {"FullyConnected": fully_connected, "MatMul": matmul}
-    if _is_right(Kind.CONVOLUTION, strict=strict):
+    has_convolutions = _is_right(Kind.CONVOLUTION, strict=strict)
+    if has_convolutions:
         sums_of_products |= {
             "Conv1d": convolution,
             "Conv2d": _first_of(winograd_convolution, convolution),
@@ -88,7 +89,7 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         kernels.register(OPSET, op_type)(_alone_if_small(make))
     for op_type, make in OF_INTEGERS.items():
         kernels.register(OPSET, op_type, quantized=True)(_alone_if_small(make))
-    if _is_right(Kind.CONVOLUTION, strict=strict) and _is_right(Kind.INTEGER, strict=strict):
+    if has_convolutions and _is_right(Kind.INTEGER, strict=strict):
         for op_type, make in PRODUCTS.items():
             kernels.register(OPSET, op_type, can_fuse=can_fuse_integers, quantized=True)(make)
     return kernels

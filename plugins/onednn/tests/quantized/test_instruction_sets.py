@@ -11,7 +11,8 @@ import pytest
 
 from dovetail_onednn import library
 
-FILES = [f"test_integer_{name}.py" for name in ("elementwise", "movement", "pooling")]
+FAMILIES = ("convolution", "elementwise", "images", "matrix", "movement", "pooling", "words")
+FILES = [*(f"test_integer_{name}.py" for name in FAMILIES), "test_fused_integers.py"]
 
 
 @pytest.mark.parametrize("limit", ["AVX2", "AVX512_CORE"])
