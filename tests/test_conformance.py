@@ -75,7 +75,7 @@ def test_htp_runs_what_its_tables_allow_and_says_why_it_does_not_run_the_rest(
 ) -> None:
     report = conformance(tmp_path, "--backend", "htp", *OPSET)
     rules = {reason.split(":")[0] for reason in unsupported(report, "op cases").values()}
-    assert rules <= {"op", "dtype", "architecture", "definition"}
+    assert rules <= {"op", "dtype", "encoding"}
     assert report["areas"]["op cases"]["passed"] > 500
     assert set(unsupported(report, "capabilities")) == {"opaque_ops"}
     assert unsupported(report, "images") == {}

@@ -102,7 +102,9 @@ class HtpBackend(PlanBackend):
         """Return what counts saturated results, and estimates cycles."""
         if not self.family.vtcm_mb:
             return StepCounter(0, None)
-        own = (config.vtcm_mb or device.vtcm_mb) * 2**20
+        # a graph may be restored without settings
+        of_graph = config.vtcm_mb if isinstance(config, HtpGraph) else 0
+        own = (of_graph or device.vtcm_mb) * 2**20
         return StepCounter(own or self.target(device).vtcm_bytes, graph)
 
     def _has_package_kernel(self, node: NodeView) -> bool:
@@ -133,7 +135,7 @@ class HtpBackend(PlanBackend):
         """Return the emulated processor, and lines on the engine."""
         target = self.target(HtpDevice())
         emulated = DeviceInfo(f"emulator of {target}", usable_processors())
-        return Platform((emulated,), version("dovetail-htp"), about())
+        return Platform((emulated,), version("dovetail-htp"), (f"emulates {target}", *about()))
 
 
 class DspBackend(HtpBackend):

@@ -11,6 +11,7 @@ from dovetail.ops import Domain, NodeView
 from dovetail.runtime.contract import SUPPORTED, Support
 from dovetail_htp import types
 from dovetail_htp.processors import Processor
+from dovetail_htp.rules import broken_rule
 from dovetail_htp.types import Row, Types
 from dovetail_numpy.integer import DEFINITIONS, find_faults
 
@@ -67,7 +68,7 @@ def specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
 
 
 def _rejected_types(view: NodeView, target: Processor) -> Support | None:
-    """Return why the table does not have a node's types; None if it does, or has no such op."""
+    """Return which rule on ops, types and encodings a standard node breaks, or None."""
     if view.package != STANDARD:
         return None
     table = target.family.name
@@ -77,7 +78,7 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
         return Support(False, "op", "op", view.op_type, rewrite=hint)
     usable = [row for row in known if row.since <= target.arch]
     if any(not row.mismatches(view) for row in usable):
-        return None
+        return broken_rule(view, table)
     newer = [row for row in known if not row.mismatches(view)]
     if newer:
         return Support(
@@ -86,7 +87,7 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
             "dsp_arch",
             f"v{target.arch}",
             tuple(f"v{a}" for a in target.family.archs if a >= newer[0].since),
-            f"for v{target.arch}, the nearest types are {_nearest_types(view, usable)}",
+            f"for v{target.arch}, change {_changes(view, usable)}",
         )
     return _foreign_types(view, usable)
 
@@ -103,8 +104,7 @@ def _foreign_types(view: NodeView, rows: list[Row]) -> Support:
         field,
         found.name,
         tuple(t.name for t in allowed) or ("omitted",),
-        f"the nearest types are {_nearest_types(view, rows)}; insert a Convert or Cast, or quantize"
-        " otherwise",
+        f"change {_changes(view, rows)}: insert a Convert or Cast, or quantize otherwise",
     )
 
 
@@ -119,16 +119,17 @@ def _nearest(view: NodeView, rows: list[Row]) -> Row:
     return min(rows, key=distance)
 
 
-def _nearest_types(view: NodeView, rows: list[Row]) -> str:
-    """Return the types nearest to a node's that a row allows, in words."""
+def _changes(view: NodeView, rows: list[Row]) -> str:
+    """Return the changes of types that lead to the nearest row, in words."""
     row = _nearest(view, rows)
     found = []
     for ports, specs in ((row.ins, view.ins), (row.outs, view.outs)):
         for i, spec in enumerate(specs):
-            if spec is not None and (types := ports.at(i)) is not None:
-                one = min(types or (spec.dtype,), key=partial(_distance, spec.dtype))
-                found.append(f"{ports.what}[{i}] {one.name}")
-    return ", ".join(found)
+            if spec is None or not (types := ports.at(i) or ()) or spec.dtype in types:
+                continue
+            nearest = min(types, key=partial(_distance, spec.dtype))
+            found.append(f"{ports.what}[{i}] to {nearest.name}")
+    return ", ".join(found) or "the number of tensors"
 
 
 def _distance(one: DType, other: DType) -> int:

@@ -24,6 +24,7 @@ from dovetail.testing.binding import bind, encoding_of
 from dovetail.testing.case import Encoded
 from dovetail_htp import types as tables
 from dovetail_htp.processors import FAMILIES
+from dovetail_htp.rules import rules_of
 from dovetail_htp.types import Row
 from dovetail_opset import PACKAGE
 from dovetail_opset.testing import CASES
@@ -37,6 +38,7 @@ for _case in CASES:
 Types = tuple[tuple[DType, ...], tuple[DType, ...]]
 # Half precision has 11 bits, and ops sum some dozens of numbers.
 _TOLERANCE = {"rtol": 2e-2, "atol": 2e-2}
+ONE_ENCODING = rules_of("htp").one_encoding
 _CASES = 3  # of an op, with the same types
 _MOST = 256  # combinations of a row that are all tried
 
@@ -115,6 +117,8 @@ def retyped(case: OpCase, types: Types, ops: OpRegistry) -> OpCase | None:
             for y, dtype in zip(values, types_of, strict=True)
         ]
         specs = tuple(_spec(y, dtype) for y, dtype in zip(values, types_of, strict=True))
+        if case.op_type in ONE_ENCODING and inputs[0] is not None and ins[0] is outs[0]:
+            specs = (replace(specs[0], encoding=inputs[0].encoding), *specs[1:])
         made = replace(
             case,
             inputs=inputs,

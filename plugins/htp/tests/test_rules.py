@@ -1,0 +1,85 @@
+"""Rules beyond the table of types."""
+
+import numpy as np
+import pytest
+
+from dovetail.ir import AxisScaleOffset, DType, Graph, ScaleOffset, Tensor, TensorKind
+from dovetail.ops import OpRegistry, checked_node
+from dovetail_htp.processors import HTA, HTP, Processor
+from dovetail_htp.rules import rules_of
+from dovetail_htp.verdicts import verdict
+from dovetail_opset import PACKAGE
+from dovetail_opset.build import add
+
+U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
+OPS = OpRegistry.of(PACKAGE)
+
+
+def verdict_of(graph: Graph, family=HTP):
+    view, faults = checked_node(graph.nodes[0], OPS)
+    assert view is not None, faults
+    return verdict(view, Processor(family, family.default), lambda: False)
+
+
+def relu(rank: int) -> Graph:
+    graph, shape = Graph("net"), (2,) * rank
+    x = graph.add_tensor(Tensor("x", U8, shape, TensorKind.APP_WRITE, encoding=ScaleOffset(0.1)))
+    y = Tensor("y", U8, shape, TensorKind.APP_READ, encoding=ScaleOffset(0.1))
+    add(graph, "Relu", [x], name="n", outputs=y)
+    return graph
+
+
+def gather(scale: float) -> Graph:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", U8, (4, 2), TensorKind.APP_WRITE, encoding=ScaleOffset(0.1)))
+    indices = graph.add_tensor(Tensor.static("i", np.int32([0, 3]), DType.INT_32))
+    y = Tensor("y", U8, (2, 2), TensorKind.APP_READ, encoding=ScaleOffset(scale))
+    add(graph, "Gather", [x, indices], name="n", outputs=y, axis=0)
+    return graph
+
+
+def convolution(weights: DType, offsets: list[int]) -> Graph:
+    graph = Graph("net")
+    shape = (1, 3, 3, 2)
+    x = graph.add_tensor(Tensor("x", U8, shape, TensorKind.APP_WRITE, encoding=ScaleOffset(0.1)))
+    encoding = AxisScaleOffset(3, np.float32([0.1, 0.2]), np.int32(offsets))
+    w = graph.add_tensor(Tensor.static("w", np.ones((1, 1, 2, 2)), weights, encoding=encoding))
+    y = Tensor("y", U8, shape, TensorKind.APP_READ, encoding=ScaleOffset(0.1))
+    pad = [[0, 0], [0, 0]]
+    add(graph, "Conv2d", [x, w], name="n", outputs=y, stride=[1, 1], pad_amount=pad)
+    return graph
+
+
+def test_the_rules_are_of_ops_of_the_standard_set() -> None:
+    rules = rules_of("htp")
+    for op in (*rules.max_rank, *rules.one_encoding):
+        OPS.find("qti.aisw", op)
+    assert set(rules.max_rank.values()) == {4, 5}
+
+
+@pytest.mark.parametrize(
+    ("graph", "field", "text"),
+    [
+        (relu(6), "in[0].rank", "rank: in[0].rank is 6; allowed: 1, 2, 3, 4, 5; join axes"),
+        (gather(0.2), "out[0].encoding", "insert a Convert after the node"),
+        (convolution(U8, [0, 0]), "in[1].encoding", "UFIXED_POINT_8 with a scale for each"),
+        (
+            convolution(S8, [0, -3]),
+            "in[1].encoding",
+            "SFIXED_POINT_8 with a scale for each",
+        ),
+    ],
+)
+def test_a_broken_rule(graph: Graph, field: str, text: str) -> None:
+    found = verdict_of(graph)
+    assert (found.ok, found.field) == (False, field)
+    assert text in str(found)
+
+
+@pytest.mark.parametrize("graph", [relu(5), gather(0.1), convolution(S8, [0, 0])])
+def test_what_the_rules_allow(graph: Graph) -> None:
+    assert verdict_of(graph).ok
+
+
+def test_processors_without_rules_of_their_own_have_none() -> None:
+    assert verdict_of(convolution(U8, [0, 0]), HTA).rule != "encoding"
