@@ -132,7 +132,7 @@ class Execution:
 def _execution(data: ExecutionData, source: Source) -> Execution:
     pad = None if data.pad is None else source.value(data.pad)
     works = [_work(each, source) for each in data.works]
-    return Execution(works, pad, source.options.release_gil)
+    return Execution(works, pad, release_gil(source.options))
 
 
 def _work(data: WorkData, source: Source) -> Work:
@@ -230,3 +230,9 @@ class _Binding:
 
 def _address(buffers: Buffers, argument: Argument) -> int:
     return buffers.address(argument.value) + argument.offset
+
+
+def release_gil(options: object) -> ReleaseGil:
+    """Return when other Python threads may run, by the options of a backend."""
+    found: ReleaseGil = getattr(options, "release_gil", ReleaseGil.AUTO)
+    return found

@@ -11,11 +11,10 @@ from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_onednn._api import Arg, DataType
 from dovetail_onednn.attributes import Eltwise, Slopes, Sum, operand
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.execution import Argument, Execution, Work
+from dovetail_onednn.execution import Argument, Execution, Work, release_gil
 from dovetail_onednn.layouts import layout_of
 from dovetail_onednn.post_ops import Chain
 from dovetail_onednn.primitives import Primitive, PrimitiveDesc
-from dovetail_onednn.threads import ReleaseGil
 
 # The library's generic code, and its batch normalization for channels that fill no vector.
 _GENERIC = ("ref", "nspc_bnorm")
@@ -163,9 +162,3 @@ def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] 
     needed = max(work.primitive.scratchpad.nbytes for work in works)
     pad = call.scratch(needed) if needed else None
     return call.step(Execution(works, pad, release_gil(call.options)), in_place=in_place)
-
-
-def release_gil(options: object) -> ReleaseGil:
-    """Return when other Python threads may run, by the options of a backend."""
-    found: ReleaseGil = getattr(options, "release_gil", ReleaseGil.AUTO)
-    return found

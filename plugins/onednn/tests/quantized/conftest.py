@@ -131,7 +131,7 @@ class Network:
         prepared, feeds = self.prepare(), self.feeds()
         if engine:
             modules = {getattr(s.bind, "func", s.bind).__module__ for s in prepared.steps}
-            assert modules == {"dovetail_onednn.execution"}
+            assert all(module.startswith("dovetail_onednn.") for module in modules)
         found, wanted = self.run(prepared, feeds), self.defined(feeds)
         for result in results:
             np.testing.assert_array_equal(found[result.name], wanted[result.name])

@@ -11,9 +11,8 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import ZERO_POINTS, Arg, DataType
 from dovetail_onednn.attributes import REAL, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.execution import Argument, Work
+from dovetail_onednn.execution import Argument, Execution, Work, release_gil
 from dovetail_onednn.primitives import Primitive, PrimitiveDesc, reorder_description
-from dovetail_onednn.steps import execute
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
 _ZERO = MemoryDesc.strided((1,), (1,), DataType.S32)
@@ -65,4 +64,10 @@ class Stages:
 
     def step(self) -> Step:
         """Return the step that executes the primitives."""
-        return execute(self._call, *self._works)
+        return self._call.step(self.execution())
+
+    def execution(self) -> Execution:
+        """Return the bind that executes the primitives, with a scratchpad of the plan."""
+        needed = max(work.primitive.scratchpad.nbytes for work in self._works)
+        pad = self._call.scratch(needed) if needed else None
+        return Execution(self._works, pad, release_gil(self._call.options))

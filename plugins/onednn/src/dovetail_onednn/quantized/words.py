@@ -9,12 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dovetail.ir import Array, DType, Spec
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import (
+    Bind,
+    Bound,
+    Buffers,
+    Data,
+    KernelCall,
+    PlanRecorder,
+    RecipeError,
+    Source,
+    Step,
+    Storage,
+    Value,
+)
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.products import (
     Pass,
@@ -40,6 +52,7 @@ from dovetail_onednn.quantized.products import (
 )
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.recipes import BUILDERS
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 
@@ -47,6 +60,8 @@ WORDS = {DType.UFIXED_POINT_16: DataType.U8, DType.SFIXED_POINT_16: DataType.S8}
 _MAGIC = 1.5 * 2**23
 _LINE = 64  # bytes
 _BYTE = 8
+_ROOMS = 4  # of a byte for each element
+_WORDS = "onednn.words"
 
 # Describes the primitive: types of source and result, post-ops, quantization, whether with a bias.
 Describe = Callable[[DataType, tuple[PostOp, ...], Quantization, bool], PrimitiveDesc]
@@ -86,7 +101,7 @@ def words_step(
         last += [Eltwise(Algorithm.CLIP, *map(float, rescale.limits))]
         last += [Eltwise(Algorithm.LINEAR, 1.0, _MAGIC)]
     stages, count = Stages(call), math.prod(source.dims)
-    rooms = _bytes_apart(call, stages, count)
+    data, room = call.read(DATA), call.scratch(_ROOMS * _apart(count))
     total = stages.room(target)
     least = call.spec(DATA).dtype.stored_range()[0]
     zero = grid_of(call.spec(DATA))[1] - least
@@ -105,20 +120,16 @@ def words_step(
             if own:
                 numbers[ZERO_POINTS | Arg.SOURCE] = np.full(1, own, np.int32)
             arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-            at = rooms.offset + (rooms.desc.strides[1] if upper else 0)
-            arguments[Arg.SOURCE] = Argument(source.of_type(kind), rooms.value, at)
+            at = _apart(count) if upper else 0
+            arguments[Arg.SOURCE] = Argument(source.of_type(kind), room, at)
             arguments[Arg.WEIGHTS] = _weights(call, layout, f"{kind.name} {bool(own)}")
             arguments[Arg.DESTINATION] = total
             stages.add(desc, arguments)
     result = call.write(0)
     if out.dtype in WORDS:
-        size = math.prod(target.dims)
-        lower = MemoryDesc.strided((size, 2), (4, 1), DataType.U8)
-        stored = MemoryDesc.strided((size, 2), (2, 1), DataType.U8)
-        stages.move(replace(total, desc=lower), Argument(stored, result))
-    else:
-        stages.move(total, Argument(target.of_type(TYPES[out.dtype]), result))
-    return stages.step()
+        return call.step(_Words(stages.execution(), data, room, total.value, result))
+    stages.move(total, Argument(target.of_type(TYPES[out.dtype]), result))
+    return call.step(_Words(stages.execution(), data, room))
 
 
 def _passes(call: KernelCall, units: int) -> list[Pass] | None:
@@ -146,13 +157,97 @@ def _passes(call: KernelCall, units: int) -> list[Pass] | None:
     return found if fits else None
 
 
-def _bytes_apart(call: KernelCall, stages: Stages, count: int) -> Argument:
-    """Add a copy of the lower bytes of the data, and then the upper ones, to a scratchpad."""
-    apart = -(-count // _LINE) * _LINE
-    room = stages.room(MemoryDesc.strided((count, 2), (1, apart), DataType.U8), spare=apart)
-    data = Argument(MemoryDesc.strided((count, 2), (2, 1), DataType.U8), call.read(DATA))
-    stages.move(data, room)
-    return room
+def _apart(count: int) -> int:
+    """Return the distance of the lower bytes from the upper ones, for a number of elements."""
+    return -(-count // _LINE) * _LINE
+
+
+class _Words:
+    """The bind of a product between the conversions of its data and result.
+
+    Args:
+        product: The bind of the product.
+        data: The data, 16 bits.
+        room: Scratchpad for lower bytes, upper bytes, and shifted words.
+        total: Float32 numbers with the result in their lower two bytes.
+        result: Where these are copied to; None for a result of other types, which `product` writes.
+
+    Raises:
+        RecipeError: Values do not match, as they may not in an image.
+    """
+
+    __slots__ = ("_data", "_product", "_result", "_room", "_total")
+
+    def __init__(
+        self,
+        product: Bind,
+        data: Value,
+        room: Value,
+        total: Value | None = None,
+        result: Value | None = None,
+    ) -> None:
+        self._product, self._data, self._room = product, data, room
+        self._total, self._result = total, result
+        fits = data.nbytes % 2 == 0 and room.nbytes >= _ROOMS * _apart(data.nbytes // 2)
+        if total is None or result is None:
+            fits = fits and total is result
+        else:
+            fits = fits and total.nbytes == 2 * result.nbytes
+        if not fits or room.root.storage is not Storage.ARENA:
+            raise RecipeError(f"the bytes of '{data.name}' do not fit their buffers")
+        if result is not None and result.root.storage not in (Storage.ARENA, Storage.OUTPUT):
+            raise RecipeError(f"a product writes '{result.name}', which is only read")
+
+    def __call__(self, buffers: Buffers) -> Bound:
+        """Return the call for these buffers."""
+        words = buffers.array(self._data).reshape(-1).view(np.uint16)
+        room, apart = buffers.array(self._room).reshape(-1).view(np.uint8), _apart(words.size)
+        lower, upper = room[: words.size], room[apart : apart + words.size]
+        shifted = room[2 * apart : 2 * apart + 2 * words.size].view(np.uint16)
+        product = self._product(buffers)
+
+        def run() -> None:
+            np.copyto(lower, words, casting="unsafe")  # drops the upper bytes
+            np.right_shift(words, _BYTE, out=shifted)
+            np.copyto(upper, shifted, casting="unsafe")
+            product()
+
+        if self._total is None or self._result is None:
+            return run
+        found = buffers.array(self._total).reshape(-1).view(np.uint32)
+        result = buffers.array(self._result).reshape(-1).view(np.uint16)
+
+        def run_to_words() -> None:
+            run()
+            np.copyto(result, found, casting="unsafe")
+
+        return run_to_words
+
+    def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
+        """Return it as data; see `Recipe`."""
+        name, data = recorder.inner(self._product)
+        values = recorder.value(self._data), recorder.value(self._room)
+        ends = recorder.optional(self._total), recorder.optional(self._result)
+        return _WORDS, WordsData(name, data, *values, *ends)
+
+
+class WordsData(Data, frozen=True):
+    """A `_Words`: the product's builder and data, and the values."""
+
+    builder: str
+    product: Any
+    data: int
+    room: int
+    total: int | None
+    result: int | None
+
+
+@BUILDERS.builds(_WORDS, WordsData)
+def _words(data: WordsData, source: Source) -> _Words:
+    total = None if data.total is None else source.value(data.total)
+    result = None if data.result is None else source.value(data.result)
+    product = source.bind(data.builder, data.product)
+    return _Words(product, source.value(data.data), source.value(data.room), total, result)
 
 
 def _weights(call: KernelCall, layout: OneDnnLayout, data: str) -> Argument:

@@ -1,0 +1,99 @@
+"""Plans on stored integers, restored from an image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.container import WeightStore
+from dovetail.ir import DType
+from dovetail.ops import NodeView, OpRegistry, check_ops
+from dovetail.runtime.contract import (
+    SUPPORTED,
+    Fingerprint,
+    Image,
+    Options,
+    PrepareRequest,
+    RunControl,
+    Support,
+)
+from dovetail.runtime.plan import PlanBackend
+from dovetail_onednn import EngineChoice, choose_engine, library
+from dovetail_opset import PACKAGE
+
+U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
+OPS = OpRegistry.of(PACKAGE)
+SAME = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+
+
+class Backend(PlanBackend):
+    """The engine alone."""
+
+    def fingerprint(self, device: Any) -> Fingerprint:
+        return Fingerprint({"engine": self.engine.name})
+
+    def validate(self, node: NodeView, device: Any, config: Any) -> Support:
+        return SUPPORTED
+
+
+def context() -> Any:
+    backend = Backend(OPS, Options(), choose_engine("test", EngineChoice.AUTO))
+    return backend.open_context(None, None, WeightStore())
+
+
+def residual(net: Any) -> Any:
+    """A sum with a tensor that the convolution's result replaces, and a copy of another one."""
+    grid = {"scale": 0.4, "zero": 30}
+    x = net.input("x", (1, 9, 9, 32), U8, 7)
+    for i in range(2):
+        filters = net.weights(f"w{i}", (3, 3, 32, 32), axis=3)
+        y = net.add("Conv2d", x, filters, net.bias(f"b{i}", 32), name=f"c{i}", **grid, **SAME)
+        x = net.add("ElementWiseAdd", y, x, name=f"s{i}", **grid)
+    return x
+
+
+def parts(net: Any) -> Any:
+    x = net.input("x", (1, 9, 9, 20), S8, 3)
+    filters = net.weights("w", (3, 3, 20, 24), U8, zero=140)
+    return net.add("Conv2d", x, filters, name="y", scale=0.3, **SAME)
+
+
+def floats(net: Any) -> Any:
+    x = net.input("x", (1, 9, 9, 20), U8, 3)
+    filters = net.weights("w", (3, 3, 1, 20), U8, zero=140)
+    return net.add("DepthWiseConv2d", x, filters, net.bias("b", 20), name="y", **SAME)
+
+
+def words(net: Any) -> Any:
+    x = net.input("x", (1, 9, 9, 20), U16, 3000)
+    y = net.add("Conv2d", x, net.weights("w", (3, 3, 20, 24)), name="y", dtype=U16, **SAME)
+    return net.add("Conv2d", y, net.weights("v", (3, 3, 24, 8)), name="z", dtype=U8, **SAME)
+
+
+def matrices(net: Any) -> Any:
+    a, b = net.input("a", (2, 40, 30), U8, 9), net.input("b", (2, 30, 50), U8, 130)
+    y = net.add("MatMul", a, b, name="y", scale=2.0, zero=120)
+    return net.add("MatMul", y, net.weights("w", (50, 20), U8, zero=126), name="z", scale=9.0)
+
+
+@pytest.mark.parametrize("build", [residual, parts, floats, words, matrices])
+def test_restored_plans_return_the_same_bits(new_network: Any, build: Callable[[Any], Any]) -> None:
+    net = new_network()
+    result = build(net)
+    net.check(result, engine=False)
+    feeds = net.feeds()
+    wanted = net.run(net.prepare(), feeds)[result.name]
+
+    graph, origin = check_ops(net.graph, OPS), context()
+    image = Image.from_bytes(
+        origin.image({"net": origin.prepare(graph, PrepareRequest())}).to_bytes()
+    )
+    # where every step is the engine's, no step is made again from the model
+    model = None if library().has_vnni else lambda _: graph
+    (found,) = context().restore(image, model, lambda _: PrepareRequest()).values()
+    outputs = {result.name: np.zeros_like(wanted)}
+    found.prepared.run(feeds, outputs, RunControl())
+    np.testing.assert_array_equal(outputs[result.name], wanted)
