@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, KernelRegistry, Step
-from dovetail_numpy.integer.definitions import DEFINITIONS, PACKAGE
+from dovetail_numpy.integer.definitions import DEFINITIONS, PACKAGE, Definitions
 
 
-def by_definition(call: KernelCall) -> Step | None:
-    """Run a quantized node by its definition.
+def kernels_of(definitions: Definitions) -> KernelRegistry:
+    """Return a kernel for each op, which runs quantized nodes by definitions."""
+    found = KernelRegistry("numpy")
+    make = partial(by_definition, definitions)
+    for op_type in definitions:
+        found.register(PACKAGE, op_type, quantized=True)(make)
+    return found
+
+
+def by_definition(definitions: Definitions, call: KernelCall) -> Step | None:
+    """Return the step of a quantized node that runs by its definition.
 
     None if it has none, and for moves of stored values, which kernels for real values do as well.
     """
     view = call.head
-    definition = DEFINITIONS.of(view)
+    definition = definitions.of(view)
     if definition is None or keeps_stored(view.definition[0].domain, view.ins, view.outs):
         return None
     reads = [call.read(i) if call.has(i) else None for i in range(len(view.ins))]
@@ -35,6 +46,4 @@ def by_definition(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-BY_DEFINITION = KernelRegistry("numpy")
-for _op_type in DEFINITIONS:
-    BY_DEFINITION.register(PACKAGE, _op_type, quantized=True)(by_definition)
+BY_DEFINITION = kernels_of(DEFINITIONS)
