@@ -118,7 +118,8 @@ class HtpBackend(PlanBackend):
         if node.package == STANDARD:
             return False
         found = with_package_kernels(self.engine.kernels, {node.package}, self.ops)
-        return found.find(node) is not None
+        kernel = found.find(node)
+        return kernel is not None and kernel is not found.find_real(node)  # that one simulates
 
     def fingerprint(self, device: Any) -> Fingerprint:
         """Return versions, processor, engine, threads, options, op packages and kernels."""
