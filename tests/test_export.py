@@ -16,7 +16,7 @@ import networks
 import numpy as np
 import onnx
 import pytest
-from onnx import ModelProto
+from onnx import ModelProto, helper, numpy_helper
 from runtime import peer_session
 
 import dovetail
@@ -152,6 +152,30 @@ def test_a_quantized_network_gives_what_ours_gives(
 
 def run_command(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return forked.run(["dovetail", *map(str, words)], Path.cwd())
+
+
+def test_constants_with_equal_integers_and_other_scales_have_names_of_their_own(
+    tmp_path: Path,
+) -> None:
+    """ONNX Runtime's QNN provider uses one encoding for all readers of an initializer."""
+    numbers = {"small": np.float32(0.4343), "large": np.float32(10)}
+    nodes = [helper.make_node("Mul", pair, [out]) for pair, out in
+             ((["x", "small"], "h"), (["h", "large"], "y"))]  # fmt: skip
+    ends = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, (2, 8)) for n in "xy"]
+    constants = [numpy_helper.from_array(np.array(v), n) for n, v in numbers.items()]
+    net = helper.make_graph(nodes, "net", ends[:1], ends[1:], constants)
+    opsets = [helper.make_opsetid("", 21)]
+    onnx.save(helper.make_model(net, opset_imports=opsets, ir_version=10), tmp_path / "net.onnx")
+    samples = np.random.default_rng(3).normal(0, 1, (4, 2, 8)).astype(np.float32)
+    model = dovetail.quantize(dovetail.convert(tmp_path / "net.onnx"), samples)
+    dovetail.export(model, tmp_path / "out.onnx")
+    written = onnx.load(tmp_path / "out.onnx").graph
+    integers = {i.name: numpy_helper.to_array(i).item() for i in written.initializer
+                if not i.dims and i.data_type == onnx.TensorProto.UINT8}  # fmt: skip
+    read = [n.input[0] for n in written.node
+            if n.op_type == "DequantizeLinear" and n.input[0] in integers]  # fmt: skip
+    assert [integers[name] for name in read] == [255, 255]
+    assert len(set(read)) == 2
 
 
 def test_the_command_writes_a_model_that_runs(tmp_path: Path) -> None:

@@ -97,7 +97,8 @@ def probe(python: Path) -> tuple[dict[str, str], str]:
         [python, SIMULATOR, "--probe"], capture_output=True, text=True, timeout=60, check=False
     )
     if done.returncode != 0:
-        return {}, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return {}, f"onnxruntime-qnn cannot run with {python}: {last}"
     return json.loads(done.stdout.splitlines()[-1]), ""
 
 

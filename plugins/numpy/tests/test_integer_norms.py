@@ -142,9 +142,9 @@ def test_numbers_near_ties_are_computed_exactly(number: float) -> None:
 
     def exact(at: Array) -> Array:
         asked.append(at.tolist())
-        return np.full(len(at), 9, np.uint8)
+        return np.full(len(at), 4.6)
 
     with np.errstate(invalid="ignore"):
-        NearTies((0, 255), 0.001).store(approximate, out, np.empty_like(approximate), exact)
+        NearTies(0.5, 0, (0, 255), 0.001).store(approximate, out, np.empty_like(approximate), exact)
     assert asked == [[1]]
     assert out.tolist() == [1, 9, 255, 0]

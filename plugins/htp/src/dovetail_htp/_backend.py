@@ -29,7 +29,7 @@ from dovetail_htp.estimates import StepCounter
 from dovetail_htp.processors import FAMILIES, Family, Processor, processor
 from dovetail_htp.verdicts import STANDARD, verdict
 from dovetail_numpy.integer.fixed import Requantization, definitions
-from dovetail_numpy.integer.steps import kernels_of
+from dovetail_numpy.integer.steps import definition_kernels
 from dovetail_onednn import about, choose_engine, usable_processors
 
 
@@ -52,7 +52,7 @@ class HtpBackend(PlanBackend):
     def __init__(self, ops: OpRegistry, options: HtpOptions) -> None:
         engine = choose_engine("htp", options.engine)
         if options.requantization is not Requantization.FLOAT:
-            own = kernels_of(definitions(options.requantization)).for_backend("htp")
+            own = definition_kernels(definitions(options.requantization)).for_backend("htp")
             engine = replace(engine, kernels=own.with_fallback(engine.kernels))
         super().__init__(ops, options, engine)
         self.num_threads = options.num_threads

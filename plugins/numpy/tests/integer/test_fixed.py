@@ -12,8 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.ir import Array, AxisScaleOffset, DType, ScaleOffset, Spec
-from dovetail.ops import NodeView
+from dovetail.container import WeightStore
+from dovetail.ir import (
+    Array,
+    AxisScaleOffset,
+    DType,
+    Graph,
+    ScaleOffset,
+    Spec,
+    Tensor,
+    TensorKind,
+)
+from dovetail.ops import NodeView, OpRegistry, check_ops
+from dovetail.runtime.contract import RunControl
+from dovetail.runtime.plan import PlanPrepared, build_plan
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.fixed import Requantization, definitions
 from dovetail_numpy.integer.fixed.arithmetic import (
@@ -24,6 +36,9 @@ from dovetail_numpy.integer.fixed.arithmetic import (
     rounded_quotient,
 )
 from dovetail_numpy.integer.fixed.functions import FixedPoint
+from dovetail_numpy.integer.steps import definition_kernels
+from dovetail_opset import PACKAGE
+from dovetail_opset.build import add
 
 U8, S8, S16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_16
 FIXED, SINGLE = Requantization.FIXED, Requantization.FIXED_SINGLE
@@ -275,6 +290,40 @@ def test_functions_of_8_bits(node: Make, dtype: DType, op: str, step: float, zer
     assert np.abs(found - exact).max() <= 0.5 + 1e-5
 
 
+# Outputs of the same kernels for these int16.
+WIDE = [-32768, -30000, -17321, -9000, -4242, -777, -1, 0, 1, 100, 3000, 8191, 20011, 32767]
+LITERT_WIDE = [
+    (
+        "Sigmoid",
+        2.0**-12,
+        [11, 22, 471, 3277, 8585, 14835, 16382, 16384, 16386, 16584, 22129, 28861, 32522, 32757],
+    ),
+    (
+        "Sigmoid",
+        0.00031,
+        [1, 3, 152, 1896, 6936, 14420, 16381, 16384, 16387, 16638, 23497, 30371, 32702, 32767],
+    ),
+    (
+        "Tanh",
+        2.0**-12,
+        [-32767, -32767, -32754, -31968, -25433, -6142, -8, 0, 8, 800, 20465, 31588, 32764, 32767],
+    ),
+    (
+        "Tanh",
+        0.00031,
+        [-32767, -32767, -32767, -32522, -28362, -7744, -11, 0, 11, 1016, 23940, 32362],
+    ),
+]
+
+
+@pytest.mark.parametrize(("op", "step", "expected"), LITERT_WIDE)
+def test_functions_of_16_bits(node: Make, op: str, step: float, expected: list[int]) -> None:
+    count = len(expected)
+    x, y = Spec(S16, (count,), ScaleOffset(step)), Spec(S16, (count,), ScaleOffset(2.0**-15))
+    found = run(node(op, [x], [y]), np.array(WIDE[:count], np.int16))
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("dtype", [S8, U8])
 def test_softmax(node: Make, rng: np.random.Generator, dtype: DType) -> None:
     low, high = dtype.stored_range()
@@ -286,6 +335,86 @@ def test_softmax(node: Make, rng: np.random.Generator, dtype: DType) -> None:
     found = run(node("Softmax", [x], [y]), data).astype(int) - low
     powers = np.exp(data * 0.04)
     assert np.abs(found - 256 * powers / powers.sum(1, keepdims=True)).max() <= 0.5 + 1e-3
+
+
+# h of the same runtime's Lstm; gates in the order input, forget, cell, output.
+LITERT_LSTM: dict[tuple[str, ...], list[int]] = {
+    ("plain",): [-4, -9, -6, 15, -29, -17, 5, 9, 1, -28, -11, 4, 5, -24, -6, -1],
+    ("coupled",): [-5, -11, -8, 5, -25, -21, 6, 3, 16, -33, -13, 1, 19, -25, -7, 0],
+    ("peephole",): [-4, -9, -6, 16, -31, -18, 5, 9, 2, -31, -11, 4, 5, -28, -6, -1],
+    ("projection",): [-1, -1, -8, -9, -21, -27, -25, -3, -18, -6, -21, -19, -14, 8, -19, -38],
+    ("coupled", "peephole", "projection"): [
+        -9,
+        2,
+        -10,
+        -12,
+        -28,
+        -28,
+        -30,
+        -11,
+        -20,
+        1,
+        -25,
+        -36,
+        -17,
+        15,
+        -21,
+        -50,
+    ],
+}
+
+
+@pytest.mark.parametrize("kinds", LITERT_LSTM, ids="+".join)
+def test_lstm_of_litert(node: Make, kinds: tuple[str, ...]) -> None:
+    specs, stored, outs, params = lstm_inputs(kinds)
+    view = node("Lstm", specs, outs, **params)
+    definition = definitions(FIXED).of(view)
+    assert definition is not None
+    h, cell, last = definition.compute(view, stored)
+    np.testing.assert_array_equal(h.reshape(-1), LITERT_LSTM[kinds])
+    np.testing.assert_array_equal(last, h[-1])
+    assert cell.dtype == np.int16
+
+
+def pattern(shape: tuple[int, ...], seed: int, low: int = -127, high: int = 127) -> Array:
+    """Return integers without any order to speak of."""
+    count = math.prod(shape)
+    mixed = (np.arange(count, dtype=np.int64) * 7919 + seed * 104729) ** 2 % 99991
+    return (mixed % (high - low + 1) + low).reshape(shape)
+
+
+def lstm_inputs(
+    kinds: tuple[str, ...],
+) -> tuple[list[Spec | None], list[Array | None], list[Spec], dict[str, Any]]:
+    """Return specs and values of the inputs of an Lstm, specs of its results, and params."""
+    steps, batch, features, units = 4, 1, 3, 4
+    x = Spec(S8, (steps, batch, features), ScaleOffset(0.015, -9))
+    state = Spec(S8, (batch, units), ScaleOffset(0.0075, 4))
+    specs: list[Spec | None] = [None] * 24
+    specs[0] = x
+    gates = [(16, 17, 21, 18), (1, 4, 7, 19), (2, 5, 8, None), (3, 6, 9, 20)]
+    for weights, recurrent, bias, peephole in gates:
+        specs[weights] = Spec(S8, (units, features), ScaleOffset(0.006))
+        specs[recurrent] = Spec(S8, (units, units), ScaleOffset(0.007))
+        specs[bias] = Spec(DType.SFIXED_POINT_32, (units,))
+        if "peephole" in kinds and peephole is not None:
+            specs[peephole] = Spec(S16, (units,), ScaleOffset(0.6 / 32767))
+    params: dict[str, Any] = {}
+    if "projection" in kinds:
+        specs[22] = Spec(S8, (units, units), ScaleOffset(0.008))
+        specs[23] = Spec(DType.SFIXED_POINT_32, (units,))
+        params = {"hidden_state_qscale": 1 / 127, "hidden_state_offset": -3}
+    if "coupled" in kinds:
+        for i in (16, 17, 18, 21):
+            specs[i] = None
+    stored: list[Array | None] = []
+    for i, spec in enumerate(specs):
+        wide = spec is not None and spec.dtype.bits > 8
+        limit = 2000 if wide and i not in (18, 19, 20) else 30000 if wide else 127
+        values = None if spec is None else pattern(spec.shape, i, -limit, limit)
+        stored.append(None if values is None or spec is None else values.astype(spec.dtype.storage))
+    cell = Spec(S16, (batch, units), ScaleOffset(2.0**-11))
+    return specs, stored, [Spec(S8, (steps, batch, units), state.encoding), cell, state], params
 
 
 def test_average_does_not_count_padding(node: Make) -> None:
@@ -313,3 +442,22 @@ def test_other_nodes_have_the_definition_in_float(node: Make, rng: np.random.Gen
         np.testing.assert_array_equal(run(view, data), plain.compute(view, [data])[0])
     assert definitions(Requantization.FLOAT) is DEFINITIONS
     assert set(definitions(FIXED)) >= set(DEFINITIONS)
+
+
+def test_plans_run_by_chosen_definitions() -> None:
+    x, y = Spec(S8, (1, 15), ScaleOffset(0.047, 20)), Spec(S8, (1, 1), ScaleOffset(0.0071, 22))
+    graph = Graph("net")
+    data = graph.add_tensor(
+        Tensor("x", x.dtype, x.shape, TensorKind.APP_WRITE, encoding=x.encoding)
+    )
+    out = Tensor("y", y.dtype, y.shape, TensorKind.APP_READ, encoding=y.encoding)
+    add(graph, "ReduceMean", [data], name="mean", outputs=out, axes=[1], keep_dims=True)
+    checked = check_ops(graph, OpRegistry.of(PACKAGE))
+    stored = np.array([[-128, *[-9] * 13, 127]], np.int8)
+    view = checked.nodes[0]
+    for kind in Requantization:
+        kernels = definition_kernels(definitions(kind))
+        prepared = PlanPrepared(build_plan(checked, kernels, WeightStore(), None))
+        outputs = {"y": np.zeros((1, 1), np.int8)}
+        prepared.run({"x": stored}, outputs, RunControl())
+        np.testing.assert_array_equal(outputs["y"], run(view, stored, kind=kind))

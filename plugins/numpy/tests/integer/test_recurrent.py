@@ -12,7 +12,7 @@ import pytest
 
 from dovetail.ir import Array, AxisScaleOffset, DType, ScaleOffset, Spec
 from dovetail.ops import NodeView
-from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer import DEFINITIONS, find_faults
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
@@ -241,3 +241,17 @@ def test_state_is_kept_until_reset(node: Make, rng: np.random.Generator) -> None
 def test_impossible_grids_are_not_defined(node: Make, params: dict[str, Any]) -> None:
     specs, outs = lstm_specs(U8, S8, U8, kinds=("projection",))
     assert DEFINITIONS.of(node("Lstm", specs, outs, **params)) is None
+
+
+def test_sums_that_may_overflow_are_found(node: Make) -> None:
+    specs, outs = lstm_specs(U8, S8, U8, kinds=())
+    assert find_faults(node("Lstm", specs, outs)) == []
+    count = 2**17
+    wide = list(specs)
+    wide[0] = symmetric(U8, 2.0, STEPS, BATCH, count)
+    for i in (1, 2, 3, 16):
+        wide[i] = symmetric(S8, 0.9, UNITS, count)
+    inputs: list[Any] = [*wide[:3], (wide[3], np.ones((UNITS, count), np.int8)), *wide[4:]]
+    faults = find_faults(node("Lstm", inputs, outs))
+    assert [(f.rule, f.field) for f in faults] == [("accumulator", f"in[{i}]") for i in (1, 2, 16)]
+    assert str(128 * 128 * count) in faults[0].found

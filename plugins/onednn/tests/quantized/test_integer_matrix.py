@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.ir import DType
+from dovetail_onednn import library
 
 U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
 SIZES = st.integers(1, 70)
@@ -56,3 +57,35 @@ def test_one_matrix(
     grid = {"dtype": dtype, "scale": scale, "zero": zero}
     y = net.add(op.split()[-1], *ins, name="y", **grid, **params)
     net.check(net.add("Relu", y, name="relu", **grid) if fused else y)
+
+
+@settings(max_examples=150, derandomize=True)
+@given(
+    stack=st.lists(st.integers(1, 3), min_size=0, max_size=2),
+    sizes=st.tuples(SIZES, SIZES, SIZES),
+    transposed=st.tuples(st.booleans(), st.booleans()),
+    source=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0, 9, 128, -5])),
+    matrix=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0, 9, 128, -5])),
+    zero=st.sampled_from([0, 77]),
+    is_broadcast=st.booleans(),
+    extreme=st.booleans(),
+)
+def test_two_activations(
+    new_network: Any,
+    stack: list[int],
+    sizes: tuple[int, int, int],
+    transposed: tuple[bool, bool],
+    source: Any,
+    matrix: Any,
+    zero: int,
+    is_broadcast: bool,
+    extreme: bool,
+) -> None:
+    net, (rows, depth, units) = new_network(extreme=extreme), sizes
+    left = (depth, rows) if transposed[0] else (rows, depth)
+    right = (units, depth) if transposed[1] else (depth, units)
+    a = net.input("a", (*stack, *left), *source)
+    b = net.input("b", (*(() if is_broadcast else stack), *right), *matrix)
+    params = {"transpose_in0": transposed[0], "transpose_in1": transposed[1]}
+    y = net.add("MatMul", a, b, name="y", scale=0.2, zero=zero, **params)
+    net.check(y, engine=library().has_vnni)

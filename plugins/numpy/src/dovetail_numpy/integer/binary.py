@@ -1,6 +1,6 @@
 """Functions of two tensors.
 
-Sums of 8-bit tensors are `v = (sa*a + sb*b) + c`, products `v = float32(la*lb) * m + z`, each
+Sums of narrow tensors are `v = (sa*a + sb*b) + c`, products `v = float32(la*lb) * m + z`, each
 operation rounded to float32; see `sum_constants` and `product_rescale`. The constants are such that
 products with them are exact, so that it does not matter whether a processor fuses them with
 additions. Everything else is the op's own reference on real values in float64, rounded once. What
@@ -19,7 +19,14 @@ from dovetail.ir import Array, Spec
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
 from dovetail_numpy.integer.functions import exp, log
-from dovetail_numpy.integer.grid import is_defined, is_tabular, real_of, stored_of
+from dovetail_numpy.integer.grid import (
+    is_defined,
+    is_narrow,
+    is_tabular,
+    real_of,
+    single_of,
+    stored_of,
+)
 from dovetail_numpy.integer.rescaling import Rescale, grid_of, levels
 from dovetail_numpy.integer.tables import (
     TableKey,
@@ -60,7 +67,6 @@ BINARY = (
 _DIGITS = 15
 # Beyond these ratios of scales every integer saturates, or none matters; see `sum_constants`.
 _RATIOS = (2.0**-24, 2.0**8)
-_FARTHEST_ZERO = 1024
 # All but 0 saturates, and no product overflows.
 _LARGEST_MULTIPLIER = 2.0**100
 
@@ -87,8 +93,8 @@ class SumConstants:
 def sum_constants(view: NodeView) -> SumConstants | None:
     """Return the numbers of a sum or difference; None if it is computed in float64.
 
-    That is so if a type has more than 8 bits or several scales, if a zero point is beyond +-1024,
-    or if the ratio of an operand's scale to the result's is below 2**-24 or above 2**8.
+    That is so unless all tensors are narrow, see `is_narrow`, or if the ratio of an operand's scale
+    to the result's is below 2**-24 or above 2**8.
     """
     grids = _narrow_grids(view)
     if grids is None:
@@ -106,9 +112,9 @@ def sum_constants(view: NodeView) -> SumConstants | None:
 
 
 def product_rescale(view: NodeView) -> Rescale | None:
-    """Return the rescaling of the products of two 8-bit tensors' levels; None if in float64.
+    """Return the rescaling of products of levels; None if they are computed in float64.
 
-    That is so under the same conditions as in `sum_constants`, but for the ratios.
+    That is so unless all tensors are narrow, see `is_narrow`.
     """
     grids = _narrow_grids(view)
     if grids is None:
@@ -121,15 +127,10 @@ def product_rescale(view: NodeView) -> Rescale | None:
 
 def _narrow_grids(view: NodeView) -> list[tuple[float, int]] | None:
     """Return scales and zero points of operands and result, None if they are not narrow."""
-    found = []
-    for spec in (*view.ins, view.outs[0]):
-        if spec is None or not is_tabular(spec) or spec.dtype.bits > 8:
-            return None
-        scale, zero, _ = grid_of(spec)
-        if scale == 0 or abs(zero) > _FARTHEST_ZERO:
-            return None
-        found.append((scale, zero))
-    return found
+    specs = [spec for spec in (*view.ins, view.outs[0]) if spec is not None]
+    if not all(is_narrow(spec) for spec in specs):
+        return None
+    return [grid_of(spec)[:2] for spec in specs]
 
 
 def _significant(value: float) -> float:
@@ -165,7 +166,8 @@ def by_reference(view: NodeView, *, kind: DTypeLike = np.float64, settled: bool 
         if stored is None or spec is None:
             return None
         found = real_of(stored, spec)
-        return found.astype(kind) if found.dtype.kind == "f" else found
+        with np.errstate(over="ignore"):  # beyond float32 is inf
+            return found.astype(kind) if found.dtype.kind == "f" else found
 
     def result(found: Array, out: Spec) -> Array:
         return stored_of(
@@ -265,9 +267,10 @@ def _powers(view: NodeView) -> Run:
     def run(ins: Sequence[Array | None]) -> Sequence[Array]:
         a, b = _both(view, ins)
         real, exponent = real_of(a, base), _real_exponents(b, spec)
-        is_whole, is_odd = np.rint(exponent) == exponent, np.rint(exponent / 2) * 2 != exponent
         size = np.abs(real)
-        powers = exp(exponent * log(np.where(size == 0, 1.0, size)))
+        with np.errstate(invalid="ignore"):  # infinite exponents
+            is_whole, is_odd = np.rint(exponent) == exponent, np.fmod(exponent, 2) != 0
+            powers = exp(np.nan_to_num(exponent * log(np.where(size == 0, 1.0, size))))
         of_zero = np.where(exponent == 0, 1.0, np.where(exponent > 0, 0.0, np.inf))
         negative = np.where(is_whole, np.where(is_odd, -powers, powers), np.nan)
         result = np.where(real == 0, of_zero, np.where(real < 0, negative, powers))
@@ -278,4 +281,4 @@ def _powers(view: NodeView) -> Run:
 
 def _real_exponents(stored: Array, spec: Spec) -> Array:
     """Return exponents as floats have them: 30 times the float32 nearest to 0.1 is 3."""
-    return real_of(stored, spec).astype(np.float32).astype(np.float64)
+    return single_of(real_of(stored, spec)).astype(np.float64)

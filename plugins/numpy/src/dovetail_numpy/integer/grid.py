@@ -17,6 +17,7 @@ from dovetail_numpy.integer.rescaling import scales
 
 # What is closer to a tie than half of this share of a step counts as a tie; see `stored_of`.
 _PARTS = float(1 << 20)
+_FARTHEST_ZERO = 1024
 
 
 def is_fixed(spec: Spec | None) -> bool:
@@ -30,6 +31,16 @@ def is_tabular(spec: Spec) -> bool:
     """Return whether a table of all stored integers gives the real values: up to 16 bits."""
     one_scale = isinstance(spec.encoding, ScaleOffset)
     return one_scale and spec.dtype.is_fixed_point and spec.dtype.bits <= 16
+
+
+def is_narrow(spec: Spec) -> bool:
+    """Return whether float32 formulas serve a tensor.
+
+    It has up to 8 bits, one scale above 0, and a zero point between -1024 and 1024.
+    """
+    if not isinstance(spec.encoding, ScaleOffset) or not is_tabular(spec) or spec.dtype.bits > 8:
+        return False
+    return spec.encoding.scale > 0 and abs(spec.encoding.offset) <= _FARTHEST_ZERO
 
 
 def is_defined(view: NodeView) -> bool:
@@ -47,6 +58,12 @@ def real_of(stored: Array, spec: Spec) -> Array:
     if spec.dtype is DType.BFLOAT_16:
         return bfloat16_to_float32(stored).astype(np.float64)
     return stored.astype(np.float64) if spec.dtype.is_float else stored
+
+
+def single_of(real: Array) -> Array:
+    """Return real values rounded to float32, as a float run has them; other types unchanged."""
+    with np.errstate(over="ignore"):  # beyond float32 is inf
+        return real.astype(np.float32) if real.dtype.kind == "f" else real
 
 
 def stored_of(real: Array, spec: Spec, *, settled: bool = False) -> Array:

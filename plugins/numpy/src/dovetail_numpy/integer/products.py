@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -133,9 +134,8 @@ def product_faults(view: NodeView) -> Iterator[Fault]:
     """Yield what is wrong with the operands of a product together: scales, widths, sums."""
     found = list(_form_faults(view))
     yield from found
-    if not found and (bound := accumulator_bound(view)) > _MAX_SUM:
-        allowed = f"at most {_MAX_SUM}, which 32 bits hold"
-        yield Fault("accumulator", "in[1]", f"sums of up to {bound}", allowed)
+    if not found:
+        yield from overflow_faults("in[1]", accumulator_bound(view))
 
 
 def accumulator_bound(view: NodeView) -> int:
@@ -145,16 +145,38 @@ def accumulator_bound(view: NodeView) -> int:
     have the largest magnitude of their type.
     """
     data, weights = operands(view)
+    terms = math.prod(weights.shape[a] for a in _summed(view)) // _groups(view)
     stored = constant(view.node.inputs[1])
+    return sum_bound(data, weights, stored, terms, partial(_column_sums, view))
+
+
+def sum_bound(
+    data: Spec, weights: Spec, stored: Array | None, terms: int, add: Callable[[Array], Array]
+) -> int:
+    """Return a bound of the magnitude of sums of products.
+
+    Args:
+        data: Type and encoding of one factor.
+        weights: Those of the other.
+        stored: Its stored values if they are constant.
+        terms: Number of products in a sum.
+        add: Adds up the weights of each sum.
+    """
     bound = 0
     for shift in byte_shifts(weights):
         if stored is None:
-            terms = math.prod(weights.shape[a] for a in _summed(view)) // _groups(view)
             most = terms * _most(weights, shift)
         else:
-            most = int(_column_sums(view, np.abs(part(stored, weights, shift))).max(initial=0))
+            most = int(add(np.abs(part(stored, weights, shift))).max(initial=0))
         bound = max(bound, *(most * _most(data, s) for s in byte_shifts(data)))
     return bound
+
+
+def overflow_faults(field: str, bound: int) -> Iterator[Fault]:
+    """Yield the fault of sums that may not fit an accumulator of 32 bits."""
+    if bound > _MAX_SUM:
+        allowed = f"at most {_MAX_SUM}, which 32 bits hold"
+        yield Fault("accumulator", field, f"sums of up to {bound}", allowed)
 
 
 @DEFINITIONS.defines(*PRODUCTS, supports=has_form)

@@ -12,17 +12,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Protocol
 
 import numpy as np
 
 from dovetail.ir import Array, AxisScaleOffset, DType, ScaleOffset, Spec
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
+from dovetail_numpy.integer.faults import Fault, constant
 from dovetail_numpy.integer.functions import sigmoid, tanh
 from dovetail_numpy.integer.grid import is_fixed, is_tabular, real_of, stored_of
 from dovetail_numpy.integer.norms import moments, single
-from dovetail_numpy.integer.products import byte_shifts, part
+from dovetail_numpy.integer.products import byte_shifts, overflow_faults, part, sum_bound
 from dovetail_numpy.integer.rescaling import Floats, Rescale, grid_of, real_bias, scales
 from dovetail_opset._recurrent import CELL, FORGET, INPUT, OUTPUT, Gate, gates_of, given
 
@@ -157,14 +159,45 @@ def _is_gru(view: NodeView) -> bool:
     return _of_layer(view, range(1, 7), range(7, 13))
 
 
+def layer_faults(view: NodeView) -> Iterator[Fault]:
+    """Yield the matrices of a layer whose sums may overflow."""
+    if DEFINITIONS.of(view) is None:
+        return
+    of_x = (1, 2, 3, 16) if view.op_type == "Lstm" else (1, 2, 3)
+    of_h = (4, 5, 6, 17, 22) if view.op_type == "Lstm" else (4, 5, 6)
+    for ports, vectors in ((of_x, view.ins[0]), (of_h, view.outs[0])):
+        for port in ports:
+            weights = view.ins[port] if port < len(view.ins) else None
+            if weights is None or vectors is None:
+                continue
+            stored = constant(view.node.inputs[port])
+            bound = sum_bound(vectors, weights, stored, weights.shape[1], partial(np.sum, axis=1))
+            yield from overflow_faults(f"in[{port}]", bound)
+
+
+class LstmLayer(Protocol):
+    """The weights of an Lstm, and one step."""
+
+    def step(self, x: Array, h: Array, c: Array) -> tuple[Array, Array, list[Array]]:
+        """Return h and c, stored, and the gates i, f, the cell's tanh and o, over 2**15."""
+
+
 @DEFINITIONS.prepares("Lstm", supports=_is_lstm)
 def lstm(view: NodeView) -> Run:
     """Run the steps of a layer; with the input `reset`, it keeps its state between runs."""
+    return prepare_lstm(view, _Lstm)
+
+
+def prepare_lstm(
+    view: NodeView, make: Callable[[NodeView, Sequence[Array | None]], LstmLayer]
+) -> Run:
+    """Return the function of a node whose layer is made from the node and all inputs."""
     left: list[tuple[Array, ...]] = []
 
     def run(ins: Sequence[Array | None]) -> Sequence[Array]:
-        layer = _Lstm(view, [*ins, *[None] * (25 - len(ins))])
-        h, c = _start(view, layer.ins, (10, 11), 24, left)
+        ins = [*ins, *[None] * (25 - len(ins))]
+        layer = make(view, ins)
+        h, c = _start(view, ins, (10, 11), 24, left)
         result = np.empty(view.outs[0].shape, view.outs[0].dtype.storage)
         gates = [np.zeros(c.shape, np.int64)] * 4
         for x, position in zip(
@@ -172,7 +205,7 @@ def lstm(view: NodeView) -> Run:
         ):
             h, c, gates = layer.step(x, h, c)
             position[...] = h
-        if layer.ins[24] is not None:
+        if ins[24] is not None:
             left[:] = [(h, c)]
         last = [stored_of(g * _UNIT, s) for g, s in zip(gates, view.outs[3:7], strict=False)]
         ends = [requantized(h, view.outs[0], s) for s in (*view.outs[2:3], *view.outs[7:8])]

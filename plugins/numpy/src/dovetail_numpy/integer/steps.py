@@ -11,17 +11,17 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, KernelRegistry, St
 from dovetail_numpy.integer.definitions import DEFINITIONS, PACKAGE, Definitions
 
 
-def kernels_of(definitions: Definitions) -> KernelRegistry:
-    """Return a kernel for each op, which runs quantized nodes by definitions."""
-    found = KernelRegistry("numpy")
-    make = partial(by_definition, definitions)
+def definition_kernels(definitions: Definitions) -> KernelRegistry:
+    """Return kernels that run quantized nodes by their definitions."""
+    registry = KernelRegistry("numpy")
     for op_type in definitions:
-        found.register(PACKAGE, op_type, quantized=True)(make)
-    return found
+        kernel = partial(by_definition, definitions)
+        registry.register(PACKAGE, op_type, quantized=True)(kernel)
+    return registry
 
 
 def by_definition(definitions: Definitions, call: KernelCall) -> Step | None:
-    """Return the step of a quantized node that runs by its definition.
+    """Run a quantized node by its definition.
 
     None if it has none, and for moves of stored values, which kernels for real values do as well.
     """
@@ -46,4 +46,4 @@ def by_definition(definitions: Definitions, call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-BY_DEFINITION = kernels_of(DEFINITIONS)
+BY_DEFINITION = definition_kernels(DEFINITIONS)

@@ -17,7 +17,7 @@ from dovetail.ir import Array
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.binary import by_reference
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
-from dovetail_numpy.integer.grid import is_defined, is_fixed, is_tabular, stored_of
+from dovetail_numpy.integer.grid import is_defined, is_fixed, is_narrow, is_tabular, stored_of
 from dovetail_numpy.integer.norms import moments
 from dovetail_numpy.integer.rescaling import Rescale, grid_of, levels
 
@@ -34,18 +34,16 @@ _LARGEST_MULTIPLIER = 2.0**64
 def sum_rescale(view: NodeView, count: Array) -> Rescale | None:
     """Return the rescaling of sums of levels to the first result, None if it is in float64.
 
-    That is so if a type has more than 8 bits or several scales, or the result's scale is 0.
+    That is so unless all tensors are narrow, see `is_narrow`.
 
     Args:
         view: The node; levels of its one input, or products of levels of its two, are added.
         count: The number of elements of each mean, broadcastable to the result; 1 for sums.
     """
-    specs = (*view.ins, out := view.outs[0])
-    if not all(s is not None and is_tabular(s) and s.dtype.bits <= 8 for s in specs):
+    out = view.outs[0]
+    if not all(spec is not None and is_narrow(spec) for spec in (*view.ins, out)):
         return None
     step, zero, limits = grid_of(out)
-    if step == 0:
-        return None
     multiplier = np.minimum(_scale(view) / (count * step), _LARGEST_MULTIPLIER)
     return Rescale(multiplier.astype(np.float32), np.zeros((), np.float32), zero, limits)
 

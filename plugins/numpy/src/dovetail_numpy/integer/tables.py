@@ -16,7 +16,14 @@ import numpy as np
 from dovetail.ir import Array, DType, Encoding, Spec
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
-from dovetail_numpy.integer.grid import is_defined, is_fixed, is_tabular, real_of, stored_of
+from dovetail_numpy.integer.grid import (
+    is_defined,
+    is_fixed,
+    is_tabular,
+    real_of,
+    single_of,
+    stored_of,
+)
 
 _ACTIVATIONS = (
     "Relu",
@@ -160,7 +167,7 @@ def _function(view: NodeView) -> Function:
     def function(stored: Array) -> Array:
         real = real_of(stored, x)
         if is_stepped:
-            real = real.astype(np.float32)
+            real = single_of(real)
         (result,) = schema.reference(op, [real], view.outs)
         return stored_of(result, out, settled=True)
 

@@ -6,6 +6,12 @@ from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import PACKAGE
 from dovetail_numpy.integer.faults import Fault, tensor_faults
 from dovetail_numpy.integer.products import PRODUCTS, product_faults
+from dovetail_numpy.integer.recurrent import layer_faults
+
+_OWN = {
+    **dict.fromkeys(PRODUCTS, product_faults),
+    **dict.fromkeys(("Lstm", "Gru"), layer_faults),
+}
 
 
 def find_faults(view: NodeView) -> list[Fault]:
@@ -15,6 +21,7 @@ def find_faults(view: NodeView) -> list[Fault]:
     """
     found = list(tensor_faults(view))
     known = {(fault.rule, fault.field) for fault in found}
-    if view.package == PACKAGE and view.op_type in PRODUCTS:
-        found += (f for f in product_faults(view) if (f.rule, f.field) not in known)
+    own = _OWN.get(view.op_type) if view.package == PACKAGE else None
+    if own is not None:
+        found += (f for f in own(view) if (f.rule, f.field) not in known)
     return found

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import Array, ScaleOffset, Spec
+from dovetail.ir import Array, ScaleOffset
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.functions import exp, log
-from dovetail_numpy.integer.grid import real_of, stored_of
+from dovetail_numpy.integer.grid import real_of
 from dovetail_numpy.integer.norms import power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import Floats, block_size, blocks
@@ -30,6 +30,7 @@ _ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to it
 _LARGEST = 512.0  # more than a result of 8 bits and its zero point
 _FARTHEST_ZERO = 255
 _BYTE = 1 << 8
+_PART = 32  # elements that are added in float32
 _MOST_SUMS = 1 << 19  # entries of a table by sum of squares: 4 MB in float64
 _MOST_ERROR = 0.05  # a tenth of the elements would be computed exactly
 _EXACT = 1 << 24  # float32 has all whole numbers up to this one
@@ -41,7 +42,7 @@ class _Rows:
 
     Attributes:
         x, out: Values of the plan.
-        pad: Scratchpad of two float32 and an int32 for each element of a block.
+        pad: Scratchpad of two float32 for each element of a block.
         count: Number of rows.
         size: Elements of a row.
         most: Rows of a block.
@@ -59,13 +60,13 @@ class _Rows:
         """Declare the first input, the output and the scratchpad of a call."""
         total = math.prod(call.spec(0).shape)
         most = min(max(1, block_size(total) // size), total // size)
-        pad = call.scratch(3 * 4 * most * size)
+        pad = call.scratch(2 * 4 * most * size)
         return cls(call.read(0), call.write(), pad, total // size, size, most)
 
     def arrays(self, buffers: Buffers) -> tuple[Array, Array, Array]:
-        """Return stored rows, those of the result, and scratchpads (3, most, size), float32."""
+        """Return stored rows, those of the result, and scratchpads (2, most, size), float32."""
         stored, out = (buffers.array(v).reshape(self.count, self.size) for v in (self.x, self.out))
-        pads = buffers.array(self.pad).view(np.float32).reshape(3, self.most, self.size)
+        pads = buffers.array(self.pad).view(np.float32).reshape(2, self.most, self.size)
         return stored, out, pads
 
 
@@ -92,15 +93,16 @@ def softmax(call: KernelCall) -> Step | None:
     rows, (out,) = _Rows.of(call, shape[-1]), view.outs
     powers = power_table(abs(single(op.beta)) * scale_of(call.spec(0)), _BYTE)
     step, zero, limits = grid_of(out)
-    # powers, sum, its reciprocal, product and sum with the zero point are rounded
-    near = NearTies(limits, 12 * _ULP * _LARGEST)
+    part = _divisor(shape[-1], _PART)
+    # powers, sums, the reciprocal, product and sum with the zero point are rounded
+    near = NearTies(step, zero, limits, 2 * _ULP * _LARGEST, (part + 12) * _ULP)
     approximate, shift = powers.astype(np.float32), np.float32(zero)
+    bytes_pad = call.scratch(rows.most * rows.size)
     farthest = np.maximum if op.beta >= 0 else np.minimum
 
     def bind(buffers: Buffers) -> Bound:
-        stored, result, (v, spare, third) = rows.arrays(buffers)
-        distances = third.view(np.uint8).reshape(-1)[: rows.most * rows.size]
-        distances = distances.reshape(rows.most, rows.size)
+        stored, result, (v, spare) = rows.arrays(buffers)
+        distances = buffers.array(bytes_pad).reshape(rows.most, rows.size)
 
         def run(block: slice) -> None:
             q, into = stored[block], result[block]
@@ -110,14 +112,15 @@ def softmax(call: KernelCall) -> Step | None:
             # modulo 256, in which differences of signed bytes are right as well
             np.subtract(*(bits if farthest is np.maximum else bits[::-1]), out=d)
             np.take(approximate, d, None, p, "wrap")
-            total = np.add.reduce(p, axis=1, dtype=np.float64)
+            parts = np.einsum("rpi->rp", p.reshape(len(q), -1, part))
+            total = np.add.reduce(parts, axis=1, dtype=np.float64)
             np.multiply(p, (1.0 / (total * step)).astype(np.float32)[:, None], p)
-            np.add(p, shift, p)
+            if zero:
+                np.add(p, shift, p)
 
             def exact(at: NDArray[np.intp]) -> Array:
-                wanted, which = np.unique(at // rows.size, return_inverse=True)
-                totals = powers[d[wanted]].sum(1, dtype=np.int64)
-                return stored_of(powers[d.reshape(-1)[at]] / totals[which], out)
+                totals = powers[d[at // rows.size]].sum(1, dtype=np.int64)
+                return np.asarray(powers[d.reshape(-1)[at]] / totals)
 
             near.store(p, into, spare[: len(q)], exact)
 
@@ -148,7 +151,7 @@ def layer_norm(call: KernelCall) -> Step | None:
 
         def run(block: slice) -> None:
             q = stored[block]
-            v, spare, _ = (pad[: len(q)] for pad in pads)
+            v, spare = (pad[: len(q)] for pad in pads)
             norm.run(q, result[block], v, spare)
 
         return _over_blocks(rows, run)
@@ -161,7 +164,6 @@ class _LayerNorm:
     """The numbers of a LayerNorm.
 
     Attributes:
-        out: Spec of the result.
         zero: Zero point of the data.
         epsilon: In squares of levels.
         gamma, beta: Real values for each element of a row, float64; None where omitted.
@@ -170,7 +172,6 @@ class _LayerNorm:
         near: The rounding.
     """
 
-    out: Spec
     zero: int
     epsilon: float
     gamma: Array | None
@@ -198,17 +199,15 @@ class _LayerNorm:
         error = 12 * _ULP * float(reach)
         if not error < _MOST_ERROR:
             return None
-        divisors = (n for n in range(_BYTE, 0, -1) if size % n == 0)
         return cls(
-            out,
             grid_of(spec)[1],
             single(view.op.epsilon) / (scale * scale),
             gamma,
             beta,
             factor.astype(np.float32),
             offset.astype(np.float32),
-            next(divisors),
-            NearTies(limits, error),
+            _divisor(size, _BYTE),
+            NearTies(step, zero, limits, error),
         )
 
     def run(self, q: Array, out: Array, v: Floats, spare: Floats) -> None:
@@ -217,7 +216,7 @@ class _LayerNorm:
         np.copyto(v, q)
         parts = v.reshape(len(q), -1, self.part)
         squares = np.einsum("rpi,rpi->rp", parts, parts).astype(np.int64).sum(1)
-        stored = v.dot(np.ones(size, np.float32)).astype(np.int64)
+        stored = np.einsum("ri->r", v).astype(np.int64)
         floor, rest = np.divmod(stored - size * self.zero, size)
         share = rest / size
         least = floor + self.zero  # the floor of the mean, as a stored integer
@@ -239,7 +238,7 @@ class _LayerNorm:
                 real = real * self.gamma[column]
             if self.beta is not None:
                 real = real + self.beta[column]
-            return stored_of(real, self.out)
+            return np.asarray(real)
 
         self.near.store(v, out, spare, exact)
 
@@ -264,31 +263,43 @@ def lrn(call: KernelCall) -> Step | None:
     factors = powers * (scale / step)
     if not np.isfinite(factors).all():
         return None
-    rows, near = _Rows.of(call, size), NearTies(limits, 12 * _ULP * _LARGEST)
+    rows, near = _Rows.of(call, size), NearTies(step, shift, limits, 2 * _ULP * _LARGEST, 8 * _ULP)
     approximate = call.constant(factors.astype(np.float32))
 
+    wide = size + 2 * radius
+    sums_pad = call.scratch(2 * 4 * rows.most * wide)
+
     def bind(buffers: Buffers) -> Bound:
-        stored, result, (v, spare, third) = rows.arrays(buffers)
-        table, sums = buffers.array(approximate), third.view(np.int32)
+        stored, result, (v, spare) = rows.arrays(buffers)
+        table = buffers.array(approximate)
+        pads = buffers.array(sums_pad).view(np.int32).reshape(2, rows.most, wide)
 
         def run(block: slice) -> None:
             q, into = stored[block], result[block]
             p, other = v[: len(q)], spare[: len(q)]
-            squares, total = p.view(np.int32), sums[: len(q)]
-            np.subtract(q, zero, out=squares, dtype=np.int32)
-            np.multiply(squares, squares, squares)
-            np.copyto(total, squares)
-            for apart in range(1, radius + 1):
-                np.add(total[:, apart:], squares[:, :-apart], total[:, apart:])
-                np.add(total[:, :-apart], squares[:, apart:], total[:, :-apart])
+            # zeros between rows: sums of windows are then those of one long row
+            squares, sums = (pad[: len(q)] for pad in pads)
+            squares[:, :radius] = 0
+            squares[:, radius + size :] = 0
+            inside = squares[:, radius : radius + size]
+            np.subtract(q, zero, out=inside, dtype=np.int32)
+            np.copyto(other, inside)
+            np.multiply(inside, inside, inside)
+            each, windows = squares.reshape(-1), sums.reshape(-1)
+            count = each.size - 2 * radius
+            np.copyto(windows[:count], each[:count])
+            for first in range(1, 2 * radius + 1):
+                np.add(windows[:count], each[first : first + count], windows[:count])
+            total = sums[:, :size]
             np.take(table, total, None, p, "wrap")
-            np.subtract(q, np.float32(zero), out=other, dtype=np.float32)
             np.multiply(p, other, p)
-            np.add(p, np.float32(shift), p)
+            if shift:
+                np.add(p, np.float32(shift), p)
 
             def exact(at: NDArray[np.intp]) -> Array:
                 levels = q.reshape(-1)[at].astype(np.int64) - zero
-                return stored_of(levels * scale * powers[total.reshape(-1)[at]], out)
+                found = total[np.divmod(at, size)]
+                return np.asarray(levels * scale * powers[found])
 
             near.store(p, into, other, exact)
 
@@ -303,6 +314,11 @@ def _lrn_powers(bias: float, alpha: float, beta: float, count: int) -> Array:
     powers = exp(-beta * log(bias + alpha * np.arange(count, dtype=np.int64)))
     powers.flags.writeable = False
     return powers
+
+
+def _divisor(count: int, most: int) -> int:
+    """Return the largest divisor of a number up to another one."""
+    return next(n for n in range(min(most, count), 0, -1) if count % n == 0)
 
 
 def _over_blocks(rows: _Rows, run: Callable[[slice], None]) -> Bound:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dovetail.ir import Array
 from dovetail_numpy.kernels._calls import Floats
 
-# From flat indices of elements of a block to their stored integers.
+# From flat indices of elements of a block to their real values, float64.
 Exact = Callable[[NDArray[np.intp]], Array]
 
 
@@ -23,13 +23,21 @@ Exact = Callable[[NDArray[np.intp]], Array]
 class NearTies:
     """The rounding of blocks.
 
+    The result of a real number r is `clip(rint(r / step + zero))`, and `zero` for NaN.
+    Approximations are of the argument of `rint`. Those that are not beyond the limits by more than
+    1 are off by at most `error + relative * (abs(q - zero) + 1)`, q the nearest integer.
+
     Attributes:
-        limits: The minimum and maximum stored integer.
-        error: Bound of the error of approximations that are not beyond the limits by more than 1.
+        step, zero: Scale and zero point of the result.
+        limits: Its minimum and maximum stored integer.
+        error, relative: As above.
     """
 
+    step: float
+    zero: int
     limits: tuple[int, int]
     error: float
+    relative: float = 0.0
 
     def store(self, approximate: Floats, out: Array, spare: Floats, exact: Exact) -> None:
         """Write the stored integers of a block.
@@ -38,16 +46,27 @@ class NearTies:
             approximate: Numbers in steps of the result, zero point included; overwritten.
             out: The stored integers, of the same shape; both are contiguous.
             spare: Overwritten, of the same shape.
-            exact: Returns the stored integers of some elements.
+            exact: Returns the real values of some elements.
         """
         low, high = self.limits
-        np.maximum(approximate, np.float32(low), out=approximate)
-        np.minimum(approximate, np.float32(high), out=approximate)
+        np.clip(approximate, np.float32(low), np.float32(high), out=approximate)
         np.rint(approximate, spare)
         np.copyto(out, spare, casting="unsafe")
         np.subtract(approximate, spare, approximate)
         np.abs(approximate, approximate)
-        certain = np.float32(0.5 - self.error)
-        if not approximate.max() < certain:  # NaN is not certain either
-            at = np.flatnonzero(~(approximate < certain))
-            out.reshape(-1)[at] = exact(at)
+        farthest = max(abs(limit - self.zero) for limit in self.limits)
+        certain = np.float32(0.5 - self.error - self.relative * (farthest + 1))
+        if approximate.max() < certain:
+            return
+        at = np.flatnonzero(~(approximate < certain))  # NaN is not certain either
+        flat = out.reshape(-1)
+        errors = self.error + self.relative * (np.abs(spare.reshape(-1)[at] - self.zero) + 1)
+        at = at[~(approximate.reshape(-1)[at] < 0.5 - errors)]
+        if at.size:
+            flat[at] = self._rounded(exact(at))
+
+    def _rounded(self, real: Array) -> Array:
+        """Return the stored integers of exact real values, as `stored_of` does."""
+        steps = real / self.step + float(self.zero)
+        steps[np.isnan(steps)] = self.zero
+        return np.clip(np.rint(steps, steps), *self.limits)

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import DataType
-from dovetail_onednn.attributes import PostOp
+from dovetail_onednn._api import Arg, DataType
+from dovetail_onednn._library import library
+from dovetail_onednn.attributes import PostOp, Quantization
 from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.execution import Argument
+from dovetail_onednn.layouts import OneDnnLayout, dense, filters, images, transposed_filters
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.floats import float_step
-from dovetail_onednn.quantized.products import DATA, Integers, integers_of, product_step
+from dovetail_onednn.quantized.products import (
+    DATA,
+    WEIGHTS,
+    Integers,
+    integers_of,
+    levels_of,
+    product_step,
+    split,
+)
+from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.words import is_of_words, words_step
+from dovetail_onednn.reorder import Arrays, given, pack
+from dovetail_onednn.steps import is_slow
 from dovetail_onednn.transposed import transposed_geometry
 
+_SIGN = 128  # from a signed byte to an unsigned one
+_LEAST_CHANNELS = 4  # of a group, for copies of channels
 _BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
 
 
@@ -41,21 +61,112 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
 
     Source and result are dense: the library's code for integers is fastest with channels last.
     """
+    if is_of_words(call):
+        return _in_words(call, geometry_in())
     integers = integers_of(call, call.outputs[0].shape[-1])
     if integers is None:
         return None
     geometry = geometry_in()
-    if integers.are_bytes:
+    if integers.parts == 1 and (library().has_vnni or integers.source is DataType.U8):
         return _in_bytes(call, geometry, integers)
+    if _fills_vectors(geometry) and (step := _in_parts(call, geometry, integers)):
+        return step
     return _in_floats(call, geometry, integers) if integers.is_exact_in_float else None
 
 
 def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
     dense = geometry.source.of_type(integers.source), geometry.target.of_type(integers.target)
-    has_groups = len(geometry.weights.dims) > len(geometry.source.dims)
-    quantization = integers.quantization(_BY_GROUP_AND_UNIT if has_groups else _BY_UNIT)
+    mask = _BY_GROUP_AND_UNIT if _has_groups(geometry) else _BY_UNIT
+    quantization = integers.quantization(mask)
     with convolution_desc(geometry, integers.fused.ops, dense, quantization) as desc:
-        return product_step(call, desc, integers, geometry.weights.of_type(DataType.S8))
+        return product_step(call, desc, integers, geometry.weights.of_type(DataType.S8), mask)
+
+
+def _in_words(call: KernelCall, geometry: Geometry) -> Step | None:
+    def describe(
+        kind: DataType, ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
+    ) -> PrimitiveDesc:
+        made = replace(geometry, bias=geometry.bias if has_bias else None)
+        types = geometry.source.of_type(kind), geometry.target
+        return convolution_desc(made, ops, types, quantization)
+
+    mask = _BY_GROUP_AND_UNIT if _has_groups(geometry) else _BY_UNIT
+    return words_step(call, describe, (geometry.source, geometry.weights, geometry.target), mask)
+
+
+def _in_parts(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
+    """Return the step with weights that are sums, each term on a copy of the input channels.
+
+    Without VNNI, signed data become unsigned.
+    """
+    parts, is_shifted = integers.parts, not library().has_vnni and integers.source is DataType.S8
+    if is_shifted:
+        integers = replace(integers, source=DataType.U8, zero=integers.zero + _SIGN)
+    _, channels, *spatial = geometry.source.dims
+    *window, taken, units = call.spec(WEIGHTS).shape
+    groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
+    new = (1,) * (len(spatial) - len(window))
+    filters_of = transposed_filters if geometry.is_transposed else filters
+    plain = filters_of((*new, *window, taken * parts, units), groups).of_type(DataType.S8)
+    copies = images((geometry.source.dims[0], *spatial, channels * parts))
+    types = copies.of_type(integers.source), geometry.target.of_type(integers.target)
+    mask = _BY_GROUP_AND_UNIT if groups > 1 else _BY_UNIT
+    quantization, ops = integers.quantization(mask), integers.fused.ops
+    spread = replace(geometry, source=copies, weights=plain)
+    with convolution_desc(spread, ops, types, quantization) as desc:
+        if is_slow(desc) or integers.fused.added is not None:
+            return None
+        stages, layout = Stages(call), OneDnnLayout(desc.desc(Arg.WEIGHTS), plain)
+
+        def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
+            levels = levels_of(given(arrays[0]), specs[0])
+            if geometry.is_transposed:  # the terms of each group of inputs are neighbours
+                levels = levels.reshape(*window, groups, taken // groups, units)
+            return pack(split(levels, parts, -2), layout)
+
+        room = stages.room(types[0], spare=channels * parts)
+        _copy_channels(
+            stages, Argument(room.desc, call.read(DATA)), room, (groups, parts), is_shifted
+        )
+        form = f"integer {parts} {integers.source.name} {bool(integers.zero)} {layout.key}"
+        packed = call.read_packed(WEIGHTS, form, make, layout)
+        numbers = integers.numbers(mask)
+        arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
+        arguments[Arg.SOURCE] = room
+        arguments[Arg.WEIGHTS] = Argument(layout.desc, packed)
+        arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))
+        stages.add(desc, arguments)
+    return stages.step()
+
+
+def _copy_channels(
+    stages: Stages, data: Argument, room: Argument, counts: tuple[int, int], is_shifted: bool
+) -> None:
+    """Add copies of the channels of each group, one after the other.
+
+    Args:
+        stages: The step.
+        data: The value of the data.
+        room: Where they are copied to.
+        counts: Numbers of groups and of copies.
+        is_shifted: Whether signed bytes become unsigned.
+    """
+    (groups, parts), width = counts, room.desc.dims[1]
+    shape = (math.prod(room.desc.dims) // width, groups, width // groups // parts)
+    stored = dense(shape).of_type(DataType.S8 if is_shifted else room.desc.type)
+    target = MemoryDesc.strided(shape, (width, width // groups, 1), room.desc.type)
+    for part in range(parts):
+        copy = Argument(target, room.value, part * shape[2])
+        stages.move(Argument(stored, data.value), copy, -_SIGN if is_shifted else 0)
+
+
+def _has_groups(geometry: Geometry) -> bool:
+    return len(geometry.weights.dims) > len(geometry.source.dims)
+
+
+def _fills_vectors(geometry: Geometry) -> bool:
+    """Return whether each group has so many input channels that copies of them are worthwhile."""
+    return geometry.weights.dims[-len(geometry.stride) - 1] >= _LEAST_CHANNELS
 
 
 def _in_floats(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:

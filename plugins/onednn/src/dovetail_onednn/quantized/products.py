@@ -7,6 +7,7 @@ are its `m`, the bias is its `b`, the zero point of the destination is its `z`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -29,7 +30,7 @@ from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_slow
 
 DATA, WEIGHTS, BIAS = 0, 1, 2  # inputs
-_LARGEST = np.iinfo(np.int32).max  # sum of products
+LARGEST = np.iinfo(np.int32).max  # sum of products
 _EXACT = 1 << 24  # below this, float32 holds each integer
 
 
@@ -45,7 +46,8 @@ class Integers:
         units: Number of output channels.
         has_bias: Whether there is a bias.
         fused: The fused nodes.
-        are_bytes: Whether all levels of the weights are signed bytes.
+        parts: Number of terms, which the library multiplies exactly, that the weights are sums of;
+            0 if they are not constant.
         is_exact_in_float: Whether float32 holds every partial sum.
     """
 
@@ -56,7 +58,7 @@ class Integers:
     units: int
     has_bias: bool
     fused: Fused
-    are_bytes: bool
+    parts: int
     is_exact_in_float: bool
 
     def quantization(self, mask: int) -> Quantization:
@@ -69,24 +71,27 @@ class Integers:
         zeros += [Arg.DESTINATION] if self.fused.zero else []
         return Quantization(((Arg.WEIGHTS, mask),), tuple(zeros))
 
-    def declare(self, arguments: Arguments) -> None:
-        """Declare the numbers as arguments of the primitive."""
-        vectors = {SCALES | Arg.WEIGHTS: self.rescale.multiplier}
+    def numbers(self, mask: int) -> dict[int, Array]:
+        """Return the arguments of the primitive that are constants.
+
+        Args:
+            mask: As for `quantization`; 0 for one multiplier.
+        """
+        count = self.units if mask else 1
+        found = {SCALES | Arg.WEIGHTS: np.broadcast_to(self.rescale.multiplier, (count,))}
         if self.has_bias:
-            vectors[Arg.BIAS] = self.rescale.bias
-        for arg, values in vectors.items():
-            full = np.ascontiguousarray(np.broadcast_to(values, (self.units,)), np.float32)
-            arguments.numbers(arg, full)
+            found[Arg.BIAS] = np.broadcast_to(self.rescale.bias, (self.units,))
         for arg, zero in ((Arg.SOURCE, self.zero), (Arg.DESTINATION, self.fused.zero)):
             if zero:
-                arguments.numbers(ZERO_POINTS | arg, np.full(1, zero, np.int32))
+                found[ZERO_POINTS | arg] = np.full(1, zero, np.int32)
+        return {arg: np.ascontiguousarray(values) for arg, values in found.items()}
 
 
 def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None:
     """Return the numbers of a call; None if the library cannot compute it with the same bits.
 
     Args:
-        call: Its inputs are data, weights and perhaps a bias.
+        call: Its inputs are data, weights and perhaps a constant bias.
         units: Number of output channels.
         axis: The axis of the weights along which these lie.
     """
@@ -96,7 +101,7 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
         return None
     source, target = TYPES.get(data.dtype), TYPES.get(out.dtype)
     weights, bias = call.static(WEIGHTS), call.static(BIAS)
-    if source is None or target is None or weights is None or call.has(BIAS) != (bias is not None):
+    if source is None or target is None or call.has(BIAS) != (bias is not None):
         return None
     sums = passes(view)
     multiplier = sums[0].multiplier
@@ -105,25 +110,29 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
     rescale = rescale_of_products(view, bias, channel_scales(view))
     rescale = replace(rescale, multiplier=multiplier.reshape(-1), bias=rescale.bias.reshape(-1))
     zero, (low, high) = grid_of(data)[1:]
-    reach = max(abs(low - zero), abs(high - zero)) * 128 * (weights.size // units)
+    terms = math.prod(call.spec(WEIGHTS).shape) // units
+    reach = max(abs(low - zero), abs(high - zero)) * 256 * terms
     fits = (
         rescale.limits == view.outs[0].dtype.stored_range()
         and rescale.bias.size in (1, units)
         and bool(np.isfinite(rescale.multiplier).all() and np.isfinite(rescale.bias).all())
-        and (reach <= _LARGEST or accumulator_bound(view) <= _LARGEST)
+        and (reach <= LARGEST or accumulator_bound(view) <= LARGEST)
     )
     if not fits:
         return None
     fused = fused_of(call, rescale.zero)
     spec = call.spec(WEIGHTS)
-    are_bytes = library().has_vnni and (_is_plain(weights, spec) or _are_bytes(weights, spec))
-    is_exact = not are_bytes and _largest(weights, spec, axis, low - zero, high - zero) < _EXACT
     numbers = source, target, zero, rescale, units, call.has(BIAS), fused
-    return Integers(*numbers, are_bytes, is_exact)
+    if weights is None:
+        return Integers(*numbers, parts=0, is_exact_in_float=False)
+    if library().has_vnni and _is_plain(weights, spec):
+        return Integers(*numbers, parts=1, is_exact_in_float=False)
+    is_exact = _largest(weights, spec, axis, low - zero, high - zero) < _EXACT
+    return Integers(*numbers, _parts(weights, spec), is_exact)
 
 
 def product_step(
-    call: KernelCall, desc: PrimitiveDesc, integers: Integers, plain: MemoryDesc
+    call: KernelCall, desc: PrimitiveDesc, integers: Integers, plain: MemoryDesc, mask: int
 ) -> Step | None:
     """Return the step of a product; None if the library only has generic code.
 
@@ -132,6 +141,7 @@ def product_step(
         desc: The primitive; it reads and writes dense tensors.
         integers: Its numbers.
         plain: Descriptor of the unpacked weights, signed bytes.
+        mask: As for `Integers.quantization`.
     """
     if is_slow(desc):
         return None
@@ -148,7 +158,8 @@ def product_step(
 
     packed = call.read_packed(WEIGHTS, form, make, layout)
     arguments.constant(Arg.WEIGHTS, packed, layout.desc)
-    integers.declare(arguments)
+    for arg, values in integers.numbers(mask).items():
+        arguments.numbers(arg, values)
     arguments.write_plain(Arg.DESTINATION, 0)
     return arguments.step(in_place=() if added is None else ((0, 0),))
 
@@ -160,10 +171,42 @@ def levels_of(stored: Array, spec: Spec | None) -> Array:
     return stored if _is_plain(stored, spec) else part(stored, spec, 0)
 
 
-def _are_bytes(stored: Array, spec: Spec) -> bool:
+def split(levels: Array, parts: int, axis: int) -> Array:
+    """Return levels as that many terms, int8, one after the other along an axis.
+
+    Args:
+        levels: Whole numbers.
+        parts: Number of terms, as for `Integers`.
+        axis: Axis of the input channels.
+    """
+    rest, found = levels.astype(np.int16), []
+    for _ in range(parts):
+        found.append(np.clip(rest, *_term()))
+        rest = rest - found[-1]
+    return np.ascontiguousarray(np.concatenate(found, axis), np.int8)
+
+
+def _term() -> tuple[int, int]:
+    """Return the limits of weights that the library multiplies exactly.
+
+    Without VNNI, sums of two products with bytes must fit 16 bits.
+    """
+    return (-128, 127) if library().has_vnni else (-64, 64)
+
+
+def are_signed_bytes(stored: Array, spec: Spec) -> bool:
     """Return whether the levels of weights are signed bytes."""
+    if _is_plain(stored, spec):
+        return True
     levels, limits = part(stored, spec, 0), np.iinfo(np.int8)
     return bool(limits.min <= levels.min() and levels.max() <= limits.max)
+
+
+def _parts(stored: Array, spec: Spec) -> int:
+    """Return the number of terms of the levels of weights."""
+    levels, (low, high) = levels_of(stored, spec), _term()
+    most = max(float(levels.min()) / low, float(levels.max()) / high)
+    return max(1, math.ceil(most))
 
 
 def _largest(stored: Array, spec: Spec, axis: int, low: int, high: int) -> float:

@@ -30,9 +30,9 @@ class Stages:
         self._call = call
         self._works: list[Work] = []
 
-    def room(self, desc: MemoryDesc) -> Argument:
-        """Declare a scratchpad."""
-        return Argument(desc, self._call.scratch(desc.nbytes))
+    def room(self, desc: MemoryDesc, spare: int = 0) -> Argument:
+        """Declare a scratchpad, with more bytes for descriptors at an offset in it."""
+        return Argument(desc, self._call.scratch(desc.nbytes + spare))
 
     def numbers(self, values: Array, desc: MemoryDesc) -> Argument:
         """Declare constants."""
@@ -45,8 +45,14 @@ class Stages:
     def move(self, source: Argument, target: Argument, zero: int = 0) -> None:
         """Add a copy into another layout or type, after a zero point was subtracted.
 
-        Values out of the target's range saturate; fractions are rounded half to even.
+        Values out of the target's range saturate; fractions are rounded half to even. oneDNN 3.2
+        copies wrong bytes if it subtracts between some layouts, so that it does so within one.
         """
+        between = source.desc.of_type(target.desc.type)
+        if zero and target.desc != between:
+            room = self.room(between)
+            self.move(source, room, zero)
+            source, zero = room, 0
         arguments: dict[int, Argument] = {Arg.SOURCE: source, Arg.DESTINATION: target}
         quantization = REAL
         if zero:

@@ -240,7 +240,9 @@ class Values:
             real = dequantize(tensor.stored(), tensor.encoding).reshape(shape).transpose(order)
             return self.builder.constant(stem, Initializer.of(real, DType.FLOAT_32))
         values, parameters = found
-        name = self.builder.constant(stem, Initializer.of(values, parameters.dtype))
+        # not shared: the QNN provider reads the encoding of the first node for all uses of a name
+        made = Initializer.of(values, parameters.dtype)
+        name = self.builder.constant(stem, made, shared=False)
         # with x64quantprecision ONNX Runtime rewrites zero points in place: no two may share one
         return self._dequantize(name, parameters, stem, f"constant '{tensor.source}'", owned=True)
 

@@ -13,7 +13,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from dovetail.ir import Array, AxisScaleOffset, ScaleOffset, Spec
+from dovetail.ir import Array, AxisScaleOffset, DType, ScaleOffset, Spec
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import DEFINITIONS, Definitions, Supports
 from dovetail_numpy.integer.fixed.arithmetic import (
@@ -24,7 +24,12 @@ from dovetail_numpy.integer.fixed.arithmetic import (
     rounded_quotient,
     truncated,
 )
-from dovetail_numpy.integer.fixed.functions import FixedPoint
+from dovetail_numpy.integer.fixed.functions import (
+    FixedPoint,
+    logistic_of_16_bits,
+    tanh_of_16_bits,
+)
+from dovetail_numpy.integer.fixed.recurrent import is_lstm, lstm
 from dovetail_numpy.integer.grid import is_tabular
 from dovetail_numpy.integer.products import (
     PRODUCTS,
@@ -88,6 +93,7 @@ def _fixed(rounding: Rounding) -> Definitions:
             by_op.setdefault(op, []).append((supports, compute))
     for op, choices in by_op.items():
         found.defines(op, supports=partial(_any, choices))(partial(_first, choices, rounding))
+    found.prepares("Lstm", supports=is_lstm)(partial(lstm, rounding))
     return found
 
 
@@ -183,14 +189,20 @@ def hard_swish(rounding: Rounding, view: NodeView, ins: Sequence[Array | None]) 
 
 
 def sigmoid(rounding: Rounding, view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
-    """Return the logistic function of 4 integer bits, rounded to 8 bits."""
+    """Return the logistic function: for 8 bits of 4 integer bits, for 16 bits by a table."""
+    if view.outs[0].dtype.bits > 8:
+        found = logistic_of_16_bits(_levels(view, ins, 0), _step(view))
+        return [_stored(found, view.outs[0])]
     argument, beyond = _argument(rounding, view, ins)
     found = divided(_WIDE.logistic(argument, _FUNCTION_BITS), 23)
     return [_stored(np.where(beyond == 0, found, np.where(beyond > 0, 256, 0)), view.outs[0])]
 
 
 def tanh(rounding: Rounding, view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
-    """Return the hyperbolic tangent of 4 integer bits, rounded to 8 bits."""
+    """Return the hyperbolic tangent: for 8 bits of 4 integer bits, for 16 bits by a table."""
+    if view.outs[0].dtype.bits > 8:
+        found = tanh_of_16_bits(_levels(view, ins, 0), _step(view))
+        return [_stored(found, view.outs[0])]
     argument, beyond = _argument(rounding, view, ins)
     found = divided(_WIDE.tanh(argument, _FUNCTION_BITS), 24)
     return [_stored(np.where(beyond == 0, found, 128 * beyond), view.outs[0])]
@@ -328,12 +340,23 @@ def _is_function(view: NodeView, name: str, step: float, level: int) -> bool:
     return is_narrow and (found, zero) == (step, limits[0] + level)
 
 
+def _is_wide_function(view: NodeView, name: str) -> bool:
+    """Return whether a function has int16 data and a result of int16 over 2**15."""
+    if function_name(view) != name or not _has_grids(view) or view.ins[0] is None:
+        return False
+    grids = [grid_of(s) for s in (view.ins[0], view.outs[0])]
+    wide = DType.SFIXED_POINT_16
+    are_wide = view.ins[0].dtype is wide and view.outs[0].dtype is wide
+    steps = [step for step, _, _ in grids]
+    return are_wide and all(zero == 0 for _, zero, _ in grids) and steps[0] < 1 == steps[1] * 2**15
+
+
 def _is_sigmoid(view: NodeView) -> bool:
-    return _is_function(view, "Sigmoid", 1 / 256, 0)
+    return _is_function(view, "Sigmoid", 1 / 256, 0) or _is_wide_function(view, "Sigmoid")
 
 
 def _is_tanh(view: NodeView) -> bool:
-    return _is_function(view, "Tanh", 1 / 128, 128)
+    return _is_function(view, "Tanh", 1 / 128, 128) or _is_wide_function(view, "Tanh")
 
 
 def _is_softmax(view: NodeView) -> bool:

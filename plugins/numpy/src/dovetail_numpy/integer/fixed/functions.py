@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -16,6 +17,15 @@ from dovetail.ir import Array
 from dovetail_numpy.integer.fixed.arithmetic import divided, high_product, truncated
 
 _STEPS = 3  # of Newton's method
+
+# Entries of LiteRT's table of the logistic function that are one above the nearest integer, as its
+# outputs show.
+# fmt: off
+_ABOVE = frozenset((
+    4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39,
+    40, 41, 43, 44, 45, 46, 49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255,
+))
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +106,48 @@ class FixedPoint:
     def _constant(self, real: float, integer_bits: int = 0) -> int:
         wide = round(real * 2.0 ** (31 - integer_bits))
         return wide if self.bits == 32 else int(divided(np.asarray(wide, np.int64), 16))
+
+
+def logistic_of_16_bits(x: Array, step: float) -> Array:
+    """Return 2**15 / (1 + e**-(step * x)) of 16-bit integers, between entries of a table."""
+    argument = _argument(x, step)
+    index = np.abs(argument) >> 9
+    between = _interpolated(index, np.abs(argument) & 0x1FF, 9)
+    result = np.where(index >= 255, 0x7FFF << 10, between)
+    result = np.where(argument >= 0, result + (1 << 9), (1 << 25) - result + (1 << 9) - 1)
+    return np.asarray(result >> 10)
+
+
+def tanh_of_16_bits(x: Array, step: float) -> Array:
+    """Return 2**15 * tanh(step * x) of 16-bit integers, by the table of the logistic function."""
+    argument = _argument(x, step)
+    index = np.abs(argument) >> 8
+    between = _interpolated(index, np.abs(argument) & 0xFF, 8)
+    result = np.where(index >= 255, 0xFFFF << 8, between) - (1 << 23)
+    result = np.where(argument >= 0, result + (1 << 7), -result + (1 << 7) - 1)
+    return np.asarray(result >> 8)
+
+
+def _argument(x: Array, step: float) -> Array:
+    """Return the argument in units of 2**-12 / 3, by a multiplier of 15 bits."""
+    multiplier, shift = step * 4096.0 * 3.0, 0
+    mantissa, power = math.frexp(step)
+    if mantissa == 0.5 and power + 11 >= 0:
+        return x * (3 << (power + 11))
+    while multiplier <= 32767.0 / 2.0 and shift <= 30:
+        multiplier, shift = multiplier * 2.0, shift + 1
+    return np.asarray((x * int(multiplier) + ((1 << shift) >> 1)) >> shift)
+
+
+def _interpolated(index: Array, rest: Array, bits: int) -> Array:
+    table = _logistic_table()
+    low = table[np.minimum(index, 254)]
+    high = table[np.minimum(index, 254) + 1]
+    return np.asarray((low << bits) + rest * (high - low))
+
+
+@cache
+def _logistic_table() -> Array:
+    """Return 2**16 / (1 + e**-(i / 24)) as integers of at most 65535, int64, (256,)."""
+    nearest = [round(65536 / (1 + math.exp(-i / 24))) + (i in _ABOVE) for i in range(256)]
+    return np.minimum(np.array(nearest, np.int64), 65535)

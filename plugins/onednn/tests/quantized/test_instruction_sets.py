@@ -1,0 +1,27 @@
+"""The same bits with fewer instructions: tests of this folder in processes limited to a set."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dovetail_onednn import library
+
+FILES = [f"test_integer_{name}.py" for name in ("elementwise", "movement", "pooling")]
+
+
+@pytest.mark.parametrize("limit", ["AVX2", "AVX512_CORE"])
+def test_equal_to_definition(limit: str) -> None:
+    if library().instruction_set_name == "AVX2":
+        pytest.skip("this processor has no more than AVX2, with which all tests run")
+    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": limit}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    files = [str(Path(__file__).parent / name) for name in FILES]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+    assert "passed" in done.stdout

@@ -1,0 +1,89 @@
+"""Products of 16-bit data and 8-bit weights: bits equal to the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.ir import DType
+from dovetail_onednn import library
+
+U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
+U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
+ENDS = {
+    "source": st.tuples(st.sampled_from([U16, S16]), st.sampled_from([0, 300, 20000])),
+    "target": st.tuples(
+        st.sampled_from([U16, S16, U8]), st.sampled_from([0.001, 3.0]), st.sampled_from([0, 77])
+    ),
+    "bias": st.sampled_from([None, S32, S8]),
+    "per_unit": st.booleans(),
+    "extreme": st.booleans(),
+}
+
+
+@settings(max_examples=120, derandomize=True)
+@given(
+    op=st.sampled_from(["Conv2d", "DepthWiseConv2d", "grouped"]),
+    sizes=st.tuples(st.integers(3, 9), st.integers(3, 9), st.integers(1, 40), st.integers(1, 40)),
+    stride=st.integers(1, 2),
+    **ENDS,
+)
+def test_convolution(
+    new_network: Any,
+    op: str,
+    sizes: tuple[int, int, int, int],
+    stride: int,
+    source: Any,
+    target: Any,
+    bias: DType | None,
+    per_unit: bool,
+    extreme: bool,
+) -> None:
+    net, (height, width, channels, units) = new_network(extreme=extreme), sizes
+    group = 2 if op == "grouped" else 1
+    channels, units = channels * group, units * group
+    if op == "DepthWiseConv2d":
+        units = channels
+    taken = 1 if op == "DepthWiseConv2d" else channels // group
+    x = net.input("x", (1, height, width, channels), *source)
+    ins = [x, net.weights("w", (3, 3, taken, units), axis=3 if per_unit else None)]
+    if bias is not None:
+        ins.append(net.bias("b", units, bias))
+    params: dict[str, Any] = {"stride": (stride, stride), "pad_amount": ((1, 1), (0, 1))}
+    if op == "grouped":
+        params["group"] = group
+    dtype, scale, zero = target
+    kind = "DepthWiseConv2d" if op == "DepthWiseConv2d" else "Conv2d"
+    grid = {"dtype": dtype, "scale": scale, "zero": zero}
+    y = net.add(kind, *ins, name="y", **grid, **params)
+    net.check(y, engine=library().has_vnni)
+
+
+@settings(max_examples=100, derandomize=True)
+@given(
+    op=st.sampled_from(["FullyConnected", "MatMul"]),
+    sizes=st.tuples(*[st.integers(1, 60)] * 3),
+    **ENDS,
+)
+def test_one_matrix(
+    new_network: Any,
+    op: str,
+    sizes: tuple[int, int, int],
+    source: Any,
+    target: Any,
+    bias: DType | None,
+    per_unit: bool,
+    extreme: bool,
+) -> None:
+    net, (rows, depth, units) = new_network(extreme=extreme), sizes
+    shape = (units, depth) if op == "FullyConnected" else (depth, units)
+    axis = shape.index(units) if op == "FullyConnected" else 1
+    x = net.input("x", (rows, depth), *source)
+    ins = [x, net.weights("w", shape, axis=axis if per_unit else None)]
+    if bias is not None:
+        ins.append(net.bias("b", units, bias))
+    dtype, scale, zero = target
+    y = net.add(op, *ins, name="y", dtype=dtype, scale=scale, zero=zero)
+    net.check(y, engine=library().has_vnni)
