@@ -93,7 +93,7 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
     Args:
         call: Its inputs are data, weights and perhaps a constant bias.
         units: Number of output channels.
-        axis: The axis of the weights along which these lie.
+        axis: The axis of the channels in the weights.
     """
     view, data, out = call.head, call.spec(DATA), call.outputs[0].spec
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
