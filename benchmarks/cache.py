@@ -86,7 +86,7 @@ def quantize(files: Files, models: Collection[str], *, threads: int) -> None:
         asked = {"inputs": str(files.inputs), "output": data}
         ask("quantization.preparation:calibrate_with", asked, threads=threads)
         ours = {"model": str(files.dvt), "data": data}
-        for kind, quantizer in (("int8", "dovetail"), ("int16", "dovetail-int16")):
+        for kind, quantizer in (("int8", "dovetail-int8"), ("int16", "dovetail-int16")):
             if kind in models:
                 _build(getattr(files, kind), task, ours | {"quantizer": quantizer}, threads)
         if "qdq" in models and not files.qdq.exists():

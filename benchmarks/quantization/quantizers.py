@@ -75,10 +75,19 @@ class Dovetail:
         return str(self._module.__version__)
 
 
-class DovetailInt16(Dovetail):
+class DovetailInt8(Dovetail):
+    """The same, but weights with one scale are asymmetric, as an HTP takes those of norms."""
+
+    options: ClassVar[Mapping[str, Any]] = {
+        **Dovetail.options,
+        "param_quantizer_schema": "asymmetric",
+    }
+
+
+class DovetailInt16(DovetailInt8):
     """The same with 16-bit activations."""
 
-    options: ClassVar[Mapping[str, Any]] = {**Dovetail.options, "act_bitwidth": 16}
+    options: ClassVar[Mapping[str, Any]] = {**DovetailInt8.options, "act_bitwidth": 16}
 
 
 class OnnxRuntime:
@@ -147,6 +156,7 @@ class OnnxRuntime:
 
 QUANTIZERS: Mapping[str, type[Dovetail] | type[OnnxRuntime]] = {
     "dovetail": Dovetail,
+    "dovetail-int8": DovetailInt8,
     "dovetail-int16": DovetailInt16,
     "onnxruntime": OnnxRuntime,
 }

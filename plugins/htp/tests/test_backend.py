@@ -1,5 +1,7 @@
 """The backend runs what is defined on integers, and rejects everything else with its rule."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,8 @@ from dovetail.errors import ConfigError, UnsupportedOpError
 from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import checked_node
 from dovetail_htp.socs import find_soc
-from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer import DEFINITIONS, Definitions
+from dovetail_numpy.integer.fixed import Requantization, definitions
 from dovetail_opset.build import add
 
 U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
@@ -18,8 +21,9 @@ NO_PADDING = [[0, 0], [0, 0]]
 IMAGE = RANDOM.integers(0, 256, (1, 6, 6, 8), np.uint8)
 
 
-def convolutions() -> Graph:
+def convolutions(seed: int = 3) -> Graph:
     """Return a graph of two convolutions with a move between them."""
+    random = np.random.default_rng(seed)
     graph = Graph("net")
     first = graph.add_tensor(
         Tensor("x", U8, (1, 6, 6, 8), TensorKind.APP_WRITE, encoding=ScaleOffset(0.02, -128))
@@ -27,13 +31,13 @@ def convolutions() -> Graph:
     weights = [
         graph.add_tensor(
             Tensor.static(
-                f"w{i}", RANDOM.integers(-127, 128, shape), S8, encoding=ScaleOffset(0.01)
+                f"w{i}", random.integers(-127, 128, shape), S8, encoding=ScaleOffset(0.01)
             )
         )
         for i, shape in enumerate([(3, 3, 8, 4), (1, 1, 16, 5)])
     ]
     bias = graph.add_tensor(
-        Tensor.static("b", RANDOM.integers(-900, 900, 4), S32, encoding=ScaleOffset(2e-4))
+        Tensor.static("b", random.integers(-900, 900, 4), S32, encoding=ScaleOffset(2e-4))
     )
     middle = graph.add_tensor(Tensor("m", U8, (1, 4, 4, 4), encoding=ScaleOffset(0.1, -120)))
     moved = graph.add_tensor(Tensor("r", U8, (1, 2, 2, 16), encoding=ScaleOffset(0.1, -120)))
@@ -60,14 +64,14 @@ def convolutions() -> Graph:
     return graph
 
 
-def defined(graph: Graph, ops, image: np.ndarray) -> np.ndarray:
+def defined(graph: Graph, ops, image: np.ndarray, of: Definitions = DEFINITIONS) -> np.ndarray:
     """Return a graph's output, node by node: by definition, or by the op's reference of moves."""
     values = {"x": image}
     for node in graph.nodes:
         view, faults = checked_node(node, ops)
         assert not faults
         ins = [values[t.name] if t.name in values else t.stored() for t in node.inputs]
-        definition = DEFINITIONS.of(view)
+        definition = of.of(view)
         if definition is None:
             schema, op = view.definition
             (values[node.outputs[0].name],) = schema.reference(op, ins, view.outs)
@@ -89,6 +93,25 @@ def test_a_graph_is_computed_as_its_definition_says(ops, engine: str) -> None:
         found = composed.execute({"x": IMAGE})["y"]
     np.testing.assert_array_equal(found, defined(graph, ops, IMAGE))
     assert len(np.unique(found)) > 12, "the data saturate"
+
+
+@pytest.mark.parametrize("kind", [Requantization.FIXED, Requantization.FIXED_SINGLE])
+@pytest.mark.parametrize("engine", ["numpy", "auto"])
+def test_the_option_selects_the_arithmetic(ops, kind: Requantization, engine: str) -> None:
+    graph = convolutions(5)
+    option = {"engine": engine, "requantization": kind.value}
+    with runtime.Backend.create("htp", option) as backend:
+        composed = backend.create_context().compose(model_of(graph))[0]
+        composed.finalize()
+        found = composed.execute({"x": IMAGE})["y"]
+    np.testing.assert_array_equal(found, defined(graph, ops, IMAGE, definitions(kind)))
+
+
+def test_the_arithmetics_differ(ops) -> None:
+    many = [convolutions(seed) for seed in range(100)]
+    kinds = list(Requantization)
+    found = [np.stack([defined(g, ops, IMAGE, definitions(k)) for g in many]) for k in kinds]
+    assert all((a != b).any() for a, b in itertools.combinations(found, 2))
 
 
 def test_every_unsupported_node_is_listed() -> None:

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from dovetail.ir import AxisScaleOffset, DType, Graph, ScaleOffset, Tensor, TensorKind
-from dovetail.ops import OpRegistry, checked_node
+from dovetail.ir import AxisScaleOffset, DType, Graph, Node, ScaleOffset, Tensor, TensorKind
+from dovetail.ops import In, Op, OpPackage, OpRegistry, checked_node
+from dovetail.runtime.plan import KernelRegistry
+from dovetail_htp import HtpBackend, HtpDevice, HtpOptions, _backend
 from dovetail_htp.processors import HTA, HTP, Processor
 from dovetail_htp.rules import rules_of
 from dovetail_htp.verdicts import verdict
@@ -83,3 +85,37 @@ def test_what_the_rules_allow(graph: Graph) -> None:
 
 def test_processors_without_rules_of_their_own_have_none() -> None:
     assert verdict_of(convolution(U8, [0, 0]), HTA).rule != "encoding"
+
+
+class Half(Op):
+    """x / 2."""
+
+    inputs = (In("in[0]"),)
+    source = "this test"
+
+    def infer(self, x, out):
+        return x
+
+    def reference(self, x):
+        return x / x.dtype.type(2)
+
+
+@pytest.mark.parametrize("quantized", [True, False])
+def test_a_quantized_op_of_another_package_needs_a_kernel_on_integers(
+    monkeypatch: pytest.MonkeyPatch, quantized: bool
+) -> None:
+    package = OpPackage("half.ops", "1.0.0")
+    package.op("Half")(Half)
+    kernels = KernelRegistry("htp")
+    kernels.register("half.ops", "Half", quantized=quantized)(lambda call: None)
+    monkeypatch.setattr(_backend, "with_package_kernels", lambda own, names, ops: kernels)
+    ops = OpRegistry.of(package)
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", U8, (2,), TensorKind.APP_WRITE, encoding=ScaleOffset(0.1)))
+    y = graph.add_tensor(Tensor("y", U8, (2,), TensorKind.APP_READ, encoding=ScaleOffset(0.1)))
+    graph.add_node(Node("n", "half.ops", "Half", [x], [y], {}))
+    view, _ = checked_node(graph.nodes[0], ops)
+    assert view is not None
+    backend = HtpBackend(ops, HtpOptions())
+    found = backend.validate(view, HtpDevice(), None)
+    assert (found.ok, found.rule) == ((True, "") if quantized else (False, "definition"))

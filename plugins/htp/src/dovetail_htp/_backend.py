@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -27,6 +28,8 @@ from dovetail_htp.configs import HtpContext, HtpDevice, HtpFile, HtpGraph, HtpOp
 from dovetail_htp.estimates import StepCounter
 from dovetail_htp.processors import FAMILIES, Family, Processor, processor
 from dovetail_htp.verdicts import STANDARD, verdict
+from dovetail_numpy.integer.fixed import Requantization, definitions
+from dovetail_numpy.integer.steps import definition_kernels
 from dovetail_onednn import about, choose_engine, usable_processors
 
 
@@ -47,7 +50,11 @@ class HtpBackend(PlanBackend):
     options: HtpOptions
 
     def __init__(self, ops: OpRegistry, options: HtpOptions) -> None:
-        super().__init__(ops, options, choose_engine("htp", options.engine))
+        engine = choose_engine("htp", options.engine)
+        if options.requantization is not Requantization.FLOAT:
+            own = definition_kernels(definitions(options.requantization)).for_backend("htp")
+            engine = replace(engine, kernels=own.with_fallback(engine.kernels))
+        super().__init__(ops, options, engine)
         self.num_threads = options.num_threads
         self.target(HtpDevice())  # a wrong architecture is an error now
 
@@ -111,7 +118,8 @@ class HtpBackend(PlanBackend):
         if node.package == STANDARD:
             return False
         found = with_package_kernels(self.engine.kernels, {node.package}, self.ops)
-        return found.find(node) is not None
+        kernel = found.find(node)
+        return kernel is not None and kernel is not found.find_real(node)  # that one simulates
 
     def fingerprint(self, device: Any) -> Fingerprint:
         """Return versions, processor, engine, threads, options, op packages and kernels."""

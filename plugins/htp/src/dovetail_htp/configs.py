@@ -16,6 +16,7 @@ import msgspec
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, SdkConfig
 from dovetail.runtime.contract import Options
 from dovetail.typed import NO_EFFECT, effect, effect_of
+from dovetail_numpy.integer.fixed import Requantization
 from dovetail_onednn import EngineChoice, ReleaseGil
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -60,6 +61,8 @@ class HtpOptions(Options, frozen=True):
             that affinity mask and cgroups allow.
         release_gil: Whether other Python threads run during a step of oneDNN. AUTO: during long
             steps, and while another session computes.
+        requantization: Arithmetic of results, see `docs/htp_arithmetic.md`. FIXED and FIXED_SINGLE
+            compute as LiteRT's kernels do; they are slow.
         arch: Architecture of the emulated processor, such as `v75`; also written after the name of
             the backend, as in `htp:v75`.
     """
@@ -67,6 +70,7 @@ class HtpOptions(Options, frozen=True):
     engine: EngineChoice = EngineChoice.AUTO
     num_threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] | None = None
     release_gil: ReleaseGil = ReleaseGil.AUTO
+    requantization: Requantization = Requantization.FLOAT
     arch: str | None = None
 
 

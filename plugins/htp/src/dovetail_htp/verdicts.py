@@ -7,7 +7,8 @@ from functools import partial
 
 from dovetail.ir import DType, Spec
 from dovetail.ir.text import encoding_text
-from dovetail.ops import Domain, NodeView
+from dovetail.ops import NodeView
+from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.contract import SUPPORTED, Support
 from dovetail_htp import types
 from dovetail_htp.processors import Processor
@@ -38,19 +39,16 @@ def verdict(view: NodeView, target: Processor, has_kernel: Callable[[], bool]) -
 def is_exact(view: NodeView) -> bool:
     """Return whether it is defined, to the bit, what a node computes, or it has real values only.
 
-    A quantized node is exact if it has a definition on integers, if it moves elements between
-    tensors with one encoding, if its op is defined on stored values, if it only quantizes or
-    dequantizes, or if no more than its weights are quantized.
+    A quantized node is exact if it has a definition on integers, if its op runs on stored values,
+    if it only quantizes or dequantizes, or if no more than its weights are quantized.
     """
     if not view.is_quantized or DEFINITIONS.of(view) is not None:
         return True
     schema, _ = view.definition
-    if schema.domain is Domain.STORED or is_float(view):
+    if is_float(view) or keeps_stored(schema.domain, view.ins, view.outs):
         return True
-    if view.package == STANDARD and view.op_type in _CONVERSIONS:
-        return any(spec.dtype.is_float for _, spec in specs_of(view))
-    grids = {(s.dtype, s.encoding) for _, s in specs_of(view) if s.dtype.is_fixed_point}
-    return schema.domain is Domain.MOVE and len(grids) == 1
+    is_conversion = view.package == STANDARD and view.op_type in _CONVERSIONS
+    return is_conversion and any(spec.dtype.is_float for _, spec in specs_of(view))
 
 
 def is_float(view: NodeView) -> bool:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.ir import Array, DType, ScaleOffset, Spec
-from dovetail.ops import OpSchema
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer import DEFINITIONS, Definition
+from dovetail_numpy.integer.binary import BINARY
+from dovetail_numpy.integer.conversions import CONVERSIONS
+from dovetail_numpy.integer.tables import FUNCTIONS
 from dovetail_numpy.kernels._calls import Call, blocks, copy
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
-from dovetail_opset import PACKAGE as OPSET
 
 # Elements that one call looks up: NumPy converts them to indices of 8 bytes each.
 _BLOCK = 1 << 17
@@ -219,12 +220,7 @@ def _is_indexed(dtype: DType) -> bool:
     return dtype.storage.itemsize <= 2 and dtype.storage.kind in "iu"
 
 
-def _may_support(schema: OpSchema) -> bool:
-    """Return whether an op computes its elements, rather than only moving them."""
-    return schema.op.is_elementwise and schema.name != "ElementWiseSelect"
-
-
-# The ops that `elementwise` may support.
-OPS = tuple(op_type for op_type, schema in OPSET.schemas.items() if _may_support(schema))
+# The ops that `elementwise` may support, by name: asking the op set for all would import it.
+OPS = (*FUNCTIONS, *BINARY, *CONVERSIONS, "Cast")
 for _op_type in OPS:
     KERNELS.register(PACKAGE, _op_type, quantized=True)(elementwise)
