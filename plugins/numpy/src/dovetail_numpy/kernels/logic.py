@@ -52,6 +52,7 @@ for _op_type in FUNCTIONS:
     KERNELS.register(PACKAGE, _op_type)(truth)
 
 
+@KERNELS.register(PACKAGE, "ElementWiseSelect", quantized=True)
 @KERNELS.register(PACKAGE, "ElementWiseSelect")
 def select(call: KernelCall) -> Step | None:
     """Run ElementWiseSelect on the bits: b ^ ((a ^ b) * condition), which does not branch.
