@@ -75,13 +75,9 @@ def truths_and(spec):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "on_integers"),
-    [
-        (ScaleOffset(0.5, -3), False),
-        (AxisScaleOffset(0, (0.5, 0.25), (-3, -3)), True),
-    ],
+    "encoding", [ScaleOffset(0.5, -3), AxisScaleOffset(0, (0.5, 0.25), (-3, -3))]
 )
-def test_select_of_fixed_point(run_graph, evaluate, encoding, on_integers):
+def test_select_of_fixed_point(run_graph, evaluate, encoding):
     spec = Spec(DType.UFIXED_POINT_8, (2, 3), encoding)
     graph, inputs = truths_and(spec)
     out = add(graph, "ElementWiseSelect", inputs, name="op", spec=spec)
@@ -91,7 +87,7 @@ def test_select_of_fixed_point(run_graph, evaluate, encoding, on_integers):
     feeds = {"c": rng.random((2, 3)) < 0.5, "x": x, "y": y}
     ran = run_graph(graph, feeds)
     assert not ran.by_reference
-    assert ("op" in ran.on_integers) is on_integers
+    assert not ran.by_float_kernel
     np.testing.assert_array_equal(ran.outputs["op"], np.where(feeds["c"], x, y))
     np.testing.assert_array_equal(ran.outputs["op"], evaluate(graph, feeds)["op"])
 
