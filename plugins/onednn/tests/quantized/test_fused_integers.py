@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.ir import DType
+from dovetail.ir import DType, ScaleOffset
 from dovetail_onednn import library
 from dovetail_onednn.quantized.sums import sum_constants
 
@@ -100,6 +100,17 @@ def test_sums(
     is_fused = library().has_vnni and sum_constants(added_up) is not None
     net.check(y, engine=is_fused)
     assert (len(net.prepare().steps) == 1) == is_fused
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_sum_of_fewer_bits_saturates_at_its_own_limits(new_network: Any, after: bool) -> None:
+    net = new_network(extreme=True)
+    x, grid = net.input("x", (1, 6, 5, 20)), {"scale": 0.001, "zero": 3}
+    y = net.add("ElementWiseAdd", conv(net, x, "conv", 20, **grid), x, name="sum", **grid)
+    y.encoding = ScaleOffset(0.001, -3, 6)
+    if after:
+        y = net.add("Relu", y, name="relu", **grid)
+    net.check(y, engine=False)
 
 
 @pytest.mark.parametrize("reads_again", [False, True])

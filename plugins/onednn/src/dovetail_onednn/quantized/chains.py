@@ -87,8 +87,10 @@ def _is_fused_sum(node: NodeView) -> bool:
     specs = (*node.ins, *node.outs)
     are_bytes = all(s is not None and s.dtype in TYPES for s in specs)
     shapes = {s.shape for s in specs if s is not None}
-    is_defined = DEFINITIONS.of(node) is not None and sum_constants(node) is not None
-    return are_bytes and len(shapes) == 1 and is_defined
+    if not are_bytes or len(shapes) != 1 or DEFINITIONS.of(node) is None:
+        return False
+    constants = sum_constants(node)  # the post-ops saturate at the type's limits only
+    return constants is not None and constants.limits == node.outs[0].dtype.stored_range()
 
 
 def _clamp(views: Sequence[NodeView]) -> Limits | None:
