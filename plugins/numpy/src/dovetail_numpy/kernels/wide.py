@@ -79,7 +79,7 @@ def _is_wide(spec: Spec) -> bool:
 
 
 def _is_alike(call: KernelCall, index: int) -> bool:
-    """Return whether an input has as many bytes as the output, at the same places."""
+    """Return whether an input has the output's shape, and elements of as many bytes."""
     spec, out = call.spec(index), call.outputs[0]
     is_even = spec.dtype.storage.itemsize == out.dtype.storage.itemsize
     return is_even and spec.shape == out.shape
@@ -132,7 +132,8 @@ class _Folding:
         full = [self._folded(array) for array in arrays]
         for index in itertools.product(*map(range, sizes[:axis])):
             for block in blocks(sizes[axis], most):
-                yield [array[(*index, block)] for array in full]
+                at: tuple[int | slice, ...] = (*index, block)
+                yield [array[at] for array in full]
 
     def _blocks(self, size: int) -> tuple[Shape, int, int]:
         """Return joined sizes, which of them is divided, and how many of its elements are one."""
