@@ -20,7 +20,7 @@ from benchmarks.gauges import QUICK, Effort
 from benchmarks.machine import machine
 from benchmarks.process import ProcessFailedError, ask
 from benchmarks.recipes import ADDS, DIGITS, NETWORKS, RECIPES
-from benchmarks.rounds import Loads, Samples
+from benchmarks.rounds import Failures, Loads, Samples
 from benchmarks.targets import Target
 
 PARTS = ("networks", "int8", "framework")
@@ -51,11 +51,13 @@ class Results:
         loads: Samples of the engines on the networks, by number of busy processes; may be empty.
         int8: Samples of the engines on quantized networks, with no busy processes; may be empty.
         framework: By label; may be empty.
+        failures: Those of peers.
     """
 
     loads: Loads = field(default_factory=dict)
     int8: Samples = field(default_factory=dict)
     framework: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    failures: Failures = field(default_factory=dict)
 
     @property
     def targets(self) -> list[Target]:
@@ -71,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print.
 
     Returns:
-        0; 1 if an engine failed or its outputs are wrong. A missed target is not a failure.
+        0; 1 if an engine of ours failed or outputs are wrong. A missed target is not a failure.
     """
     options = _options(arguments)
     try:
@@ -191,6 +193,7 @@ def _measure(options: argparse.Namespace) -> Results:
                 effort=effort,
                 scratch=Path(scratch),
                 tell=tell,
+                failures=results.failures,
             )
 
     if engines := _engines_of("networks", options):
@@ -239,6 +242,8 @@ def as_text(results: Results, render: tables.Render = tables.table) -> str:
         blocks += _tables(results.loads, render)
     if results.int8:
         blocks += _int8_tables(results.int8, render)
+    if results.failures:
+        blocks.append(tables.failures(results.failures))
     if results.framework:
         blocks.append(tables.framework(results.framework))
     if results.targets:
@@ -278,6 +283,7 @@ def as_data(options: argparse.Namespace, results: Results) -> dict[str, Any]:
         "busy": {str(load): _data_of(samples) for load, samples in results.loads.items()},
         "int8": _data_of(results.int8),
         "framework": results.framework,
+        "failures": results.failures,
         "targets": [asdict(t) | {"met": t.is_met} for t in results.targets],
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -34,7 +35,15 @@ TIMEOUT_S = 600
 
 
 class ProcessFailedError(Exception):
-    """A measuring process failed; the message says which and why."""
+    """A measuring process failed; the message says which and why.
+
+    Attributes:
+        reason: Why, in a few words; may be empty.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 def ask(task: str, arguments: Mapping[str, Any], *, threads: int) -> Any:
@@ -61,11 +70,20 @@ def ask(task: str, arguments: Mapping[str, Any], *, threads: int) -> Any:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ProcessFailedError(f"{what}: not finished after {TIMEOUT_S} s") from error
+        reason = f"not finished after {TIMEOUT_S} s"
+        raise ProcessFailedError(f"{what}: {reason}", reason) from error
     if done.returncode != 0:
-        raise ProcessFailedError(f"{what}: exit status {done.returncode}\n{done.stderr.strip()}")
+        reason, said = _ended(done.returncode), done.stderr.strip()
+        raise ProcessFailedError(f"{what}: {reason}\n{said}", reason)
     # The last line: an engine's library may print others.
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def _ended(status: int) -> str:
+    """Return how a process ended: negative numbers are signals."""
+    if status >= 0:
+        return f"exit status {status}"
+    return f"{signal.strsignal(-status) or 'signal'}, exit status {status}"
 
 
 def _environment(threads: int) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -12,11 +12,12 @@ from benchmarks.busy import busy_processes
 from benchmarks.cache import Files
 from benchmarks.engines import ENGINES
 from benchmarks.gauges import Effort
-from benchmarks.process import ask
+from benchmarks.process import ProcessFailedError, ask
 
 # Float32 sums of a few thousand products, in another order, through up to 120 layers; relative to
 # the output's largest magnitude. The tests of networks have the same tolerance.
 TOLERANCE = 1e-4
+OUR_PACKAGE = "dovetail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,10 @@ class Sample:
         return self.precision != "float32" or self.difference <= TOLERANCE
 
 
-# By network, then engine: one sample a round.
+# By network, then engine: one sample a round; none if a peer failed.
 Samples = dict[str, dict[str, list[Sample]]]
+# By peer, then network: why it failed.
+Failures = dict[str, dict[str, str]]
 # By number of busy processes.
 Loads = dict[int, Samples]
 
@@ -76,8 +79,11 @@ def measure(
     effort: Effort,
     scratch: Path,
     tell: Callable[[str], None],
+    failures: Failures,
 ) -> Loads:
     """Run all rounds.
+
+    A peer that fails on a network is left out there, and the others go on.
 
     Args:
         files: The networks by name.
@@ -88,9 +94,10 @@ def measure(
         effort: Duration of each measurement.
         scratch: An empty folder.
         tell: Prints a line on the progress.
+        failures: Receives the failures of peers.
 
     Raises:
-        ProcessFailedError: A process failed, or computed in an unexpected type.
+        ProcessFailedError: A process of ours failed, or computed in an unexpected type.
     """
     found: Loads = {load: {n: {e: [] for e in engines} for n in files} for load in loads}
     for turn in range(rounds):
@@ -98,13 +105,35 @@ def measure(
             for load in loads:
                 with busy_processes(load):
                     for engine in engines:
-                        sample = _once(model, engine, threads, effort, scratch / "outputs.npz")
-                        found[load][name][engine].append(sample)
-                        tell(
-                            f"round {turn + 1}/{rounds}  {name:14} busy {load}  {engine:14} "
-                            f"{sample.median_ms:9.3f} ms"
-                        )
+                        if name in failures.get(engine, {}):
+                            continue
+                        label = f"round {turn + 1}/{rounds}  {name:14} busy {load}  {engine:14}"
+                        try:
+                            sample = _once(model, engine, threads, effort, scratch / "outputs.npz")
+                        except ProcessFailedError as error:
+                            failures.setdefault(engine, {})[name] = _excused(engine, error)
+                            tell(f"{label} failed: {error.reason}")
+                        else:
+                            found[load][name][engine].append(sample)
+                            tell(f"{label} {sample.median_ms:9.3f} ms")
+    _forget(failures, found.values())
     return found
+
+
+def _excused(engine: str, error: ProcessFailedError) -> str:
+    """Return why a peer failed; raise the error if the engine is ours."""
+    if ENGINES[engine].package == OUR_PACKAGE:
+        raise error
+    return error.reason
+
+
+def _forget(failures: Failures, loads: Iterable[Samples]) -> None:
+    """Drop the samples of rounds before a failure."""
+    for samples in loads:
+        for name, engines in samples.items():
+            for engine, taken in engines.items():
+                if name in failures.get(engine, {}):
+                    taken.clear()
 
 
 def _once(model: Files, engine: str, threads: int, effort: Effort, outputs: Path) -> Sample:

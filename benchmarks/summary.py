@@ -77,13 +77,13 @@ def standing(ours: Sequence[Sample], theirs: Sequence[Sample]) -> Standing:
 
 
 def standings(samples: Samples) -> dict[str, dict[str, Standing]]:
-    """Return the standings by peer, then network; empty where ours did not run."""
+    """Return the standings by peer, then network; none where one of the two did not run."""
     found: dict[str, dict[str, Standing]] = {}
     for network, engines in samples.items():
         for peer, theirs in engines.items():
             alike = [e for e in ALIKE.get(peer, (OURS,)) if e in engines]
             ours = engines[alike[0]] if alike else None
-            if ours is not None and ours is not theirs:
+            if theirs and ours is not None and ours is not theirs:
                 found.setdefault(peer, {})[network] = standing(ours, theirs)
     return found
 
@@ -133,9 +133,11 @@ def _speed(peer: str, networks: Mapping[str, Standing] | None, wanted: Wanted) -
 def int8_targets(samples: Samples) -> list[Target]:
     """Compare the standings on quantized networks with the targets for this processor."""
     found = standings(samples)
-    made = [
-        t for peer, wanted in _int8_wanted().items() for t in _speed(peer, found.get(peer), wanted)
-    ]
+    made = []
+    for peer, wanted in _int8_wanted().items():
+        failed = [name for name, engines in samples.items() if engines.get(peer) == []]
+        without = f" without {', '.join(failed)}" if failed else ""
+        made += _speed(peer + without, found.get(peer), wanted)
     if (encoder := found.get("onnxruntime-int8", {}).get("encoder")) is not None:
         label = "speed over onnxruntime-int8, encoder"
         made.append(Target(label, encoder.upper_ratio, 1.0, at_least=True))

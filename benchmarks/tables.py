@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from benchmarks.rounds import Sample, Samples
+from benchmarks.rounds import Failures, Sample, Samples
 from benchmarks.summary import Standing, mean_ratio, standings
 from benchmarks.targets import Target
 
 # Renders a head and rows.
 Render = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
+FAILED = "failed"
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -52,8 +53,8 @@ def latencies(
     rows = [
         [
             network,
-            *(f"{median(s.median_ms for s in taken[engine]):.3f}" for engine in engines),
-            *(_ratio(found[peer][network]) for peer in peers),
+            *(_median(taken[engine], lambda s: s.median_ms, 3) for engine in engines),
+            *(_ratio(found[peer].get(network)) for peer in peers),
         ]
         for network, taken in samples.items()
     ]
@@ -62,8 +63,12 @@ def latencies(
     return render(head, [*rows, ["geometric mean", *blank, *means]] if peers else rows)
 
 
-def _ratio(each: Standing) -> str:
-    return f"{each.ratio:.2f} ({each.upper_ratio:.2f})"
+def _ratio(each: Standing | None) -> str:
+    return "" if each is None else f"{each.ratio:.2f} ({each.upper_ratio:.2f})"
+
+
+def _median(taken: Sequence[Sample], value: Callable[[Sample], float], digits: int) -> str:
+    return f"{median(map(value, taken)):.{digits}f}" if taken else FAILED
 
 
 def resources(samples: Samples, *, render: Render = table) -> str:
@@ -76,8 +81,8 @@ def resources(samples: Samples, *, render: Render = table) -> str:
     rows = [
         [
             network,
-            *(f"{median(s.added_mb for s in taken[engine]):.0f}" for engine in engines),
-            *(f"{median(_ready_ms(s) for s in taken[engine]):.0f}" for engine in engines),
+            *(_median(taken[engine], lambda s: s.added_mb, 0) for engine in engines),
+            *(_median(taken[engine], _ready_ms, 0) for engine in engines),
         ]
         for network, taken in samples.items()
     ]
@@ -92,16 +97,31 @@ def differences(samples: Samples, *, render: Render = table) -> str:
     """Return the largest difference of each engine's outputs from the reference."""
     engines = list(next(iter(samples.values())))
     rows = [
-        [network, *(f"{max(s.difference for s in taken[e]):.1e}" for e in engines)]
+        [network, *(_difference(taken[engine]) for engine in engines)]
         for network, taken in samples.items()
     ]
     return render(["difference", *engines], rows)
 
 
+def _difference(taken: Sequence[Sample]) -> str:
+    return f"{max(s.difference for s in taken):.1e}" if taken else FAILED
+
+
+def failures(found: Failures) -> str:
+    """Return a line for each engine and network on which it failed."""
+    return "\n".join(
+        f"{FAILED}: {engine} on {network}, which its mean leaves out: {reason}"
+        for engine, networks in found.items()
+        for network, reason in networks.items()
+    )
+
+
 def versions(samples: Samples) -> str:
     """Return each engine's version and the type in which it computed."""
-    first = next(iter(samples.values()))
-    rows = [[name, f"{taken[0].precision}  {taken[0].version}"] for name, taken in first.items()]
+    first: dict[str, Sample] = {}
+    for engines in samples.values():
+        first = {name: taken[0] for name, taken in engines.items() if taken} | first
+    rows = [[name, f"{taken.precision}  {taken.version}"] for name, taken in first.items()]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name.ljust(width)}  {text}" for name, text in rows)
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from benchmarks import gauges, rounds, summary, tables
 from benchmarks.busy import busy_processes
+from benchmarks.process import ProcessFailedError
 from benchmarks.quantization import subjects
 from benchmarks.quantization import summary as quantization_summary
 from benchmarks.quantization.rounds import Accuracy, Cost, sqnr_db
@@ -230,6 +231,60 @@ def test_integer_engines_are_compared_with_the_first_of_ours(monkeypatch) -> Non
     }
     monkeypatch.setattr(summary, "has_exact_products", lambda: True)
     assert [t.limit for t in summary.int8_targets({"net": taken})] == [1.3, 4.0]
+
+
+def test_a_failed_peer_is_named_and_left_out(tmp_path, monkeypatch) -> None:
+    def once(files: object, engine: str, *_: object) -> rounds.Sample:
+        if (files, engine) == ("deep", "openvino-int8"):
+            raise ProcessFailedError("measure: exit status -11\nstack", "exit status -11")
+        return sample({"htp-int8": 10.0}.get(engine, 20.0))
+
+    monkeypatch.setattr(rounds, "_once", once)
+    monkeypatch.setattr(summary, "has_exact_products", lambda: True)
+    failures: rounds.Failures = {}
+    told: list[str] = []
+    names = ("htp-int8", "onnxruntime-int8", "openvino-int8")
+    (found,) = rounds.measure(
+        {"deep": "deep", "flat": "flat"},
+        names,
+        loads=[0],
+        rounds=2,
+        threads=1,
+        effort=gauges.QUICK,
+        scratch=tmp_path,
+        tell=told.append,
+        failures=failures,
+    ).values()
+    assert failures == {"openvino-int8": {"deep": "exit status -11"}}
+    assert sum("failed: exit status -11" in line for line in told) == 1  # it ran once
+    assert [len(taken) for taken in found["deep"].values()] == [2, 2, 0]
+    rows = [line.split("|") for line in tables.latencies(found, render=tables.markdown).split("\n")]
+    assert [cell.strip() for cell in rows[2]][4:-1] == ["failed", "2.00 (2.00)", ""]
+    assert "failed" in tables.differences(found)
+    assert "openvino-int8 on deep" in tables.failures(failures)
+    assert {t.label: t.measured for t in summary.int8_targets(found)} == {
+        "speed over onnxruntime-int8, geometric mean": pytest.approx(2),
+        "speed over openvino-int8 without deep, geometric mean": pytest.approx(2),
+    }
+
+
+def test_our_own_failure_ends_the_measurement(tmp_path, monkeypatch) -> None:
+    def once(*_: object) -> rounds.Sample:
+        raise ProcessFailedError("measure: exit status 1", "exit status 1")
+
+    monkeypatch.setattr(rounds, "_once", once)
+    with pytest.raises(ProcessFailedError):
+        rounds.measure(
+            {"net": "net"},
+            ["htp-int8"],
+            loads=[0],
+            rounds=1,
+            threads=1,
+            effort=gauges.QUICK,
+            scratch=tmp_path,
+            tell=lambda line: None,
+            failures={},
+        )
 
 
 def test_targets_beside_busy_processes_are_others() -> None:

@@ -10,8 +10,10 @@ from dovetail_onednn.quantized.convolution import (
     transposed_convolution,
 )
 from dovetail_onednn.quantized.matrix import fully_connected, matmul
+from dovetail_onednn.quantized.normalization import batchnorm
 
 PRODUCTS: Mapping[str, Make] = {
+    "Batchnorm": batchnorm,
     **{f"Conv{axes}d": convolution for axes in (1, 2, 3)},
     **{f"DepthWiseConv{axes}d": depthwise_convolution for axes in (1, 2)},
     "FullyConnected": fully_connected,

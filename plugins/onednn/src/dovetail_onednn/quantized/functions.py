@@ -9,11 +9,13 @@ from dovetail_numpy.kernels.lookup import OPS
 from dovetail_onednn.quantized.elementwise import elementwise
 from dovetail_onednn.quantized.movement import rearranged
 from dovetail_onednn.quantized.pooling import pool_avg, pool_max, reduced
+from dovetail_onednn.quantized.resampling import resize_bilinear
 
 FUNCTIONS: Mapping[str, Make] = {
     **dict.fromkeys(OPS, elementwise),
     **{f"PoolMax{axes}d": pool_max for axes in (2, 3)},
     **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
     **dict.fromkeys(("ReduceMean", "ReduceSum"), reduced),
+    "ResizeBilinear": resize_bilinear,
     **dict.fromkeys(("Transpose", "ChannelShuffle", "DepthToSpace", "SpaceToDepth"), rearranged),
 }
