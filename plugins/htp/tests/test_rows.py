@@ -34,6 +34,14 @@ def test_a_row_runs(ops, table, op, row) -> None:
     assert found == known, "correct the file: python plugins/htp/tests/helpers/row_cases.py"
 
 
+def test_all_rows_are_exact_or_named_float_cases() -> None:
+    """The op set rejects the types of the other rows in the file."""
+    lacking = [
+        lacking for of in KNOWN.values() for rows in of.values() for lacking in rows.values()
+    ]
+    assert {reason for reasons in lacking for reason in reasons} == {"op set"}
+
+
 def test_the_file_has_no_other_rows() -> None:
     listed = {(t, op, row) for t, of in KNOWN.items() for op, rows in of.items() for row in rows}
     assert listed <= {(table, op, row.text) for table, op, row in ROWS}

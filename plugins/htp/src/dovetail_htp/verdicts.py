@@ -14,7 +14,7 @@ from dovetail_htp import types
 from dovetail_htp.processors import Processor
 from dovetail_htp.rules import broken_rule
 from dovetail_htp.types import Row, Types
-from dovetail_numpy.integer import DEFINITIONS, find_faults
+from dovetail_numpy.integer import DEFINITIONS, find_faults, float_case
 
 STANDARD = "qti.aisw"
 # Ops that change the form of values; between real and stored ones, encodings define them.
@@ -33,7 +33,8 @@ def verdict(view: NodeView, target: Processor, has_kernel: Callable[[], bool]) -
     for rule in (_rejected_types, _rejected_encodings):
         if (support := rule(view, target)) is not None:
             return support
-    return SUPPORTED if is_exact(view) or has_kernel() else _undefined(view, target)
+    is_defined = is_exact(view) or float_case(view) is not None or has_kernel()
+    return SUPPORTED if is_defined else _undefined(view, target)
 
 
 def is_exact(view: NodeView) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dovetail.container import WeightStore
-from dovetail.ir import DType
+from dovetail.ir import DType, ScaleOffset, TensorKind
 from dovetail.ops import NodeView, OpRegistry, check_ops
 from dovetail.runtime.contract import (
     SUPPORTED,
@@ -97,3 +97,42 @@ def test_restored_plans_return_the_same_bits(new_network: Any, build: Callable[[
     outputs = {result.name: np.zeros_like(wanted)}
     found.prepared.run(feeds, outputs, RunControl())
     np.testing.assert_array_equal(outputs[result.name], wanted)
+
+
+def updateable(net: Any, scale: float) -> Any:
+    """Add a move, a sum of windows and a clamp of an input whose encoding can be updated."""
+    x = net.input("x", (1, 14, 14, 48), U8, 7)
+    x.kind, x.encoding = TensorKind.UPDATEABLE_APP_WRITE, ScaleOffset(scale, -7)
+    window = {"filter_size": (3, 3), "stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+    results = (
+        net.add("Transpose", x, name="moved", scale=0.02, zero=7, perm=(0, 2, 1, 3)),
+        net.add("PoolAvg2d", x, name="mean", scale=0.02, zero=7, **window),
+        net.add("Relu", x, name="clamped", scale=0.02, zero=7),
+    )
+    for result in results:
+        result.kind = TensorKind.APP_READ
+    return x
+
+
+@pytest.mark.parametrize("engine", [EngineChoice.AUTO, EngineChoice.NUMPY])
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_other_encodings_have_other_kernels(
+    new_network: Any, engine: EngineChoice, is_restored: bool
+) -> None:
+    """A copy becomes a table when the scales of its ends differ."""
+    first, same, other = new_network(), new_network(), new_network()
+    for net, scale in ((first, 0.02), (same, 0.02), (other, 0.05)):
+        updateable(net, scale)
+    backend = Backend(OPS, Options(), choose_engine("test", engine))
+    context = backend.open_context(None, None, WeightStore())
+    prepared = context.prepare(check_ops(first.graph, OPS), PrepareRequest())
+    if is_restored:
+        image, graph = context.image({"net": prepared}), check_ops(same.graph, OPS)
+        (found,) = context.restore(image, lambda _: graph, lambda _: PrepareRequest()).values()
+        prepared = found.prepared
+    feeds = first.feeds()
+    for net in (other, same, other):
+        prepared.update([net.graph.tensors["x"]])
+        outputs, wanted = net.run(prepared, feeds), net.defined(feeds)
+        for name, values in outputs.items():
+            np.testing.assert_array_equal(values, wanted[name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from dovetail.container import WeightStore
-from dovetail.ir import Array
+from dovetail.ir import Array, Tensor
 from dovetail.ops import CheckedGraph, OpRegistry
 from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.contract import (
@@ -298,6 +298,11 @@ class EnginePrepared(PlanPrepared):
         """Execute the plan once; infinities and NaN are results and raise no warnings."""
         with self._computing:
             self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
+
+    def update(self, tensors: Sequence[Tensor]) -> None:
+        """Use other data or encodings of tensors; see `Prepared.update`."""
+        with self._computing:
+            super().update(tensors)
 
     def counters(self, step: Step) -> tuple[Counter, ...]:
         """Return quantities of a step that has run, for profiles."""

@@ -50,16 +50,20 @@ class PlanPrepared(PreparedBase):
         arena: Arena | None = None,
         remaker: Remaker | None = None,
     ) -> None:
-        self.plan = plan
-        self.arena: Arena = plan_arena(plan.steps, shares=shares) if arena is None else arena
         self.remaker = remaker
-        self._buffers = ArenaBuffers(self.arena)
-        self._bound: list[Bound | None] = [None] * len(plan.steps)
-        self._touching = _touching(plan.steps)
-        self._run_list: tuple[tuple[int, Bound], ...] = ()
+        self._shares = shares
+        self._start(plan, plan_arena(plan.steps, shares=shares) if arena is None else arena)
+
+    def _start(self, plan: Plan, arena: Arena) -> None:
+        """Bind the steps of a plan; nothing changes if an error is raised."""
+        buffers = ArenaBuffers(arena)
+        bound: list[Bound | None] = [None] * len(plan.steps)
         for i, step in enumerate(plan.steps):
             if not any(v.is_application for v in (*step.reads, *step.writes)):
-                self._bound[i] = step.bind(self._buffers)
+                bound[i] = step.bind(buffers)
+        self.plan, self.arena, self._buffers, self._bound = plan, arena, buffers, bound
+        self._touching = _touching(plan.steps)
+        self._run_list: tuple[tuple[int, Bound], ...] = ()
 
     @property
     def steps(self) -> Sequence[Step]:
@@ -90,8 +94,9 @@ class PlanPrepared(PreparedBase):
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Compute the slots of updateable tensors again; see `Prepared.update`.
 
-        Steps with a recipe read the slots alone; others also depend on encodings and are made
-        again. Nothing changes if an error is raised.
+        If encodings change, the plan is built again: which kernels run, and what they share,
+        depends on them. Else steps with a recipe read the slots alone, and others are made again.
+        Nothing changes if an error is raised.
 
         Raises:
             BackendError: It was restored without its model, or its backend has no updates.
@@ -101,6 +106,9 @@ class PlanPrepared(PreparedBase):
             return
         names = {tensor.name for tensor in tensors}
         with self.remaker.assigning(tensors):
+            if self.remaker.has_new_encodings(tensors):
+                self._rebuild(self.remaker)
+                return
             steps = self._made_again(names)
             slots = [slot for slot in self.plan.slots if slot.reads(names)]
             self._use([(slot, slot.computed()) for slot in slots], steps)
@@ -121,12 +129,22 @@ class PlanPrepared(PreparedBase):
             BackendError: Such a step exists, but the model is not available.
             ContainerError: The tensors do not match the graph's.
         """
-        if self.remaker is None or all(isinstance(s.bind, Recipe) for s in self.plan.steps):
+        have_recipes = all(isinstance(s.bind, Recipe) for s in self.plan.steps)
+        if self.remaker is None or (have_recipes and not self.remaker.has_new_encodings(tensors)):
             self._use(forms, {})
             return
         self.remaker.require_updates(tensors, where)
         with self.remaker.assigning(tensors):
-            self._use(forms, self._made_again({tensor.name for tensor in tensors}))
+            if self.remaker.has_new_encodings(tensors):
+                self._rebuild(self.remaker)
+            else:
+                self._use(forms, self._made_again({tensor.name for tensor in tensors}))
+
+    def _rebuild(self, remaker: Remaker) -> None:
+        """Build the plan again from the graph as it is now."""
+        plan = remaker.rebuilt()
+        self._start(plan, plan_arena(plan.steps, shares=self._shares))
+        remaker.follow(plan)
 
     def _made_again(self, names: set[str]) -> dict[int, Step]:
         """Return the new steps of those that depend on tensors, and find the makers of slots."""

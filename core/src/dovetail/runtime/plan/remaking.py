@@ -13,10 +13,18 @@ from typing import Any
 
 from dovetail.container import FormKey, MakeForm, Packed, WeightStore
 from dovetail.errors import BackendError, ContainerError
-from dovetail.ir import Array, Node, Tensor
+from dovetail.ir import Array, Encoding, Node, Tensor
 from dovetail.ir.check import value_faults
 from dovetail.ops import CheckedGraph, NodeView
-from dovetail.runtime.plan.builder import Group, Plan, Reorder, form_in, make_step, stored_elements
+from dovetail.runtime.plan.builder import (
+    Group,
+    Plan,
+    Reorder,
+    build_plan,
+    form_in,
+    make_step,
+    stored_elements,
+)
 from dovetail.runtime.plan.images import digest_of
 from dovetail.runtime.plan.kernels import KernelRegistry
 from dovetail.runtime.plan.recipes import RecipeError
@@ -53,6 +61,7 @@ class Remaker:
         self.forms: dict[FormKey, Packed] = {}
         self._graph, self._kernels = graph, kernels
         self._loaded: tuple[CheckedGraph, KernelRegistry, dict[str, NodeView]] | None = None
+        self._encodings: dict[str, Encoding | None] = {}  # of updateable tensors, in the plan
         self._model = ""
 
     def begin(self, model: str, slots: Sequence[Slot], forms: Sequence[Packed]) -> None:
@@ -124,6 +133,9 @@ class Remaker:
     def follow(self, plan: Plan) -> None:
         """Prepare for the steps of a plan that was built."""
         self.begin("", plan.slots, plan.forms)
+        self.layouts = {}
+        if self._graph is not None:
+            self._encodings = _encodings(self._graph())
         for name, value in plan.inputs.items():
             self.written(name, value.layout)
         for step, group in zip(plan.steps, plan.groups, strict=True):
@@ -151,6 +163,29 @@ class Remaker:
             raise _mismatch(step, f"the kernel does not support {', '.join(group.nodes)}")
         self.count += 1
         return replace(step, bind=found[0].bind)
+
+    def has_new_encodings(self, tensors: Sequence[Tensor]) -> bool:
+        """Return whether a tensor has another encoding than when the plan was built.
+
+        False if the graph is not available.
+        """
+        if self._graph is None or all(tensor.encoding is None for tensor in tensors):
+            return False
+        self.load()
+        known = self._encodings
+        return any(t.name in known and t.encoding != known[t.name] for t in tensors)
+
+    def rebuilt(self) -> Plan:
+        """Return a new plan of the graph with its present encodings; `follow` it when it is used.
+
+        Raises:
+            BackendError: The graph is not available.
+        """
+        graph, kernels, _ = self.load()
+        graph = replace(graph, nodes=tuple(map(_with_current_specs, graph.nodes)))
+        plan = build_plan(graph, kernels, self.weights, self.options, reorder=self.reorder)
+        self._loaded = graph, kernels, {view.node.name: view for view in graph.nodes}
+        return plan
 
     def depends(self, group: Group, names: Collection[str]) -> bool:
         """Return whether a step reads or writes any of these tensors."""
@@ -184,7 +219,13 @@ class Remaker:
                 )
             views = {view.node.name: view for view in graph.nodes}
             self._loaded = graph, self._kernels(graph), views
+            self._encodings = _encodings(graph)
         return self._loaded
+
+
+def _encodings(graph: CheckedGraph) -> dict[str, Encoding | None]:
+    tensors = graph.graph.tensors.values()
+    return {tensor.name: tensor.encoding for tensor in tensors if tensor.kind.is_updateable}
 
 
 def _with_current_specs(view: NodeView) -> NodeView:
