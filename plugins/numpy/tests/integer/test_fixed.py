@@ -176,6 +176,15 @@ def test_products_of_nodes(
         assert found[i, j] == min(max(expected + 9, low), high)
 
 
+def test_a_bias_saturates_at_32_bits(node: Make) -> None:
+    x, w = Spec(U8, (1, 1), ScaleOffset(1e-20)), Spec(S8, (2, 1), ScaleOffset(1e-20))
+    y, b = Spec(S8, (1, 2), ScaleOffset(1e-32)), Spec(S8, (2,), ScaleOffset(1.0))
+    weights, bias = np.zeros((2, 1), np.int8), np.array([100, -100], np.int8)
+    view = node("FullyConnected", [x, (w, weights), (b, bias)], [y])
+    found = run(view, np.zeros((1, 1), np.uint8), weights, bias)
+    assert found.tolist() == [[21, -21]]  # 2**31 products of scale 1e-40
+
+
 def test_addition_with_20_more_bits(node: Make) -> None:
     a, b = Spec(S8, (256,), ScaleOffset(0.02, 3)), Spec(S8, (256,), ScaleOffset(0.05, -7))
     y = Spec(S8, (256,), ScaleOffset(0.06, 1))

@@ -17,6 +17,7 @@ from dovetail.ir import Array, AxisScaleOffset, DType, ScaleOffset, Spec
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import DEFINITIONS, Definitions, Supports
 from dovetail_numpy.integer.fixed.arithmetic import (
+    INT32,
     Multiplier,
     Rounding,
     divided,
@@ -126,7 +127,9 @@ def product(rounding: Rounding, view: NodeView, ins: Sequence[Array | None]) -> 
     products = scales(data) * channel_scales(view)
     if bias is not None:
         real = real_bias(bias, view.ins[2], products)
-        acc += np.rint(real / products).astype(np.int64)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            steps = np.nan_to_num(np.rint(real / products))
+        acc += np.clip(steps, *INT32).astype(np.int64)  # a bias has 32 bits
     multiplier = Multiplier.of(products / grid_of(view.outs[0])[0])
     if data.dtype.bits <= 8:
         found = multiplier.times(acc, rounding)
