@@ -65,6 +65,7 @@ class Engine:
         record_layout: Records its layouts.
         name: Its name, version and instruction set.
         threads: Number of threads by default.
+        dists: Names of the dists of its kernels; plans depend on their versions.
     """
 
     kernels: KernelRegistry
@@ -75,6 +76,7 @@ class Engine:
     record_layout: RecordLayout | None = None
     name: str = "numpy"
     threads: int = 1
+    dists: tuple[str, ...] = ()
 
 
 # Returns the counters of a step that has run; the second argument returns what it wrote, by name.
@@ -132,6 +134,7 @@ class PlanBackend(BackendBase):
                 "version": version(self.dist),
                 "core": __version__,
                 "engine": self.engine.name,
+                "libraries": ", ".join(f"{dist} {version(dist)}" for dist in self.engine.dists),
                 "threads": str(self.num_threads or self.engine.threads),
                 "options": msgspec.json.encode(self.options, order="sorted").decode(),
                 "op packages": _plugins("dovetail.op_packages", ""),
