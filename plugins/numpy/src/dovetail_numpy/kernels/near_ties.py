@@ -63,9 +63,9 @@ class NearTies:
         errors = self.error + self.relative * (np.abs(spare.reshape(-1)[at] - self.zero) + 1)
         at = at[~(approximate.reshape(-1)[at] < 0.5 - errors)]
         if at.size:
-            flat[at] = self._rounded(exact(at))
+            flat[at] = self.rounded(exact(at))
 
-    def _rounded(self, real: Array) -> Array:
+    def rounded(self, real: Array) -> Array:
         """Return the stored integers of exact real values, as `stored_of` does."""
         steps = real / self.step + float(self.zero)
         steps[np.isnan(steps)] = self.zero
