@@ -21,6 +21,7 @@ FAMILIES = (
     "normalization",
     "pooling",
     "resampling",
+    "softmax",
     "words",
 )
 FILES = [*(f"test_integer_{name}.py" for name in FAMILIES), "test_fused_integers.py"]

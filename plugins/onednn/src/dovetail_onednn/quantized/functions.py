@@ -11,6 +11,7 @@ from dovetail_onednn.quantized.local_response import lrn
 from dovetail_onednn.quantized.movement import rearranged
 from dovetail_onednn.quantized.pooling import pool_avg, pool_max, reduced
 from dovetail_onednn.quantized.resampling import resize_bilinear
+from dovetail_onednn.quantized.softmax import softmax
 
 FUNCTIONS: Mapping[str, Make] = {
     **dict.fromkeys(OPS, elementwise),
@@ -19,5 +20,6 @@ FUNCTIONS: Mapping[str, Make] = {
     **dict.fromkeys(("ReduceMean", "ReduceSum"), reduced),
     "Lrn": lrn,
     "ResizeBilinear": resize_bilinear,
+    "Softmax": softmax,
     **dict.fromkeys(("Transpose", "ChannelShuffle", "DepthToSpace", "SpaceToDepth"), rearranged),
 }
