@@ -19,6 +19,7 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.steps import is_slow
 
 ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to its result
 _FARTHEST = 512  # steps from a result to its zero point
@@ -35,8 +36,8 @@ def marked_step(
     target: Argument,
     near: NearTies,
     exact_of: Callable[[KernelCall, Array], Exact],
-) -> Step:
-    """Return the step that rounds float32 results.
+) -> Step | None:
+    """Return the step that rounds float32 results; None if the library only has generic code.
 
     Args:
         call: The call of the kernel.
@@ -50,7 +51,7 @@ def marked_step(
     """
     factor, (low, high) = scale / near.step, map(float, near.limits)
     chain: tuple[PostOp, ...] = (Eltwise(Algorithm.LINEAR, 1.0, float(near.zero)),)
-    multiply(stages, real, factor, target, chain)
+    is_fast = _multiply(stages, real, factor, target, chain)
     marks = stages.room(target.desc.of_type(DataType.U8))
     certain = 0.5 - _FARTHEST * near.relative - _SLACK
     chain += (
@@ -59,7 +60,8 @@ def marked_step(
         Eltwise(Algorithm.ABS),
         Eltwise(Algorithm.LINEAR, 1 / _SLACK, -certain / _SLACK),
     )
-    multiply(stages, real, factor, marks, chain, target)
+    if not is_fast or not _multiply(stages, real, factor, marks, chain, target):
+        return None
     run = stages.execution()
 
     def bind(buffers: Buffers) -> Bound:
@@ -93,15 +95,19 @@ def _settling(found: list[Array], factor: float, near: NearTies, exact: Exact) -
     return run
 
 
-def multiply(
+def _multiply(
     stages: Stages,
     source: Argument,
     factor: float,
     target: Argument,
     chain: tuple[PostOp, ...] = (),
     other: Argument | None = None,
-) -> None:
-    """Add a product with a number, post-ops, and perhaps the tensor that one of them reads."""
+) -> bool:
+    """Add a product with a number, post-ops, and perhaps the tensor that one of them reads.
+
+    Returns:
+        Whether the library has fast code for that.
+    """
     ones = (1,) * len(source.desc.dims)
     number = MemoryDesc.strided(ones, ones)
     description = Description(
@@ -120,3 +126,4 @@ def multiply(
             if isinstance(op, Binary) and other is not None:
                 arguments[operand(position, op)] = other
         stages.add(desc, arguments)
+        return not is_slow(desc)

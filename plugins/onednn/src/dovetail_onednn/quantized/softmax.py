@@ -17,13 +17,13 @@ from dovetail_onednn._api import FORWARD_INFERENCE, SOFTMAX_ACCURATE, Arg
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import dense
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.quantized.marks import ULP, marked_step, multiply
+from dovetail_onednn.quantized.marks import ULP, marked_step
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.steps import is_slow
 
 _BYTE = 1 << 8
-_LEAST = 1 << 14  # with fewer elements, the calls of four primitives take as long as NumPy's
+_LEAST = 1 << 14  # with fewer elements, the calls of primitives take as long as NumPy's
 _WORD = 8  # elements
 # Of exponentials and of a quotient of their sums: the library's exponentials are off by some 4.
 _ERRORS = 128 * ULP
@@ -58,7 +58,7 @@ def softmax(call: KernelCall) -> Step | None:
         stages = Stages(call)
         data = Argument(rows.of_type(TYPES[spec.dtype]), call.read(0))
         real = stages.room(rows)
-        multiply(stages, data, single(op.beta) * scale_of(spec), real)
+        stages.move(data, real, scale=single(op.beta) * scale_of(spec))
         stages.add(desc, {Arg.SOURCE: real, Arg.DESTINATION: real})
     near = NearTies(*grid_of(out.spec), 0.0, errors)
     target = Argument(rows.of_type(TYPES[out.dtype]), call.write())
