@@ -97,6 +97,11 @@ def test_readme_installs_every_dist_by_path() -> None:
     assert rest == ["$ python -m pip install wheels/*.whl"]
 
 
+def test_readme_links_every_document() -> None:
+    linked = re.findall(r"^- \[(docs/\w+\.md)\]", (ROOT / "README.md").read_text("utf-8"), re.M)
+    assert sorted(linked) == sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
+
+
 def imports_of(folder: Path) -> set[str]:
     """Collect the top-level names that the Python files below a folder import."""
     names = set()

@@ -14,9 +14,13 @@ from dovetail_numpy.integer import (
     conversions,
     interpolation,
     moves,
+    norms,
+    products,
+    recurrent,
     sums,
     tables,
 )
+from dovetail_numpy.integer.fixed import Requantization, definitions
 from dovetail_opset import PACKAGE
 
 DOCUMENT = (Path(__file__).parents[1] / "docs" / "htp_arithmetic.md").read_text("utf-8")
@@ -29,7 +33,11 @@ SECTIONS = {
     "Interpolation": interpolation.INTERPOLATIONS,
     "Images and boxes": (*by_real_values.SUPPRESSIONS, *by_real_values.ARITHMETIC),
     "Conversions": (*conversions.CONVERSIONS, *conversions.STORED),
+    "Products": products.PRODUCTS,
+    "Softmax and norms": norms.NORMS,
+    "Recurrent": recurrent.LAYERS,
 }
+FIXED = "Fixed-point requantization"
 
 
 def section(title: str) -> str:
@@ -38,19 +46,34 @@ def section(title: str) -> str:
     return found[1]
 
 
+def ops_of(title: str) -> tuple[list[str], list[str]]:
+    """Return the ops that a section lists, and those of which it defines some nodes only."""
+    listed = re.search(r"^Ops: (.*?)\.$", section(title), re.MULTILINE | re.DOTALL)
+    assert listed is not None, f"no ops in '{title}'"
+    every, _, some = listed[1].partition(";")
+    return re.findall(r"`(\w+)`", every), re.findall(r"`(\w+)`", some)
+
+
 @pytest.mark.parametrize("title", SECTIONS)
 def test_section_lists_ops_of_module(title: str) -> None:
-    listed = re.search(r"^Ops: (.*?)[.;]", section(title), re.MULTILINE | re.DOTALL)
-    assert listed is not None
-    assert re.findall(r"`(\w+)`", listed[1]) == list(SECTIONS[title])
+    assert ops_of(title)[0] == list(SECTIONS[title])
 
 
-def test_ops_have_definitions_in_one_section_each() -> None:
-    listed = [op for ops in SECTIONS.values() for op in ops]
+def test_all_sections_with_ops_are_compared() -> None:
+    titles = re.findall(r"^## (.*)\n\nOps: ", DOCUMENT, re.MULTILINE)
+    assert sorted(titles) == sorted((*SECTIONS, FIXED))
+
+
+def test_each_definition_is_in_a_section() -> None:
+    listed = [op for title in SECTIONS for op in ops_of(title)[0]]
+    further = {op for title in SECTIONS for op in ops_of(title)[1]}
     assert len(set(listed)) == len(listed)
-    assert set(listed) <= set(DEFINITIONS) <= set(PACKAGE.schemas)
-    rest = set(DEFINITIONS) - set(listed)
-    assert {op for op in rest if f"`{op}`" in DOCUMENT} >= {"ElementWiseSelect"}
+    assert {*listed, *further} == set(DEFINITIONS) <= set(PACKAGE.schemas)
+
+
+@pytest.mark.parametrize("form", [Requantization.FIXED, Requantization.FIXED_SINGLE])
+def test_ops_in_fixed_point_are_those_of_code(form: Requantization) -> None:
+    assert [*products.PRODUCTS, *ops_of(FIXED)[1]] == list(definitions(form).own)
 
 
 def test_float_cases_are_those_of_code() -> None:

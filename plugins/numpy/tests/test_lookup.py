@@ -17,7 +17,7 @@ from dovetail.runtime.plan import PlanPrepared, build_plan
 from dovetail.runtime.plan.binds import VIEW
 from dovetail_numpy import KERNELS
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.kernels import lookup
+from dovetail_numpy.kernels import lookup, wide
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add
 
@@ -137,6 +137,60 @@ def test_function_of_two_tensors(
     a, b, target = grids_
     second = net.constant if is_constant else net.input
     net.check(net.node(op_type, [net.input(shapes[0], a), second(shapes[1], b)], target))
+
+
+WIDE = (
+    "ElementWiseAdd",
+    "ElementWiseSubtract",
+    "ElementWiseMultiply",
+    "ElementWiseMaximum",
+    "ElementWiseMinimum",
+    "ElementWiseSquaredDifference",
+)
+WIDE_SHAPES = [
+    ((130, 129), (130, 129)),
+    ((1, 130, 1), (1, 1)),
+    ((2, 64, 200), (1, 1, 200)),
+    ((2, 1, 20000), (2, 3, 1)),
+    ((2, 3, 1, 5), (1, 3, 4, 1)),
+]
+
+
+@pytest.mark.parametrize("op_type", WIDE)
+@given(
+    grids_=st.tuples(grids((U16, S16)), grids((U8, U16, S16)), grids((U8, U16, S16))),
+    shapes=st.sampled_from(WIDE_SHAPES),
+    is_constant=st.booleans(),
+    is_first=st.booleans(),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=25, deadline=None)
+def test_function_of_wide_tensors(
+    op_type: str, grids_: Any, shapes: Any, is_constant: bool, is_first: bool, seed: int
+) -> None:
+    net = Net(seed)
+    a, b, target = grids_
+    second = net.constant if is_constant else net.input
+    operands = [net.input(shapes[0], a), second(shapes[1], b)]
+    prepared = net.check(net.node(op_type, operands if is_first else operands[::-1], target))
+    if not is_constant or shapes[1] != (1, 1):
+        assert prepared.steps[0].bind.__module__ == wide.__name__
+
+
+def test_wide_sum_in_place() -> None:
+    net = Net(0)
+    a, b = (net.input((40000,), (U16, ScaleOffset(s, -z))) for s, z in ((0.25, 9), (0.5, 33000)))
+    first = net.node("ElementWiseAdd", [a, b], (S16, ScaleOffset(0.75, 0)))
+    second = net.node("ElementWiseMultiply", [first, first], (S16, ScaleOffset(9.5, 12)))
+    net.check(net.node("ElementWiseSubtract", [b, second], (U16, ScaleOffset(2.5, -500))))
+
+
+def test_many_short_blocks_are_left_to_the_definition() -> None:
+    net = Net(0)
+    grid = U16, ScaleOffset(0.25, -3)
+    operands = [net.input((9, 9, 9, 9, 1), grid), net.input((9, 1, 9, 1, 2), grid)]
+    prepared = net.check(net.node("ElementWiseAdd", operands, grid))
+    assert prepared.steps[0].bind.__module__ != wide.__name__
 
 
 @given(source=grids((U8, S8, U16)), target=grids((U8,)), shape=st.sampled_from(SHAPES))

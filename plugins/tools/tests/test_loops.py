@@ -161,6 +161,27 @@ def test_profiling_levels(three: list[Any], run: Any, level: str, keys: set[str]
         assert {node["count"] for node in graph["nodes"]} == {5}
 
 
+def test_counters_of_nodes_are_means_of_the_log(three: list[Any], run: Any) -> None:
+    done = net_run(run, "--profiling-level", "detailed", "--num-inferences", 2)
+    (graph,) = done.data["profiling"]["graphs"]
+    (section,) = read_profile_log("output/qnn-profiling-data_0.log")
+    moved = [
+        counter.value
+        for record in section.records
+        for part in record.event.children
+        for counter in part.counters
+        if counter.name == "bytes_moved"
+    ]
+    assert moved
+    assert sum(node["counters"]["bytes_moved"] for node in graph["nodes"]) * 2 == sum(moved)
+    given = ("--model", "net.dvt", "--input-list", "list.txt", "--profiling-level", "detailed")
+    shown = run("net-run", *given).err
+    header, *rows = [line for line in shown.splitlines() if line.startswith(("GRAPH", "net "))]
+    column = header.index("BYTES MOVED")
+    texts = [row[column:].split()[0] for row in rows if " node " in row]
+    assert texts == [f"{node['counters']['bytes_moved']:,.0f}" for node in graph["nodes"]]
+
+
 @pytest.mark.parametrize("level", ["client", "basic", "detailed"])
 def test_the_profile_log(three: list[Any], run: Any, level: str) -> None:
     given = ("--num-inferences", 5, "--chrome-trace", "trace.json")

@@ -49,7 +49,7 @@ def test_backend_names(fed: None, run: Any, name: str) -> None:
             2,
             "are mutually exclusive",
         ),
-        (["--output-data-type", "native"], 2, "'native_only'"),
+        (["--output-data-type", "native"], 2, "'--output-data-type': 'native' is not one of"),
         (["--num-inferences", "0"], 2, "num-inferences"),
         (["--keep-num-outputs", "-1"], 2, "keep-num-outputs"),
         (["--duration", "0"], 2, "more than 0 seconds"),

@@ -143,7 +143,8 @@ def _usage_error(error: Any, prog: str) -> ConfigError:
         return ConfigError("missing arguments", code="USAGE", where=path, hint=_see_help(path))
     usage = " ".join(context.get_usage().split()[1:]) if context is not None else prog
     hint = f"usage: {usage}; {_see_help(path)}"
-    return ConfigError(error.format_message().rstrip("."), code="USAGE", where=path, hint=hint)
+    text = error.format_message().replace("Value error, ", "").rstrip(".")  # pydantic's prefix
+    return ConfigError(text, code="USAGE", where=path, hint=hint)
 
 
 def _see_help(path: str) -> str:

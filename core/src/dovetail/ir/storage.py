@@ -240,7 +240,7 @@ def unpack_stored(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
     nibbles[1::2] = blob.bytes >> 4
     nibbles = nibbles[:count].reshape(shape)
     if dtype.is_signed:
-        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(np.int8)
+        return np.asarray((nibbles ^ 8).astype(np.int8) - np.int8(8), np.int8)
     return nibbles
 
 

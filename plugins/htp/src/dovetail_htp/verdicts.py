@@ -73,7 +73,8 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
     known = types.rows(table, view.op_type)
     if not known:
         hint = _ELSEWHERE.format(table)
-        return Support(False, "op", "op", view.op_type, rewrite=hint)
+        found = f"{view.op_type}, which {target} does not have"
+        return Support(False, "op", "op", found, rewrite=hint)
     usable = [row for row in known if row.since <= target.arch]
     if any(not row.mismatches(view) for row in usable):
         return broken_rule(view, table)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.ir import DType, ScaleOffset, Spec
-from dovetail_numpy.integer.binary import product_rescale, sum_constants
+from dovetail_numpy.integer.binary import product_rescale
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
@@ -61,40 +61,10 @@ def test_result_is_within_a_step_of_exact(node, run_node, op, case):
         if exact is None:
             continue
         wanted = min(max(exact / Fraction(gy.scale) - gy.offset, low), high)
-        # scales of 15 bits are off by 2**-16: 2**-8 of a step for each operand's level of 8 bits
-        ratio = (Fraction(ga.scale) + Fraction(gb.scale)) / Fraction(gy.scale)
         allowed = Fraction(1, 2) + Fraction(1, 1 << 20)
-        if dtype.bits == 8 and op in ("ElementWiseAdd", "ElementWiseSubtract"):
-            allowed += ratio * Fraction(256, 1 << 15)
-        elif dtype.bits == 8:
+        if dtype.bits == 8 and op == "ElementWiseMultiply":
             allowed += Fraction(1, 1 << 14)
         assert abs(q - wanted) <= allowed
-
-
-@given(case=cases())
-@settings(max_examples=100, deadline=None)
-def test_sum_of_bytes_is_float32_formula(node, run_node, case):
-    dtype, (ga, gb, gy), a, b = case
-    ins = [Spec(dtype, a.shape, ga), Spec(dtype, a.shape, gb)]
-    view = node("ElementWiseAdd", ins, [Spec(dtype, a.shape, gy)])
-    constants = sum_constants(view)
-    if dtype.bits > 8:
-        assert constants is None
-        return
-    if constants is None:
-        ratios = ga.scale / gy.scale, gb.scale / gy.scale
-        assert max(ratios) > 256 or min(ratios) < 2**-24
-        return
-    for factor, grid in ((constants.first, ga), (constants.second, gb)):
-        mantissa = np.frexp(float(factor))[0]
-        assert (mantissa * 2**15).is_integer()
-        assert abs(float(factor) / (grid.scale / gy.scale) - 1) <= 2**-15
-    low, high = dtype.stored_range()
-    for x, y, q in zip(a, b, run_node(view, a, b)[0].tolist(), strict=True):
-        # fused or not, the products are exact
-        exact = float(x) * float(constants.first) + float(y) * float(constants.second)
-        v = np.float32(np.float32(exact) + constants.constant)
-        assert q == min(max(np.rint(v), low), high)
 
 
 def test_zero_stays_zero_whatever_scales(node, run_node):
@@ -124,7 +94,6 @@ def test_offsets_beyond_type_are_computed_in_float64(node, run_node):
     far = ScaleOffset(1.0, -5000)
     specs = [Spec(U8, (2,), far), Spec(U8, (2,), ScaleOffset(1.0)), Spec(U8, (2,), far)]
     view = node("ElementWiseAdd", specs[:2], specs[2:])
-    assert sum_constants(view) is None
     assert run_node(view, np.uint8([3, 250]), np.uint8([4, 7]))[0].tolist() == [7, 255]
     assert product_rescale(node("ElementWiseMultiply", specs[:2], specs[2:])) is None
 

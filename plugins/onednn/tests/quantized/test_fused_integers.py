@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.ir import DType
+from dovetail.ir import DType, ScaleOffset
 from dovetail_onednn import library
+from dovetail_onednn.quantized.sums import sum_constants
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 SAME = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
@@ -95,8 +96,21 @@ def test_sums(
     y = net.add(op_type, *operands, name="sum", **result)
     if after:
         y = net.add("Relu", y, name="after", **result)
-    found = steps(net, y)
-    assert found == 1 or not library().has_vnni
+    (added_up,) = (view for view in net.checked().nodes if view.op_type == op_type)
+    is_fused = library().has_vnni and sum_constants(added_up) is not None
+    net.check(y, engine=is_fused)
+    assert (len(net.prepare().steps) == 1) == is_fused
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_sum_of_fewer_bits_saturates_at_its_own_limits(new_network: Any, after: bool) -> None:
+    net = new_network(extreme=True)
+    x, grid = net.input("x", (1, 6, 5, 20)), {"scale": 0.001, "zero": 3}
+    y = net.add("ElementWiseAdd", conv(net, x, "conv", 20, **grid), x, name="sum", **grid)
+    y.encoding = ScaleOffset(0.001, -3, 6)
+    if after:
+        y = net.add("Relu", y, name="relu", **grid)
+    net.check(y, engine=False)
 
 
 @pytest.mark.parametrize("reads_again", [False, True])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,23 +54,37 @@ def write_chrome_trace(log: Path, path: Path) -> None:
 
 
 def profiling_text(data: Mapping[str, Any]) -> str:
-    """Return the times as a table, in milliseconds."""
+    """Return the times as a table, in milliseconds, and a column for each counter of nodes."""
+    nodes = [node for graph in data["graphs"] for node in graph.get("nodes", ())]
+    counters = tuple(dict.fromkeys(name for node in nodes for name in node["counters"]))
     rows: list[tuple[str, ...]] = []
     for graph in data["graphs"]:
-        rows += _rows(graph)
-    return table(("GRAPH", "WHAT", "COUNT", "MEAN MS", "MIN MS", "MAX MS"), rows)
+        rows += ((*row, *[""] * len(counters)) for row in _rows(graph))
+        rows += (_node_row(graph["graph"], node, counters) for node in graph.get("nodes", ()))
+    titles = (name.upper().replace("_", " ") for name in counters)
+    return table(("GRAPH", "WHAT", "COUNT", "MEAN MS", "MIN MS", "MAX MS", *titles), rows)
 
 
 def _rows(graph: Mapping[str, Any]) -> list[tuple[str, ...]]:
     name, client = graph["graph"], graph["client"]
     rows = [_once(name, "prepare", client["prepare_us"])]
-    rows += [_row(name, what, client[what]) for what in ("read", "write")]
+    rows += [_row(name, what, client[what]) for what in ("read", "write") if client[what]["count"]]
     if "execute" in graph:
         rows.append(_once(name, "finalize", graph["finalize_us"]))
-        rows.append(_row(name, "execute", graph["execute"]))
-        rows.append(_row(name, "wait in the queue", graph["queue_wait"]))
-    rows += [_row(name, f"node {node['nodes']}", node) for node in graph.get("nodes", ())]
-    return [row for row in rows if row[2] != "0"]
+        what = {"execute": "execute", "wait in the queue": "queue_wait"}
+        rows += [_row(name, t, graph[key]) for t, key in what.items() if graph[key]["count"]]
+    return rows
+
+
+def _node_row(graph: str, node: Mapping[str, Any], counters: Sequence[str]) -> tuple[str, ...]:
+    means = [node["counters"].get(name) for name in counters]
+    texts = ("" if mean is None else _quantity(mean) for mean in means)
+    return (*_row(graph, f"node {node['nodes']}", node), *texts)
+
+
+def _quantity(mean: float) -> str:
+    """Return a mean with up to three decimals, so that one saturation in many runs is seen."""
+    return f"{mean:,.0f}" if mean == int(mean) else f"{mean:,.3f}"
 
 
 def _once(graph: str, what: str, value_us: float) -> tuple[str, ...]:
@@ -78,7 +92,7 @@ def _once(graph: str, what: str, value_us: float) -> tuple[str, ...]:
 
 
 def _row(graph: str, what: str, tally: Mapping[str, float]) -> tuple[str, ...]:
-    times = (_ms(tally[f"{part}_us"]) for part in ("mean", "min", "max") if tally["count"])
+    times = (_ms(tally[f"{part}_us"]) for part in ("mean", "min", "max"))
     return graph, what, str(tally["count"]), *times
 
 

@@ -52,6 +52,7 @@ class Timings:
         execute_us: Time of each inference, without waiting.
         read, write, wait: Times of reading inputs, writing results and waiting in the queue.
         nodes: Times of each step, by the names of its nodes.
+        counters: Counters of each step by name, by the names of its nodes.
     """
 
     log: RunLog
@@ -63,6 +64,7 @@ class Timings:
     write: Tally = field(default_factory=Tally)
     wait: Tally = field(default_factory=Tally)
     nodes: dict[str, Tally] = field(default_factory=dict)
+    counters: dict[str, dict[str, Tally]] = field(default_factory=dict)
 
     def take(self, profile: Profile) -> None:
         """Add the events of a profile, and clear it."""
@@ -77,6 +79,9 @@ class Timings:
                     self.wait.add(part.value)
                 elif part.type == EventType.NODE:
                     self.nodes.setdefault(part.identifier, Tally()).add(part.value)
+                    counters = self.counters.setdefault(part.identifier, {})
+                    for counter in part.counters:
+                        counters.setdefault(counter.name, Tally()).add(counter.value)
         profile.clear()
 
     def prepared(self, graph: str, start_s: float) -> None:
@@ -121,5 +126,11 @@ class Timings:
         }
 
     def node_data(self) -> list[dict[str, Any]]:
-        """Return the times of the steps, in order of execution, as plain data."""
-        return [{"nodes": name, **tally.data()} for name, tally in self.nodes.items()]
+        """Return the steps in order of execution, as plain data: times, and means of counters."""
+        return [
+            {"nodes": name, **tally.data(), "counters": self._counter_means(name)}
+            for name, tally in self.nodes.items()
+        ]
+
+    def _counter_means(self, nodes: str) -> dict[str, float]:
+        return {name: c.total / c.count for name, c in self.counters[nodes].items()}

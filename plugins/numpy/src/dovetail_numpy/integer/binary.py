@@ -1,16 +1,14 @@
 """Functions of two tensors.
 
-Sums of narrow tensors are `v = (sa*a + sb*b) + c`, products `v = float32(la*lb) * m + z`, each
-operation rounded to float32; see `sum_constants` and `product_rescale`. The constants are such that
-products with them are exact, so that it does not matter whether a processor fuses them with
-additions. Everything else is the op's own reference on real values in float64, rounded once. What
-jumps (comparisons, floor division, remainders) is computed in float32, as a float run does.
+Products of narrow tensors are `v = float32(la*lb) * m + z`, each operation rounded to float32; see
+`product_rescale`. Everything else is the op's own reference on real values in float64, rounded
+once. What jumps (comparisons, floor division, remainders) is computed in float32, as a float run
+does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -63,52 +61,8 @@ BINARY = (
     "Prelu",
 )
 
-# Scales of a sum have so many significant bits: products with 8-bit integers are exact in float32.
-_DIGITS = 15
-# Beyond these ratios of scales every integer saturates, or none matters; see `sum_constants`.
-_RATIOS = (2.0**-24, 2.0**8)
 # All but 0 saturates, and no product overflows.
 _LARGEST_MULTIPLIER = 2.0**100
-
-
-@dataclass(frozen=True, slots=True)
-class SumConstants:
-    """The numbers of a sum of two 8-bit tensors: `v = (first*a + second*b) + constant`.
-
-    All are float32; `second` is negative for a difference. The result is `clip(rint(v))`.
-    """
-
-    first: np.float32
-    second: np.float32
-    constant: np.float32
-    limits: tuple[int, int]
-
-    def apply(self, a: Array, b: Array, spec: Spec) -> Array:
-        """Return stored values for stored integers of any type."""
-        v = a.astype(np.float32) * self.first + b.astype(np.float32) * self.second
-        v += self.constant
-        return np.asarray(np.clip(np.rint(v), *self.limits), spec.dtype.storage)
-
-
-def sum_constants(view: NodeView) -> SumConstants | None:
-    """Return the numbers of a sum or difference; None if it is computed in float64.
-
-    That is so unless all tensors are narrow, see `is_narrow`, or if the ratio of an operand's scale
-    to the result's is below 2**-24 or above 2**8.
-    """
-    grids = _narrow_grids(view)
-    if grids is None:
-        return None
-    (sa, za), (sb, zb), (step, zero) = grids
-    ratios = sa / step, sb / step
-    if not all(_RATIOS[0] <= r <= _RATIOS[1] for r in ratios):
-        return None
-    first, second = (_significant(r) for r in ratios)
-    if function_name(view) == "ElementWiseSubtract":
-        second = -second
-    constant = np.float32(zero - first * za - second * zb)
-    limits = grid_of(view.outs[0])[2]
-    return SumConstants(np.float32(first), np.float32(second), constant, limits)
 
 
 def product_rescale(view: NodeView) -> Rescale | None:
@@ -116,35 +70,18 @@ def product_rescale(view: NodeView) -> Rescale | None:
 
     That is so unless all tensors are narrow, see `is_narrow`.
     """
-    grids = _narrow_grids(view)
-    if grids is None:
-        return None
-    (sa, _), (sb, _), (step, zero) = grids
-    multiplier = min(sa * sb / step, _LARGEST_MULTIPLIER)
-    limits = grid_of(view.outs[0])[2]
-    return Rescale(np.asarray(multiplier, np.float32), np.zeros((), np.float32), zero, limits)
-
-
-def _narrow_grids(view: NodeView) -> list[tuple[float, int]] | None:
-    """Return scales and zero points of operands and result, None if they are not narrow."""
     specs = [spec for spec in (*view.ins, view.outs[0]) if spec is not None]
     if not all(is_narrow(spec) for spec in specs):
         return None
-    return [grid_of(spec)[:2] for spec in specs]
-
-
-def _significant(value: float) -> float:
-    """Return a number rounded to the significant bits of a scale, half to even."""
-    mantissa, exponent = np.frexp(value)
-    return float(np.ldexp(np.rint(np.ldexp(mantissa, _DIGITS)), exponent - _DIGITS))
+    (sa, *_), (sb, *_), (step, zero, limits) = (grid_of(spec) for spec in specs)
+    multiplier = min(sa * sb / step, _LARGEST_MULTIPLIER)
+    return Rescale(np.asarray(multiplier, np.float32), np.zeros((), np.float32), zero, limits)
 
 
 @DEFINITIONS.prepares(*BINARY, supports=is_defined)
 def binary(view: NodeView) -> Run:
     """Choose the form of a function of two tensors by its name and types."""
     name = function_name(view)
-    if name in ("ElementWiseAdd", "ElementWiseSubtract"):
-        return _sum(view)
     if name == "ElementWiseMultiply":
         return _product(view)
     if name == "ElementWisePower":
@@ -178,18 +115,6 @@ def by_reference(view: NodeView, *, kind: DTypeLike = np.float64, settled: bool 
         reals = [real(x, spec) for x, spec in zip(ins, view.ins, strict=True)]
         results = schema.reference(op, reals, view.outs)
         return [result(found, out) for found, out in zip(results, view.outs, strict=True)]
-
-    return run
-
-
-def _sum(view: NodeView) -> Run:
-    constants, (out,) = sum_constants(view), view.outs
-    if constants is None:
-        return by_reference(view)
-
-    def run(ins: Sequence[Array | None]) -> Sequence[Array]:
-        a, b = _both(view, ins)
-        return [constants.apply(a, b, out)]
 
     return run
 

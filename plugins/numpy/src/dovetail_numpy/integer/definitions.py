@@ -79,6 +79,11 @@ class Definitions:
             return found
         return None if self._fallback is None else self._fallback.of(view)
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The ops defined here, without those of the fallback."""
+        return tuple(self._found)
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the ops that have a definition."""
         return iter(dict.fromkeys((*self._found, *(self._fallback or ()))))

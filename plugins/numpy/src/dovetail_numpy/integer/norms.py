@@ -22,6 +22,11 @@ from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.grid import is_fixed, is_tabular, real_of, stored_of
 from dovetail_opset.ops.normalization import NormMode
 
+_SOFTMAXES = ("Softmax", "LogSoftmax")
+_CENTRED = ("LayerNorm", "InstanceNorm", "GroupNorm")
+_PLAIN = ("RmsNorm", "L2Norm")
+NORMS = (*_SOFTMAXES, *_CENTRED, *_PLAIN, "Lrn")
+
 # Bits after the point of the exponentials of softmax.
 _POWER_BITS = 35
 
@@ -66,7 +71,7 @@ def power_table(step: float, size: int) -> Array:
     return table
 
 
-@DEFINITIONS.defines("Softmax", "LogSoftmax", supports=has_grid)
+@DEFINITIONS.defines(*_SOFTMAXES, supports=has_grid)
 def softmax(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
     """Divide exponentials in fixed point by their sum, or subtract the logarithm of the sum."""
     stored, spec = _data(view, ins)
@@ -84,7 +89,7 @@ def softmax(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
     return [stored_of(-(step * distance) - logarithm, view.outs[0])]
 
 
-@DEFINITIONS.defines("LayerNorm", "InstanceNorm", "GroupNorm", supports=has_grid)
+@DEFINITIONS.defines(*_CENTRED, supports=has_grid)
 def centred_norm(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
     """Subtract the mean and divide by the deviation; InstanceNorm may do one of them alone."""
     stored, spec = _data(view, ins)
@@ -109,7 +114,7 @@ def centred_norm(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]
     return [_scaled(real.reshape(shape), view, ins)]
 
 
-@DEFINITIONS.defines("RmsNorm", "L2Norm", supports=has_grid)
+@DEFINITIONS.defines(*_PLAIN, supports=has_grid)
 def plain_norm(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
     """Divide by the root of the sum or of the mean of squares."""
     stored, spec = _data(view, ins)

@@ -28,6 +28,7 @@ from dovetail_numpy.integer.products import byte_shifts, overflow_faults, part, 
 from dovetail_numpy.integer.rescaling import Floats, Rescale, grid_of, real_bias, scales
 from dovetail_opset._recurrent import CELL, FORGET, INPUT, OUTPUT, Gate, gates_of, given
 
+LAYERS = ("Lstm", "Gru")
 # The arguments of the functions of gates, and their results.
 ARGUMENT = Spec(DType.SFIXED_POINT_16, (), ScaleOffset(2.0**-12))
 _ONE = 1 << 15

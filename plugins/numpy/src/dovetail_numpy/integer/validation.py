@@ -6,11 +6,11 @@ from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import PACKAGE
 from dovetail_numpy.integer.faults import Fault, tensor_faults
 from dovetail_numpy.integer.products import PRODUCTS, product_faults
-from dovetail_numpy.integer.recurrent import layer_faults
+from dovetail_numpy.integer.recurrent import LAYERS, layer_faults
 
 _OWN = {
     **dict.fromkeys(PRODUCTS, product_faults),
-    **dict.fromkeys(("Lstm", "Gru"), layer_faults),
+    **dict.fromkeys(LAYERS, layer_faults),
 }
 
 

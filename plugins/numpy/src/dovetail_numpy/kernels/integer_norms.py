@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dovetail.ir import Array, ScaleOffset
 from dovetail.ops import NodeView
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.grid import real_of
@@ -32,6 +32,7 @@ _FARTHEST_ZERO = 255
 _BYTE = 1 << 8
 _PART = 32  # elements that are added in float32
 _MOST_SUMS = 1 << 19  # entries of a table by sum of squares: 4 MB in float64
+_MOST_FACTOR = 2.0**100  # levels times these are no infinities
 _MOST_ERROR = 0.05  # a tenth of the elements would be computed exactly
 _EXACT = 1 << 24  # float32 has all whole numbers up to this one
 
@@ -261,7 +262,7 @@ def lrn(call: KernelCall) -> Step | None:
     (out,) = view.outs
     step, shift, limits = grid_of(out)
     factors = powers * (scale / step)
-    if not np.isfinite(factors).all():
+    if not np.abs(factors).max() < _MOST_FACTOR:  # perhaps NaN
         return None
     rows, near = _Rows.of(call, size), NearTies(step, shift, limits, 2 * _ULP * _LARGEST, 8 * _ULP)
     approximate = call.constant(factors.astype(np.float32))
@@ -322,4 +323,12 @@ def _divisor(count: int, most: int) -> int:
 
 
 def _over_blocks(rows: _Rows, run: Callable[[slice], None]) -> Bound:
-    return call_sequence(functools.partial(run, block) for block in blocks(rows.count, rows.most))
+    calls = [functools.partial(run, block) for block in blocks(rows.count, rows.most)]
+
+    def run_all() -> None:
+        # infinities saturate, and what is no number is computed exactly
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for call in calls:
+                call()
+
+    return run_all

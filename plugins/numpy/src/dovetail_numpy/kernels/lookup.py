@@ -18,6 +18,7 @@ from dovetail_numpy.integer import DEFINITIONS, Definition
 from dovetail_numpy.integer.binary import BINARY
 from dovetail_numpy.integer.conversions import CONVERSIONS
 from dovetail_numpy.integer.tables import FUNCTIONS
+from dovetail_numpy.kernels import wide
 from dovetail_numpy.kernels._calls import Call, blocks, copy
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 
@@ -85,7 +86,10 @@ class Elementwise:
 
 
 def elementwise(call: KernelCall) -> Step | None:
-    """Run an elementwise function of one tensor, or of two of 8 bits, by a table."""
+    """Run an elementwise function of one tensor, or of two of 8 bits, by a table.
+
+    See `wide` for more bits.
+    """
     node = Elementwise.of(call)
     if node is None:
         return None
@@ -94,7 +98,7 @@ def elementwise(call: KernelCall) -> Step | None:
     is_large = math.prod(call.outputs[0].shape) >= _LEAST_PAIRS
     are_bytes = all(_count(call.spec(i).dtype) == _BYTE for i in node.varying)
     if len(node.varying) != 2 or not are_bytes or not is_large:
-        return None
+        return wide.elementwise(call)
     return _looked_up_pairs(call, node.varying, node.table())
 
 

@@ -128,7 +128,7 @@ def pool_max(call: KernelCall) -> Step | None:
         if not only_moves(call, 0) or not isinstance(encoding, ScaleOffset) or not encoding.scale:
             return None
         # the maximum of real values is that of the stored integers
-        lowest, highest = call.spec(0).dtype.stored_range()
+        lowest, highest = call.spec(0).dtype.stored_range(encoding.bitwidth)
         zero = min(max(-encoding.offset, lowest), highest)
     axes = _axes(call)
     ends = [0] * (3 - len(call.op.pad_amount)) + [int(pads[1]) for pads in call.op.pad_amount]

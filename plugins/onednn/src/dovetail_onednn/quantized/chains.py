@@ -16,10 +16,10 @@ from dovetail.ir import DType
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall, Tail
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.integer.binary import sum_constants
 from dovetail_numpy.integer.tables import FUNCTIONS, function_table, look_up
 from dovetail_onednn._api import Algorithm
 from dovetail_onednn.attributes import Eltwise, PostOp, Sum
+from dovetail_onednn.quantized.sums import sum_constants
 from dovetail_onednn.quantized.types import TYPES
 
 _SUMS = ("ElementWiseAdd", "ElementWiseSubtract")
@@ -76,10 +76,10 @@ def _sum(call: KernelCall, tail: Tail) -> tuple[int, Sequence[PostOp]]:
     kind = TYPES.get(call.spec(index).dtype)
     if constants is None or kind is None:
         raise AssertionError(f"{tail.view.node.where} was fused, but has no post-op")
-    own, other = float(constants.first), float(constants.second)
+    own, other = constants.first, constants.second
     if tail.operands[0] is not None:
         own, other = other, own
-    return index, (*_line(own, 0.0), Sum(other, kind), *_line(1.0, float(constants.constant)))
+    return index, (*_line(own, 0.0), Sum(other, kind), *_line(1.0, constants.constant))
 
 
 def _is_fused_sum(node: NodeView) -> bool:
@@ -87,8 +87,10 @@ def _is_fused_sum(node: NodeView) -> bool:
     specs = (*node.ins, *node.outs)
     are_bytes = all(s is not None and s.dtype in TYPES for s in specs)
     shapes = {s.shape for s in specs if s is not None}
-    is_defined = DEFINITIONS.of(node) is not None and sum_constants(node) is not None
-    return are_bytes and len(shapes) == 1 and is_defined
+    if not are_bytes or len(shapes) != 1 or DEFINITIONS.of(node) is None:
+        return False
+    constants = sum_constants(node)  # the post-ops saturate at the type's limits only
+    return constants is not None and constants.limits == node.outs[0].dtype.stored_range()
 
 
 def _clamp(views: Sequence[NodeView]) -> Limits | None:

@@ -34,6 +34,7 @@ from dovetail_onednn.transposed import transposed_geometry
 
 _SIGN = 128  # from a signed byte to an unsigned one
 _LEAST_CHANNELS = 4  # of a group, for copies of channels
+_MOST_PARTS = 4  # terms of an unsigned byte where the library multiplies 7 bits
 _BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
 
 
@@ -69,7 +70,8 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     geometry = geometry_in()
     if integers.parts == 1 and (library().has_vnni or integers.source is DataType.U8):
         return _in_bytes(call, geometry, integers)
-    if _fills_vectors(geometry) and (step := _in_parts(call, geometry, integers)):
+    is_split = integers.parts <= _MOST_PARTS and _fills_vectors(geometry)
+    if is_split and (step := _in_parts(call, geometry, integers)):
         return step
     return _in_floats(call, geometry, integers) if integers.is_exact_in_float else None
 

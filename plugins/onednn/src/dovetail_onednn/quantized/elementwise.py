@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_numpy.integer.binary import product_rescale, sum_constants
+from dovetail_numpy.integer.binary import product_rescale
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
 from dovetail_numpy.kernels.lookup import Elementwise, all_integers, is_identity
@@ -22,6 +22,7 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.lines import line_through
+from dovetail_onednn.quantized.sums import sum_constants
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.steps import Arguments, is_slow
 
@@ -88,7 +89,7 @@ def _product(call: KernelCall) -> Step | None:
     return _step(call, _ADD, full, float(-zeros[full]), after, factor=1 - full)
 
 
-def _plus(number: float | np.float32) -> Eltwise:
+def _plus(number: float) -> Eltwise:
     return Eltwise(Algorithm.LINEAR, 1.0, float(number))
 
 
@@ -113,7 +114,7 @@ def _step(
     ops: Sequence[PostOp],
     *,
     factor: int | None = None,
-    scales: Sequence[np.float32] = (),
+    scales: Sequence[float] = (),
 ) -> Step | None:
     """Return the step of a function of an input and another one or a number.
 

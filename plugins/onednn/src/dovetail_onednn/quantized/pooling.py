@@ -44,8 +44,7 @@ def pool_max(call: KernelCall) -> Step | None:
     spec = call.spec(0)
     if DEFINITIONS.of(call.head) is None or not _are_bytes(call) or not only_moves(call, 0):
         return None
-    low, high = spec.dtype.stored_range()
-    scale, zero, _ = grid_of(spec)
+    scale, zero, (low, high) = grid_of(spec)
     if not scale:
         return None
     zero = min(max(zero, low), high)

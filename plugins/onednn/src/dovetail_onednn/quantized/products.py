@@ -16,7 +16,14 @@ import numpy as np
 from dovetail.ir import Array, AxisScaleOffset, ScaleOffset, Spec
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Rescale, rescale_of_products
-from dovetail_numpy.integer.products import accumulator_bound, channel_scales, part, passes
+from dovetail_numpy.integer.products import (
+    accumulator_bound,
+    channel_scales,
+    operands,
+    part,
+    passes,
+    sum_bound,
+)
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
 from dovetail_onednn._library import library
@@ -32,6 +39,7 @@ from dovetail_onednn.steps import Arguments, is_slow
 DATA, WEIGHTS, BIAS = 0, 1, 2  # inputs
 LARGEST = np.iinfo(np.int32).max  # sum of products
 _EXACT = 1 << 24  # below this, float32 holds each integer
+_FARTHEST_ZERO = 1 << 23  # of a result: float32 holds its distances from the limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +119,13 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
     rescale = replace(rescale, multiplier=multiplier.reshape(-1), bias=rescale.bias.reshape(-1))
     zero, (low, high) = grid_of(data)[1:]
     terms = math.prod(call.spec(WEIGHTS).shape) // units
-    reach = max(abs(low - zero), abs(high - zero)) * 256 * terms
+    most = sum_bound(*operands(view), None, terms, np.sum)  # of any weights, without reading them
     fits = (
-        rescale.limits == view.outs[0].dtype.stored_range()
+        abs(rescale.zero) <= _FARTHEST_ZERO
+        and rescale.limits == view.outs[0].dtype.stored_range()
         and rescale.bias.size in (1, units)
         and bool(np.isfinite(rescale.multiplier).all() and np.isfinite(rescale.bias).all())
-        and (reach <= LARGEST or accumulator_bound(view) <= LARGEST)
+        and (most <= LARGEST or accumulator_bound(view) <= LARGEST)
     )
     if not fits:
         return None
@@ -179,7 +188,7 @@ def split(levels: Array, parts: int, axis: int) -> Array:
         parts: Number of terms, as for `Integers`.
         axis: Axis of the input channels.
     """
-    rest, found = levels.astype(np.int16), []
+    rest, found = levels.astype(np.int32), []
     for _ in range(parts):
         found.append(np.clip(rest, *_term()))
         rest = rest - found[-1]

@@ -108,7 +108,8 @@ def words_step(
     for each, ops, has_bias in zip(sums, ((), tuple(last)), (bias is not None, False), strict=True):
         upper = each.data_shift == _BYTE
         kind = WORDS[call.spec(DATA).dtype] if upper else DataType.U8
-        own = (zero >> each.data_shift & 255) - (128 if kind is DataType.S8 else 0)
+        own = zero >> _BYTE if upper else zero & 255
+        own -= 128 if kind is DataType.S8 else 0
         quantization = Quantization(((Arg.WEIGHTS, mask),), (Arg.SOURCE,) if own else ())
         with describe(kind, ops, quantization, has_bias) as desc:
             if is_slow(desc):

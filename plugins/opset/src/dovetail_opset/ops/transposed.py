@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,8 +45,9 @@ class _Transposed(Op):
         each, made = weight.shape[-1], weight.shape[-1] * self.group
         target = np.zeros((n, *self._full(x.shape, window), made), np.result_type(x, weight))
         # (group, positions, channels) times (taps, group, channels, outputs)
-        positions = x.reshape(-1, self.group, channels // self.group).swapaxes(0, 1)
-        filters = weight.reshape(-1, self.group, channels // self.group, each)
+        depth = channels // self.group
+        positions = x.reshape(n * math.prod(spatial), self.group, depth).swapaxes(0, 1)
+        filters = weight.reshape(math.prod(window.size), self.group, depth, each)
         for tap, where in zip(filters, window.taps(tuple(spatial)), strict=True):
             target[where] += (positions @ tap).swapaxes(0, 1).reshape(n, *spatial, made)
         result = window.cropped(target)
