@@ -73,7 +73,7 @@ def test_plugins_of_one_group(group: str, capsys: Capture) -> None:
 def test_show_loads_a_plugin_and_lists_its_types(
     site: Any, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    table = "type_table = classmethod(lambda cls: {{'Relu': ('in[0] FLOAT_32',)}})"
+    table = "type_table = classmethod(lambda cls, arch=None: {{'Relu': (f'in[0] {{arch}}',)}})"
     text = BACKEND.replace("    def __init__", f"    {table}\n\n    def __init__")
     site.module("listing_backend", text.format(name="listing", init="pass"))
     site.module("silent_backend", BACKEND.format(name="silent", init="pass"))
@@ -82,7 +82,9 @@ def test_show_loads_a_plugin_and_lists_its_types(
     only(monkeypatch, "listing-dist")
     shown = run_json(capsys, "plugins", "show", "listing", "--ops")
     assert [(p["name"], p["status"]) for p in shown["plugins"]] == [("listing", "ok")]
-    assert shown["ops"] == {"Relu": ["in[0] FLOAT_32"]}
+    assert shown["ops"] == {"Relu": ["in[0] None"]}
+    shown = run_json(capsys, "plugins", "show", "listing:v2", "--ops")
+    assert shown["ops"] == {"Relu": ["in[0] v2"]}
     assert main(["plugins", "show", "silent", "--ops"]) == 0
     assert "has no table of types" in capsys.readouterr().out
     assert main(["plugins", "show", "listng"]) == 2

@@ -42,8 +42,7 @@ class SpacedPrepared(PreparedBase):
         def command() -> None:
             error: BaseException | None = None
             try:
-                with ExitStack() as temporary:
-                    self._execute(inputs, outputs, control, temporary)
+                self._execute(inputs, outputs, control)
             except BaseException as failure:  # noqa: BLE001 - travels to who waits
                 error = failure
             done(error)
@@ -54,34 +53,34 @@ class SpacedPrepared(PreparedBase):
         for block in self.constants.values():
             block.release()
 
-    def _execute(
-        self, inputs: Bindings, outputs: Bindings, control: RunControl, temporary: ExitStack
-    ) -> None:
-        values = dict(self.constants)
+    def _execute(self, inputs: Bindings, outputs: Bindings, control: RunControl) -> None:
+        with ExitStack() as temporary:
+            values = dict(self.constants)
 
-        def upload(name: str, array: Binding) -> None:
-            values[name] = block = self.device.upload(array)
-            temporary.callback(block.release)
+            def upload(name: str, array: Binding) -> None:
+                values[name] = block = self.device.upload(array)
+                temporary.callback(block.release)
 
-        for name, given in inputs.items():
-            if isinstance(given, Block):
-                values[name] = given
-            else:
-                upload(name, given)
-        for view in self.graph.nodes:
-            control.check()
-            ins = [None if t is None else values[t.name].download(t.spec) for t in view.node.inputs]
-            try:
-                results = simulate(*view.definition, ins, view.ins, view.outs)
-            except Exception as error:
-                raise BackendError(str(error), where=view.node.where) from error
-            for tensor, result in zip(view.node.outputs, results, strict=True):
-                upload(tensor.name, result)
-        for tensor in self.graph.outputs:
-            if isinstance(taken := outputs[tensor.name], Block):
-                taken.stored = values[tensor.name].stored
-            else:
-                taken[...] = values[tensor.name].download(tensor.spec)
+            for name, given in inputs.items():
+                if isinstance(given, Block):
+                    values[name] = given
+                else:
+                    upload(name, given)
+            for view in self.graph.nodes:
+                control.check()
+                tensors = view.node.inputs
+                ins = [None if t is None else values[t.name].download(t.spec) for t in tensors]
+                try:
+                    results = simulate(*view.definition, ins, view.ins, view.outs)
+                except Exception as error:
+                    raise BackendError(str(error), where=view.node.where) from error
+                for tensor, result in zip(view.node.outputs, results, strict=True):
+                    upload(tensor.name, result)
+            for tensor in self.graph.outputs:
+                if isinstance(taken := outputs[tensor.name], Block):
+                    taken.stored = values[tensor.name].stored
+                else:
+                    taken[...] = values[tensor.name].download(tensor.spec)
 
 
 class SpacedContext(ContextBase):
@@ -103,14 +102,8 @@ class SpacedBackend(BackendBase):
     name: ClassVar[str] = "spaced"
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            op_packages=True,
-            cancel=True,
-            asynchronous=True,
-            overlap=True,
-            memory_handles=True,
-            custom_memory=True,
-        )
+        flags = ("op_packages", "cancel", "asynchronous", "overlap", "memory_handles")
+        return Capabilities(**dict.fromkeys((*flags, "custom_memory"), True))
 
     def open_context(self, device: object, config: object, weights: WeightStore) -> SpacedContext:
         return SpacedContext(self, device, config, weights)

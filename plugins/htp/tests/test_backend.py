@@ -203,3 +203,27 @@ def test_a_library_of_the_sdk_selects_a_processor(name: str, target: str) -> Non
 def test_an_architecture_that_a_backend_does_not_have(name: str) -> None:
     with pytest.raises(ConfigError, match="unsupported architecture"):
         runtime.Backend.create(name)
+
+
+@pytest.mark.parametrize("name", ["hetero:htp:v69,cpu", "hetero:libQnnHtpV69Stub.so,libQnnCpu.so"])
+def test_a_placement_names_an_architecture(name: str) -> None:
+    with runtime.Backend.create(name, {"members": {"htp": {"engine": "numpy"}}}) as backend:
+        (htp, _) = backend.plugin.members
+        assert (htp.name, htp.plugin.options.arch, htp.plugin.engine.name) == (
+            "htp",
+            "v69",
+            "numpy",
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hetero:htp:v99,cpu", "unsupported architecture 'v99'"),
+        ("hetero:htp:v73,htp:v75", "duplicate backend 'htp'"),
+        ("hetero:htp,cpu:v75", "unknown key"),
+    ],
+)
+def test_a_placement_with_a_wrong_architecture(name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        runtime.Backend.create(name)

@@ -223,3 +223,16 @@ def test_toml_has_the_same_keys(caplog: pytest.LogCaptureFixture) -> None:
     settings = config.graph_config("net")
     assert (settings.vtcm_mb, settings.optimization) == (4, 3)
     assert "device.pd_session, context.weight_sharing_enabled, graph[0].O" in caplog.text
+
+
+def test_a_key_that_is_given_twice_is_an_error(write) -> None:
+    path = write({})
+    path.with_name("htp.json").write_text('{"devices": {"soc_model": 57, "soc_model": 43}}')
+    with pytest.raises(ConfigError, match="duplicate keys in one object: 'soc_model'"):
+        load_config(path, "htp")
+
+
+def test_a_file_without_an_end_is_an_error(write) -> None:
+    path = write({}, {"backend_extensions": {"config_file_path": "/dev/zero"}})
+    with pytest.raises(ConfigError, match="cannot read the config file: more than 16777216 bytes"):
+        load_config(path, "htp")

@@ -49,3 +49,16 @@ def test_the_command_lists_ops_and_types(capsys: pytest.CaptureFixture[str]) -> 
     assert found["LayerNorm"][3].endswith("out[0] UFIXED_POINT_16 (since v73)")
     assert main(["plugins", "show", "libQnnDspV66Stub.so", "--ops"]) == 0
     assert "in[0] UFIXED_POINT_8 or SFIXED_POINT_8; out[0]" in capsys.readouterr().out
+
+
+def test_the_command_lists_the_types_of_an_architecture(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = {}
+    for name in ("htp", "htp:v69", "libQnnHtpV73Stub.so"):
+        assert main(["--json", "plugins", "show", name, "--ops"]) == 0
+        listed[name] = json.loads(capsys.readouterr().out)["ops"]["LayerNorm"]
+    newer = [row for row in listed["htp"] if row.endswith("(since v73)")]
+    assert newer
+    assert listed["libQnnHtpV73Stub.so"] == listed["htp"]
+    assert listed["htp:v69"] == [row for row in listed["htp"] if row not in newer]
+    assert main(["plugins", "show", "htp:v99", "--ops"]) == 2
+    assert "unsupported architecture 'v99' of 'htp'" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from dovetail.errors import ConfigError, suggest_name
 from dovetail.plugins import COMMAND_HELP, GROUPS, Plugin, list_plugins, probe
 from dovetail.runtime.backend import backend_class
 from dovetail.runtime.base import BackendBase
-from dovetail.runtime.names import backend_name, without_arch
+from dovetail.runtime.names import backend_name, split_arch
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -82,15 +82,16 @@ def show(
 ) -> None:
     """Load the plugins of a name, and show their states.
 
-    With --ops, list each op of a backend with the combinations of types that it takes. A backend
-    that lists none accepts what it can run, one node at a time.
+    With --ops, list each op of a backend with the combinations of types that it takes; with a name
+    such as htp:v68, those of this architecture. A backend that lists none accepts what it can run,
+    one node at a time.
     """
-    backend = without_arch(backend_name(name))
+    backend, arch = split_arch(backend_name(name))
     found = tuple(_probed(p) for p in list_plugins() if p.name in (name, backend))
     if not found:
         hint = suggest_name(name, {p.name for p in list_plugins()})
         raise ConfigError(f"plugin '{name}' not found", code="USAGE", hint=hint)
-    table_of = _type_table(backend) if ops else {}
+    table_of = _type_table(backend, arch) if ops else {}
     text = _text(found, [])
     if ops and table_of:
         rows = [(op, types) for op, combinations in table_of.items() for types in combinations]
@@ -100,9 +101,9 @@ def show(
     current_output().data({"plugins": [asdict(p) for p in found], "ops": table_of}, text)
 
 
-def _type_table(backend: str) -> dict[str, tuple[str, ...]]:
+def _type_table(backend: str, arch: str | None) -> dict[str, tuple[str, ...]]:
     found = backend_class(backend)
-    return dict(found.type_table()) if issubclass(found, BackendBase) else {}
+    return dict(found.type_table(arch)) if issubclass(found, BackendBase) else {}
 
 
 def _full_name(group: str) -> str:

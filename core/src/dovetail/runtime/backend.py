@@ -367,7 +367,7 @@ def _named_options(name: str, options: contract.Options) -> contract.Options:
     """
     (plugin, arch), (_, order) = split_arch(name), split_order(name)
     if order is not None:
-        return msgspec.structs.replace(options, order=order)
+        return cast("contract.Options", cast("Any", options).ordered(order))  # `HeteroOptions`
     if arch is None:
         return options
     if "arch" not in options.__struct_fields__:

@@ -166,10 +166,16 @@ class BackendBase(ABC):
         self.options = options
 
     @classmethod
-    def type_table(cls) -> Mapping[str, tuple[str, ...]]:
+    def type_table(cls, arch: str | None = None) -> Mapping[str, tuple[str, ...]]:
         """Return the combinations of types of each op, in words; empty if there is no such table.
 
         `dovetail plugins show NAME --ops` lists them.
+
+        Args:
+            arch: Architecture whose combinations are returned; None for those of all.
+
+        Raises:
+            ConfigError: The backend does not have this architecture.
         """
         return {}
 

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -422,6 +423,7 @@ def _note_without_effect(data: Mapping[str, Any], to: type[msgspec.Struct], wher
 
 # Errors of both parsers: bad syntax, integers of thousands of digits, and nesting that is too deep.
 _UNPARSABLE = (ValueError, RecursionError)
+_MAX_BYTES = 16 * 2**20  # of a config file
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -435,7 +437,7 @@ def _toml(path: Path) -> dict[str, Any]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(_text(path))
+        data = json.loads(_text(path), object_pairs_hook=_object)
     except _UNPARSABLE as error:
         raise _malformed(path, "JSON", str(error)) from error
     if not isinstance(data, dict):
@@ -443,9 +445,22 @@ def _json(path: Path) -> dict[str, Any]:
     return data
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = Counter(name for name, _ in pairs)
+        twice = ", ".join(f"'{name}'" for name, count in names.items() if count > 1)
+        raise ValueError(f"duplicate keys in one object: {twice}")
+    return found
+
+
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:  # a device may have no end
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise OSError(f"more than {_MAX_BYTES} bytes")
+        return content.decode()
     except (OSError, ValueError) as error:
         reason = "the name is not a path"  # NUL, or half a surrogate pair
         if isinstance(error, UnicodeDecodeError):

@@ -57,7 +57,7 @@ def split_order(text: str) -> tuple[str, tuple[str, ...] | None]:
 def members_of(backend: str) -> tuple[str, ...] | None:
     """Return the backends that run for a name; None for `hetero` with an order in its config."""
     name, order = split_order(backend)
-    return None if name == HETERO and order is None else order or (without_arch(name),)
+    return None if name == HETERO and order is None else tuple(map(without_arch, order or (name,)))
 
 
 def reject_foreign(path: PurePath) -> None:

@@ -64,9 +64,17 @@ class HtpBackend(PlanBackend):
         return FAMILIES[self.name]
 
     @classmethod
-    def type_table(cls) -> Mapping[str, tuple[str, ...]]:
-        """Return the combinations of types of each op, in words."""
-        return {op: tuple(map(str, types.rows(cls.name, op))) for op in types.ops(cls.name)}
+    def type_table(cls, arch: str | None = None) -> Mapping[str, tuple[str, ...]]:
+        """Return the combinations of types of each op, in words.
+
+        Raises:
+            ConfigError: The family does not have this architecture.
+        """
+        last = None if arch is None else processor(FAMILIES[cls.name], arch, HtpDevice()).arch
+        return {
+            op: tuple(str(r) for r in types.rows(cls.name, op) if last is None or r.since <= last)
+            for op in types.ops(cls.name)
+        }
 
     def target(self, device: HtpDevice) -> Processor:
         """Return the emulated processor.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir.dtypes import DType
-from dovetail.ir.encodings._contract import Encoding
+from dovetail.ir.encodings._contract import Encoding, Shape
+from dovetail.ir.encodings._per_tensor import ScaleOffset
 from dovetail.ir.storage import Array
 
 # Elements quantized at a time: as float64 they fit the cache of a core.
@@ -48,19 +50,13 @@ def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = 
         dtype: Type of the result.
         out: Array for the result, of the type's storage and the shape of `real`.
     """
-    scale, offset = encoding.scales_and_offsets(real.shape)
-    # a 32-bit grid has more steps than a float32 has digits
-    is_whole = offset.dtype.kind == "i"
-    is_narrow = is_whole and dtype.bits <= 16 and real.dtype in _NARROW_FLOATS
-    wide = np.float32 if is_narrow else np.float64
-    zero = np.negative(offset, dtype=wide)
-    fraction = None
-    if not is_whole:
-        fraction, zero = zero - np.rint(zero), np.rint(zero)
-    step = np.where(scale == 0, np.inf, scale).astype(wide)
-    grid = _Grid(step, fraction, zero, dtype.stored_range(encoding.bitwidth))
+    is_narrow = real.dtype in _NARROW_FLOATS
+    if isinstance(encoding, ScaleOffset):  # a graph has few of them, which are quantized to often
+        grid = _one_grid(encoding, dtype, is_narrow)
+    else:
+        grid = _grid(encoding, dtype, is_narrow, real.shape)
     stored = np.empty(real.shape, dtype.storage) if out is None else out
-    if zero.ndim or not (real.flags.c_contiguous and stored.flags.c_contiguous):
+    if grid.zero.ndim or not (real.flags.c_contiguous and stored.flags.c_contiguous):
         _quantize(real, grid, stored)
         return stored
     flat, target = real.reshape(-1), stored.reshape(-1)
@@ -77,19 +73,40 @@ class _Grid:
     step: Array
     fraction: Array | None
     zero: Array
-    limits: tuple[int, int]
+    limits: tuple[np.floating, np.floating]
+
+
+def _grid(encoding: Encoding, dtype: DType, is_narrow: bool, shape: Shape) -> _Grid:
+    scale, offset = encoding.scales_and_offsets(shape)
+    # a 32-bit grid has more steps than a float32 has digits
+    is_whole = offset.dtype.kind == "i"
+    wide = np.float32 if is_narrow and is_whole and dtype.bits <= 16 else np.float64
+    zero = np.negative(offset, dtype=wide)
+    fraction = None
+    if not is_whole:
+        fraction, zero = zero - np.rint(zero), np.rint(zero)
+    step = np.where(scale == 0, np.inf, scale).astype(wide)
+    low, high = dtype.stored_range(encoding.bitwidth)
+    return _Grid(step, fraction, np.asarray(zero), (wide(low), wide(high)))
+
+
+@lru_cache(maxsize=256)
+def _one_grid(encoding: ScaleOffset, dtype: DType, is_narrow: bool) -> _Grid:
+    return _grid(encoding, dtype, is_narrow, ())
 
 
 def _quantize(real: Array, grid: _Grid, out: Array) -> None:
-    steps = real.astype(grid.step.dtype)
+    steps = np.empty(real.shape, grid.step.dtype)
     with np.errstate(invalid="ignore", over="ignore"):  # inf / inf; beyond float32 is inf
-        steps /= grid.step
+        np.divide(real, grid.step, out=steps, dtype=steps.dtype)
     if grid.fraction is not None:
         steps += grid.fraction
     np.rint(steps, out=steps)
     steps += grid.zero
-    if np.isnan(np.max(steps, initial=0.0)):
+    if np.isnan(np.maximum.reduce(steps, axis=None, initial=0.0)):
         # NaN is not on the grid; before the conversion to integers, which is undefined for NaN
         np.copyto(steps, grid.zero, where=np.isnan(steps))
-    np.clip(steps, *grid.limits, out=steps)
+    low, high = grid.limits
+    np.maximum(steps, low, out=steps)
+    np.minimum(steps, high, out=steps)
     np.copyto(out, steps, casting="unsafe")

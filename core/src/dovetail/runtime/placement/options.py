@@ -12,7 +12,7 @@ from dovetail.errors import Problem, suggest_name
 from dovetail.plugins import names
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
 from dovetail.runtime.contract import Options
-from dovetail.runtime.names import HETERO, split_order
+from dovetail.runtime.names import HETERO, split_arch, split_order, without_arch
 
 # Settings of members by their names; typed by the members' own configs.
 MemberSettings = dict[str, dict[str, Any]]
@@ -45,6 +45,15 @@ class HeteroOptions(PlacementOptions, frozen=True):
 
     members: MemberSettings = msgspec.field(default_factory=dict)
 
+    def ordered(self, order: tuple[str, ...]) -> HeteroOptions:
+        """Return these options with an order of names such as `htp` or `htp:v75`."""
+        members = dict(self.members)
+        for name, arch in map(split_arch, order):
+            if arch is not None:
+                members[name] = {**members.get(name, {}), "arch": arch}
+        plain = tuple(map(without_arch, order))
+        return msgspec.structs.replace(self, order=plain, members=members)
+
 
 def options_from(
     backend: str, placement: PlacementOptions, sections: Mapping[str, Mapping[str, Any]]
@@ -66,9 +75,9 @@ def options_from(
 
 
 def order_of(backend: str, placement: PlacementOptions) -> tuple[str, ...] | None:
-    """Return the order of `hetero:a,b`, else that of `[placement]`."""
+    """Return the order of `hetero:a,b:v75`, without architectures, else that of `[placement]`."""
     _, order = split_order(backend)
-    return placement.order if order is None else order
+    return placement.order if order is None else tuple(map(without_arch, order))
 
 
 class HeteroDeviceConfig(DeviceConfig, frozen=True):
