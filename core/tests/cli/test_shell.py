@@ -14,8 +14,10 @@ import pytest
 
 from dovetail import __version__
 from dovetail.cli import main
+from dovetail.cli._report import report_error
 from dovetail.cli._sdk_options import OPTIONS, REASONS, TOOLS
 from dovetail.cli.output import Output, current_output, table
+from dovetail.errors import ConfigError, Problem
 
 COMMANDS = "dovetail.commands"
 HELP = "dovetail.command_help"
@@ -546,3 +548,25 @@ def test_reasons_are_of_options_and_commands_of_tools() -> None:
     assert OPTIONS.keys() <= {command for command, _ in TOOLS.values()}
     for name, reasons in REASONS.items():
         assert reasons.keys() <= set(OPTIONS[name].split())
+
+
+def test_objects_with_the_same_problem_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    problems = [
+        Problem("lacks x", "node 'a'"),
+        Problem("has y", "node 'b'"),
+        Problem("lacks x", "node 'c'"),
+        Problem("lacks x", "node 'd'", "add x"),
+        Problem("no place"),
+    ]
+    error = ConfigError("bad", hint="mend it", problems=problems)
+    assert report_error(error, json=False, details=False) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "  - node 'a', node 'c': lacks x",
+        "  - node 'b': has y",
+        "  - node 'd': lacks x (add x)",
+        "  - no place",
+        "hint: mend it",
+    ]
+    report_error(error, json=True, details=False)
+    found = json.loads(capsys.readouterr().err)["error"]["problems"]
+    assert [problem["where"] for problem in found] == [p.where for p in problems]

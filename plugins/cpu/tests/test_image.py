@@ -258,6 +258,20 @@ def test_another_fingerprint_is_refused_and_named() -> None:
         restored(opened(backend), replace(image, fingerprint=Fingerprint({"backend": "htp"})))
 
 
+@pytest.mark.parametrize("engine", [EngineChoice.NUMPY, EngineChoice.ONEDNN])
+def test_plans_of_another_version_of_an_engine_are_refused(
+    engine: EngineChoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, _ = image_of(vision(), CpuBackend(OPS, CpuOptions(engine=engine)))
+    newer = {"dovetail-numpy": "0.2.0", "dovetail-onednn": "0.3.0"}
+    monkeypatch.setattr("dovetail.runtime.plan.backend.version", lambda d: newer.get(d, "0.1.0"))
+    backend = CpuBackend(OPS, CpuOptions(engine=engine))
+    libraries = list(newer)[: 1 if engine is EngineChoice.NUMPY else 2]
+    named = ", ".join(f"{library} {newer[library]}" for library in libraries)
+    with pytest.raises(ContainerError, match=f"libraries is {named}, the image's is "):
+        restored(opened(backend), image)
+
+
 @pytest.mark.parametrize("at", [0, 40, 100, 5000, -1])
 def test_altered_or_cut_bytes_are_refused(at: int) -> None:
     data = bytearray(image_of(vision())[0].to_bytes())

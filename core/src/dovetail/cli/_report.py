@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from dovetail.errors import DovetailError, ExitCode
+from dovetail.errors import DovetailError, ExitCode, Problem
 
 
 def report_error(error: DovetailError, *, json: bool, details: bool) -> int:
@@ -39,10 +41,19 @@ def report_error(error: DovetailError, *, json: bool, details: bool) -> int:
     else:
         where = f"{error.where}: " if error.where else ""
         print(f"error[{error.code}]: {where}{error.message}", file=sys.stderr)
-        for problem in error.problems:
-            print(f"  - {problem}", file=sys.stderr)
+        for line in _lines(error.problems):
+            print(f"  - {line}", file=sys.stderr)
         print(f"hint: {hint}", file=sys.stderr)
     return int(error.exit_code)
+
+
+def _lines(problems: Iterable[Problem]) -> Iterator[str]:
+    """Yield a line for each kind of problem: all objects that it is about, then the message."""
+    found: dict[Problem, dict[str, None]] = {}
+    for problem in problems:
+        found.setdefault(replace(problem, where=""), {})[problem.where] = None
+    for problem, places in found.items():
+        yield str(replace(problem, where=", ".join(filter(None, places))))
 
 
 def report_bug(error: Exception, *, json: bool, details: bool, dist: str) -> int:

@@ -5,27 +5,23 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
 from importlib.metadata import version
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from dovetail.ir import DType, EncodingKind, Spec, Tensor
+from dovetail.ir import DType, Spec, Tensor
 from dovetail.ir.text import encoding_text
 from dovetail.ops import NodeView, OpRegistry
-from dovetail.plugins import list_plugins
 from dovetail.runtime.contract import (
     SUPPORTED,
-    Capabilities,
     Configs,
     DeviceInfo,
-    Fingerprint,
     Options,
     Platform,
     Support,
 )
-from dovetail.runtime.plan import PLAN_FORMAT, OnIntegers, PlanBackend
+from dovetail.runtime.plan import OnIntegers, PlanBackend
 from dovetail_cpu._integers import computes_on_integers
 from dovetail_onednn import (
     EngineChoice,
@@ -105,6 +101,7 @@ class CpuBackend(PlanBackend):
     """
 
     name: ClassVar[str] = "cpu"
+    dist: ClassVar[str] = "dovetail-cpu"
     configs: ClassVar[Configs] = Configs(backend=CpuOptions)
     options: CpuOptions
 
@@ -114,20 +111,6 @@ class CpuBackend(PlanBackend):
         self.num_threads = options.num_threads
         self.shares_memory = options.memory is MemoryPlan.ARENA
         self.precision = choose_precision(options.engine, options.precision)
-
-    def capabilities(self) -> Capabilities:
-        """Return the capabilities."""
-        return Capabilities(
-            op_packages=True,
-            caching=True,
-            cancel=True,
-            watch=True,
-            asynchronous=True,
-            priority=True,
-            updates=True,
-            memory_handles=True,
-            encodings=frozenset(EncodingKind) - {EncodingKind.VECTOR},
-        )
 
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         """Support every op whose tensors hold numbers."""
@@ -156,31 +139,10 @@ class CpuBackend(PlanBackend):
         with super().computing(one_thread=one_thread) as found, computing_in(self.precision):
             yield found
 
-    def fingerprint(self, device: Any) -> Fingerprint:
-        """Return versions, engine, threads, options, and installed op packages and kernels."""
-        return self._fingerprint
-
-    @cached_property
-    def _fingerprint(self) -> Fingerprint:
-        options = msgspec.json.encode(self.options, order="sorted").decode()
-        return Fingerprint(
-            {
-                "backend": self.name,
-                "version": version("dovetail-cpu"),
-                "core": version("dovetail-core"),
-                "engine": self.engine.name,
-                "threads": str(self.options.num_threads or self.engine.threads),
-                "options": options,
-                "op packages": _plugins("dovetail.op_packages", ""),
-                "kernels": _plugins("dovetail.kernels", f"{self.name}:"),
-                "plan format": str(PLAN_FORMAT),
-            }
-        )
-
     def platform(self) -> Platform:
         """Return this machine, and lines on the engine."""
         host = DeviceInfo("host", usable_processors())
-        return Platform((host,), version("dovetail-cpu"), about())
+        return Platform((host,), version(self.dist), about())
 
 
 def _specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
@@ -195,9 +157,3 @@ def _named(what: str, specs: Iterable[Spec | None]) -> Iterator[tuple[str, Spec]
     for i, spec in enumerate(specs):
         if spec is not None:
             yield f"{what}[{i}]", spec
-
-
-def _plugins(group: str, prefix: str) -> str:
-    """Return names and versions of the installed plugins of a group that begin like this."""
-    found = (p for p in list_plugins(group) if p.name.startswith(prefix))
-    return ", ".join(sorted(f"{p.name} {p.version}" for p in found))

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from importlib.metadata import version
 from typing import Any, ClassVar
 
-import msgspec
-
 from dovetail.container import WeightStore
-from dovetail.ir import EncodingKind
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
-from dovetail.plugins import list_plugins
 from dovetail.runtime.contract import (
-    Capabilities,
     Configs,
     DeviceInfo,
     Fingerprint,
     Platform,
     Support,
 )
-from dovetail.runtime.plan import PLAN_FORMAT, PlanBackend, PlanContext, with_package_kernels
+from dovetail.runtime.plan import PlanBackend, PlanContext, with_package_kernels
 from dovetail_htp import types
 from dovetail_htp.configs import HtpContext, HtpDevice, HtpFile, HtpGraph, HtpOptions
 from dovetail_htp.estimates import StepCounter
@@ -46,6 +40,7 @@ class HtpBackend(PlanBackend):
     """
 
     name: ClassVar[str] = "htp"
+    dist: ClassVar[str] = "dovetail-htp"
     configs: ClassVar[Configs] = Configs(HtpOptions, HtpDevice, HtpContext, HtpGraph, HtpFile)
     options: HtpOptions
 
@@ -84,20 +79,6 @@ class HtpBackend(PlanBackend):
         """
         return processor(self.family, self.options.arch, device)
 
-    def capabilities(self) -> Capabilities:
-        """Return the capabilities."""
-        return Capabilities(
-            op_packages=True,
-            caching=True,
-            cancel=True,
-            watch=True,
-            asynchronous=True,
-            priority=True,
-            updates=True,
-            memory_handles=True,
-            encodings=frozenset(EncodingKind) - {EncodingKind.VECTOR},
-        )
-
     def open_context(self, device: Any, config: Any, weights: WeightStore) -> PlanContext:
         """Return a context.
 
@@ -130,28 +111,15 @@ class HtpBackend(PlanBackend):
         return kernel is not None and kernel is not found.find_real(node)  # that one simulates
 
     def fingerprint(self, device: Any) -> Fingerprint:
-        """Return versions, processor, engine, threads, options, op packages and kernels."""
-        return Fingerprint({**self._own_fingerprint, "processor": str(self.target(device))})
-
-    @cached_property
-    def _own_fingerprint(self) -> dict[str, str]:
-        return {
-            "backend": self.name,
-            "version": version("dovetail-htp"),
-            "core": version("dovetail-core"),
-            "engine": self.engine.name,
-            "threads": str(self.options.num_threads or self.engine.threads),
-            "options": msgspec.json.encode(self.options, order="sorted").decode(),
-            "op packages": _plugins("dovetail.op_packages", ""),
-            "kernels": _plugins("dovetail.kernels", f"{self.engine.kernels.backend}:"),
-            "plan format": str(PLAN_FORMAT),
-        }
+        """Return the facts of every plan, and the emulated processor."""
+        facts = super().fingerprint(device).facts
+        return Fingerprint({**facts, "processor": str(self.target(device))})
 
     def platform(self) -> Platform:
         """Return the emulated processor, and lines on the engine."""
         target = self.target(HtpDevice())
         emulated = DeviceInfo(f"emulator of {target}", usable_processors())
-        return Platform((emulated,), version("dovetail-htp"), (f"emulates {target}", *about()))
+        return Platform((emulated,), version(self.dist), (f"emulates {target}", *about()))
 
 
 class DspBackend(HtpBackend):
@@ -170,9 +138,3 @@ class LpaiBackend(HtpBackend):
     """Emulates a low-power AI processor."""
 
     name: ClassVar[str] = "lpai"
-
-
-def _plugins(group: str, prefix: str) -> str:
-    """Return names and versions of the installed plugins of a group that begin like this."""
-    found = (p for p in list_plugins(group) if p.name.startswith(prefix))
-    return ", ".join(sorted(f"{p.name} {p.version}" for p in found))

@@ -16,6 +16,7 @@ from dovetail_onednn.reorder import reorder
 from dovetail_onednn.threads import Activity, Computing, threads_note
 from dovetail_onednn.work import is_for_one_thread
 
+_DISTS = ("dovetail-numpy", "dovetail-onednn")
 _LOG = logging.getLogger("dovetail.onednn")
 
 
@@ -42,7 +43,7 @@ def choose_engine(
         PluginError: ONEDNN is the choice and cannot be used.
     """
     numpy = KERNELS.for_backend(backend, on_integers)
-    plain = Engine(numpy, computing=lambda _: Activity())
+    plain = Engine(numpy, computing=lambda _: Activity(), dists=_DISTS[:1])
     if choice is EngineChoice.NUMPY:
         return plain
     is_demanded = choice is EngineChoice.ONEDNN
@@ -63,6 +64,7 @@ def choose_engine(
         record_layout,
         library.fingerprint,
         library.own_threads,
+        _DISTS,
     )
 
 

@@ -11,7 +11,19 @@ import pytest
 
 from dovetail_onednn import library
 
-FAMILIES = ("convolution", "elementwise", "images", "matrix", "movement", "pooling", "words")
+FAMILIES = (
+    "convolution",
+    "elementwise",
+    "images",
+    "local_response",
+    "matrix",
+    "movement",
+    "normalization",
+    "pooling",
+    "resampling",
+    "softmax",
+    "words",
+)
 FILES = [*(f"test_integer_{name}.py" for name in FAMILIES), "test_fused_integers.py"]
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextvars
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
+from dovetail import __version__
 from dovetail.container import WeightStore
-from dovetail.ir import Array, Tensor
+from dovetail.ir import Array, EncodingKind, Tensor
 from dovetail.ops import CheckedGraph, OpRegistry
+from dovetail.plugins import list_plugins
 from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.contract import (
     Binding,
+    Capabilities,
     Fingerprint,
     Image,
     Options,
@@ -32,7 +36,7 @@ from dovetail.runtime.plan.arena import Arena, plan_arena
 from dovetail.runtime.plan.binds import PLAN_BUILDERS
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
-from dovetail.runtime.plan.images import Blobs, PlanData, PlanWriter, RecordLayout
+from dovetail.runtime.plan.images import PLAN_FORMAT, Blobs, PlanData, PlanWriter, RecordLayout
 from dovetail.runtime.plan.kernels import KernelRegistry
 from dovetail.runtime.plan.package_kernels import with_package_kernels
 from dovetail.runtime.plan.recipes import Builders, RecipeError
@@ -61,6 +65,7 @@ class Engine:
         record_layout: Records its layouts.
         name: Its name, version and instruction set.
         threads: Number of threads by default.
+        dists: Names of the dists of its kernels; plans depend on their versions.
     """
 
     kernels: KernelRegistry
@@ -71,6 +76,7 @@ class Engine:
     record_layout: RecordLayout | None = None
     name: str = "numpy"
     threads: int = 1
+    dists: tuple[str, ...] = ()
 
 
 # Returns the counters of a step that has run; the second argument returns what it wrote, by name.
@@ -80,7 +86,7 @@ CountStep = Callable[[Step, Callable[[], Mapping[str, Array]]], tuple[Counter, .
 class PlanBackend(BackendBase):
     """A backend whose graphs are plans of an engine's kernels.
 
-    A subclass validates nodes and states what plans depend on (`fingerprint`).
+    A subclass validates nodes. If its plans depend on more than `fingerprint` states, it adds that.
 
     Args:
         ops: The op registry of the handle.
@@ -88,11 +94,13 @@ class PlanBackend(BackendBase):
         engine: Its kernels.
 
     Attributes:
+        dist: Name of the dist that provides the backend.
         engine: The same.
         num_threads: Maximum number of threads; None is one for each processor.
         shares_memory: Whether tensors that are not in use at the same time share memory.
     """
 
+    dist: ClassVar[str]
     num_threads: int | None = None
     shares_memory: bool = True
 
@@ -100,9 +108,40 @@ class PlanBackend(BackendBase):
         super().__init__(ops, options)
         self.engine = engine
 
-    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """Return what plans can do; they convert every encoding but those of vectors."""
+        return Capabilities(
+            op_packages=True,
+            caching=True,
+            cancel=True,
+            watch=True,
+            asynchronous=True,
+            priority=True,
+            updates=True,
+            memory_handles=True,
+            encodings=frozenset(EncodingKind) - {EncodingKind.VECTOR},
+        )
+
     def fingerprint(self, device: Any) -> Fingerprint:
-        """Return what plans depend on."""
+        """Return versions, engine, threads, options, op packages and kernels."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> Fingerprint:
+        return Fingerprint(
+            {
+                "backend": self.name,
+                "version": version(self.dist),
+                "core": __version__,
+                "engine": self.engine.name,
+                "libraries": ", ".join(f"{dist} {version(dist)}" for dist in self.engine.dists),
+                "threads": str(self.num_threads or self.engine.threads),
+                "options": msgspec.json.encode(self.options, order="sorted").decode(),
+                "op packages": _plugins("dovetail.op_packages", ""),
+                "kernels": _plugins("dovetail.kernels", f"{self.engine.kernels.backend}:"),
+                "plan format": str(PLAN_FORMAT),
+            }
+        )
 
     def step_counter(
         self, device: Any, config: Any, graph: Callable[[], CheckedGraph] | None
@@ -337,3 +376,9 @@ class EnginePrepared(PlanPrepared):
 def _set_numpy() -> None:
     np.seterr(all="ignore")
     np.setbufsize(_BUFFER)
+
+
+def _plugins(group: str, prefix: str) -> str:
+    """Return names and versions of the installed plugins of a group that begin like this."""
+    found = (p for p in list_plugins(group) if p.name.startswith(prefix))
+    return ", ".join(sorted(f"{p.name} {p.version}" for p in found))

@@ -16,7 +16,7 @@ from dovetail.ops import NodeView, from_real
 from dovetail_numpy.integer.rescaling import scales
 
 # What is closer to a tie than half of this share of a step counts as a tie; see `stored_of`.
-_PARTS = float(1 << 20)
+SETTLED_PARTS = float(1 << 20)
 _FARTHEST_ZERO = 1024
 
 
@@ -109,7 +109,7 @@ def _placed(steps: Array, zero: Array, spec: Spec, *, settled: bool) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         steps = steps + zero
         if settled:
-            steps = np.rint(steps * _PARTS) / _PARTS
+            steps = np.rint(steps * SETTLED_PARTS) / SETTLED_PARTS
         steps = np.where(np.isnan(steps), zero, steps)
     limits = spec.dtype.stored_range(None if spec.encoding is None else spec.encoding.bitwidth)
     return np.asarray(np.clip(np.rint(steps), *limits).astype(spec.dtype.storage))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -145,8 +146,13 @@ def local_response(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Arra
         radius = min(op.radius, stored.shape[axis] - 1)
         padding = [(radius, radius) if a == axis else (0, 0) for a in range(stored.ndim)]
         total = sliding_window_view(np.pad(total, padding), 2 * radius + 1, axis).sum(-1)
-    base = single(op.bias) + single(op.alpha) * scale * scale * total
-    return [stored_of(levels * scale * exp(-single(op.beta) * log(base)), view.outs[0])]
+    return [stored_of(response(op, scale, levels, total), view.outs[0])]
+
+
+def response(op: Any, scale: float, levels: Array, sums: Array) -> Array:
+    """Return the real results of Lrn for levels and the sums of squared levels around them."""
+    base = single(op.bias) + single(op.alpha) * scale * scale * sums
+    return np.asarray(levels * scale * exp(-single(op.beta) * log(base)))
 
 
 def moments(levels: Array, axes: Axes) -> tuple[Array, Array]:

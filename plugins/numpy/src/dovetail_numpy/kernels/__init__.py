@@ -30,6 +30,7 @@ from dovetail_numpy.kernels import (  # noqa: F401 - registers their kernels
     transposed,
     types,
     unary,
+    wide_sums,
 )
 from dovetail_numpy.kernels._registry import KERNELS
 

@@ -16,7 +16,8 @@ from dovetail.ir import Array
 from dovetail_numpy.kernels._calls import Floats
 
 # From flat indices of elements of a block to their real values, float64.
-Exact = Callable[[NDArray[np.intp]], Array]
+Places = NDArray[np.intp]
+Exact = Callable[[Places], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,23 @@ class NearTies:
         if approximate.max() < certain:
             return
         at = np.flatnonzero(~(approximate < certain))  # NaN is not certain either
-        flat = out.reshape(-1)
-        errors = self.error + self.relative * (np.abs(spare.reshape(-1)[at] - self.zero) + 1)
-        at = at[~(approximate.reshape(-1)[at] < 0.5 - errors)]
+        nearest, distance = (array.reshape(-1)[at] for array in (spare, approximate))
+        self.settle(out, at, nearest, distance, exact)
+
+    def settle(self, out: Array, at: Places, nearest: Array, distance: Array, exact: Exact) -> None:
+        """Compute some elements exactly where a tie is within the bound.
+
+        Args:
+            out: The stored integers of a block, contiguous.
+            at: Flat indices of the elements.
+            nearest: Integers nearest to their approximations.
+            distance: Distances of these.
+            exact: Returns the real values of some elements.
+        """
+        errors = self.error + self.relative * (np.abs(nearest - self.zero) + 1)
+        at = at[~(distance < 0.5 - errors)]
         if at.size:
-            flat[at] = self._rounded(exact(at))
+            out.reshape(-1)[at] = self._rounded(exact(at))
 
     def _rounded(self, real: Array) -> Array:
         """Return the stored integers of exact real values, as `stored_of` does."""

@@ -17,7 +17,7 @@ import numpy as np
 from dovetail.ir import Array, Shape, Spec
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.integer.grid import is_tabular
+from dovetail_numpy.integer.grid import SETTLED_PARTS, is_tabular
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
 from dovetail_numpy.kernels._calls import MOST_BLOCKS, Call, block_size, blocks, copy
@@ -32,22 +32,25 @@ _FUNCTIONS: dict[str, tuple[np.ufunc, ...]] = {
     "ElementWiseSquaredDifference": (np.subtract, np.square),
 }
 # Elements of a block: two scratchpads of 128 kB. Half as many took 1.2 times as long.
-_BLOCK = 16384
+BLOCK = 16384
 _BITS = 16
 _PADS = 2
+
+# Scale, zero point and limits; see `grid_of`.
+Grid = tuple[float, int, tuple[int, int]]
 
 
 def elementwise(call: KernelCall) -> Step | None:
     """Run a sum, difference, product, maximum, minimum or squared difference; see `Kernel.make`."""
     functions, view = _FUNCTIONS.get(function_name(call.head)), call.head
     specs = [spec for spec in (*view.ins, *view.outs) if spec is not None]
-    if functions is None or DEFINITIONS.of(view) is None or not all(map(_is_wide, specs)):
+    if functions is None or DEFINITIONS.of(view) is None or not all(map(is_wide, specs)):
         return None
     if all(spec.dtype.bits < _BITS for spec in specs):
         return None  # the definition has other formulas
     shape = call.outputs[0].shape
     folding = _Folding.of(shape, [call.spec(i).shape for i in range(2)])
-    size = block_size(math.prod(shape), _BLOCK)
+    size = block_size(math.prod(shape), BLOCK)
     if folding.count(size) > 2 * MOST_BLOCKS:
         return None
     first, second, out = call.read(0), call.read(1), call.write()
@@ -63,18 +66,19 @@ def elementwise(call: KernelCall) -> Step | None:
             for real, stored, (scale, zero, _) in zip(reals, parts, grids[:2], strict=True):
                 calls.append(copy(real, stored))
                 if zero:
-                    calls.append(_with(np.subtract, real, zero))
-                calls.append(_with(np.multiply, real, scale))
+                    calls.append(with_number(np.subtract, real, zero))
+                calls.append(with_number(np.multiply, real, scale))
             found = reals[0]
             calls.append(partial(functions[0], *reals, out=found))
             calls += [partial(function, found, out=found) for function in functions[1:]]
-            calls += _stored(found, into, grids[2])
+            calls += rounded(found, into, grids[2])
         return call_sequence(calls)
 
     return call.step(bind, in_place=[(0, i) for i in range(2) if _is_alike(call, i)])
 
 
-def _is_wide(spec: Spec) -> bool:
+def is_wide(spec: Spec) -> bool:
+    """Return whether a tensor has one scale above 0 and up to 16 bits, and is not empty."""
     return is_tabular(spec) and 0 not in spec.shape and grid_of(spec)[0] > 0
 
 
@@ -85,17 +89,21 @@ def _is_alike(call: KernelCall, index: int) -> bool:
     return is_even and spec.shape == out.shape
 
 
-def _with(function: np.ufunc, array: Array, number: float) -> Call:
+def with_number(function: np.ufunc, array: Array, number: float) -> Call:
     """Return a call that combines all elements with a number, in place."""
     return partial(function, array, np.float64(number), out=array)
 
 
-def _stored(real: Array, out: Array, grid: tuple[float, int, tuple[int, int]]) -> Iterator[Call]:
+def rounded(real: Array, out: Array, grid: Grid, *, settled: bool = False) -> Iterator[Call]:
     """Yield the calls that round real values, which are overwritten; see `stored_of`."""
     scale, zero, (low, high) = grid
-    yield _with(np.divide, real, scale)
+    yield with_number(np.divide, real, scale)
     if zero:
-        yield _with(np.add, real, zero)
+        yield with_number(np.add, real, zero)
+    if settled:
+        yield with_number(np.multiply, real, SETTLED_PARTS)
+        yield partial(np.rint, real, out=real)
+        yield with_number(np.multiply, real, 1 / SETTLED_PARTS)
     yield partial(np.rint, real, out=real)
     yield partial(real.clip, np.float64(low), np.float64(high), out=real)
     yield partial(np.copyto, out, real, casting="unsafe")

@@ -35,6 +35,7 @@ from dovetail_onednn.transposed import transposed_geometry
 _SIGN = 128  # from a signed byte to an unsigned one
 _LEAST_CHANNELS = 4  # of a group, for copies of channels
 _MOST_PARTS = 4  # terms of an unsigned byte where the library multiplies 7 bits
+_BY_MATRICES = "x64:gemm"  # code that multiplies matrices one by one
 _BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
 
 
@@ -70,10 +71,12 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     geometry = geometry_in()
     if integers.parts == 1 and (library().has_vnni or integers.source is DataType.U8):
         return _in_bytes(call, geometry, integers)
-    is_split = integers.parts <= _MOST_PARTS and _fills_vectors(geometry)
-    if is_split and (step := _in_parts(call, geometry, integers)):
-        return step
-    return _in_floats(call, geometry, integers) if integers.is_exact_in_float else None
+    makes = [_in_parts] if integers.parts <= _MOST_PARTS and _fills_vectors(geometry) else []
+    if integers.is_exact_in_float:
+        makes = (
+            [_in_fast_floats, *makes, _in_floats] if _has_groups(geometry) else [*makes, _in_floats]
+        )
+    return next(filter(None, (make(call, geometry, integers) for make in makes)), None)
 
 
 def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
@@ -171,11 +174,30 @@ def _fills_vectors(geometry: Geometry) -> bool:
     return geometry.weights.dims[-len(geometry.stride) - 1] >= _LEAST_CHANNELS
 
 
-def _in_floats(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
+def _in_fast_floats(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
+    """Return the step of a convolution with groups for which the library has good float32 code.
+
+    Copies of channels rarely fill vectors there: ShuffleNet's took three times as long.
+    """
+    return _in_floats(call, geometry, integers, accepts=_has_good_code)
+
+
+def _has_good_code(desc: PrimitiveDesc) -> bool:
+    """Return whether the code is neither generic nor a product of matrices for each group."""
+    return not is_slow(desc) and not desc.implementation.startswith(_BY_MATRICES)
+
+
+def _in_floats(
+    call: KernelCall,
+    geometry: Geometry,
+    integers: Integers,
+    *,
+    accepts: Callable[[PrimitiveDesc], bool] = lambda desc: not is_slow(desc),
+) -> Step | None:
     plain, dense = replace(geometry, bias=None), (geometry.source, geometry.target)
 
     def describe(ops: tuple[PostOp, ...], is_dense: bool) -> PrimitiveDesc:
         return convolution_desc(plain, ops, dense if is_dense else (None, None))
 
     operands = geometry.source, geometry.weights, geometry.target
-    return float_step(call, integers, describe, operands)
+    return float_step(call, integers, describe, operands, accepts)

@@ -31,14 +31,16 @@ def float_step(
     integers: Integers,
     describe: Describe,
     operands: tuple[MemoryDesc, MemoryDesc, MemoryDesc],
+    accepts: Callable[[PrimitiveDesc], bool] = lambda desc: not is_slow(desc),
 ) -> Step | None:
-    """Return the step of a product; None if the library only has generic code.
+    """Return the step of a product; None if the library has no code that is accepted.
 
     Args:
         call: The call of the kernel.
         integers: Its numbers; it is exact in float32.
         describe: Describes the primitive, without a bias.
         operands: Dense descriptors of source, weights and result, float32.
+        accepts: Returns whether the code of a primitive is good enough.
     """
     source, weights, target = operands
     if integers.fused.added is not None:
@@ -54,7 +56,7 @@ def float_step(
         *integers.fused.ops,
         *((Eltwise(Algorithm.LINEAR, 1.0, float(zero)),) if zero else ()),
     )
-    desc = next((d for d in (describe(ops, True), describe(ops, False)) if not is_slow(d)), None)
+    desc = next((d for d in (describe(ops, True), describe(ops, False)) if accepts(d)), None)
     if desc is None:
         return None
     stages = Stages(call)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import ZERO_POINTS, Arg, DataType
+from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
 from dovetail_onednn.attributes import REAL, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Execution, Work, release_gil
@@ -16,6 +16,7 @@ from dovetail_onednn.primitives import Primitive, PrimitiveDesc, reorder_descrip
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
 _ZERO = MemoryDesc.strided((1,), (1,), DataType.S32)
+_SCALE = MemoryDesc.strided((1,), (1,), DataType.F32)
 
 
 class Stages:
@@ -41,8 +42,12 @@ class Stages:
         """Add a primitive with all its arguments but the scratchpad."""
         self._works.append(Work(Primitive(desc), arguments))
 
-    def move(self, source: Argument, target: Argument, zero: int = 0) -> None:
+    def move(
+        self, source: Argument, target: Argument, zero: int = 0, scale: float | None = None
+    ) -> None:
         """Add a copy into another layout or type, after a zero point was subtracted.
+
+        A copy without a zero point may have a scale, by which it multiplies.
 
         Values out of the target's range saturate; fractions are rounded half to even. oneDNN 3.2
         copies wrong bytes if it subtracts between some layouts, so that it does so within one.
@@ -57,6 +62,9 @@ class Stages:
         if zero:
             quantization = Quantization((), (Arg.SOURCE,))
             arguments[ZERO_POINTS | Arg.SOURCE] = self.numbers(np.full(1, zero, np.int32), _ZERO)
+        elif scale is not None:
+            quantization = Quantization(((Arg.SOURCE, 0),))
+            arguments[SCALES | Arg.SOURCE] = self.numbers(np.full(1, scale, np.float32), _SCALE)
         description = reorder_description(source.desc, target.desc, quantization)
         count = 1 if target.desc.nbytes < LEAST_SHARED_ELEMENTS else 0
         with threads(count), PrimitiveDesc(description) as desc:
