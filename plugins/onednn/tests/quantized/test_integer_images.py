@@ -79,7 +79,12 @@ def matrices(net: Any) -> Any:
     return net.add("MatMul", y, net.weights("w", (50, 20), U8, zero=126), name="z", scale=9.0)
 
 
-@pytest.mark.parametrize("build", [residual, parts, floats, words, matrices])
+def norms(net: Any) -> Any:
+    x = net.input("x", (1, 9, 9, 20), U8, 3)
+    return net.add("Batchnorm", x, net.weights("w", (20,), U8, zero=90), name="y", zero=101)
+
+
+@pytest.mark.parametrize("build", [residual, parts, floats, words, matrices, norms])
 def test_restored_plans_return_the_same_bits(new_network: Any, build: Callable[[Any], Any]) -> None:
     net = new_network()
     result = build(net)
