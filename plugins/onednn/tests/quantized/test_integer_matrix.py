@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.ir import DType
-from dovetail_onednn import library
 
 U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
 SIZES = st.integers(1, 70)
@@ -88,4 +87,34 @@ def test_two_activations(
     b = net.input("b", (*(() if is_broadcast else stack), *right), *matrix)
     params = {"transpose_in0": transposed[0], "transpose_in1": transposed[1]}
     y = net.add("MatMul", a, b, name="y", scale=0.2, zero=zero, **params)
-    net.check(y, engine=library().has_vnni)
+    net.check(y)
+
+
+@settings(max_examples=30, derandomize=True)
+@given(
+    op=st.sampled_from(["FullyConnected", "MatMul"]),
+    rows=st.sampled_from([1, 3, 40]),
+    depth=st.integers(600, 1500),
+    units=SIZES,
+    source=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0, 9, -5])),
+    weights=st.sampled_from([(S8, 0), (S8, 2), (U8, 140)]),
+    per_unit=st.booleans(),
+    extreme=st.booleans(),
+)
+def test_sums_beyond_float32(
+    new_network: Any,
+    op: str,
+    rows: int,
+    depth: int,
+    units: int,
+    source: Any,
+    weights: Any,
+    per_unit: bool,
+    extreme: bool,
+) -> None:
+    net, by_rows = new_network(extreme=extreme), op == "FullyConnected"
+    shape = (units, depth) if by_rows else (depth, units)
+    axis = (0 if by_rows else 1) if per_unit else None
+    x = net.input("x", (rows, depth), *source)
+    w = net.weights("w", shape, weights[0], zero=weights[1], axis=axis)
+    net.check(net.add(op, x, w, net.bias("b", units), name="y", scale=9.0, zero=30))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,11 +11,11 @@ from dovetail_onednn._api import Arg, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import PostOp, Quantization
 from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
-from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.layouts import OneDnnLayout, dense, filters, images, transposed_filters
+from dovetail_onednn.layouts import OneDnnLayout, filters, images, transposed_filters
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.floats import float_step
+from dovetail_onednn.quantized.parts import MOST_PARTS, SIGN, copy_channels
 from dovetail_onednn.quantized.products import (
     DATA,
     WEIGHTS,
@@ -32,9 +31,7 @@ from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.transposed import transposed_geometry
 
-_SIGN = 128  # from a signed byte to an unsigned one
 _LEAST_CHANNELS = 4  # of a group, for copies of channels
-_MOST_PARTS = 4  # terms of an unsigned byte where the library multiplies 7 bits
 _BY_MATRICES = "x64:gemm"  # code that multiplies matrices one by one
 _BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
 
@@ -71,7 +68,7 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     geometry = geometry_in()
     if integers.parts == 1 and (library().has_vnni or integers.source is DataType.U8):
         return _in_bytes(call, geometry, integers)
-    makes = [_in_parts] if integers.parts <= _MOST_PARTS and _fills_vectors(geometry) else []
+    makes = [_in_parts] if integers.parts <= MOST_PARTS and _fills_vectors(geometry) else []
     if integers.is_exact_in_float:
         makes = (
             [_in_fast_floats, *makes, _in_floats] if _has_groups(geometry) else [*makes, _in_floats]
@@ -106,7 +103,7 @@ def _in_parts(call: KernelCall, geometry: Geometry, integers: Integers) -> Step 
     """
     parts, is_shifted = integers.parts, not library().has_vnni and integers.source is DataType.S8
     if is_shifted:
-        integers = replace(integers, source=DataType.U8, zero=integers.zero + _SIGN)
+        integers = replace(integers, source=DataType.U8, zero=integers.zero + SIGN)
     _, channels, *spatial = geometry.source.dims
     *window, taken, units = call.spec(WEIGHTS).shape
     groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
@@ -130,7 +127,7 @@ def _in_parts(call: KernelCall, geometry: Geometry, integers: Integers) -> Step 
             return pack(split(levels, parts, -2), layout)
 
         room = stages.room(types[0], spare=channels * parts)
-        _copy_channels(
+        copy_channels(
             stages, Argument(room.desc, call.read(DATA)), room, (groups, parts), is_shifted
         )
         form = f"integer {parts} {integers.source.name} {bool(integers.zero)} {layout.key}"
@@ -142,27 +139,6 @@ def _in_parts(call: KernelCall, geometry: Geometry, integers: Integers) -> Step 
         arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))
         stages.add(desc, arguments)
     return stages.step()
-
-
-def _copy_channels(
-    stages: Stages, data: Argument, room: Argument, counts: tuple[int, int], is_shifted: bool
-) -> None:
-    """Add copies of the channels of each group, one after the other.
-
-    Args:
-        stages: The step.
-        data: The value of the data.
-        room: Where they are copied to.
-        counts: Numbers of groups and of copies.
-        is_shifted: Whether signed bytes become unsigned.
-    """
-    (groups, parts), width = counts, room.desc.dims[1]
-    shape = (math.prod(room.desc.dims) // width, groups, width // groups // parts)
-    stored = dense(shape).of_type(DataType.S8 if is_shifted else room.desc.type)
-    target = MemoryDesc.strided(shape, (width, width // groups, 1), room.desc.type)
-    for part in range(parts):
-        copy = Argument(target, room.value, part * shape[2])
-        stages.move(Argument(stored, data.value), copy, -_SIGN if is_shifted else 0)
 
 
 def _has_groups(geometry: Geometry) -> bool:

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from dovetail.ir import Array, ScaleOffset, Shape
+from dovetail.ir import Array, ScaleOffset, Shape, Spec
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_onednn._api import ZERO_POINTS, Arg, DataType
+from dovetail_onednn._api import ZERO_POINTS, Algorithm, Arg, DataType
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import REAL, PostOp, Quantization
+from dovetail_onednn.attributes import REAL, Eltwise, PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import OneDnnLayout, aligned, dense, permuted
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.floats import float_step
+from dovetail_onednn.quantized.parts import MOST_PARTS, SIGN, copy_channels
 from dovetail_onednn.quantized.products import (
     DATA,
     WEIGHTS,
     Integers,
     integers_of,
+    levels_of,
     product_step,
+    split,
 )
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
@@ -34,6 +38,8 @@ from dovetail_onednn.threads import threads_for
 
 _UNSIGNED = 128  # half the range of a byte
 _BY_COLUMN = 0b10  # mask of the axes of (depth, units)
+_MANY_ROWS = 32  # for which products of bytes in parts take less time than those of float32
+_EXACT = 1 << 24  # below this, float32 holds each integer
 
 
 def fully_connected(call: KernelCall) -> Step | None:
@@ -74,13 +80,72 @@ def _by_one_matrix(
             return product_step(call, desc, integers, matrix, _BY_COLUMN)
     if step := _with_zero_point(call, integers, (source, matrix, target)):
         return step
-    if not integers.is_exact_in_float:
-        return None
 
     def describe(ops: tuple[PostOp, ...], is_dense: bool) -> PrimitiveDesc:
         return _described((source, MemoryDesc.any(matrix.dims), None, target), ops, REAL)
 
-    return float_step(call, integers, describe, (source, matrix.of_type(DataType.F32), target))
+    def in_floats() -> Step | None:
+        if not integers.is_exact_in_float:
+            return None
+        return float_step(call, integers, describe, (source, matrix.of_type(DataType.F32), target))
+
+    def in_parts() -> Step | None:
+        if integers.parts > MOST_PARTS:
+            return None
+        return _in_parts(call, integers, matrix.dims, by_units=strides[0] == 1)
+
+    makes = (in_floats, in_parts) if rows < _MANY_ROWS else (in_parts, in_floats)
+    return next(filter(None, (make() for make in makes)), None)
+
+
+def _in_parts(call: KernelCall, integers: Integers, shape: Shape, by_units: bool) -> Step | None:
+    """Return the step with a matrix that is a sum, each term for a copy of the source's columns.
+
+    Without VNNI, signed data become unsigned.
+
+    Args:
+        call: The call of the kernel.
+        integers: Its numbers.
+        shape: Depth and units of the matrix.
+        by_units: Whether the matrix is stored as (units, depth).
+    """
+    parts, is_shifted = integers.parts, not library().has_vnni and integers.source is DataType.S8
+    if integers.fused.added is not None:
+        return None
+    if is_shifted:
+        integers = replace(integers, source=DataType.U8, zero=integers.zero + SIGN)
+    depth, units = shape
+    rows = math.prod(call.outputs[0].shape) // units
+    wide, dims = dense((rows, depth * parts)).of_type(integers.source), (depth * parts, units)
+    strides = (1, depth * parts) if by_units else (units, 1)
+    plain = MemoryDesc.strided(dims, strides, DataType.S8)
+    bias = dense((1, units)) if integers.has_bias else None
+    target, ops = dense((rows, units)).of_type(integers.target), integers.fused.ops
+    described = (wide, MemoryDesc.any(dims, DataType.S8), bias, target)
+    with _described(described, ops, integers.quantization(_BY_COLUMN)) as desc:
+        if is_slow(desc):
+            return None
+        stages, layout = Stages(call), OneDnnLayout(desc.desc(Arg.WEIGHTS), plain)
+
+        def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
+            levels = levels_of(given(arrays[0]), specs[0])
+            levels = levels.reshape(units, depth) if by_units else levels.reshape(depth, units)
+            return pack(split(levels, parts, 1 if by_units else 0), layout)
+
+        room = data = Argument(wide, call.read(DATA))
+        if parts > 1 or is_shifted:
+            room = stages.room(wide, spare=depth * parts)
+            copy_channels(stages, data, room, (1, parts), is_shifted)
+        form = f"integer {parts} {integers.source.name} {bool(integers.zero)} {layout.key}"
+        numbers = integers.numbers(_BY_COLUMN)
+        arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
+        arguments[Arg.SOURCE] = room
+        arguments[Arg.WEIGHTS] = Argument(
+            layout.desc, call.read_packed(WEIGHTS, form, make, layout)
+        )
+        arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))
+        stages.add(desc, arguments)
+    return stages.step()
 
 
 def _in_words(call: KernelCall, depth: int, units: int, strides: tuple[int, int]) -> Step | None:
@@ -107,7 +172,47 @@ def _batched(call: KernelCall) -> Step | None:
     source, weights = (
         _matrices(call.spec(index).shape, len(result), transposed[index]) for index in (0, 1)
     )
-    return _with_zero_point(call, integers, (source, weights, dense(result)))
+    operands = source, weights, dense(result)
+    return _with_zero_point(call, integers, operands) or _in_floats(call, integers, operands)
+
+
+def _in_floats(
+    call: KernelCall, integers: Integers, operands: tuple[MemoryDesc, MemoryDesc, MemoryDesc]
+) -> Step | None:
+    """Return the step of two activations by float32 code; None if it would not be exact.
+
+    Args:
+        call: The call of the kernel.
+        integers: Its numbers.
+        operands: Dense descriptors of both activations and the result.
+    """
+    source, matrix, target = operands
+    kind, spec = TYPES.get(call.spec(WEIGHTS).dtype), call.spec(WEIGHTS)
+    if kind is None or not isinstance(spec.encoding, ScaleOffset) or integers.has_bias:
+        return None
+    zero = grid_of(spec)[1]
+    farthest = math.prod(
+        max(abs(end - z) for end in call.spec(i).dtype.stored_range())
+        for i, z in ((DATA, integers.zero), (WEIGHTS, zero))
+    )
+    if farthest * source.dims[-1] >= _EXACT or integers.fused.added is not None:
+        return None
+    chain: list[PostOp] = [Eltwise(Algorithm.LINEAR, float(integers.rescale.multiplier.item()))]
+    chain += integers.fused.ops
+    chain += [Eltwise(Algorithm.LINEAR, 1.0, float(integers.fused.zero))]
+    with _described((source, matrix, None, target), tuple(chain), REAL) as desc:
+        if is_slow(desc):
+            return None
+        stages = Stages(call)
+        left, right = stages.room(source), stages.room(matrix)
+        stages.move(Argument(source.of_type(integers.source), call.read(DATA)), left, integers.zero)
+        stages.move(Argument(matrix.of_type(kind), call.read(WEIGHTS)), right, zero)
+        arguments: dict[int, Argument] = {Arg.SOURCE: left, Arg.WEIGHTS: right}
+        arguments[Arg.DESTINATION] = stages.room(target)
+        stages.add(desc, arguments)
+        result = Argument(target.of_type(integers.target), call.write(0))
+        stages.move(arguments[Arg.DESTINATION], result)
+    return stages.step()
 
 
 def _matrices(shape: Shape, rank: int, is_transposed: bool) -> MemoryDesc:
