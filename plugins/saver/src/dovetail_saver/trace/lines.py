@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -66,7 +67,8 @@ class Mark(_Line, frozen=True, tag="end"):
 Line = CallRecord | CompletionRecord | OpaqueRecord | PayloadLine | Mark
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Entry:
     """A record of a trace.
 
     Attributes:
