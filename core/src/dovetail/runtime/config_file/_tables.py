@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import msgspec
 
 from dovetail.errors import PluginError
-from dovetail.runtime.backend import backend_class
 from dovetail.runtime.contract import Configs
+from dovetail.runtime.installed import backend_class
 from dovetail.typed import NO_EFFECT, keys_without_effect
 
 log = logging.getLogger("dovetail.config")
