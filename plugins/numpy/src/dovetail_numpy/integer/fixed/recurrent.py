@@ -14,8 +14,9 @@ from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
 from dovetail_numpy.integer.fixed.arithmetic import Multiplier, Rounding, divided
 from dovetail_numpy.integer.fixed.functions import FixedPoint
+from dovetail_numpy.integer.gates import ARGUMENT, clipped
 from dovetail_numpy.integer.norms import single
-from dovetail_numpy.integer.recurrent import ARGUMENT, clipped, prepare_lstm
+from dovetail_numpy.integer.recurrent import prepare_lstm
 from dovetail_numpy.integer.rescaling import grid_of, levels, real_bias, scales
 from dovetail_opset._recurrent import CELL, FORGET, INPUT, OUTPUT, Gate, given
 
