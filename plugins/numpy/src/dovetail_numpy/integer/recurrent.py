@@ -158,7 +158,7 @@ class _Lstm:
         self.ins = ins
         self._view, self._op = view, view.op
         self._gates = gates_of(ins)
-        self._x = {g: self._matrix(g.weights, view.ins[0], self._sum(g)) for g in self._gates}
+        self._x = {g: self._matrix(g.weights, view.spec(0), self._sum(g)) for g in self._gates}
         self._h = {g: self._matrix(g.recurrent, view.outs[0], self._sum(g)) for g in self._gates}
         self._hidden = self._hidden_spec()
         self._projection = None
@@ -197,14 +197,14 @@ class _Lstm:
         sums = matrix.sums(x) + self._h[gate].sums(h)
         peephole = None if gate.peephole is None else self.ins[gate.peephole]
         if peephole is not None and gate.peephole is not None:
-            sums += self._peephole(peephole, self._spec(gate.peephole), c, target)
+            sums += self._peephole(peephole, self._view.spec(gate.peephole), c, target)
         found = add_up(sums, bias, target)
         if not has_norm:
             return found
         centred, variance = moments(found.astype(np.int64), (-1,))
         step = grid_of(target)[0]
         real = centred / np.sqrt(variance + _EPSILON / (step * step))
-        real = real * real_of(given(self.ins[gate.norm]), self._spec(gate.norm))
+        real = real * real_of(given(self.ins[gate.norm]), self._view.spec(gate.norm))
         return stored_of(real + self._bias(gate.bias, np.ones(())), ARGUMENT)
 
     def _peephole(self, stored: Array, spec: Spec, c: Array, target: Spec) -> Sums:
@@ -235,20 +235,12 @@ class _Lstm:
             return replace(ARGUMENT, encoding=ScaleOffset(UNIT))
         return replace(out, encoding=ScaleOffset(step, int(self._op.hidden_state_offset)))
 
-    def _matrix(self, port: int, vectors: Spec | None, target: Spec) -> Matrix:
-        if vectors is None:
-            raise AssertionError("missing required input")
-        return Matrix(vectors, given(self.ins[port]), self._spec(port), target)
+    def _matrix(self, port: int, vectors: Spec, target: Spec) -> Matrix:
+        return Matrix(vectors, given(self.ins[port]), self._view.spec(port), target)
 
     def _bias(self, port: int, products: Array) -> Array | float:
         stored = self.ins[port]
-        return 0.0 if stored is None else real_bias(stored, self._spec(port), products)
-
-    def _spec(self, port: int) -> Spec:
-        spec = self._view.ins[port]
-        if spec is None:
-            raise AssertionError("missing required input")
-        return spec
+        return 0.0 if stored is None else real_bias(stored, self._view.spec(port), products)
 
 
 @DEFINITIONS.prepares("Gru", supports=_is_gru)
@@ -279,7 +271,7 @@ class _Gru:
     def __init__(self, view: NodeView, ins: Sequence[Array | None]) -> None:
         self._view = view
         self._state = view.outs[0]
-        self._x = list(self._matrices(ins, 1, view.ins[0]))
+        self._x = list(self._matrices(ins, 1, view.spec(0)))
         self._h = list(self._matrices(ins, 4, view.outs[0]))
         self._of_x = list(self._biases(ins, 7, self._x))
         self._of_h = list(self._biases(ins, 10, self._h))
@@ -306,14 +298,9 @@ class _Gru:
     def _argument(self, i: int, x: Array, others: Sums, bias: Array | float) -> Array:
         return add_up(self._x[i].sums(x) + others, self._of_x[i] + bias, ARGUMENT)
 
-    def _matrices(
-        self, ins: Sequence[Array | None], first: int, vectors: Spec | None
-    ) -> Iterator[Matrix]:
+    def _matrices(self, ins: Sequence[Array | None], first: int, vectors: Spec) -> Iterator[Matrix]:
         for port in range(first, first + 3):
-            weights = self._view.ins[port]
-            if weights is None or vectors is None:
-                raise AssertionError("missing required input")
-            yield Matrix(vectors, given(ins[port]), weights, ARGUMENT)
+            yield Matrix(vectors, given(ins[port]), self._view.spec(port), ARGUMENT)
 
     def _biases(
         self, ins: Sequence[Array | None], first: int, matrices: list[Matrix]
