@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
+import dovetail
+from dovetail.container import Model, Producer
+from dovetail.errors import UnsupportedOpError
 from dovetail.ir import AxisScaleOffset, DType, Graph, Node, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import In, Op, OpPackage, OpRegistry, checked_node
 from dovetail.runtime.plan import KernelRegistry
+from dovetail.runtime.plan import backend as plan_backend
 from dovetail_htp import HtpBackend, HtpDevice, HtpOptions, _backend
 from dovetail_htp.processors import HTA, HTP, Processor
 from dovetail_htp.rules import rules_of
@@ -100,22 +104,40 @@ class Half(Op):
         return x / x.dtype.type(2)
 
 
-@pytest.mark.parametrize("quantized", [True, False])
-def test_a_quantized_op_of_another_package_needs_a_kernel_on_integers(
-    monkeypatch: pytest.MonkeyPatch, quantized: bool
-) -> None:
+def halving(kernels: KernelRegistry, monkeypatch: pytest.MonkeyPatch) -> tuple[Graph, OpRegistry]:
+    """Return a quantized graph of an op package with kernels, and its ops."""
     package = OpPackage("half.ops", "1.0.0")
     package.op("Half")(Half)
-    kernels = KernelRegistry("htp")
-    kernels.register("half.ops", "Half", quantized=quantized)(lambda call: None)
-    monkeypatch.setattr(_backend, "with_package_kernels", lambda own, names, ops: kernels)
-    ops = OpRegistry.of(package)
+    for module in (_backend, plan_backend):
+        monkeypatch.setattr(module, "with_package_kernels", lambda own, *_: own.joined(kernels))
     graph = Graph("net")
     x = graph.add_tensor(Tensor("x", U8, (2,), TensorKind.APP_WRITE, encoding=ScaleOffset(0.1)))
     y = graph.add_tensor(Tensor("y", U8, (2,), TensorKind.APP_READ, encoding=ScaleOffset(0.1)))
     graph.add_node(Node("n", "half.ops", "Half", [x], [y], {}))
+    return graph, OpRegistry.of(package)
+
+
+@pytest.mark.parametrize("quantized", [True, False])
+def test_a_quantized_op_of_another_package_needs_a_kernel_on_integers(
+    monkeypatch: pytest.MonkeyPatch, quantized: bool
+) -> None:
+    kernels = KernelRegistry("htp")
+    kernels.register("half.ops", "Half", quantized=quantized)(lambda call: None)
+    graph, ops = halving(kernels, monkeypatch)
     view, _ = checked_node(graph.nodes[0], ops)
     assert view is not None
     backend = HtpBackend(ops, HtpOptions())
     found = backend.validate(view, HtpDevice(), None)
     assert (found.ok, found.rule) == ((True, "") if quantized else (False, "definition"))
+
+
+def test_a_kernel_that_declines_a_quantized_node_is_not_replaced_by_a_simulation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernels = KernelRegistry("htp")
+    kernels.register("half.ops", "Half", quantized=True)(lambda call: None)
+    graph, ops = halving(kernels, monkeypatch)
+    model = Model({"net": graph}, Producer("test", "1"), {})
+    with pytest.raises(UnsupportedOpError, match="declines Half with") as caught:
+        dovetail.Session(model, "htp", ops=ops)
+    assert caught.value.where == "Half node 'n'"

@@ -16,12 +16,17 @@ from dovetail.runtime.contract import (
     Platform,
     Support,
 )
-from dovetail.runtime.plan import PlanBackend, PlanContext, with_package_kernels
+from dovetail.runtime.plan import (
+    KernelRegistry,
+    PlanBackend,
+    PlanContext,
+    with_package_kernels,
+)
 from dovetail_htp import types
 from dovetail_htp.configs import HtpContext, HtpDevice, HtpFile, HtpGraph, HtpOptions
 from dovetail_htp.estimates import StepCounter
 from dovetail_htp.processors import FAMILIES, Family, Processor, processor
-from dovetail_htp.verdicts import STANDARD, verdict
+from dovetail_htp.verdicts import STANDARD, reject_declined, verdict
 from dovetail_numpy.integer.fixed import Requantization, definitions
 from dovetail_numpy.integer.steps import definition_kernels
 from dovetail_onednn import about, choose_engine, usable_processors
@@ -109,6 +114,18 @@ class HtpBackend(PlanBackend):
         found = with_package_kernels(self.engine.kernels, {node.package}, self.ops)
         kernel = found.find(node)
         return kernel is not None and kernel is not found.find_real(node)  # that one simulates
+
+    def kernels(self, graph: CheckedGraph) -> KernelRegistry:
+        """Return the kernels for a graph; see `reject_declined` for nodes of op packages.
+
+        Raises:
+            PluginError: Kernels of an op package cannot be loaded.
+        """
+        ops = {(view.package, view.op_type) for view in graph.nodes if view.package != STANDARD}
+        last = KernelRegistry(self.name)
+        for package, op_type in ops:
+            last.register(package, op_type, quantized=True)(reject_declined)
+        return super().kernels(graph).with_fallback(last)
 
     def fingerprint(self, device: Any) -> Fingerprint:
         """Return the facts of every plan, and the emulated processor."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from dovetail.errors import UnsupportedOpError
 from dovetail.ir import DType, Spec
 from dovetail.ir.text import encoding_text
 from dovetail.ops import NodeView
 from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.contract import SUPPORTED, Support
+from dovetail.runtime.plan import KernelCall
 from dovetail_htp import types
 from dovetail_htp.processors import Processor
 from dovetail_htp.rules import broken_rule
@@ -35,6 +37,25 @@ def verdict(view: NodeView, target: Processor, has_kernel: Callable[[], bool]) -
             return support
     is_defined = is_exact(view) or float_case(view) is not None or has_kernel()
     return SUPPORTED if is_defined else _undefined(view, target)
+
+
+def reject_declined(call: KernelCall) -> None:
+    """Raise for a node that only the kernel of an op package defines, and that it declines.
+
+    It is tried after all other kernels for quantized nodes: `verdict` admits the node since there
+    is a kernel, and knows the kernel's answer only when the plan is built.
+
+    Raises:
+        UnsupportedOpError: The node would be simulated.
+    """
+    if not is_exact(call.head) and float_case(call.head) is None:
+        raise UnsupportedOpError(
+            f"the kernel of op package '{call.head.package}' declines {_types_of(call.head)}, of "
+            "which no other integer arithmetic is defined",
+            where=call.head.node.where,
+            hint="quantize the node to types that its kernel supports, or run it on another "
+            "backend, such as hetero:htp,cpu",
+        )
 
 
 def is_exact(view: NodeView) -> bool:
@@ -161,11 +182,16 @@ def _rejected_encodings(view: NodeView, target: Processor) -> Support | None:
 
 
 def _undefined(view: NodeView, target: Processor) -> Support:
-    found = " ".join(f"{field} {spec.dtype.name}" for field, spec in specs_of(view))
     return Support(
         False,
         "definition",
         "op",
-        f"{view.op_type} with {found}, of which no integer arithmetic is defined",
+        f"{_types_of(view)}, of which no integer arithmetic is defined",
         rewrite=_ELSEWHERE.format(target.family.name),
     )
+
+
+def _types_of(view: NodeView) -> str:
+    """Return an op with the types of a node, in words."""
+    types = " ".join(f"{field} {spec.dtype.name}" for field, spec in specs_of(view))
+    return f"{view.op_type} with {types}"
