@@ -79,6 +79,18 @@ def is_float(view: NodeView) -> bool:
     return not any(tensor.dtype.is_fixed_point for tensor in (*changing, *view.node.outputs))
 
 
+def computes_on_floats(view: NodeView) -> bool:
+    """Return whether a node is outside the definition of arithmetic: its results may differ."""
+    schema, _ = view.definition
+    is_conversion = view.package == STANDARD and view.op_type in _CONVERSIONS
+    return (
+        any(spec.dtype.is_float for _, spec in specs_of(view))
+        and not is_conversion
+        and DEFINITIONS.of(view) is None
+        and not keeps_stored(schema.domain, view.ins, view.outs)
+    )
+
+
 def specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
     """Yield the inputs and outputs of a node with their names."""
     for what, specs in (("in", view.ins), ("out", view.outs)):
