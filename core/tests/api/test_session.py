@@ -40,7 +40,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def load_ours(group: str, name: str) -> object:
         return ReferenceBackend if name == "reference" else load(group, name)
 
-    monkeypatch.setattr("dovetail.runtime.backend.load", load_ours)
+    monkeypatch.setattr("dovetail.runtime.installed.load", load_ours)
 
 
 def model(*graphs: Graph) -> Model:
@@ -189,7 +189,7 @@ class Restricted(ReferenceBackend):
 
 
 def test_devices_and_graphs_have_settings_of_the_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.runtime.backend.load", lambda *_: Restricted)
+    monkeypatch.setattr("dovetail.runtime.installed.load", lambda *_: Restricted)
     monkeypatch.setattr("dovetail.runtime.config_file._faults.names", lambda _: ["reference"])
     graphs = [chain("Scale", name="one"), chain("Scale", name="two"), chain("Scale", name="three")]
     fast = {"graph_names": ["one", "three"], "mode": "fast"}
