@@ -151,7 +151,7 @@ def test_a_newer_architecture_takes_more() -> None:
         verdicts = [backend.validate_op(node, device) for device in (old, None)]
     assert verdicts[0].rule == "architecture"
     assert verdicts[0].allowed == ("v73", "v75", "v79", "v81", "v85")
-    assert verdicts[0].rewrite == "for v69, change in[1] to UFIXED_POINT_8"
+    assert verdicts[0].rewrite == "for v69, change in[1] to UFIXED_POINT_8 (weights_bitwidth=8)"
     assert verdicts[1].rule in ("", "definition")
 
 

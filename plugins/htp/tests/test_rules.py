@@ -17,7 +17,7 @@ from dovetail_htp.verdicts import verdict
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add
 
-U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
+U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
 OPS = OpRegistry.of(PACKAGE)
 
 
@@ -41,6 +41,20 @@ def gather(scale: float) -> Graph:
     indices = graph.add_tensor(Tensor.static("i", np.int32([0, 3]), DType.INT_32))
     y = Tensor("y", U8, (2, 2), TensorKind.APP_READ, encoding=ScaleOffset(scale))
     add(graph, "Gather", [x, indices], name="n", outputs=y, axis=0)
+    return graph
+
+
+def biased(weights: DType, bias: DType) -> Graph:
+    graph, shape = Graph("net"), (1, 3, 3, 2)
+    x = graph.add_tensor(Tensor("x", U8, shape, TensorKind.APP_WRITE, encoding=ScaleOffset(0.1)))
+    constants = [
+        graph.add_tensor(Tensor.static(name, np.ones(size), dtype, encoding=encoding))
+        for name, size, dtype in (("w", (1, 1, 2, 2), weights), ("b", 2, bias))
+        for encoding in [ScaleOffset(0.1) if dtype.is_fixed_point else None]
+    ]
+    y = Tensor("y", U8, shape, TensorKind.APP_READ, encoding=ScaleOffset(0.1))
+    pad = [[0, 0], [0, 0]]
+    add(graph, "Conv2d", [x, *constants], name="n", outputs=y, stride=[1, 1], pad_amount=pad)
     return graph
 
 
@@ -80,6 +94,36 @@ def test_a_broken_rule(graph: Graph, field: str, text: str) -> None:
     found = verdict_of(graph)
     assert (found.ok, found.field) == (False, field)
     assert text in str(found)
+
+
+@pytest.mark.parametrize(
+    ("weights", "bias", "changes"),
+    [
+        (DType.SFIXED_POINT_16, S32, "in[1] to SFIXED_POINT_8 (weights_bitwidth=8)"),
+        (DType.SFIXED_POINT_4, S32, "in[1] to SFIXED_POINT_8 (pack_4_bit_weights=False)"),
+        (U8, DType.SFIXED_POINT_16, "in[2] to UFIXED_POINT_8 (bias_bitwidth=8)"),
+        (U8, DType.FLOAT_32, "in[2] to SFIXED_POINT_32 (bias_bitwidth=32)"),
+    ],
+)
+def test_the_type_of_a_constant_is_an_option_of_the_quantizer(
+    weights: DType, bias: DType, changes: str
+) -> None:
+    found = verdict_of(biased(weights, bias))
+    remedy = "use these options of the quantizer, or quantize otherwise"
+    assert found.rewrite == f"change {changes}: {remedy}"
+
+
+def test_a_verdict_on_an_input_names_the_node_that_writes_it() -> None:
+    graph, shape = Graph("net"), (1, 2, 1, 3, 1, 1)
+    x = graph.add_tensor(Tensor("x", U8, (2, 3), TensorKind.APP_WRITE, encoding=ScaleOffset(0.1)))
+    wide = graph.add_tensor(Tensor("w", U8, shape, encoding=ScaleOffset(0.1)))
+    y = Tensor("y", U8, shape, TensorKind.APP_READ, encoding=ScaleOffset(0.1))
+    add(graph, "Reshape", [x], name="widen", outputs=wide)
+    add(graph, "Relu", [wide], name="cut", outputs=y)
+    with pytest.raises(UnsupportedOpError) as caught:
+        dovetail.Session(Model({"net": graph}, Producer("test", "1"), {}), "htp")
+    hints = {problem.where: problem.hint for problem in caught.value.problems}
+    assert hints["Relu node 'cut'"] == "in[0] is written by Reshape node 'widen'"
 
 
 @pytest.mark.parametrize("graph", [relu(5), gather(0.1), convolution(S8, [0, 0])])

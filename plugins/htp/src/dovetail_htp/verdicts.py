@@ -8,7 +8,7 @@ from functools import partial
 from dovetail.errors import UnsupportedOpError
 from dovetail.ir import DType, Spec
 from dovetail.ir.text import encoding_text
-from dovetail.ops import NodeView
+from dovetail.ops import Bias, NodeView, Weight
 from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.contract import SUPPORTED, Support
 from dovetail.runtime.plan import KernelCall
@@ -137,7 +137,7 @@ def _foreign_types(view: NodeView, rows: list[Row]) -> Support:
         field,
         found.name,
         tuple(t.name for t in allowed) or ("omitted",),
-        f"change {_changes(view, rows)}: insert a Convert or Cast, or quantize otherwise",
+        f"change {_changes(view, rows)}: {_remedy(view, rows)}",
     )
 
 
@@ -161,8 +161,38 @@ def _changes(view: NodeView, rows: list[Row]) -> str:
             if spec is None or not (types := ports.at(i) or ()) or spec.dtype in types:
                 continue
             nearest = min(types, key=partial(_distance, spec.dtype))
-            found.append(f"{ports.what}[{i}] to {nearest.name}")
+            option = _option(view, i, nearest) if ports is row.ins else ""
+            found.append(f"{ports.what}[{i}] to {nearest.name}{option and f' ({option})'}")
     return ", ".join(found) or "the number of tensors"
+
+
+def _remedy(view: NodeView, rows: list[Row]) -> str:
+    """Return how tensors get the types of the nearest row, in words."""
+    fields = {field for field, _, _ in _nearest(view, rows).mismatches(view)}
+    constants = {f"in[{i}].dtype" for i in range(len(view.ins)) if _is_constant(view, i)}
+    if fields <= constants:
+        return "use these options of the quantizer, or quantize otherwise"
+    return "insert a Convert or Cast, or quantize otherwise"
+
+
+def _option(view: NodeView, port: int, wanted: DType) -> str:
+    """Return the quantizer's option that stores a constant in a type; empty if there is none."""
+    if not _is_constant(view, port) or not wanted.is_fixed_point:
+        return ""
+    found, role = view.spec(port).dtype, view.definition[0].op.quantization_roles.get(port)
+    of_type = "act" if role is None else "param"
+    if found.bits < wanted.bits == 8:
+        return "pack_4_bit_weights=False"
+    if found.bits != wanted.bits or found.is_float:
+        kind = {Weight: "weights", Bias: "bias"}.get(type(role), "act")
+        return f"{kind}_bitwidth={wanted.bits}"
+    schema = "symmetric" if wanted.is_signed else "asymmetric"
+    return f"{of_type}_quantizer_schema={schema}"
+
+
+def _is_constant(view: NodeView, port: int) -> bool:
+    tensor = view.node.inputs[port]
+    return tensor is not None and tensor.kind.is_static
 
 
 def _distance(one: DType, other: DType) -> int:
