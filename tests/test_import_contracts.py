@@ -72,6 +72,7 @@ def test_lawful_imports_keep_the_contracts(tmp_path: Path) -> None:
         "dovetail_htp.part": "import dovetail_numpy, dovetail_onednn, dovetail.runtime",
         "dovetail_onnx.part": "import dovetail_opset, dovetail.ir",
         "dovetail_quantizers.part": "import dovetail_opset, dovetail.quantization, dovetail.cli",
+        "dovetail_saver.part": "import dovetail.runtime, dovetail.cli",
         "dovetail_tools.part": "import dovetail.api",
         "dovetail_verifiers.part": "import dovetail.verification",
     }
@@ -104,6 +105,8 @@ def test_lawful_imports_keep_the_contracts(tmp_path: Path) -> None:
         ("dovetail.quantization", "dovetail.runtime"),
         ("dovetail_cpu.part", "dovetail_onnx"),
         ("dovetail_cpu.part", "dovetail_htp"),
+        ("dovetail_saver.part", "dovetail_onednn"),
+        ("dovetail_saver.part", "dovetail_cpu"),
         ("dovetail_htp.part", "dovetail_cpu"),
     ],
 )
