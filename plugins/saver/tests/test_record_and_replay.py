@@ -10,7 +10,7 @@ from dovetail.ir import DType, TensorKind
 from dovetail.runtime import Backend
 from dovetail.runtime.calls import differences
 from dovetail_saver.recording import record
-from dovetail_saver.replaying import replay
+from dovetail_saver.replay import replay
 from dovetail_saver.trace import Trace
 
 INPUT = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
