@@ -1,0 +1,5 @@
+"""Fixtures of the tests of traces."""
+
+from recorded import program
+
+__all__ = ["program"]
