@@ -1,6 +1,7 @@
 """Verification: comparison of tensors with expected ones, by verifiers that plugins provide.
 
-`dovetail.plugins.verifiers` loads verifiers by name and reads their config files.
+`dovetail.plugins.verifiers` loads verifiers by name, `dovetail.plugins.verifier_config` reads their
+config files.
 """
 
 from dovetail.verification.comparison import Comparison, VerificationError, Worst
