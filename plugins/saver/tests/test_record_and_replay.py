@@ -9,7 +9,7 @@ import dovetail as dt
 from dovetail.errors import ConfigError, TraceError
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime.calls import differences
-from dovetail_saver.replaying import replay
+from dovetail_saver.replay import replay
 from dovetail_saver.trace import Trace
 
 

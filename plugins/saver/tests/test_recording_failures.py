@@ -16,7 +16,7 @@ from recorded import SESSION, SESSION_CALLS, Program, relu_graph, run_relu
 import dovetail as dt
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime import Backend
-from dovetail_saver.replaying import replay
+from dovetail_saver.replay import replay
 from dovetail_saver.trace import Trace
 
 # Nothing that the process writes may be larger: as a full disk, for calls or for payloads.

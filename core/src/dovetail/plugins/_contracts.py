@@ -132,18 +132,16 @@ def frontend_faults(found: object, name: str) -> Iterator[str]:
 
 
 def verifier_faults(found: object, name: str) -> Iterator[str]:
-    """Yield why a function is not a verifier."""
+    """Yield what is wrong with the parameters of a verifier and of its `update`."""
     # imported here: `dovetail --help` needs no numpy
     from dovetail.errors import PluginError
-    from dovetail.verification import verifier_params
+    from dovetail.verification import verifier_params, verifier_tensors
 
-    if not callable(found):
-        yield f"expected a function, got {_kind(found)}"
-        return
-    try:
-        verifier_params(found)
-    except PluginError as error:
-        yield f"{error.message} ({error.hint})" if error.hint else error.message
+    for check in (verifier_params, verifier_tensors):
+        try:
+            check(found)  # type: ignore[arg-type]
+        except PluginError as error:
+            yield f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 def kernel_faults(found: object, name: str) -> Iterator[str]:

@@ -100,7 +100,12 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
             ),
             named=("name",),
         ),
-        "dovetail.verifiers": Contract("a Verifier function", check=verifier_faults),
+        "dovetail.verifiers": Contract(
+            "a Verifier class",
+            is_class=True,
+            members=("__init__()", "update", "finish()"),
+            check=verifier_faults,
+        ),
         "dovetail.hooks": Contract(
             "a module or object with hooks, or a function that returns one", check=hook_faults
         ),
