@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer import Typer
 
+from dovetail.api.recording import Recorder
 from dovetail.calibration import RangeEstimator
 from dovetail.errors import PluginError
 from dovetail.ir import Pass
@@ -27,6 +28,7 @@ PROTOCOLS = {
     "dovetail.passes": Pass,
     "dovetail.range_estimators": RangeEstimator,
     "dovetail.quantizers": Quantizer,
+    "dovetail.recorders": Recorder,
     "dovetail.quantization_algorithms": QuantizationAlgorithm,
     "dovetail.verifiers": Verifier,
 }

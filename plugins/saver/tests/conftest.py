@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recorded import program
 
 from dovetail.cli import main
 from dovetail.ir import Array, DType, TensorKind
 from dovetail.runtime import Backend
-from dovetail_saver.recording import record
+from dovetail_saver.recording import Recorder
+
+__all__ = ["program"]
 
 SHAPE = (2, 3)
 
@@ -45,7 +48,7 @@ def run_network(backend_name: str = "cpu", executes: int = 3) -> list[Array]:
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """A recorded session of `run_network`."""
-    with record(tmp_path / "trace"):
+    with Recorder(tmp_path / "trace"):
         run_network()
     return tmp_path / "trace"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 
 Check = Callable[[object, str], Iterator[str]]
 
@@ -164,7 +165,16 @@ def kernel_faults(found: object, name: str) -> Iterator[str]:
 
 
 def hook_faults(found: object, name: str) -> Iterator[str]:
-    """Yield why an object cannot be registered as a hook plugin."""
+    """Yield why an object cannot be registered as a hook plugin.
+
+    What a function returns is checked at the first event, when it is called.
+    """
+    if isinstance(found, FunctionType):
+        import inspect  # imported here: listing plugins does without it
+
+        if any(p.default is p.empty for p in inspect.signature(found).parameters.values()):
+            yield f"'{found.__name__}' takes arguments; expected '{found.__name__}()'"
+        return
     # imported here: most processes have no hooks, and pluggy takes time to load
     from dovetail.errors import PluginError
     from dovetail.plugins.hooks import Hooks

@@ -85,7 +85,7 @@ def replay(
     # imported here: the help needs no runtime
     from contextlib import nullcontext
 
-    from dovetail_saver.recording import record
+    from dovetail_saver.recording import Recorder
     from dovetail_saver.replay import Request, Session
     from dovetail_saver.replay import Threads as SessionThreads
     from dovetail_saver.replay import Timing as SessionTiming
@@ -103,7 +103,7 @@ def replay(
         keep_going=keep_going,
         outputs=save_outputs,
     )
-    with nullcontext() if re_record is None else record(re_record):
+    with nullcontext() if re_record is None else Recorder(re_record):
         report = Session(trace, request).run()
     _show(trace, request, report)
     if report.failures:
