@@ -22,7 +22,7 @@ class Trace:
     """A trace on disk. Its records are read one by one; its memory does not grow with them.
 
     Args:
-        folder: The folder.
+        folder: The folder, or a packed trace.
 
     Attributes:
         header: Its header.
