@@ -12,8 +12,8 @@ import pytest
 from network import run_network
 from recorded import program
 
+import dovetail as dt
 from dovetail.cli import main
-from dovetail_saver.recording import Recorder
 
 __all__ = ["program"]
 
@@ -21,7 +21,7 @@ __all__ = ["program"]
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """A recorded session of `run_network`."""
-    with Recorder(tmp_path / "trace"):
+    with dt.record(tmp_path / "trace"):
         run_network()
     return tmp_path / "trace"
 
