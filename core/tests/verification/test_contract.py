@@ -112,16 +112,21 @@ def test_all_wrong_params_are_named() -> None:
     texts = [str(problem) for problem in caught.value.problems]
     assert caught.value.where == "c.json"
     assert texts[:2] == [
-        "$.limits: unknown key (did you mean 'limit'?)",
-        "$.k: unknown key (valid names: limit, scale)",
+        "parameters.limits: unknown key (did you mean 'limit'?)",
+        "parameters.k: unknown key (valid names: limit, scale)",
     ]
-    assert sorted(t.partition(":")[0] for t in texts[2:]) == ["$.limit", "$.scale"]
+    assert sorted(t.partition(":")[0] for t in texts[2:]) == [
+        "parameters.limit",
+        "parameters.scale",
+    ]
 
 
 def test_nan_is_not_a_parameter() -> None:
     with pytest.raises(ConfigError, match="wrong values") as caught:
         configure(Largest, {"limit": math.nan})
-    assert [str(p) for p in caught.value.problems] == ["$.limit: expected a number, got NaN"]
+    assert [str(p) for p in caught.value.problems] == [
+        "parameters.limit: expected a number, got NaN"
+    ]
 
 
 def test_a_verifier_describes_its_params() -> None:

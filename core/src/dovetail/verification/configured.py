@@ -114,7 +114,7 @@ def configure(
     *,
     name: str = "",
     where: str = "",
-    path: str = "$",
+    path: str = "parameters",
 ) -> ConfiguredVerifier:
     """Return a verifier with parameters.
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from dovetail.files.config_text import read_json
 from dovetail.runtime.config_file._faults import Faults
 from dovetail.runtime.config_file._run_config import (
     GraphSettings,
@@ -28,7 +29,6 @@ from dovetail.runtime.config_file._tables import (
     log,
     note_without_effect,
 )
-from dovetail.runtime.config_file._text import read_json
 from dovetail.runtime.contract import Configs
 from dovetail.runtime.names import members_of, without_arch
 from dovetail.runtime.placement.options import PlacementOptions, options_from
