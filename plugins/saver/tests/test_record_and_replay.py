@@ -2,43 +2,64 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
+from recorded import run_relu
 
-from dovetail.errors import TraceError
-from dovetail.ir import DType, TensorKind
-from dovetail.runtime import Backend
+import dovetail as dt
+from dovetail.errors import ConfigError, TraceError
+from dovetail.plugins.hooks import hooks
 from dovetail.runtime.calls import differences
-from dovetail_saver.recording import record
-from dovetail_saver.replaying import replay
+from dovetail_saver.replay import replay
 from dovetail_saver.trace import Trace
-
-INPUT = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
-
-
-def run_relu() -> np.ndarray:
-    with Backend.create("cpu") as backend:
-        graph = backend.create_context().create_graph("g")
-        x = graph.create_tensor("x", DType.FLOAT_32, (2, 3), TensorKind.APP_WRITE)
-        y = graph.create_tensor("y", DType.FLOAT_32, (2, 3), TensorKind.APP_READ)
-        graph.add_node("relu", "qti.aisw", "Relu", [x], [y])
-        graph.finalize()
-        return np.array(graph.execute({"x": INPUT})["y"])
 
 
 def test_a_session_is_recorded_and_replayed(tmp_path: Path) -> None:
-    with record(tmp_path / "trace"):
+    with dt.record(tmp_path / "trace"):
+        assert hooks.active
         run_relu()
+    assert not hooks.active
     trace = Trace(tmp_path / "trace")
     played = list(replay(trace))
     assert trace.mark is not None
     assert trace.mark.reason == ""
+    assert trace.mark.calls == trace.count() == len(played)
+    assert trace.header.backends == ("cpu",)
     assert "graph_execute" in [p.record.function for p in played]
     assert [differences(p) for p in played] == [()] * len(played)
 
 
 def test_a_used_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(TraceError, match="new or empty"), record(tmp_path):
+    with pytest.raises(TraceError, match="new or empty"), dt.record(tmp_path):
         pass
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_unknown_policy_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match="unknown payloads 'some'"),
+        dt.record(tmp_path / "trace", payloads="some"),
+    ):
+        pass
+    assert not (tmp_path / "trace").exists()
+    assert not hooks.active
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept", "hashed"),
+    [("all", 2, 2), ("inputs", 1, 1), ("outputs-hash", 1, 2), ("none", 0, 0)],
+)
+def test_payloads_are_kept_as_the_policy_says(
+    tmp_path: Path, policy: str, kept: int, hashed: int
+) -> None:
+    with dt.record(tmp_path / "trace", payloads=policy):
+        run_relu()
+    trace = Trace(tmp_path / "trace")
+    keys = [key for entry in trace for key in getattr(entry.record, "payloads", ()) if key]
+    assert len(keys) == hashed
+    assert len(trace.payloads.lines) == kept
+    assert (trace.folder / "params.bin").stat().st_size == {0: 0, 1: 24, 2: 64 + 24}[kept]
+    played = list(replay(trace))
+    assert [differences(p) for p in played if policy != "none"] == [()] * (
+        len(played) if policy != "none" else 0
+    )

@@ -7,7 +7,7 @@ a TraceError.
 from dovetail_saver.trace.header import Header, Host, PayloadPolicy
 from dovetail_saver.trace.lines import Entry, Line, Mark, OpaqueRecord, PayloadLine
 from dovetail_saver.trace.reader import Trace
-from dovetail_saver.trace.writer import TraceWriter
+from dovetail_saver.trace.writer import TraceWriter, require_new
 
 __all__ = [
     "Entry",
@@ -20,4 +20,5 @@ __all__ = [
     "PayloadPolicy",
     "Trace",
     "TraceWriter",
+    "require_new",
 ]

@@ -11,6 +11,7 @@ import msgspec
 
 from dovetail.errors import TraceError
 from dovetail.plugins import GROUPS, list_plugins
+from dovetail_saver.trace.members import open_member
 
 FORMAT = "dovetail-trace"
 VERSION = 1
@@ -115,18 +116,15 @@ def decode_header(data: bytes, where: str) -> Header:
     return found
 
 
-def read_header(path: Path) -> Header:
-    """Return the header in a file.
+def read_header(folder: Path) -> Header:
+    """Return the header of a trace.
 
     Raises:
-        TraceError: The file cannot be read, or is not a header.
+        TraceError: Its file cannot be read, or is not a header.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise TraceError(f"cannot read the trace: {reason}", where=str(path)) from error
+    where = str(folder / HEADER_NAME)
+    with open_member(folder, HEADER_NAME) as file:
+        data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        raise TraceError(f"the header exceeds {_MAX_BYTES} bytes", where=str(path))
-    return decode_header(data, str(path))
+        raise TraceError(f"the header exceeds {_MAX_BYTES} bytes", where=where)
+    return decode_header(data, where)

@@ -59,9 +59,11 @@ class Mark(_Line, frozen=True, tag="end"):
 
     Attributes:
         reason: Why recording ended before the program; empty if it did not.
+        calls: Number of calls.
     """
 
     reason: str = ""
+    calls: _Number = 0
 
 
 Line = CallRecord | CompletionRecord | OpaqueRecord | PayloadLine | Mark

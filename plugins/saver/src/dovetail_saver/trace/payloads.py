@@ -12,8 +12,9 @@ from dovetail.errors import DovetailError, TraceError
 from dovetail.ir import Blob
 from dovetail.runtime.calls import Role
 from dovetail.runtime.calls.payloads import NOT_RECORDED
-from dovetail_saver.trace.header import PayloadPolicy
+from dovetail_saver.trace.header import PAYLOADS_NAME, PayloadPolicy
 from dovetail_saver.trace.lines import PayloadLine
+from dovetail_saver.trace.members import member
 
 ALIGNMENT = 64  # bytes
 _GAP = bytes(ALIGNMENT)
@@ -62,6 +63,11 @@ class PayloadWriter:
             self._announce(PayloadLine(key, offset, blob.nbytes))
         return key
 
+    @property
+    def size(self) -> int:
+        """Number of bytes of the file."""
+        return self._size
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -80,11 +86,12 @@ class PayloadFile:
     Only those are found whose lines have been read.
 
     Args:
-        path: The file.
+        folder: The folder of the trace.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / PAYLOADS_NAME
         self._file: MappedFile | None = None
         self._lines: dict[str, PayloadLine] = {}
 
@@ -124,8 +131,9 @@ class PayloadFile:
 
     def _mapped(self) -> MappedFile:
         if self._file is None:
+            path = member(self._folder, PAYLOADS_NAME)
             try:
-                self._file = MappedFile(str(self._path))
+                self._file = MappedFile(str(path))
             except DovetailError as error:
                 raise TraceError(
                     f"cannot read the payloads: {error.message}", where=str(self._path)

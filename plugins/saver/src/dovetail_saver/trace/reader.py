@@ -10,9 +10,12 @@ from typing import IO
 from dovetail.errors import TraceError
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord, CompletionRecord
-from dovetail_saver.trace.header import CALLS_NAME, HEADER_NAME, PAYLOADS_NAME, read_header
+from dovetail_saver.trace.header import CALLS_NAME, read_header
 from dovetail_saver.trace.lines import MAX_LINE, Entry, Mark, PayloadLine, decode_line
+from dovetail_saver.trace.members import open_member
 from dovetail_saver.trace.payloads import PayloadFile
+
+_MARK_BYTES = 1 << 13  # at the end of the file, in which a mark is searched for
 
 
 class Trace:
@@ -33,13 +36,20 @@ class Trace:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        self.header = read_header(self.folder / HEADER_NAME)
-        self.payloads = PayloadFile(self.folder / PAYLOADS_NAME)
+        self.header = read_header(self.folder)
+        self.payloads = PayloadFile(self.folder)
         self.mark: Mark | None = None
         self.is_cut = False
 
     def __iter__(self) -> Iterator[Entry]:
+        """Yield the records in their order; see `entries`."""
+        return self.entries()
+
+    def entries(self, *, payloads: bool = True) -> Iterator[Entry]:
         """Yield the records in their order.
+
+        Args:
+            payloads: Whether to note the positions of payloads, which takes memory for each.
 
         Raises:
             TraceError: The file cannot be read, or has an invalid line.
@@ -52,7 +62,8 @@ class Trace:
             if self.mark is not None:
                 raise TraceError("a line after the end of the trace", where=where)
             if isinstance(line, PayloadLine):
-                self.payloads.add(line)
+                if payloads:
+                    self.payloads.add(line)
             elif isinstance(line, Mark):
                 self.mark = line
             elif isinstance(line, CompletionRecord):
@@ -67,17 +78,35 @@ class Trace:
                 yield Entry(count, line, where)
                 count += 1
 
+    def count(self) -> int:
+        """Return the number of calls, and read the mark: at once if the trace was closed.
+
+        Raises:
+            TraceError: The file cannot be read, or the trace is cut off and has an invalid line.
+        """
+        with open_member(self.folder, CALLS_NAME) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _MARK_BYTES))
+            tail = file.read(_MARK_BYTES).split(b"\n")
+        if len(tail) > 1 and not tail[-1] and tail[-2].startswith(b'{"record":"end"'):
+            line = decode_line(tail[-2], f"{self.folder / CALLS_NAME}: last line")
+            if isinstance(line, Mark):
+                self.mark = line
+                return line.calls
+        found = (entry.record for entry in self.entries(payloads=False))
+        return sum(not isinstance(record, CompletionRecord) for record in found)
+
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the whole lines with their numbers, from 1."""
         self.mark, self.is_cut = None, False
         path = self.folder / CALLS_NAME
-        try:
-            with path.open("rb") as file:
+        with open_member(self.folder, CALLS_NAME) as file:
+            try:
                 yield from self._whole(file, path)
-        except OSError as error:
-            raise TraceError(
-                f"cannot read the calls: {error.strerror or error}", where=str(path)
-            ) from error
+            except OSError as error:
+                raise TraceError(
+                    f"cannot read the calls: {error.strerror or error}", where=str(path)
+                ) from error
 
     def _whole(self, file: IO[bytes], path: Path) -> Iterator[tuple[int, bytes]]:
         number = 0
@@ -85,7 +114,8 @@ class Trace:
             number += 1
             if data.endswith(b"\n"):
                 yield number, data
-            elif len(data) == MAX_LINE:
+            elif len(data) == MAX_LINE and data.strip(b"\0"):
                 raise TraceError(f"a line exceeds {MAX_LINE} bytes", where=f"{path}:{number}")
             else:
-                self.is_cut = True
+                self.is_cut = True  # allocated ahead and never written: zeros without an end
+                return
