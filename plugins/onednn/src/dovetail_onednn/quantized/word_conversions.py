@@ -92,6 +92,10 @@ class StoredReals:
         """Return them as an argument of a primitive."""
         return Argument(desc.of_type(DataType.F32), self.room)
 
+    def conversion(self, buffers: Buffers) -> Bound:
+        """Return the call that converts them."""
+        return _convert(buffers, self.data, self.room)
+
 
 def byte_type(spec: Spec, shift: int) -> DataType:
     """Return the type of lower (shift 0) or upper bytes (shift 8), or of a tensor of bytes."""
@@ -178,9 +182,7 @@ class _Words:
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for these buffers."""
         calls = [_split(buffers, data, room) for data, room in self._bytes_of]
-        for data, room in self._reals:
-            real = buffers.array(room).view(np.float32)
-            calls.append(functools.partial(np.copyto, real, buffers.array(data).reshape(-1)))
+        calls += [_convert(buffers, data, room) for data, room in self._reals]
         calls.append(self._product(buffers))
         if self._joined is not None:
             found, result = (buffers.array(value).reshape(-1) for value in self._joined)
@@ -217,6 +219,12 @@ def _split(buffers: Buffers, data: Value, room: Value) -> Bound:
         np.copyto(upper, shifted, casting="unsafe")
 
     return run
+
+
+def _convert(buffers: Buffers, data: Value, room: Value) -> Bound:
+    """Return the call that converts stored integers to float32."""
+    real = buffers.array(room).view(np.float32)
+    return functools.partial(np.copyto, real, buffers.array(data).reshape(-1))
 
 
 class WordsData(Data, frozen=True):
