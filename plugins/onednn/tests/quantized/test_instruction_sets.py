@@ -22,6 +22,7 @@ FAMILIES = (
     "pooling",
     "resampling",
     "softmax",
+    "word_functions",
     "words",
 )
 FILES = [*(f"test_integer_{name}.py" for name in FAMILIES), "test_fused_integers.py"]
