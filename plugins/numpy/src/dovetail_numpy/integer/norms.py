@@ -156,22 +156,27 @@ def response(op: Any, scale: float, levels: Array, sums: Array) -> Array:
 
 
 def moments(levels: Array, axes: Axes) -> tuple[Array, Array]:
-    """Return levels minus their mean, and their variance, float64.
+    """Return levels minus their mean, and their variance, float64; see `mean_and_variance`."""
+    floor, share, variance = mean_and_variance(levels, axes)
+    return levels - floor - share, variance
 
-    With k the floor of the mean and r the remainder of the sum, the sum of the squares of `l - k`
-    is exact, and the variance is `sum / n - (r / n)**2`.
+
+def mean_and_variance(levels: Array, axes: Axes) -> tuple[Array, Array, Array]:
+    """Return the floor of the mean of levels, what the mean has above it, and the variance.
+
+    With k the floor and r the remainder of the sum, the sum of the squares of `l - k` is exact, and
+    the variance is `sum / n - (r / n)**2`.
 
     Args:
-        levels: int64, not empty.
+        levels: Integers, not empty.
         axes: Axes of the mean.
     """
     total = levels.sum(axes, keepdims=True)
     count = levels.size // total.size
     floor, rest = np.divmod(total, count)
-    centred = levels - floor
     share = rest / count
-    variance = np.square(centred).sum(axes, keepdims=True) / count - share * share
-    return centred - share, variance
+    variance = np.square(levels - floor).sum(axes, keepdims=True) / count - share * share
+    return floor, share, variance
 
 
 def _ratio(levels: Array, norm: Array) -> Array:
