@@ -30,7 +30,9 @@ _BYTE = 1 << 8
 _EXACT = 1 << 24  # float32 has all whole numbers up to this one
 _LANES = 8  # sums that the library adds side by side, on any processor that it is used on
 _MOST_ROW_ERROR = 2.0**-10  # steps
+_FEW = 2.0**-14  # errors for which few elements more are computed by the definition
 _MOST_ERROR = 2.0**-6
+_TRUE = np.ones(1, np.bool_)
 _SMALLEST, _LARGEST = 1e-12, 1e30  # far from underflow and overflow
 
 
@@ -79,7 +81,7 @@ def _is_usual(call: KernelCall) -> bool:
     return (
         bool(axes)
         and axes == list(range(rank - len(axes), rank))
-        and width * _BYTE <= _EXACT
+        and width * _BYTE <= _EXACT  # sums of squares are below 2**31 then, too
         and all(call.has(i) == (call.static(i) is not None) for i in (1, 2))
         and grid_of(out)[2] == out.dtype.stored_range()
     )
@@ -103,7 +105,6 @@ class _Norm:
 
     Attributes:
         count, width: Number of rows, and their length.
-        zero: Zero point of the data.
         epsilon: In squares of levels.
         gamma, beta: Real values for each element of a row, float64; None where omitted.
         factor, offset: The same in steps of the result.
@@ -112,7 +113,6 @@ class _Norm:
 
     count: int
     width: int
-    zero: int
     epsilon: float
     gamma: Array | None
     beta: Array | None
@@ -139,21 +139,25 @@ class _Norm:
         is_normal = _SMALLEST < epsilon < _LARGEST and float(np.abs(factor).max()) < _LARGEST
         if not is_normal or not near.error + near.relative * farthest < _MOST_ERROR:
             return None
-        count, place = math.prod(spec.shape) // width, grid_of(spec)[1]
-        return cls(count, width, place, epsilon, gamma, beta, factor, offset, near)
+        count = math.prod(spec.shape) // width
+        return cls(count, width, epsilon, gamma, beta, factor, offset, near)
 
-    def errors_of(self, mean: Value, variance: Value, buffers: Buffers) -> Callable[[], Array]:
-        """Return the function that returns the errors of rows, in steps."""
+    def errors_of(
+        self, mean: Value, variance: Value, buffers: Buffers
+    ) -> Callable[[], Array | float]:
+        """Return the function that returns the errors of rows, or one that none exceeds."""
         means, variances = (
             buffers.array(v).view(np.float32)[: self.count] for v in (mean, variance)
         )
         most = ULP * max(1.0, float(np.abs(self.factor).max())) * 1.01  # these are rounded, too
-        epsilon = np.float32(self.epsilon)
+        epsilon, farthest = np.float32(self.epsilon), most * _BYTE
 
-        def errors() -> Array:
-            found = np.abs(means) / np.sqrt(variances + epsilon)
-            # the means of equal integers are exact
-            return np.asarray(found * (variances > 0) * most)
+        def errors() -> Array | float:
+            least = float(variances.min()) + self.epsilon
+            if farthest * farthest < _FEW * _FEW * least:
+                return farthest / math.sqrt(least)
+            found = np.abs(means) / np.sqrt(variances + epsilon) * most
+            return np.asarray(found * (variances > 0))  # the means of equal integers are exact
 
         return errors
 
@@ -163,12 +167,14 @@ class _Norm:
 
         def exact(at: Places) -> Array:
             row, column = np.divmod(at, self.width)
-            which, index = np.unique(row, return_inverse=True)
-            levels = stored[which].astype(np.int32) - self.zero
-            found = mean_and_variance(levels, (1,))
-            floor, share, variance = (each[index, 0] for each in found)
-            root = np.sqrt(variance + self.epsilon)
-            real = (levels[index, column] - floor - share) / root
+            # the places are in order, so that those of a row are neighbors
+            is_first = np.concatenate((_TRUE, row[1:] != row[:-1]))
+            index, rows = np.cumsum(is_first) - 1, stored[row[is_first]].astype(np.int32)
+            # of stored integers: zero points cancel
+            sums, squares = np.einsum("ri->r", rows), np.einsum("ri,ri->r", rows, rows)
+            found = mean_and_variance(sums.astype(np.int64), squares.astype(np.int64), self.width)
+            floor, share, variance = (each[index] for each in found)
+            real = (rows[index, column] - floor - share) / np.sqrt(variance + self.epsilon)
             if self.gamma is not None:
                 real = real * self.gamma[column]
             if self.beta is not None:

@@ -26,9 +26,8 @@ from dovetail_onednn.steps import is_slow
 ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to its result
 # Of the ends, which are float32 as well: their products, and their sums below 1024.
 _ROUNDINGS, _SLACK = 4 * ULP, 2.0**-13
-_NONE = np.zeros(1)
 
-Settle = Callable[[Array], None]
+Settle = Callable[[Array | float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +36,11 @@ class RowErrors:
 
     Attributes:
         most: Rows with a larger one are computed by the definition.
-        of: Returns the function that returns the errors of all rows.
+        of: Returns the function that returns the errors of all rows, or one that none exceeds.
     """
 
     most: float
-    of: Callable[[Buffers], Callable[[], Array]]
+    of: Callable[[Buffers], Callable[[], Array | float]]
 
 
 def marked_step(
@@ -95,7 +94,7 @@ def marked_step(
         found = _Results(
             out, result.view(np.float32)[: out.size], marked.view(np.bool_)[: out.size]
         )
-        settle = partial(found.settle, factor, near, exact_of(buffers))
+        settle = partial(found.settle, np.float64(factor), near, exact_of(buffers))
         if rows is not None:
             settle = partial(found.settle_rows, settle, rows.most, rows.of(buffers))
         return call_sequence((run(buffers), settle))
@@ -114,25 +113,30 @@ class _Results:
     real: Array
     marks: Array
 
-    def settle_rows(self, settle: Settle, most: float, errors_of: Callable[[], Array]) -> None:
+    def settle_rows(
+        self, settle: Settle, most: float, errors_of: Callable[[], Array | float]
+    ) -> None:
         """Mark whole rows whose errors are larger than the marks allow for, and settle."""
         errors = errors_of()
-        far = np.flatnonzero(errors > most)
-        if far.size:
+        if isinstance(errors, np.ndarray):
+            far = np.flatnonzero(errors > most)
             self.marks.reshape(errors.size, -1)[far] = True
         settle(errors)
 
-    def settle(self, factor: float, near: NearTies, exact: Exact, errors: Array = _NONE) -> None:
+    def settle(
+        self, factor: np.float64, near: NearTies, exact: Exact, errors: Array | float = 0.0
+    ) -> None:
         """Compute marked elements exactly where their own bound demands it."""
         at = np.flatnonzero(self.marks)
         if not at.size:
             return
-        steps = self.real[at].astype(np.float64) * factor + near.zero
-        steps = np.clip(steps, *near.limits, steps)
+        steps = self.real[at] * factor + near.zero
+        steps.clip(*near.limits, out=steps)
         nearest = np.rint(steps)
         self.out[at] = nearest
-        more = errors[at // (self.out.size // errors.size)]
-        near.settle(self.out, at, nearest, np.abs(steps - nearest), exact, more)
+        if isinstance(errors, np.ndarray):
+            errors = errors[at // (self.out.size // errors.size)]
+        near.settle(self.out, at, nearest, np.abs(steps - nearest), exact, errors)
 
 
 def _flat(buffers: Buffers, value: Value) -> Array:
