@@ -20,7 +20,6 @@ from dovetail_numpy.integer.definitions import DEFINITIONS
 from dovetail_numpy.integer.faults import is_left_open
 from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.grid import is_fixed, is_tabular, real_of, stored_of
-from dovetail_opset.ops.normalization import NormMode
 
 _SOFTMAXES = ("Softmax", "LogSoftmax")
 _CENTRED = ("LayerNorm", "InstanceNorm", "GroupNorm")
@@ -103,7 +102,7 @@ def centred_norm(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]
         )
     if not stored.size:
         real = levels.astype(np.float64)
-    elif view.op_type == "InstanceNorm" and view.op.mode is NormMode.RMS:
+    elif view.op_type == "InstanceNorm" and view.op.mode.name == "RMS":
         real = _ratio(levels, _root(np.square(levels).sum(axes, keepdims=True), view, spec))
     else:
         real, variance = moments(levels, axes)

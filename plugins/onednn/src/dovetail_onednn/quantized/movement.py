@@ -8,7 +8,7 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_numpy.kernels._calls import only_moves
+from dovetail_numpy.kernels.conditions import only_moves
 from dovetail_onednn._api import MAX_DIMS, Arg, DataType
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work

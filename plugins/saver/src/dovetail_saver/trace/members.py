@@ -1,0 +1,50 @@
+"""The files of a trace, opened for reading: regular files in its folder and nothing else."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+from dovetail.errors import TraceError
+from dovetail.files import contained
+
+
+def member(folder: Path, name: str) -> Path:
+    """Return the path of a file of a trace; links are followed.
+
+    Raises:
+        TraceError: It is not a regular file, or is outside the folder.
+    """
+    path = contained(folder, name, error=TraceError)
+    try:
+        is_file = stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError) as error:
+        raise _unreadable(folder / name, error) from error
+    if not is_file:
+        raise TraceError("not a regular file", where=str(folder / name))
+    return path
+
+
+def open_member(folder: Path, name: str) -> IO[bytes]:
+    """Open a file of a trace.
+
+    Raises:
+        TraceError: It cannot be read, is not a regular file, or is outside the folder.
+    """
+    path = member(folder, name)
+    try:
+        # a file that becomes a pipe meanwhile must not block
+        return open(path, "rb", opener=_open)
+    except OSError as error:
+        raise _unreadable(folder / name, error) from error
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _unreadable(path: Path, error: Exception) -> TraceError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return TraceError(f"cannot read the trace: {reason}", where=str(path))

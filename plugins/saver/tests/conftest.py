@@ -1,0 +1,79 @@
+"""What the tests share: small sessions to record, and running commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from recorded import program
+
+import dovetail as dt
+from dovetail.cli import main
+from dovetail.ir import Array, DType, TensorKind
+from dovetail.runtime import Backend
+
+__all__ = ["program"]
+
+SHAPE = (2, 3)
+
+
+def run_network(backend_name: str = "cpu", executes: int = 3) -> list[Array]:
+    """Run x -> Relu -> a -> ElementWiseAdd(c) -> b -> Tanh -> y, and return each y."""
+    float32, found = DType.FLOAT_32, []
+    with Backend.create(backend_name) as backend:
+        context = backend.create_context(config={"context_priority": "high"})
+        graph = context.create_graph("net")
+        x = graph.create_tensor("x", float32, SHAPE, TensorKind.APP_WRITE)
+        c = graph.create_tensor(
+            "c", float32, SHAPE, TensorKind.STATIC, data=np.full(SHAPE, 0.5, np.float32)
+        )
+        a, b = (graph.create_tensor(n, float32, SHAPE, TensorKind.NATIVE) for n in "ab")
+        y = graph.create_tensor("y", float32, SHAPE, TensorKind.APP_READ)
+        graph.add_node("relu", "qti.aisw", "Relu", [x], [a])
+        graph.add_node("add", "qti.aisw", "ElementWiseAdd", [a, c], [b])
+        graph.add_node("tanh", "qti.aisw", "Tanh", [b], [y])
+        graph.finalize()
+        for i in range(executes):
+            given = (np.arange(6, dtype=np.float32).reshape(SHAPE) - 3) * (i + 1)
+            found.append(np.array(graph.execute({"x": given})["y"]))
+        context.free()
+    return found
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A recorded session of `run_network`."""
+    with dt.record(tmp_path / "trace"):
+        run_network()
+    return tmp_path / "trace"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def dovetail(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Run `dovetail` in this process."""
+
+    def run(*args: object) -> Done:
+        capsys.readouterr()
+        code = main([str(arg) for arg in args])
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return run
