@@ -7,7 +7,7 @@ import pytest
 
 from dovetail.errors import TraceError
 from dovetail.runtime.calls import CallRecord, differences
-from dovetail_saver.replaying import replay
+from dovetail_saver.replay import replay
 from dovetail_saver.trace import OpaqueRecord, Trace
 from dovetail_saver.vendor import Summary, import_program
 

@@ -18,6 +18,7 @@ Dims = c_int64 * MAX_DIMS
 
 CPU = 1
 IN_ORDER = 1
+FORWARD_TRAINING = 64  # returns means and variances, too
 FORWARD_INFERENCE = 96
 CONVOLUTION_DIRECT = 1
 DECONVOLUTION_DIRECT = 0xA

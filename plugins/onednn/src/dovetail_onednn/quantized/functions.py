@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dovetail.runtime.plan import Make
 from dovetail_numpy.kernels.lookup import OPS
 from dovetail_onednn.quantized.elementwise import elementwise
+from dovetail_onednn.quantized.layer_norm import layer_norm
 from dovetail_onednn.quantized.local_response import lrn
 from dovetail_onednn.quantized.movement import concatenated, rearranged
 from dovetail_onednn.quantized.pooling import pool_avg, pool_max, reduced
@@ -19,6 +20,7 @@ FUNCTIONS: Mapping[str, Make] = {
     **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
     **dict.fromkeys(("ReduceMean", "ReduceSum"), reduced),
     "Concat": concatenated,
+    "LayerNorm": layer_norm,
     "Lrn": lrn,
     "ResizeBilinear": resize_bilinear,
     "Softmax": softmax,
