@@ -34,7 +34,7 @@ class TapeHook(CallRecorder):
 
     def _end(self, call: ApiCall) -> None:
         super()._end(call)
-        if isinstance(call.result, Backend):
+        if call.function == "backend_create" and isinstance(call.result, Backend):
             self._tape.add_backend(call.result.name)
 
 

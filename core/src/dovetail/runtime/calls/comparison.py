@@ -31,7 +31,7 @@ def differences(played: Played) -> tuple[str, ...]:
     if value is None or wanted is None or error is not None or value.kind in _NOT_COMPARED:
         return ()
     payloads = CallPayloads(Hashes())
-    again = to_json(encode_result(value, played.result, payloads)) or NULL
+    again = to_json(encode_result(getattr(record, "function", ""), played.result, payloads)) or NULL
     encoded = msgspec.structs.replace(record, result=again, payloads=tuple(payloads.keys))
     result = recorded_result(encoded, "the call made again")
     if value.kind is ArgKind.RESULTS:

@@ -78,14 +78,28 @@ def _argument_encoders(function: str) -> tuple[tuple[str, bool, Encode], ...]:
     return tuple((name, value.nullable, _encoder(value)) for name, value in args.items())
 
 
-def encode_result(value: Value | None, result: object, payloads: CallPayloads) -> Any:
-    """Return a result in its form for records; None for one that a record cannot hold."""
-    if value is None or result is None:
+def encode_result(function: str, result: object, payloads: CallPayloads) -> Any:
+    """Return a result of a call in its form for records; None for one that a record cannot hold.
+
+    Args:
+        function: Name of the call; empty for the end of an asynchronous one.
+        result: What it returned.
+        payloads: Receives its payloads.
+    """
+    encode = _result_encoder(function)
+    if encode is None or result is None:
         return None
     try:
-        return _encoder(value)(result, payloads)
+        return encode(result, payloads)
     except UNFIT:
         return None
+
+
+@functools.cache
+def _result_encoder(function: str) -> Encode | None:
+    """Return the encoder of a call's results; None if it has none."""
+    value = API[function].result if function else Value(ArgKind.RESULTS)
+    return None if value is None else _encoder(value)
 
 
 def to_json(value: object) -> Raw | None:
@@ -96,7 +110,6 @@ def to_json(value: object) -> Raw | None:
         return None
 
 
-@functools.cache
 def _encoder(value: Value) -> Encode:
     """Return the encoder of values as the table describes them, which are not None.
 
@@ -128,7 +141,8 @@ def _typed(
     """Return the maker of an encoder of values of a type."""
 
     def encode(given: Any, _: CallPayloads) -> Any:
-        _require(isinstance(given, kind))
+        if not isinstance(given, kind):
+            raise UnrecordedError
         return convert(given)
 
     return lambda _: encode
@@ -138,7 +152,8 @@ def _handles(value: Value) -> Encode:
     kind = value.of
 
     def encode(given: Any, _: CallPayloads) -> int:
-        _require(isinstance(given, Handle) and given.kind == kind)
+        if not isinstance(given, Handle) or given.kind != kind:
+            raise UnrecordedError
         number: int = given.id
         return number
 
@@ -177,9 +192,10 @@ def _array(given: Any, payloads: CallPayloads) -> ArrayValue:
 
 
 def _array_value(given: Any, payloads: CallPayloads | None, role: Role) -> ArrayValue:
-    _require(isinstance(given, np.ndarray))
-    name, flags = _plain_name(given.dtype), given.flags
-    _require(bool(name))
+    name = _plain_name(given.dtype) if isinstance(given, np.ndarray) else ""
+    if not name:
+        raise UnrecordedError
+    flags = given.flags
     return ArrayValue(
         name,
         given.shape,
@@ -197,9 +213,12 @@ def _plain_name(dtype: np.dtype[Any]) -> str:
 
 def _buffers(given: Any, payloads: CallPayloads | None) -> dict[str, Buffer]:
     _require(isinstance(given, Mapping))
-    for name in given:
-        _require(isinstance(name, str))
-    return {name: _buffer(each, payloads) for name, each in given.items()}
+    found: dict[str, Buffer] = {}
+    for name, each in given.items():
+        if not isinstance(name, str):
+            raise UnrecordedError
+        found[name] = _buffer(each, payloads)
+    return found
 
 
 def _buffer(given: Any, payloads: CallPayloads | None) -> Buffer:

@@ -11,7 +11,6 @@ from msgspec import Raw
 
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hookspecs import hookimpl
-from dovetail.runtime.api_table import API, ArgKind, Value
 from dovetail.runtime.calls.encoding import UNFIT, encode_arguments, encode_result, to_json
 from dovetail.runtime.calls.payloads import CallPayloads, Payloads
 from dovetail.runtime.calls.record import (
@@ -24,8 +23,6 @@ from dovetail.runtime.calls.record import (
 )
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle
-
-_RESULTS = Value(ArgKind.RESULTS)
 
 
 class _Open(NamedTuple):
@@ -106,7 +103,7 @@ class CallRecorder:
         if begun is None:
             return  # it began before the recorder was registered
         owner, error = call.owner, call.error
-        result = encode_result(API[call.function].result, call.result, begun.payloads)
+        result = encode_result(call.function, call.result, begun.payloads)
         record = CallRecord(
             number=call.number,
             thread=begun.thread,
@@ -128,7 +125,7 @@ class CallRecorder:
 
     def _complete(self, call: ApiCall) -> None:
         payloads = CallPayloads(self._payloads, has_outputs=_has_outputs(call))
-        result = encode_result(_RESULTS, call.result, payloads)
+        result = encode_result("", call.result, payloads)
         record = CompletionRecord(
             number=call.number,
             thread=self._thread(),
