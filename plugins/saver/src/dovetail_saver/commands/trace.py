@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from dovetail_saver.commands.bisect import bisect
 from dovetail_saver.commands.diff import diff
 from dovetail_saver.commands.dump import dump
 from dovetail_saver.commands.info import info
@@ -14,7 +15,7 @@ from dovetail_saver.commands.trim import trim
 from dovetail_saver.commands.verify import verify
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
-for _command in (info, stats, dump, diff, trim, pack, redact, verify):
+for _command in (info, stats, dump, diff, trim, pack, redact, verify, bisect):
     app.command()(_command)
 
 
