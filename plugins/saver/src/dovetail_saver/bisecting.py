@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from dovetail.errors import DovetailError, TraceError
+from dovetail.errors import BackendError, DovetailError
 from dovetail.ir import Array, Node, Tensor, TensorKind
 from dovetail.ops.simulate import from_real, to_real
 from dovetail.runtime import Tensor as TensorHandle
@@ -82,14 +82,14 @@ class Bisector:
         """Return the first node whose outputs differ.
 
         Raises:
-            TraceError: The trace is invalid, or a backend rejects a call that was recorded without
-                an error.
+            TraceError: The trace is invalid.
+            BackendError: A backend rejects a call that was recorded without an error.
             ConfigError: No call of the trace is chosen.
         """
         trace = Trace(self._path)
         with ExitStack() as stack:
             players = [
-                stack.enter_context(InteriorPlayer(trace, Retarget(name)))
+                stack.enter_context(InteriorPlayer(trace.payloads, Retarget(name)))
                 for name in self._backends
             ]
             for entry in trace:
@@ -116,7 +116,7 @@ class Bisector:
         if played is not None and played.error is not None and played.record.error is None:
             error = played.error
             text = f"{error.code}: {error}" if isinstance(error, DovetailError) else str(error)
-            raise TraceError(
+            raise BackendError(
                 f"backend '{backend}' rejects call {entry.index}, "
                 f"{describe(entry.record, self._names)}: {text}",
                 where=entry.where,

@@ -15,9 +15,10 @@ from dovetail.errors import TraceError
 from dovetail.ir import Array, TensorKind
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord, InstalledResolver, Played, Player
+from dovetail.runtime.calls.payloads import PayloadSource
 from dovetail.runtime.graph import Graph
 from dovetail_saver.replay import Retarget
-from dovetail_saver.trace import Entry, OpaqueRecord, Trace
+from dovetail_saver.trace import Entry, OpaqueRecord
 from dovetail_saver.uses import typed_arguments
 
 EXECUTES = ("graph_execute", "graph_execute_async")
@@ -39,20 +40,20 @@ class Execution:
 
 
 class InteriorPlayer(Closing):
-    """Makes calls again, with all tensors that nodes write as outputs of their graphs.
+    """Player of calls, with all tensors that nodes write as outputs of their graphs.
 
     Backends do not fuse nodes over tensors that are outputs, so that values may differ from those
     of an ordinary run where a fused kernel rounds in another way.
 
     Args:
-        trace: The trace.
+        payloads: The payloads of the calls.
         retarget: Another backend, or None.
     """
 
-    def __init__(self, trace: Trace, retarget: Retarget | None = None) -> None:
-        self._trace = trace
+    def __init__(self, payloads: PayloadSource, retarget: Retarget | None = None) -> None:
+        self._payloads = payloads
         self._retarget = retarget
-        self._player = Player(trace.payloads, InstalledResolver())
+        self._player = Player(payloads, InstalledResolver())
         self._begun: dict[int, tuple[CallRecord, str]] = {}  # executions that have not ended
 
     def play(self, entry: Entry) -> tuple[Played | None, Execution | None]:
@@ -120,7 +121,7 @@ class InteriorPlayer(Closing):
         for name, end in graph.interface.inputs.items():
             payload = getattr(inputs.get(name), "payload", None)
             key = "" if payload is None else record.payloads[payload]
-            blob = self._trace.payloads.get(key) if key else None
+            blob = self._payloads.get(key) if key else None
             if blob is None:
                 yield name, np.zeros(end.shape, end.storage)
             elif blob.nbytes == math.prod(end.shape) * end.storage.itemsize:

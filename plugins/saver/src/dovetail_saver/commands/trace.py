@@ -8,6 +8,7 @@ from dovetail_saver.commands.bisect import bisect
 from dovetail_saver.commands.diff import diff
 from dovetail_saver.commands.dump import dump
 from dovetail_saver.commands.info import info
+from dovetail_saver.commands.minimize import minimize
 from dovetail_saver.commands.pack import pack
 from dovetail_saver.commands.redact import redact
 from dovetail_saver.commands.stats import stats
@@ -15,7 +16,7 @@ from dovetail_saver.commands.trim import trim
 from dovetail_saver.commands.verify import verify
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
-for _command in (info, stats, dump, diff, trim, pack, redact, verify, bisect):
+for _command in (info, stats, dump, diff, trim, pack, redact, verify, bisect, minimize):
     app.command()(_command)
 
 
