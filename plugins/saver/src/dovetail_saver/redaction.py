@@ -27,7 +27,7 @@ from dovetail_saver.uses import returned_handle, typed_arguments
 
 
 class Redacted(enum.StrEnum):
-    """Data to replace."""
+    """Payloads that are replaced."""
 
     WEIGHTS = "weights"
     INPUTS = "inputs"

@@ -14,6 +14,7 @@ from dovetail.runtime.api_table import API, ArgKind, Value
 from dovetail.runtime.calls.encoding import encode_arguments, encode_result
 from dovetail.runtime.calls.payloads import CallPayloads, Payloads
 from dovetail.runtime.calls.record import CallRecord, CompletionRecord, ErrorRecord, Record
+from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle
 
 _RESULTS = Value(ArgKind.RESULTS)
@@ -88,7 +89,7 @@ class CallRecorder:
             self._is_closed = True
 
     def _begin(self, call: ApiCall) -> None:
-        payloads = CallPayloads(self._payloads)
+        payloads = CallPayloads(self._payloads, has_outputs=_has_outputs(call))
         arguments = encode_arguments(call.function, call.arguments, payloads)
         self._open[call.number] = _Open(*arguments, payloads, self._thread())
 
@@ -116,7 +117,7 @@ class CallRecorder:
             self._write(early)
 
     def _complete(self, call: ApiCall) -> None:
-        payloads = CallPayloads(self._payloads)
+        payloads = CallPayloads(self._payloads, has_outputs=_has_outputs(call))
         result = encode_result(_RESULTS, call.result, payloads)
         record = CompletionRecord(
             number=call.number,
@@ -132,3 +133,9 @@ class CallRecorder:
 
     def _thread(self) -> int:
         return self._threads.setdefault(threading.get_ident(), len(self._threads))
+
+
+def _has_outputs(call: ApiCall) -> bool:
+    """Return whether the outputs of a call, if it has any, are results of a computation."""
+    owner = call.owner
+    return not (isinstance(owner, Graph) and owner.context.backend.capabilities.records_only)
