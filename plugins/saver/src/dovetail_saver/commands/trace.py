@@ -7,6 +7,8 @@ import typer
 from dovetail_saver.commands.bisect import bisect
 from dovetail_saver.commands.diff import diff
 from dovetail_saver.commands.dump import dump
+from dovetail_saver.commands.export import app as export
+from dovetail_saver.commands.import_program import import_program
 from dovetail_saver.commands.info import info
 from dovetail_saver.commands.minimize import minimize
 from dovetail_saver.commands.pack import pack
@@ -18,6 +20,8 @@ from dovetail_saver.commands.verify import verify
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 for _command in (info, stats, dump, diff, trim, pack, redact, verify, bisect, minimize):
     app.command()(_command)
+app.command("import")(import_program)
+app.add_typer(export, name="export")
 
 
 @app.callback()
