@@ -11,103 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 from faulty_backend import FAULT
+from sessions import (
+    asynchronous,
+    record,
+    several_graphs,
+    with_profiles,
+    with_state,
+    with_updates,
+)
 
-import dovetail as dt
-from dovetail.ir import DType, TensorKind
-from dovetail.runtime import Backend, Context, Graph
+from dovetail.runtime import Context
 from dovetail_saver.minimizing import Verdict, minimize
 from dovetail_saver.replay import Request, Retarget, Session
 from dovetail_saver.trace import Trace
 
-F32 = DType.FLOAT_32
-SHAPE = (4,)
 # backend, context, graph, input, output, node, finalize, execute
 ONE_NODE = 8
-
-
-def chain(context: Context, name: str, ops: list[str], **config: Any) -> Graph:
-    """Return a finalized graph of ops one after another; `+` adds a constant."""
-    graph = context.create_graph(name, config or None)
-    last = graph.create_tensor("x", F32, SHAPE, TensorKind.APP_WRITE)
-    for i, op in enumerate(ops):
-        kind = TensorKind.APP_READ if i == len(ops) - 1 else TensorKind.NATIVE
-        out = graph.create_tensor(f"t{i}", F32, SHAPE, kind)
-        inputs = [last]
-        if op == "+":
-            data = np.full(SHAPE, i, np.float32)
-            inputs.append(graph.create_tensor(f"c{i}", F32, SHAPE, TensorKind.STATIC, data=data))
-        graph.add_node(f"n{i}", "qti.aisw", "ElementWiseAdd" if op == "+" else op, inputs, [out])
-        last = out
-    graph.finalize()
-    return graph
-
-
-def given(i: int) -> dict[str, Any]:
-    return {"x": np.arange(4, dtype=np.float32) - i}
-
-
-def record(folder: Path, session: Callable[[Context], None]) -> Path:
-    with dt.record(folder), Backend.create("cpu") as backend:
-        session(backend.create_context())
-    return folder
-
-
-LONG = ["Sigmoid", "+", "Relu", "Sigmoid", "+", "ElementWiseSquareRoot", "Tanh", "+", "Sigmoid"]
-
-
-def several_graphs(context: Context) -> None:
-    graphs = [chain(context, f"g{i}", LONG[i:]) for i in range(4)]
-    for i in range(10):
-        for graph in graphs:
-            graph.execute(given(i))
-
-
-def with_profiles(context: Context) -> None:
-    profile = context.backend.create_profile(1)
-    graph = chain(context, "g", LONG, graph_priority="high")
-    for i in range(20):
-        graph.execute(given(i), profile=profile)
-        profile.get_events()
-
-
-def asynchronous(context: Context) -> None:
-    graph = chain(context, "g", LONG)
-    for i in range(10):
-        graph.execute_async(given(i), {f"t{len(LONG) - 1}": np.zeros(SHAPE, np.float32)}).wait()
-
-
-def with_updates(context: Context) -> None:
-    graph = context.create_graph("g")
-    x = graph.create_tensor("x", F32, SHAPE, TensorKind.APP_WRITE)
-    c = graph.create_tensor("c", F32, SHAPE, TensorKind.UPDATEABLE_STATIC, data=given(0)["x"])
-    a = graph.create_tensor("a", F32, SHAPE, TensorKind.NATIVE)
-    b = graph.create_tensor("b", F32, SHAPE, TensorKind.NATIVE)
-    y = graph.create_tensor("y", F32, SHAPE, TensorKind.APP_READ)
-    graph.add_node("add", "qti.aisw", "ElementWiseAdd", [x, c], [a])
-    graph.add_node("relu", "qti.aisw", "Relu", [a], [b])
-    graph.add_node("tanh", "qti.aisw", "Tanh", [b], [y])
-    graph.finalize()
-    for i in range(8):
-        graph.execute(given(i))
-        graph.update_tensor(c, data=given(i)["x"])
-        graph.finalize()
-
-
-def with_state(context: Context) -> None:
-    state = context.create_tensor("state", F32, SHAPE, data=given(1)["x"])
-    write = context.create_graph("write")
-    z = write.create_tensor("z", F32, SHAPE, TensorKind.APP_WRITE)
-    write.add_node("sigmoid", "qti.aisw", "Sigmoid", [z], [state])
-    write.finalize()
-    read = context.create_graph("read")
-    a = read.create_tensor("a", F32, SHAPE, TensorKind.NATIVE)
-    y = read.create_tensor("y", F32, SHAPE, TensorKind.APP_READ)
-    read.add_node("tanh", "qti.aisw", "Tanh", [state], [a])
-    read.add_node("relu", "qti.aisw", "Relu", [a], [y])
-    read.finalize()
-    for i in range(6):
-        write.execute({"z": given(i)["x"]})
-        read.execute({})
 
 
 @dataclass(frozen=True)
@@ -149,9 +68,9 @@ def follows(records: list[Any], ops: tuple[str, ...]) -> bool:
 
     after: dict[int, str] = {}
     executed = {r.owner for r in records if getattr(r, "function", "").startswith("graph_execute")}
-    for record in records:
-        if getattr(record, "function", "") == "graph_add_node" and record.owner in executed:
-            arguments = json.loads(bytes(record.arguments))
+    for each in records:
+        if getattr(each, "function", "") == "graph_add_node" and each.owner in executed:
+            arguments = json.loads(bytes(each.arguments))
             before = max((after.get(h, "") for h in arguments["inputs"]), key=len, default="")
             path = f"{before}>{arguments['op_type']}"
             if path.endswith(">".join(ops)):
@@ -161,9 +80,9 @@ def follows(records: list[Any], ops: tuple[str, ...]) -> bool:
 
 
 def has_input(trace: Trace, records: list[Any], value: float) -> bool:
-    for record in records:
-        if getattr(record, "function", "").startswith("graph_execute"):
-            for key in record.payloads:
+    for each in records:
+        if getattr(each, "function", "").startswith("graph_execute"):
+            for key in each.payloads:
                 blob = trace.payloads.get(key)
                 if blob is not None and value in blob.bytes.view(np.float32):
                     return True
