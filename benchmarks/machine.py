@@ -13,6 +13,9 @@ INSTRUCTION_SETS = (
 )  # fmt: skip
 # The instructions that add products of 8-bit integers exactly.
 EXACT_PRODUCTS = ("avx_vnni", "avx512_vnni", "amx_int8")
+# Preloaded by tools/avx2; CPUID then denies these, which Linux's list does not show.
+MASK = "masked_cpuid.so"
+MASKED = ("avx512", "avx_vnni", "amx_")
 
 
 def machine() -> dict[str, str]:
@@ -29,7 +32,7 @@ def machine() -> dict[str, str]:
 
 def has_exact_products() -> bool:
     """Return whether the processor adds products of 8-bit integers without saturation (VNNI)."""
-    return bool(set(EXACT_PRODUCTS) & set(_cpuinfo("flags").split()))
+    return not _flags().isdisjoint(EXACT_PRODUCTS)
 
 
 def _processor() -> str:
@@ -38,8 +41,15 @@ def _processor() -> str:
 
 def _instruction_sets() -> str:
     """Return the instruction sets that the engines' speed depends on, where they are known."""
-    flags = _cpuinfo("flags").split()
+    flags = _flags()
     return " ".join(flag for flag in INSTRUCTION_SETS if flag in flags) or "unknown"
+
+
+def _flags() -> set[str]:
+    """Return the instruction sets that CPUID reports to this process."""
+    flags = _cpuinfo("flags").split()
+    is_masked = Path(os.environ.get("LD_PRELOAD", "")).name == MASK
+    return {flag for flag in flags if not (is_masked and flag.startswith(MASKED))}
 
 
 def _cpuinfo(field_name: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import forked
 import numpy as np
 import pytest
-from benchmarks import gauges, rounds, summary, tables
+from benchmarks import gauges, machine, rounds, summary, tables
 from benchmarks.busy import busy_processes
 from benchmarks.process import ProcessFailedError
 from benchmarks.quantization import subjects
@@ -231,6 +231,17 @@ def test_integer_engines_are_compared_with_the_first_of_ours(monkeypatch) -> Non
     }
     monkeypatch.setattr(summary, "has_exact_products", lambda: True)
     assert [t.limit for t in summary.int8_targets({"net": taken})] == [1.3, 4.0]
+
+
+@pytest.mark.parametrize("listed", ["avx2 avx512f avx512_vnni amx_int8", "avx2 avx_vnni"])
+def test_a_masked_processor_has_no_exact_products(monkeypatch, listed: str) -> None:
+    monkeypatch.setattr(machine, "_cpuinfo", lambda field: {"flags": listed}[field])
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    assert machine.has_exact_products()
+    monkeypatch.setenv("LD_PRELOAD", f"/made/{machine.MASK}")
+    assert not machine.has_exact_products()
+    assert machine._instruction_sets() == "avx2"
+    assert f'"{machine.MASK}"' in (ROOT / "tools" / "avx2" / "__main__.py").read_text("utf-8")
 
 
 def test_a_failed_peer_is_named_and_left_out(tmp_path, monkeypatch) -> None:

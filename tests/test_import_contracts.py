@@ -72,7 +72,9 @@ def test_lawful_imports_keep_the_contracts(tmp_path: Path) -> None:
         "dovetail_htp.part": "import dovetail_numpy, dovetail_onednn, dovetail.runtime",
         "dovetail_onnx.part": "import dovetail_opset, dovetail.ir",
         "dovetail_quantizers.part": "import dovetail_opset, dovetail.quantization, dovetail.cli",
+        "dovetail_saver.part": "import dovetail.runtime, dovetail.cli",
         "dovetail_tools.part": "import dovetail.api",
+        "dovetail_verifiers.part": "import dovetail.verification",
     }
     done = lint(tmp_path, lawful)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -96,10 +98,15 @@ def test_lawful_imports_keep_the_contracts(tmp_path: Path) -> None:
         ("dovetail_tools.part", "dovetail_cpu"),
         ("dovetail_tools.part", "dovetail_quantizers"),
         ("dovetail_quantizers.part", "dovetail_onnx"),
+        ("dovetail_quantizers.part", "dovetail_verifiers"),
+        ("dovetail_verifiers.part", "dovetail_quantizers"),
+        ("dovetail_verifiers.part", "dovetail_numpy"),
         ("dovetail_quantizers.part", "dovetail_onednn"),
         ("dovetail.quantization", "dovetail.runtime"),
         ("dovetail_cpu.part", "dovetail_onnx"),
         ("dovetail_cpu.part", "dovetail_htp"),
+        ("dovetail_saver.part", "dovetail_onednn"),
+        ("dovetail_saver.part", "dovetail_cpu"),
         ("dovetail_htp.part", "dovetail_cpu"),
     ],
 )

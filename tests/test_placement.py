@@ -232,7 +232,7 @@ def test_options_of_the_call_and_sections_without_effect(
     assert caught.value.code == "PLACEMENT_CHECK_FAILED"
     write_config("min_fraction = 1.0")
     warned: list[str] = []
-    log = "dovetail.runtime.config_file.log.warning"
+    log = "dovetail.runtime.config_file._own_form.log.warning"
     monkeypatch.setattr(log, lambda text, *parts: warned.append(text % parts))
     with dt.Session("net.dvt", "cpu", "net.toml"):
         assert "net.toml: [placement] is not used by 'cpu'" in warned

@@ -27,6 +27,7 @@ PLUGIN_DISTS = (
     "dovetail-opset",
     "dovetail-quantizers",
     "dovetail-tools",
+    "dovetail-verifiers",
 )
 
 DIGITS = ROOT / "examples" / "digits"

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dovetail.errors import ConfigError, ContainerError
-from dovetail.typed import convert
+from dovetail.typed import convert, without_faults
 
 
 class Leaf(msgspec.Struct):
@@ -219,3 +219,26 @@ def test_the_error_is_of_the_callers_class(data: dict[str, object]) -> None:
     with pytest.raises(ContainerError) as caught:
         convert(data, Root, where="f", error=ContainerError)
     assert caught.value.code == "CONTAINER_DAMAGED"
+
+
+def test_what_is_left_without_faults_can_be_converted() -> None:
+    data = {
+        "name": "n",
+        "nmae": 1,
+        "bounded": -1,
+        "leaves": [{"width": "1", "height": 2}, {"widht": 3}],
+        "grid": [[3]],
+        "by_name": {"a": {"width": []}, "b": 3},
+        "either": {"type": "round", "radius": 2, "leaf": 3},
+        "pair": [1, {"width": 2}],
+        "level": "lwo",
+    }
+    left = without_faults(data, Root)
+    assert left == {
+        "name": "n",
+        "leaves": [{"height": 2}, {}],
+        "by_name": {"a": {}},
+        "either": {"type": "round", "radius": 2},
+        "pair": [1, {"width": 2}],
+    }
+    assert convert(left, Root, where="file").either == Round(2)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dovetail import runtime
-    from dovetail.api import Model, Session, convert, export, load, load_model, quantize
+    from dovetail.api import Model, Session, convert, export, load, load_model, quantize, record
     from dovetail.errors import DovetailError
 
 __version__ = "0.1.0"
@@ -32,6 +32,7 @@ __all__ = [
     "load",
     "load_model",
     "quantize",
+    "record",
     "runtime",
 ]
 
@@ -44,6 +45,7 @@ _HOMES = {
     "load": "dovetail.api",
     "load_model": "dovetail.api",
     "quantize": "dovetail.api",
+    "record": "dovetail.api",
 }
 
 

@@ -107,6 +107,33 @@ def drop_unknown_keys(data: object, to: Any) -> None:
         drop_unknown_keys(value, inner)
 
 
+def without_faults(data: object, to: Any) -> Any:
+    """Return nested data without unknown keys, and without keys whose values have a wrong type.
+
+    A list is complete or missing: positions in it are those in the data.
+    """
+    if isinstance(data, dict):
+        struct = _struct_of(data, to)
+        inner = dict.fromkeys(data, _value_type(to)) if struct is None else _fields_of(struct)
+        if struct is not None and (tag := struct.__struct_config__.tag_field):
+            inner = {**inner, tag: Any}
+        parts = {k: without_faults(v, inner[k]) for k, v in data.items() if inner.get(k)}
+        return {key: part for key, part in parts.items() if _fits(part, inner[key])}
+    if isinstance(data, list):
+        items = zip(data, _item_types(to), strict=False)
+        found = [without_faults(value, item) for value, item in items]
+        return found if len(found) == len(data) else data
+    return data
+
+
+def _fits(data: object, to: Any) -> bool:
+    try:
+        msgspec.convert(data, to)
+    except _INVALID:
+        return False
+    return True
+
+
 def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -> None:
     """Add a problem for each key of nested data that the type `to` does not have."""
     if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:

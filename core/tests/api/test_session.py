@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def load_ours(group: str, name: str) -> object:
         return ReferenceBackend if name == "reference" else load(group, name)
 
-    monkeypatch.setattr("dovetail.runtime.backend.load", load_ours)
+    monkeypatch.setattr("dovetail.runtime.installed.load", load_ours)
 
 
 def model(*graphs: Graph) -> Model:
@@ -188,8 +189,8 @@ class Restricted(ReferenceBackend):
 
 
 def test_devices_and_graphs_have_settings_of_the_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.runtime.backend.load", lambda *_: Restricted)
-    monkeypatch.setattr("dovetail.runtime.config_file.names", lambda _: ["reference"])
+    monkeypatch.setattr("dovetail.runtime.installed.load", lambda *_: Restricted)
+    monkeypatch.setattr("dovetail.runtime.config_file._faults.names", lambda _: ["reference"])
     graphs = [chain("Scale", name="one"), chain("Scale", name="two"), chain("Scale", name="three")]
     fast = {"graph_names": ["one", "three"], "mode": "fast"}
     with session(*graphs, config={"device": {"modes": ["fast"]}, "graph": [fast]}) as net:
@@ -211,6 +212,7 @@ def test_all_faults_of_a_config_are_listed() -> None:
     assert [(p.where, p.hint) for p in caught.value.problems] == [
         ("$.contxt", "did you mean 'context'?"),
         ("$.context.context_priority", "did you mean 'high'?"),
+        ("$.graph[0]", "add graph_name or graph_names"),
     ]
     with pytest.raises(ConfigError, match="settings of no graph"):
         session(chain("Scale"), config={"graph": [{}]})
@@ -306,6 +308,29 @@ def test_every_fault_of_an_sdk_config_and_its_inner_file_is_listed(tmp_path: Pat
     assert (first.where, first.hint) == ("$.graph_config", "did you mean 'graph_configs'?")
     assert second.where == f"{tmp_path / 'inner.json'}: $.level"
     assert second.message == "Expected `int`, got `str`"
+
+
+def test_a_fault_hides_no_later_one(tmp_path: Path) -> None:
+    tables = [{"graph_name": 3}, {"graph_priority": "low"}]
+    config = {"contxt": {}, "context": {"context_priority": 7}, "graph": tables}
+    with pytest.raises(ConfigError) as caught:
+        session(chain("Scale"), config={**config, "backend": {"reference": {"levle": 1}}})
+    assert [p.where for p in caught.value.problems] == [
+        "$.contxt",
+        "$.context.context_priority",
+        "$.graph[0].graph_name",
+        "$.backend.reference.levle",
+        "$.graph[1]",
+    ]
+    extensions = {"config_file_path": "no.json"}
+    outer = tmp_path / "outer.json"
+    outer.write_text(json.dumps({"backend_extensions": extensions, "graph_configs": [{}, 3]}))
+    with pytest.raises(ConfigError) as caught:
+        session(chain("Scale"), config=outer)
+    assert {p.where for p in caught.value.problems} == {
+        "$.graph_configs[1]",
+        str(tmp_path / "no.json"),
+    }
 
 
 def test_one_input_needs_no_name() -> None:

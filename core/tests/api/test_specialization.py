@@ -52,7 +52,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def load_ours(group: str, name: str) -> object:
         return ReferenceBackend if name == "reference" else load(group, name)
 
-    monkeypatch.setattr("dovetail.runtime.backend.load", load_ours)
+    monkeypatch.setattr("dovetail.runtime.installed.load", load_ours)
 
 
 @pytest.fixture

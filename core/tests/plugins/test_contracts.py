@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer import Typer
 
+from dovetail.api.recording import Recorder
 from dovetail.calibration import RangeEstimator
 from dovetail.errors import PluginError
 from dovetail.ir import Pass
@@ -18,6 +19,7 @@ from dovetail.ops.frontend import Frontend
 from dovetail.plugins import COMMAND_HELP, GROUPS, list_plugins, load, load_all, load_usable, probe
 from dovetail.quantization import QuantizationAlgorithm, Quantizer
 from dovetail.runtime import contract
+from dovetail.verification import Verifier
 
 PROTOCOLS = {
     "dovetail.backends": contract.Backend,
@@ -26,7 +28,9 @@ PROTOCOLS = {
     "dovetail.passes": Pass,
     "dovetail.range_estimators": RangeEstimator,
     "dovetail.quantizers": Quantizer,
+    "dovetail.recorders": Recorder,
     "dovetail.quantization_algorithms": QuantizationAlgorithm,
+    "dovetail.verifiers": Verifier,
 }
 
 
@@ -61,6 +65,7 @@ def test_every_installed_plugin_meets_its_contract() -> None:
 
 
 ESTIMATOR = "class thing:\n    def observe(self, batch): ...\n    def range(self): ...\n"
+VERIFIER = "class thing:\n    def finish(self): ...\n    def update({}): ...\n"
 BACKEND = """
 class thing:
     name = "{name}"
@@ -182,8 +187,20 @@ ODD = [
         "class thing:\n    name = 'odd'\n    def rewrite(self, work): ...",
         "missing 'observe(graph, ops)', 'choose(work)', 'refine(work)'",
     ),
-    ("verifiers", "odd", "thing = 3", "expected a function, got an object of type int"),
-    ("verifiers", "odd", "def thing(golden): ...", "(golden, target, *, ...)"),
+    ("verifiers", "odd", "def thing(golden): ...", "expected a Verifier class, got an object"),
+    ("verifiers", "odd", "class thing:\n    finish = print", "missing 'update'"),
+    (
+        "verifiers",
+        "odd",
+        VERIFIER.format("self, golden, target, third"),
+        "(take two arrays for each tensor: update(self, golden, target))",
+    ),
+    (
+        "verifiers",
+        "odd",
+        VERIFIER.format("self, golden, target") + "    def __init__(self, limit=1): ...",
+        "parameters of a verifier are keywords with defaults",
+    ),
     ("hooks", "odd", "thing = 3", "no hook is implemented"),
     ("hooks", "odd", HOOKS.format(hook="api_cal"), "did you mean 'dovetail_api_call'?"),
     ("commands", "odd", "def thing(): ...", "expected a typer app, got an object of type function"),
@@ -232,6 +249,8 @@ def test_plugin_of_another_shape_is_broken(
         ),
         ("passes", "odd", PASS.format(parameters="graph, level=1")),
         ("range_estimators", "odd", ESTIMATOR),
+        ("verifiers", "odd", VERIFIER.format("self, golden, target")),
+        ("verifiers", "odd", VERIFIER.format("self, boxes, found_boxes, classes, found_classes")),
         ("hooks", "odd", HOOKS.format(hook="progress")),
     ],
 )

@@ -271,6 +271,67 @@ def test_installed_hooks_are_loaded_once(site: Any, caplog: pytest.LogCaptureFix
     assert sys.modules["hook_plugin"].seen == [1, 2, 3]
 
 
+ASKED_MODULE = """
+from dovetail.plugins.hookspecs import hookimpl
+asked, seen = [], []
+
+class Seeing:
+    @hookimpl
+    def dovetail_progress(self, event):
+        seen.append(event.done)
+
+def nothing():
+    asked.append("nothing")
+
+def seeing():
+    asked.append("seeing")
+    return Seeing()
+
+def misfit():
+    return object()
+
+def failing():
+    raise RuntimeError("no disk")
+
+def needing(name):
+    return Seeing()
+"""
+
+
+def test_a_function_returns_the_hooks_or_none(site: Any, caplog: pytest.LogCaptureFixture) -> None:
+    site.module("asked_plugin", ASKED_MODULE)
+    names = ("nothing", "seeing", "misfit", "failing", "needing")
+    site.dist("asked-dist", {"dovetail.hooks": {n: f"asked_plugin:{n}" for n in names}})
+    hooks = Hooks()
+    hooks.expect_installed()
+    for done in (1, 2):
+        hooks.progress(Progress("x", done))
+    module = sys.modules["asked_plugin"]
+    assert (sorted(module.asked), module.seen) == (["nothing", "seeing"], [1, 2])
+    warned = sorted(r.getMessage() for r in caplog.records)
+    assert len(warned) == 3
+    assert "'failing'" in warned[0]
+    assert "RuntimeError: no disk" in warned[0]
+    assert "'misfit'" in warned[1]
+    assert "no hook is implemented" in warned[1]
+    assert "'needing'" in warned[2]
+    assert "expected 'needing()'" in warned[2]
+    refresh()  # asked once in a process
+    hooks.expect_installed()
+    hooks.progress(Progress("x", 3))
+    assert (sorted(module.asked), module.seen) == (["nothing", "seeing"], [1, 2, 3])
+
+
+def test_hooks_are_inactive_if_no_function_returns_any(site: Any) -> None:
+    site.module("idle_plugin", ASKED_MODULE)
+    site.dist("idle-dist", {"dovetail.hooks": {"idle": "idle_plugin:nothing"}})
+    hooks = Hooks()
+    hooks.expect_installed()
+    assert hooks.active
+    hooks.progress(Progress("x", 1))
+    assert not hooks.active
+
+
 def test_pluggy_waits_for_the_first_registration() -> None:
     program = (
         "import sys\n"

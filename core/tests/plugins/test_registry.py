@@ -29,12 +29,15 @@ HELP = "dovetail.command_help"
 
 def verifiers(**values: object) -> str:
     """Return the source of a module whose verifiers return fixed values."""
-    return "\n".join(f"def {n}(golden, target):\n    return {v!r}" for n, v in values.items())
+    return "\n".join(
+        f"class {n}:\n    def update(self, golden, target): ...\n    def finish(self): return {v!r}"
+        for n, v in values.items()
+    )
 
 
 def result(name: str) -> Any:
     loaded: Any = load(VERIFIERS, name)
-    return loaded(0, 0)
+    return loaded().finish()
 
 
 def found(group: str, name: str) -> Any:
@@ -371,7 +374,7 @@ def test_no_cache_is_written_to_the_users_home(site: Any, tmp_path: Path) -> Non
     program = (
         "import sys; sys.executable = '/usr/bin/python'\n"
         "from dovetail.plugins import load, list_plugins\n"
-        f"list_plugins(); print(load({VERIFIERS!r}, 'cold')(0, 0))"
+        f"list_plugins(); print(load({VERIFIERS!r}, 'cold')().finish())"
     )
     path = os.pathsep.join([str(site.folder), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "HOME": str(home), "PYTHONPATH": path}

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import dovetail
 from dovetail import runtime
 from dovetail.container import Model, Producer
 from dovetail.errors import ConfigError, UnsupportedOpError
@@ -150,7 +151,7 @@ def test_a_newer_architecture_takes_more() -> None:
         verdicts = [backend.validate_op(node, device) for device in (old, None)]
     assert verdicts[0].rule == "architecture"
     assert verdicts[0].allowed == ("v73", "v75", "v79", "v81", "v85")
-    assert verdicts[0].rewrite == "for v69, change in[1] to UFIXED_POINT_8"
+    assert verdicts[0].rewrite == "for v69, change in[1] to UFIXED_POINT_8 (weights_bitwidth=8)"
     assert verdicts[1].rule in ("", "definition")
 
 
@@ -227,3 +228,23 @@ def test_a_placement_names_an_architecture(name: str) -> None:
 def test_a_placement_with_a_wrong_architecture(name: str, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         runtime.Backend.create(name)
+
+
+def test_one_warning_counts_the_nodes_that_compute_on_floats(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    real = DType.FLOAT_32
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", real, (2, 3), TensorKind.APP_WRITE))
+    moved, small = graph.add_tensor(Tensor("m", real, (3, 2))), Tensor("s", real, (3, 2))
+    add(graph, "Reshape", [x], name="move", outputs=moved)
+    add(graph, "Softmax", [moved], name="softmax", outputs=graph.add_tensor(small))
+    out = Tensor("y", U8, (3, 2), TensorKind.APP_READ, encoding=ScaleOffset(1 / 256))
+    add(graph, "Quantize", [small], name="quantize", outputs=out)
+    with (
+        dovetail.Session(model_of(graph), "htp"),
+        dovetail.Session(model_of(convolutions()), "htp"),
+    ):
+        pass
+    (record,) = caplog.records
+    assert record.message.startswith("graph 'net': 1 of 3 nodes compute on floats")

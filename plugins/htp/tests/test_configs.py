@@ -178,7 +178,7 @@ def test_the_tutorials_file(write, caplog: pytest.LogCaptureFixture) -> None:
     assert "htp_config.enable_dma, gpu_config, cpu_config" in caplog.text
 
 
-def test_every_fault_is_listed(write) -> None:
+def test_every_fault_is_listed(write, tmp_path: Path) -> None:
     wrong = {
         "graphs": [{"O": 2.5, "vtcm_mb": "8"}, {"graph_names": ["net"], "hvx_thread": 4}],
         "devices": {"soc_modl": 57, "cores": [{"perf_profile": "bursts"}]},
@@ -186,13 +186,15 @@ def test_every_fault_is_listed(write) -> None:
     }
     with pytest.raises(ConfigError) as caught:
         load_config(write(wrong), "htp")
-    assert {p.where.removeprefix("$.") for p in caught.value.problems} == {
+    file = f"{tmp_path / 'htp.json'}: $."
+    assert {p.where.removeprefix(file) for p in caught.value.problems} == {
         "contxt",
         "devices.soc_modl",
         "devices.cores[0].perf_profile",
         "graphs[0].O",
         "graphs[0].vtcm_mb",
         "graphs[1].hvx_thread",
+        "graphs[0]",
     }
     assert "did you mean 'burst'?" in str(caught.value)
 
@@ -211,6 +213,28 @@ def test_settings_that_fit_nothing(write, inner, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         dovetail.Session(model(), "htp", config=write(inner))
     assert text in str(caught.value)
+
+
+def test_devices_after_the_first_have_no_effect(write, caplog: pytest.LogCaptureFixture) -> None:
+    devices = [{"soc_model": 57}, {"soc_model": 43}, {"device_id": 2}]
+    config = load_config(write({"devices": devices, "context": [{}, {}]}), "htp")
+    assert config.device.soc_model == 57
+    (record,) = caplog.records
+    assert record.message.endswith("devices[2].device_id, devices[1], devices[2], context[1]")
+
+
+def test_the_faults_of_members_are_listed() -> None:
+    members = {"htp": {"soc_modl": 57}}
+    wrong = {
+        "device": {"members": members},
+        "graph": [{"graph_name": "net", "members": {"dsp": {"vtcm_mb": "8"}}}],
+    }
+    with pytest.raises(ConfigError) as caught:
+        config_from(wrong, "hetero:htp,dsp", "run.toml")
+    assert [p.where for p in caught.value.problems] == [
+        "$.device.members.htp.soc_modl",
+        "$.graph[0].members.dsp.vtcm_mb",
+    ]
 
 
 def test_toml_has_the_same_keys(caplog: pytest.LogCaptureFixture) -> None:

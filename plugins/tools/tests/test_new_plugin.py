@@ -30,7 +30,7 @@ MADE = {
     "backend": ("sample-npu", "sample-npu", "backends", "sample_npu:SampleNpuBackend"),
     "op-package": ("sample.ops", "sample-ops", "op_packages", "sample_ops.ops:PACKAGE"),
     "frontend": ("sampleText", "sample-text", "frontends", "sample_text:SampleTextFrontend"),
-    "verifier": ("SampleL2", "sample-l2", "verifiers", "sample_l2:relative_error"),
+    "verifier": ("SampleL2", "sample-l2", "verifiers", "sample_l2:RelativeError"),
     "estimator": ("sample_mean", "sample-mean", "range_estimators", "sample_mean:MovingAverage"),
     "hook": ("sample-calls", "sample-calls", "hooks", "sample_calls:HOOK"),
     "pass": ("sample-negations", "sample-negations", "passes", "sample_negations:PASS"),

@@ -10,8 +10,8 @@ import typer
 from dovetail.cli.output import current_output, table
 from dovetail.errors import ConfigError, suggest_name
 from dovetail.plugins import COMMAND_HELP, GROUPS, Plugin, list_plugins, probe
-from dovetail.runtime.backend import backend_class
 from dovetail.runtime.base import BackendBase
+from dovetail.runtime.installed import backend_class
 from dovetail.runtime.names import backend_name, split_arch
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

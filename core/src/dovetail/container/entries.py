@@ -16,6 +16,7 @@ from dovetail.container._manifest import (
     EncodingEntry,
     Index,
     ParamEntry,
+    ScalarEntry,
     TensorEntry,
 )
 
@@ -26,6 +27,7 @@ __all__ = [
     "EncodingEntry",
     "Index",
     "ParamEntry",
+    "ScalarEntry",
     "TensorEntry",
     "dump_encoding",
     "dump_param",

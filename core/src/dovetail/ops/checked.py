@@ -52,6 +52,13 @@ class NodeView:
             for spec in (*self.ins, *self.outs)
         )
 
+    def spec(self, index: int) -> Spec:
+        """Return the spec of an input that is not omitted."""
+        spec = self.ins[index]
+        if spec is None:
+            raise AssertionError(f"{self.node.where} lacks in[{index}]")
+        return spec
+
     @property
     def work(self) -> int:
         """Multiply-accumulates of one execution, 0 for an opaque node; see `Op.work`."""

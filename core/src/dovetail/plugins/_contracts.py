@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 
 Check = Callable[[object, str], Iterator[str]]
 
@@ -131,18 +132,16 @@ def frontend_faults(found: object, name: str) -> Iterator[str]:
 
 
 def verifier_faults(found: object, name: str) -> Iterator[str]:
-    """Yield why a function is not a verifier."""
+    """Yield what is wrong with the parameters of a verifier and of its `update`."""
     # imported here: `dovetail --help` needs no numpy
     from dovetail.errors import PluginError
-    from dovetail.verification import verifier_params
+    from dovetail.verification import verifier_params, verifier_tensors
 
-    if not callable(found):
-        yield f"expected a function, got {_kind(found)}"
-        return
-    try:
-        verifier_params(found)
-    except PluginError as error:
-        yield f"{error.message} ({error.hint})" if error.hint else error.message
+    for check in (verifier_params, verifier_tensors):
+        try:
+            check(found)  # type: ignore[arg-type]
+        except PluginError as error:
+            yield f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 def kernel_faults(found: object, name: str) -> Iterator[str]:
@@ -166,7 +165,16 @@ def kernel_faults(found: object, name: str) -> Iterator[str]:
 
 
 def hook_faults(found: object, name: str) -> Iterator[str]:
-    """Yield why an object cannot be registered as a hook plugin."""
+    """Yield why an object cannot be registered as a hook plugin.
+
+    What a function returns is checked at the first event, when it is called.
+    """
+    if isinstance(found, FunctionType):
+        import inspect  # imported here: listing plugins does without it
+
+        if any(p.default is p.empty for p in inspect.signature(found).parameters.values()):
+            yield f"'{found.__name__}' takes arguments; expected '{found.__name__}()'"
+        return
     # imported here: most processes have no hooks, and pluggy takes time to load
     from dovetail.errors import PluginError
     from dovetail.plugins.hooks import Hooks

@@ -100,8 +100,18 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
             ),
             named=("name",),
         ),
-        "dovetail.verifiers": Contract("a Verifier function", check=verifier_faults),
-        "dovetail.hooks": Contract("a module or object with hooks", check=hook_faults),
+        "dovetail.verifiers": Contract(
+            "a Verifier class",
+            is_class=True,
+            members=("__init__()", "update", "finish()"),
+            check=verifier_faults,
+        ),
+        "dovetail.hooks": Contract(
+            "a module or object with hooks, or a function that returns one", check=hook_faults
+        ),
+        "dovetail.recorders": Contract(
+            "a Recorder class", is_class=True, members=("__init__(folder, payloads)", "close()")
+        ),
         "dovetail.commands": Contract("a typer app", type="typer.main.Typer"),
         "dovetail.command_help": Contract("nothing: the value is a command's line of help"),
     }

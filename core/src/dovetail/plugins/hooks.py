@@ -16,9 +16,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING
 
-from dovetail.errors import PluginError, suggest_name
+from dovetail.errors import DovetailError, PluginError, suggest_name
 from dovetail.plugins import registry
 from dovetail.plugins.events import ApiCall, NodeExecuted, PassFinished, Progress
 
@@ -54,6 +55,7 @@ class Hooks:
         self._expected = False  # installed plugins, by the first event
         self._loading = False
         self._manager: pluggy.PluginManager | None = None
+        self._asked: set[FunctionType] = set()  # functions that returned their hooks, or None
         # Replaced as a whole, never changed: events read it without a lock.
         self._listeners: Mapping[str, tuple[_Listener, ...]] = {}
 
@@ -81,9 +83,14 @@ class Hooks:
     def unregister(self, plugin: object) -> None:
         """Remove a plugin; nothing happens if it is not registered."""
         with self._lock:
-            if self._manager is not None and self._is_registered(plugin):
+            if self._manager is not None and self.is_registered(plugin):
                 self._manager.unregister(plugin)
                 self._update(self._manager)
+
+    def is_registered(self, plugin: object) -> bool:
+        """Return whether a plugin is registered."""
+        with self._lock:
+            return self._manager is not None and self._manager.is_registered(plugin)
 
     @contextmanager
     def registered(self, plugin: object) -> Iterator[None]:
@@ -134,24 +141,35 @@ class Hooks:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _is_registered(self, plugin: object) -> bool:
-        with self._lock:
-            return self._manager is not None and self._manager.is_registered(plugin)
-
     def _load_installed(self) -> None:
         with self._installing:  # other threads wait, so that no plugin misses their events
             if self._loading or not self._expected:
                 return  # a hook plugin may use dovetail while it is imported
             self._loading = True
             try:
-                for plugin in registry.load_all(GROUP).values():
-                    if not self._is_registered(plugin):  # by hand, or before a refresh
+                for name, plugin in registry.load_all(GROUP).items():
+                    if isinstance(plugin, FunctionType):
+                        self._ask(name, plugin)
+                    elif not self.is_registered(plugin):  # by hand, or before a refresh
                         self.register(plugin)
             finally:
                 self._loading = False
             with self._lock:
                 self._expected = False
                 self.active = bool(self._listeners)
+
+    def _ask(self, name: str, function: FunctionType) -> None:
+        """Register what a function returns, once in a process; None if it has no hooks here."""
+        if function in self._asked:
+            return
+        self._asked.add(function)
+        try:
+            plugin = function()
+            if plugin is not None:
+                self.register(plugin)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  quarantine, as for imports
+            text = error.message if isinstance(error, DovetailError) else str(error)
+            registry.leave_out(GROUP, name, f"{type(error).__name__}: {text}")
 
     def _notify(self, hook: str, event: object) -> None:
         if self._expected:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from weakref import WeakSet
-
-import msgspec
 
 from dovetail import ir
 from dovetail.container import Closing, WeightStore
 from dovetail.errors import (
     BackendError,
-    ConfigError,
     OpError,
-    PluginError,
     Problem,
     UnsupportedOpError,
 )
 from dovetail.ops import NodeView, OpPackage, OpRegistry, checked_node, opaque_node
-from dovetail.plugins import GROUPS, load
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
 from dovetail.runtime.config import (
@@ -32,7 +27,8 @@ from dovetail.runtime.config import (
 from dovetail.runtime.context import Context
 from dovetail.runtime.enums import ProfileLevel, SignalKind
 from dovetail.runtime.handle import Handle, api_call
-from dovetail.runtime.names import backend_name, split_arch, split_order
+from dovetail.runtime.installed import backend_class, checked_class, named_options
+from dovetail.runtime.names import backend_name
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.profile import Profile
 from dovetail.runtime.properties import PROPERTIES
@@ -126,12 +122,12 @@ class Backend(Handle, Closing):
             ConfigError: The options are wrong.
             BackendError: The backend cannot be started.
         """
-        plugin_class = backend_class(name) if isinstance(name, str) else _checked_class(name)
+        plugin_class = backend_class(name) if isinstance(name, str) else checked_class(name)
         registry = installed_ops() if ops is None else ops
         where = f"options of backend '{plugin_class.name}'"
         options = typed_config(config, plugin_class.configs.backend, where)
         if isinstance(name, str):
-            options = _named_options(backend_name(name), options)
+            options = named_options(backend_name(name), options)
         with translate_errors(
             plugin_class.name,
             "the backend cannot be started",
@@ -359,49 +355,6 @@ class Backend(Handle, Closing):
             self.free()
 
 
-def _named_options(name: str, options: contract.Options) -> contract.Options:
-    """Return options with what follows the colon of a backend's name.
-
-    Raises:
-        ConfigError: The backend has no architectures.
-    """
-    (plugin, arch), (_, order) = split_arch(name), split_order(name)
-    if order is not None:
-        return cast("contract.Options", cast("Any", options).ordered(order))  # `HeteroOptions`
-    if arch is None:
-        return options
-    if "arch" not in options.__struct_fields__:
-        raise ConfigError(
-            f"backend '{plugin}' has no architectures", where=name, hint=f"use '{plugin}'"
-        )
-    return msgspec.structs.replace(options, arch=arch)
-
-
 def _platform(backend: Backend) -> contract.Platform:
     with translate_errors(backend.name, "`platform` failed", "DEVICE_ERROR_HARDWARE_UNAVAILABLE"):
         return backend.plugin.platform()
-
-
-def _checked_class(found: type[contract.Backend]) -> type[contract.Backend]:
-    """Return a class that is not installed.
-
-    Raises:
-        PluginError: It does not meet the contract.
-    """
-    if faults := GROUPS["dovetail.backends"].faults(found, getattr(found, "name", "")):
-        raise PluginError(
-            f"the class is not a backend: {'; '.join(faults)}",
-            where=found.__qualname__,
-            hint="see dovetail.runtime.contract.Backend",
-        )
-    return found
-
-
-def backend_class(name: str) -> type[contract.Backend]:
-    """Return the class of an installed backend; `htp:v73` is `htp`, `hetero:a,b` is `hetero`.
-
-    Raises:
-        PluginError: It is not installed, cannot be loaded or does not meet the contract.
-    """
-    plugin, _ = split_arch(backend_name(name))
-    return cast("type[contract.Backend]", load("dovetail.backends", plugin))

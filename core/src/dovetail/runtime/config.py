@@ -95,6 +95,10 @@ class SdkConfig(msgspec.Struct, frozen=True):
         """Return settings of graphs, each with the names of the graphs."""
         return ()
 
+    def without_effect(self) -> Sequence[str]:
+        """Return paths of settings without effect, beyond those that annotations state."""
+        return ()
+
 
 def typed_config(config: C | Mapping[str, Any] | None, to: type[C], where: str) -> C:
     """Return a config as its Struct.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from dovetail.runtime.contract import Prepared, PrepareRequest, RunControl
 from dovetail.runtime.measurements import Recorder
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.support import verdict
+
+_INPUT = re.compile(r"in\[(\d+)\]")
 
 if TYPE_CHECKING:  # it imports graphs, which are prepared here
     from dovetail.runtime.backend import Backend
@@ -150,7 +153,11 @@ def _require_support(graph: CheckedGraph, context: Context, config: GraphConfig)
     with translate_errors(backend.name, "`validate` failed", "GRAPH_ERROR_GENERAL"):
         plugin, able = backend.plugin, backend.capabilities
         verdicts = [(v.node, verdict(plugin, able, v, device, config)) for v in graph.nodes]
-    unsupported = [Problem(str(v), node.where) for node, v in verdicts if not v.ok]
+    unsupported = [
+        Problem(str(v), node.where, _origin(graph, node, v.field))
+        for node, v in verdicts
+        if not v.ok
+    ]
     if unsupported:
         raise UnsupportedOpError(
             f"backend '{backend.name}' does not support "
@@ -158,3 +165,12 @@ def _require_support(graph: CheckedGraph, context: Context, config: GraphConfig)
             where=graph.where,
             problems=unsupported,
         )
+
+
+def _origin(graph: CheckedGraph, node: ir.Node, field: str) -> str:
+    """Return which node writes the input that a verdict's field names; empty if none does."""
+    found = _INPUT.match(field)
+    port = int(found[1]) if found is not None else len(node.inputs)
+    tensor = node.inputs[port] if port < len(node.inputs) else None
+    writer = None if tensor is None else graph.producer(tensor)
+    return "" if writer is None else f"in[{port}] is written by {writer.where}"

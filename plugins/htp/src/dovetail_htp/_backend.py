@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
@@ -9,22 +10,32 @@ from typing import Any, ClassVar
 
 from dovetail.container import WeightStore
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
+from dovetail.runtime.base import ContextBase
 from dovetail.runtime.contract import (
     Configs,
     DeviceInfo,
     Fingerprint,
     Platform,
+    Prepared,
+    PrepareRequest,
     Support,
 )
-from dovetail.runtime.plan import PlanBackend, PlanContext, with_package_kernels
+from dovetail.runtime.plan import (
+    KernelRegistry,
+    PlanBackend,
+    PlanContext,
+    with_package_kernels,
+)
 from dovetail_htp import types
 from dovetail_htp.configs import HtpContext, HtpDevice, HtpFile, HtpGraph, HtpOptions
 from dovetail_htp.estimates import StepCounter
 from dovetail_htp.processors import FAMILIES, Family, Processor, processor
-from dovetail_htp.verdicts import STANDARD, verdict
+from dovetail_htp.verdicts import STANDARD, computes_on_floats, reject_declined, verdict
 from dovetail_numpy.integer.fixed import Requantization, definitions
 from dovetail_numpy.integer.steps import definition_kernels
 from dovetail_onednn import about, choose_engine, usable_processors
+
+log = logging.getLogger("dovetail.htp")
 
 
 class HtpBackend(PlanBackend):
@@ -109,6 +120,33 @@ class HtpBackend(PlanBackend):
         found = with_package_kernels(self.engine.kernels, {node.package}, self.ops)
         kernel = found.find(node)
         return kernel is not None and kernel is not found.find_real(node)  # that one simulates
+
+    def prepare(
+        self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
+    ) -> Prepared:
+        """Prepare a graph, and log a warning if nodes of it compute on floats."""
+        if count := sum(map(computes_on_floats, graph.nodes)):
+            log.warning(
+                "%s: %d of %d nodes compute on floats, for which '%s' defines no exact results "
+                "(see docs/htp_arithmetic.md); quantize the model to compute on integers",
+                graph.where,
+                count,
+                len(graph.nodes),
+                self.name,
+            )
+        return super().prepare(graph, request, context)
+
+    def kernels(self, graph: CheckedGraph) -> KernelRegistry:
+        """Return the kernels for a graph; see `reject_declined` for nodes of op packages.
+
+        Raises:
+            PluginError: Kernels of an op package cannot be loaded.
+        """
+        ops = {(view.package, view.op_type) for view in graph.nodes if view.package != STANDARD}
+        last = KernelRegistry(self.name)
+        for package, op_type in ops:
+            last.register(package, op_type, quantized=True)(reject_declined)
+        return super().kernels(graph).with_fallback(last)
 
     def fingerprint(self, device: Any) -> Fingerprint:
         """Return the facts of every plan, and the emulated processor."""

@@ -191,6 +191,16 @@ class HtpFile(SdkConfig, frozen=True):
         own = HtpGraph.__struct_fields__
         return [(t.graph_names, HtpGraph(**{n: getattr(t, n) for n in own})) for t in tables]
 
+    def without_effect(self) -> Sequence[str]:
+        """Return the paths of devices and contexts after the first: there is one of each."""
+        lists = {"devices": self.devices, "context": self.context_}
+        return [
+            f"{key}[{i}]"
+            for key, found in lists.items()
+            if isinstance(found, list)
+            for i in range(1, len(found))
+        ]
+
 
 def keys_and_effects() -> Iterator[tuple[str, str]]:
     """Yield each key of the file with its effect; empty if it has none."""

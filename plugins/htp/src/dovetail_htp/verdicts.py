@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from dovetail.errors import UnsupportedOpError
 from dovetail.ir import DType, Spec
 from dovetail.ir.text import encoding_text
-from dovetail.ops import NodeView
+from dovetail.ops import Bias, NodeView, Weight
 from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.contract import SUPPORTED, Support
+from dovetail.runtime.plan import KernelCall
 from dovetail_htp import types
 from dovetail_htp.processors import Processor
 from dovetail_htp.rules import broken_rule
@@ -37,6 +39,25 @@ def verdict(view: NodeView, target: Processor, has_kernel: Callable[[], bool]) -
     return SUPPORTED if is_defined else _undefined(view, target)
 
 
+def reject_declined(call: KernelCall) -> None:
+    """Raise for a node that only the kernel of an op package defines, and that it declines.
+
+    It is tried after all other kernels for quantized nodes: `verdict` admits the node since there
+    is a kernel, and knows the kernel's answer only when the plan is built.
+
+    Raises:
+        UnsupportedOpError: The node would be simulated.
+    """
+    if not is_exact(call.head) and float_case(call.head) is None:
+        raise UnsupportedOpError(
+            f"the kernel of op package '{call.head.package}' declines {_types_of(call.head)}, of "
+            "which no other integer arithmetic is defined",
+            where=call.head.node.where,
+            hint="quantize the node to types that its kernel supports, or run it on another "
+            "backend, such as hetero:htp,cpu",
+        )
+
+
 def is_exact(view: NodeView) -> bool:
     """Return whether it is defined, to the bit, what a node computes, or it has real values only.
 
@@ -56,6 +77,18 @@ def is_float(view: NodeView) -> bool:
     """Return whether a node has no fixed-point tensor but constants, as weights of float data."""
     changing = [t for t in view.node.inputs if t is not None and not t.kind.is_static]
     return not any(tensor.dtype.is_fixed_point for tensor in (*changing, *view.node.outputs))
+
+
+def computes_on_floats(view: NodeView) -> bool:
+    """Return whether a node is outside the definition of arithmetic: its results may differ."""
+    schema, _ = view.definition
+    is_conversion = view.package == STANDARD and view.op_type in _CONVERSIONS
+    return (
+        any(spec.dtype.is_float for _, spec in specs_of(view))
+        and not is_conversion
+        and DEFINITIONS.of(view) is None
+        and not keeps_stored(schema.domain, view.ins, view.outs)
+    )
 
 
 def specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
@@ -104,7 +137,7 @@ def _foreign_types(view: NodeView, rows: list[Row]) -> Support:
         field,
         found.name,
         tuple(t.name for t in allowed) or ("omitted",),
-        f"change {_changes(view, rows)}: insert a Convert or Cast, or quantize otherwise",
+        f"change {_changes(view, rows)}: {_remedy(view, rows)}",
     )
 
 
@@ -128,8 +161,38 @@ def _changes(view: NodeView, rows: list[Row]) -> str:
             if spec is None or not (types := ports.at(i) or ()) or spec.dtype in types:
                 continue
             nearest = min(types, key=partial(_distance, spec.dtype))
-            found.append(f"{ports.what}[{i}] to {nearest.name}")
+            option = _option(view, i, nearest) if ports is row.ins else ""
+            found.append(f"{ports.what}[{i}] to {nearest.name}{option and f' ({option})'}")
     return ", ".join(found) or "the number of tensors"
+
+
+def _remedy(view: NodeView, rows: list[Row]) -> str:
+    """Return how tensors get the types of the nearest row, in words."""
+    fields = {field for field, _, _ in _nearest(view, rows).mismatches(view)}
+    constants = {f"in[{i}].dtype" for i in range(len(view.ins)) if _is_constant(view, i)}
+    if fields <= constants:
+        return "use these options of the quantizer, or quantize otherwise"
+    return "insert a Convert or Cast, or quantize otherwise"
+
+
+def _option(view: NodeView, port: int, wanted: DType) -> str:
+    """Return the quantizer's option that stores a constant in a type; empty if there is none."""
+    if not _is_constant(view, port) or not wanted.is_fixed_point:
+        return ""
+    found, role = view.spec(port).dtype, view.definition[0].op.quantization_roles.get(port)
+    of_type = "act" if role is None else "param"
+    if found.bits < wanted.bits == 8:
+        return "pack_4_bit_weights=False"
+    if found.bits != wanted.bits or found.is_float:
+        kind = {Weight: "weights", Bias: "bias"}.get(type(role), "act")
+        return f"{kind}_bitwidth={wanted.bits}"
+    schema = "symmetric" if wanted.is_signed else "asymmetric"
+    return f"{of_type}_quantizer_schema={schema}"
+
+
+def _is_constant(view: NodeView, port: int) -> bool:
+    tensor = view.node.inputs[port]
+    return tensor is not None and tensor.kind.is_static
 
 
 def _distance(one: DType, other: DType) -> int:
@@ -161,11 +224,16 @@ def _rejected_encodings(view: NodeView, target: Processor) -> Support | None:
 
 
 def _undefined(view: NodeView, target: Processor) -> Support:
-    found = " ".join(f"{field} {spec.dtype.name}" for field, spec in specs_of(view))
     return Support(
         False,
         "definition",
         "op",
-        f"{view.op_type} with {found}, of which no integer arithmetic is defined",
+        f"{_types_of(view)}, of which no integer arithmetic is defined",
         rewrite=_ELSEWHERE.format(target.family.name),
     )
+
+
+def _types_of(view: NodeView) -> str:
+    """Return an op with the types of a node, in words."""
+    types = " ".join(f"{field} {spec.dtype.name}" for field, spec in specs_of(view))
+    return f"{view.op_type} with {types}"

@@ -14,6 +14,7 @@ import numpy as np
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import (
     CONVOLUTION_DIRECT,
     DECONVOLUTION_DIRECT,
@@ -30,7 +31,7 @@ from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import factor_type, math_mode
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
-from dovetail_onednn.steps import Arguments, is_float32, is_slow
+from dovetail_onednn.steps import Arguments, is_slow
 from dovetail_onednn.threads import threads_for
 
 # Fewer channels fill no vector.

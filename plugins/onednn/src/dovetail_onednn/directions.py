@@ -11,7 +11,7 @@ import numpy as np
 from dovetail.ir import Array
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall
-from dovetail_onednn.steps import is_float32
+from dovetail_numpy.kernels.conditions import is_float32
 
 
 @dataclass(frozen=True, slots=True)

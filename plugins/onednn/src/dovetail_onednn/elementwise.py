@@ -18,6 +18,7 @@ import numpy as np
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import FORWARD_INFERENCE, Algorithm, Arg, BinaryAlgorithm, DataType
 from dovetail_onednn.attributes import RELU, Binary, Eltwise, PostOp
 from dovetail_onednn.descriptors import MemoryDesc
@@ -33,7 +34,7 @@ from dovetail_onednn.post_ops import (
     functions_of,
 )
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.steps import Arguments, from_one_to_one, is_float32, is_slow
+from dovetail_onednn.steps import Arguments, from_one_to_one, is_slow
 
 # The ops that `post_ops.functions_of` supports.
 FUNCTIONS = (

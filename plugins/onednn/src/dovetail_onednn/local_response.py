@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import FORWARD_INFERENCE, LRN_ACROSS_CHANNELS
 from dovetail_onednn.layouts import images, input_type
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.steps import from_one_to_one, is_float32
+from dovetail_onednn.steps import from_one_to_one
 
 
 def lrn(call: KernelCall) -> Step | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import (
@@ -31,7 +32,7 @@ from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import factor_type, math_mode
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
-from dovetail_onednn.steps import Arguments, is_float32, is_slow
+from dovetail_onednn.steps import Arguments, is_slow
 from dovetail_onednn.threads import LEAST_SHARED, threads_for
 
 # With several rows and fewer columns of a result NumPy is faster: (256, 256) by (256, 2) took 0.005

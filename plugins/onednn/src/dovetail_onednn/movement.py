@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import MULTIPLE_SOURCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work
 from dovetail_onednn.layouts import Strided, input_type, layout_of, narrow_layout, permuted, type_of
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc, reorder_primitive
-from dovetail_onednn.steps import Arguments, execute, is_float32
+from dovetail_onednn.steps import Arguments, execute
 
 # NumPy copies fewer elements in less time than the call of a primitive takes.
 _LEAST = 2048

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, BinaryAlgorithm, NormalizationFlag
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import Second, joined
 from dovetail_onednn.layouts import dense, images, input_type, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.steps import Arguments, is_float32, is_slow
+from dovetail_onednn.steps import Arguments, is_slow
 
 
 def batchnorm(call: KernelCall) -> Step | None:

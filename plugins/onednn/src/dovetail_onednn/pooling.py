@@ -13,6 +13,7 @@ from typing import Any
 from dovetail.ir import Node, Scalar, Shape, Tensor
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall, Layout, Step
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import Arg, PoolingAlgorithm
 from dovetail_onednn.attributes import PostOp
 from dovetail_onednn.descriptors import MemoryDesc
@@ -21,7 +22,7 @@ from dovetail_onednn.maximum import MaximumWithNan, MaximumWithZeros
 from dovetail_onednn.nan_search import NanSearch
 from dovetail_onednn.post_ops import Chain, can_fuse, chain_of
 from dovetail_onednn.primitives import Described, PrimitiveDesc
-from dovetail_onednn.steps import from_one_to_one, is_float32
+from dovetail_onednn.steps import from_one_to_one
 from dovetail_onednn.windows import Pooling
 
 # Ops whose results are not negative if their inputs are not.

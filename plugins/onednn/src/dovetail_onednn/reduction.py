@@ -12,11 +12,11 @@ import math
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import Algorithm, PoolingAlgorithm
 from dovetail_onednn.attributes import Eltwise
 from dovetail_onednn.layouts import narrow_layout
 from dovetail_onednn.pooling import pooled
-from dovetail_onednn.steps import is_float32
 from dovetail_onednn.windows import Pooling
 
 

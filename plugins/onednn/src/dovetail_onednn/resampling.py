@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import FORWARD_INFERENCE, ResamplingAlgorithm
 from dovetail_onednn.layouts import images, input_type
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.steps import from_one_to_one, is_float32
+from dovetail_onednn.steps import from_one_to_one
 
 # The library computes positions in float32: on longer axes their error exceeds 1e-4 of an element.
 _LONGEST = 1024

@@ -24,6 +24,7 @@ from dovetail.runtime.plan import (
     Step,
     Value,
 )
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import FORWARD_INFERENCE, SOFTMAX_ACCURATE, Algorithm, Arg
 from dovetail_onednn.attributes import Eltwise
 from dovetail_onednn.descriptors import MemoryDesc
@@ -34,7 +35,7 @@ from dovetail_onednn.nan import elements, is_nan, set_nan
 from dovetail_onednn.nan_search import NanSearch
 from dovetail_onednn.primitives import ENGINE, Description, Primitive, PrimitiveDesc
 from dovetail_onednn.recipes import BUILDERS
-from dovetail_onednn.steps import Arguments, execute, is_float32, is_slow
+from dovetail_onednn.steps import Arguments, execute, is_slow
 
 _SOFTMAX = "onednn.softmax"
 

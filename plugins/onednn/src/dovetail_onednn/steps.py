@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.ir import Array, DType
+from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_onednn._api import Arg, DataType
 from dovetail_onednn.attributes import Eltwise, Slopes, Sum, operand
@@ -18,12 +18,6 @@ from dovetail_onednn.primitives import Primitive, PrimitiveDesc
 
 # The library's generic code, and its batch normalization for channels that fill no vector.
 _GENERIC = ("ref", "nspc_bnorm")
-
-
-def is_float32(call: KernelCall) -> bool:
-    """Return whether all tensors are FLOAT_32 and none is empty: the reference runs empty ones."""
-    tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
-    return all(t.dtype is DType.FLOAT_32 and 0 not in t.shape for t in tensors)
 
 
 def is_slow(desc: PrimitiveDesc) -> bool:

@@ -28,6 +28,7 @@ import numpy as np
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import Arg
 from dovetail_onednn.attributes import Binary, operand
 from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
@@ -39,7 +40,7 @@ from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import math_mode
 from dovetail_onednn.primitives import Primitive, PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
-from dovetail_onednn.steps import execute, is_float32, is_slow
+from dovetail_onednn.steps import execute, is_slow
 from dovetail_onednn.threads import threads_for
 
 _TAPS = 3  # rows of the filters

@@ -15,6 +15,7 @@ FAMILIES = (
     "convolution",
     "elementwise",
     "images",
+    "layer_norm",
     "local_response",
     "matrix",
     "movement",

@@ -60,17 +60,23 @@ class Hashes:
 class CallPayloads:
     """The payloads of one call, by index: a `BlobSink`.
 
+    Args:
+        payloads: Receives them.
+        has_outputs: Whether outputs mean anything; else they are not recorded.
+
     Attributes:
         keys: Their keys.
     """
 
-    def __init__(self, payloads: Payloads) -> None:
+    def __init__(self, payloads: Payloads, *, has_outputs: bool = True) -> None:
         self._payloads = payloads
+        self._has_outputs = has_outputs
         self.keys: list[str] = []
 
     def add(self, blob: Blob, role: Role = Role.STATIC) -> int:
         """Return the index of a payload."""
-        self.keys.append(self._payloads.add(blob, role))
+        left_out = role is Role.OUTPUT and not self._has_outputs
+        self.keys.append(NOT_RECORDED if left_out else self._payloads.add(blob, role))
         return len(self.keys) - 1
 
     def add_array(self, array: Array, role: Role) -> int:

@@ -103,6 +103,10 @@ class Player(Closing):
         self._remember(function, record, arguments, result, where)
         return Played(record, result)
 
+    def handle(self, number: int | None) -> Handle | None:
+        """Return the handle that was recorded with a number; None if no call has returned it."""
+        return None if number is None else self._handles.get(number)
+
     def close(self) -> None:
         """Free the handles that are still alive, the backends with all that they own."""
         for handle in tuple(self._handles.values()):

@@ -14,6 +14,7 @@ from dovetail.runtime.api_table import API, ArgKind, Value
 from dovetail.runtime.calls.encoding import encode_arguments, encode_result
 from dovetail.runtime.calls.payloads import CallPayloads, Payloads
 from dovetail.runtime.calls.record import CallRecord, CompletionRecord, ErrorRecord, Record
+from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle
 
 _RESULTS = Value(ArgKind.RESULTS)
@@ -37,11 +38,20 @@ class CallRecorder:
     Args:
         write: Receives the records, one at a time.
         payloads: Receives the payloads of a record before the record.
+        failed: Receives the error of one of these. It is raised then, so that the hooks detach the
+            recorder; nothing more is recorded.
     """
 
-    def __init__(self, write: Callable[[Record], None], payloads: Payloads) -> None:
+    def __init__(
+        self,
+        write: Callable[[Record], None],
+        payloads: Payloads,
+        failed: Callable[[BaseException], None] = lambda _: None,
+    ) -> None:
         self._write = write
         self._payloads = payloads
+        self._failed = failed
+        self._is_closed = False
         self._lock = threading.Lock()
         self._open: dict[int, _Open] = {}
         self._early: dict[int, CompletionRecord] = {}  # ended before their call has returned
@@ -50,54 +60,82 @@ class CallRecorder:
     @hookimpl
     def dovetail_api_call(self, call: ApiCall) -> None:
         """Read the arguments of a call."""
-        with self._lock:
-            payloads = CallPayloads(self._payloads)
-            arguments = encode_arguments(call.function, call.arguments, payloads)
-            self._open[call.number] = _Open(*arguments, payloads, self._thread())
+        self._locked(self._begin, call)
 
     @hookimpl
     def dovetail_api_return(self, call: ApiCall) -> None:
         """Record a call with its result."""
-        with self._lock:
-            begun = self._open.pop(call.number, None)
-            if begun is None:
-                return  # it began before the recorder was registered
-            result = encode_result(API[call.function].result, call.result, begun.payloads)
-            record = CallRecord(
-                number=call.number,
-                thread=begun.thread,
-                function=call.function,
-                owner=call.owner.id if isinstance(call.owner, Handle) else None,
-                arguments=begun.arguments,
-                unrecorded=begun.unrecorded,
-                result=result,
-                payloads=tuple(begun.payloads.keys),
-                error=None if call.error is None else ErrorRecord.of(call.error),
-                start_ns=call.start_ns,
-                duration_ns=call.duration_ns or 0,
-            )
-            self._write(record)
-            early = self._early.pop(call.number, None)
-            if early is not None:
-                self._write(early)
+        self._locked(self._end, call)
 
     @hookimpl
     def dovetail_api_complete(self, call: ApiCall) -> None:
         """Record the end of an asynchronous execution."""
+        self._locked(self._complete, call)
+
+    def _locked(self, step: Callable[[ApiCall], None], call: ApiCall) -> None:
         with self._lock:
-            payloads = CallPayloads(self._payloads)
-            result = encode_result(_RESULTS, call.result, payloads)
-            record = CompletionRecord(
-                number=call.number,
-                thread=self._thread(),
-                result=result,
-                payloads=tuple(payloads.keys),
-                error=None if call.error is None else ErrorRecord.of(call.error),
-            )
-            if call.number in self._open:
-                self._early[call.number] = record
-            else:
-                self._write(record)
+            if self._is_closed:
+                return
+            try:
+                step(call)
+            except BaseException as error:
+                self._is_closed = True
+                self._failed(error)
+                raise
+
+    def close(self) -> None:
+        """Record nothing more; returns after the record that is being written."""
+        with self._lock:
+            self._is_closed = True
+
+    def _begin(self, call: ApiCall) -> None:
+        payloads = CallPayloads(self._payloads, has_outputs=_has_outputs(call))
+        arguments = encode_arguments(call.function, call.arguments, payloads)
+        self._open[call.number] = _Open(*arguments, payloads, self._thread())
+
+    def _end(self, call: ApiCall) -> None:
+        begun = self._open.pop(call.number, None)
+        if begun is None:
+            return  # it began before the recorder was registered
+        result = encode_result(API[call.function].result, call.result, begun.payloads)
+        record = CallRecord(
+            number=call.number,
+            thread=begun.thread,
+            function=call.function,
+            owner=call.owner.id if isinstance(call.owner, Handle) else None,
+            arguments=begun.arguments,
+            unrecorded=begun.unrecorded,
+            result=result,
+            payloads=tuple(begun.payloads.keys),
+            error=None if call.error is None else ErrorRecord.of(call.error),
+            start_ns=call.start_ns,
+            duration_ns=call.duration_ns or 0,
+        )
+        self._write(record)
+        early = self._early.pop(call.number, None)
+        if early is not None:
+            self._write(early)
+
+    def _complete(self, call: ApiCall) -> None:
+        payloads = CallPayloads(self._payloads, has_outputs=_has_outputs(call))
+        result = encode_result(_RESULTS, call.result, payloads)
+        record = CompletionRecord(
+            number=call.number,
+            thread=self._thread(),
+            result=result,
+            payloads=tuple(payloads.keys),
+            error=None if call.error is None else ErrorRecord.of(call.error),
+        )
+        if call.number in self._open:
+            self._early[call.number] = record
+        else:
+            self._write(record)
 
     def _thread(self) -> int:
         return self._threads.setdefault(threading.get_ident(), len(self._threads))
+
+
+def _has_outputs(call: ApiCall) -> bool:
+    """Return whether the outputs of a call, if it has any, are results of a computation."""
+    owner = call.owner
+    return not (isinstance(owner, Graph) and owner.context.backend.capabilities.records_only)

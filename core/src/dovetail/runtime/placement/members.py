@@ -11,8 +11,8 @@ import msgspec
 from dovetail.errors import ConfigError, PluginError, Problem
 from dovetail.ops import NodeView, OpRegistry
 from dovetail.runtime import contract
-from dovetail.runtime.backend import backend_class
 from dovetail.runtime.config import typed_config
+from dovetail.runtime.installed import backend_class
 from dovetail.runtime.placement.options import (
     HeteroContextConfig,
     HeteroDeviceConfig,

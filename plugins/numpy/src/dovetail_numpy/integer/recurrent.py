@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -22,93 +22,29 @@ from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
 from dovetail_numpy.integer.faults import Fault, constant
 from dovetail_numpy.integer.functions import sigmoid, tanh
+from dovetail_numpy.integer.gates import (
+    ARGUMENT,
+    ONE,
+    UNIT,
+    Matrix,
+    Sums,
+    add_up,
+    clipped,
+    requantized,
+    rounded,
+    unit,
+)
 from dovetail_numpy.integer.grid import is_fixed, is_tabular, real_of, stored_of
 from dovetail_numpy.integer.norms import moments, single
 from dovetail_numpy.integer.products import byte_shifts, overflow_faults, part, sum_bound
-from dovetail_numpy.integer.rescaling import Floats, Rescale, grid_of, real_bias, scales
+from dovetail_numpy.integer.rescaling import grid_of, real_bias, scales
 from dovetail_opset._recurrent import CELL, FORGET, INPUT, OUTPUT, Gate, gates_of, given
 
 LAYERS = ("Lstm", "Gru")
-# The arguments of the functions of gates, and their results.
-ARGUMENT = Spec(DType.SFIXED_POINT_16, (), ScaleOffset(2.0**-12))
-_ONE = 1 << 15
-_UNIT = 1.0 / _ONE
 _SCALES = (2.0**-32, 2.0**16)
 _EPSILON = 1e-8  # added to the variance of a gate
 
 _GATES = {INPUT: "input", FORGET: "forget", CELL: "cell", OUTPUT: "output"}
-
-Sums = list[tuple[Array, Floats]]
-
-
-@lru_cache(maxsize=16)
-def unit_table(function: Callable[[Array], Array], step: float, low: int, count: int) -> Array:
-    """Return `rint(2**15 * function(step * l))` for `count` levels l from `low`, int64."""
-    levels = np.arange(low, low + count, dtype=np.float64)
-    table = np.asarray(np.rint(function(levels * step) * _ONE), np.int64)
-    table.flags.writeable = False
-    return table
-
-
-def unit(function: Callable[[Array], Array], stored: Array, spec: Spec) -> Array:
-    """Return a function of stored integers as integers over 2**15."""
-    step, zero, _ = grid_of(spec)
-    low, high = spec.dtype.stored_range()
-    table = unit_table(function, step, low - zero, high - low + 1)
-    return np.asarray(table[stored.astype(np.int64) - low])
-
-
-def rounded(steps: Array, spec: Spec) -> Array:
-    """Return `clip(rint(steps + z))`, stored."""
-    _, zero, limits = grid_of(spec)
-    return np.asarray(np.clip(np.rint(steps + zero), *limits), spec.dtype.storage)
-
-
-def requantized(stored: Array, source: Spec, target: Spec) -> Array:
-    """Return the values of a tensor on another grid."""
-    if (source.dtype, source.encoding) == (target.dtype, target.encoding):
-        return stored
-    return stored_of(real_of(stored, source), target)
-
-
-def clipped(stored: Array, spec: Spec, threshold: float) -> Array:
-    """Return stored integers of real values within a threshold; one of 0 does not clip."""
-    step, zero, limits = grid_of(spec)
-    bound = np.rint(single(threshold) / step)
-    if threshold == 0 or bound > limits[1] - limits[0]:
-        return stored
-    return np.asarray(np.clip(stored, zero - bound, zero + bound), stored.dtype)
-
-
-class Matrix:
-    """Weights (units, k) that multiply vectors on one grid, for sums on another."""
-
-    def __init__(self, vectors: Spec, stored: Array, weights: Spec, target: Spec) -> None:
-        step, _, _ = grid_of(target)
-        self._vectors = vectors
-        self.products = scales(vectors) * scales(weights).reshape(-1)
-        self._passes = [
-            (
-                narrow,
-                part(stored, weights, wide).T,
-                np.asarray(self.products / step, np.float32) * np.float32(2 ** (wide + narrow)),
-            )
-            for wide, narrow in itertools.product(byte_shifts(weights), byte_shifts(vectors))
-        ]
-
-    def sums(self, stored: Array) -> Sums:
-        """Return the exact sums of vectors (..., k), with their multipliers, in order."""
-        parts = {s: part(stored, self._vectors, s) for s in byte_shifts(self._vectors)}
-        return [(parts[narrow] @ weights, m) for narrow, weights, m in self._passes]
-
-
-def add_up(sums: Sums, bias: Array | float, target: Spec) -> Array:
-    """Return sums plus a real bias, which comes after the first of them, on a grid."""
-    step, zero, limits = grid_of(target)
-    (acc, multiplier), *further = sums
-    with np.errstate(over="ignore"):
-        added = np.asarray(np.asarray(bias) / step, np.float32)
-    return Rescale(multiplier, added, zero, limits).apply(acc, target, *further)
 
 
 def _of_layer(view: NodeView, required: Sequence[int], optional: Sequence[int]) -> bool:
@@ -148,7 +84,7 @@ def _is_matrix(spec: Spec) -> bool:
 def _is_lstm(view: NodeView) -> bool:
     op = view.op
     steps = [getattr(op, f"{name}_gate_qscale") for name in _GATES.values()]
-    is_whole = float(op.hidden_state_offset).is_integer() and abs(op.hidden_state_offset) < _ONE * 2
+    is_whole = float(op.hidden_state_offset).is_integer() and abs(op.hidden_state_offset) < ONE * 2
     return (
         is_whole
         and all(s == 0 or _is_usable(np.asarray(s)) for s in (*steps, op.hidden_state_qscale))
@@ -208,7 +144,7 @@ def prepare_lstm(
             position[...] = h
         if ins[24] is not None:
             left[:] = [(h, c)]
-        last = [stored_of(g * _UNIT, s) for g, s in zip(gates, view.outs[3:7], strict=False)]
+        last = [stored_of(g * UNIT, s) for g, s in zip(gates, view.outs[3:7], strict=False)]
         ends = [requantized(h, view.outs[0], s) for s in (*view.outs[2:3], *view.outs[7:8])]
         return [result, c, ends[0], *last, *ends[1:]]
 
@@ -222,7 +158,7 @@ class _Lstm:
         self.ins = ins
         self._view, self._op = view, view.op
         self._gates = gates_of(ins)
-        self._x = {g: self._matrix(g.weights, view.ins[0], self._sum(g)) for g in self._gates}
+        self._x = {g: self._matrix(g.weights, view.spec(0), self._sum(g)) for g in self._gates}
         self._h = {g: self._matrix(g.recurrent, view.outs[0], self._sum(g)) for g in self._gates}
         self._hidden = self._hidden_spec()
         self._projection = None
@@ -234,11 +170,11 @@ class _Lstm:
         cell, early = self._view.outs[1], [g for g in self._gates if g in (INPUT, FORGET)]
         opened = {g: unit(sigmoid, self._argument(g, x, h, c), ARGUMENT) for g in early}
         forget = opened[FORGET]
-        taken = opened.get(INPUT, _ONE - forget)
+        taken = opened.get(INPUT, ONE - forget)
         new = unit(tanh, self._argument(CELL, x, h, c), ARGUMENT)
         step, zero, _ = grid_of(cell)
         levels = c.astype(np.int64) - zero
-        c = rounded((forget * levels) * _UNIT + (taken * new) * (_UNIT * _UNIT / step), cell)
+        c = rounded((forget * levels) * UNIT + (taken * new) * (UNIT * UNIT / step), cell)
         c = clipped(c, cell, self._op.cell_clip_threshold)
         out = unit(sigmoid, self._argument(OUTPUT, x, h, c), ARGUMENT)
         return self._result(out * unit(tanh, c, cell)), c, [taken, forget, new, out]
@@ -246,7 +182,7 @@ class _Lstm:
     def _result(self, products: Array) -> Array:
         """Return h from o * tanh(c), over 2**30."""
         target = self._view.outs[0]
-        hidden = rounded(products * (_UNIT * _UNIT / grid_of(self._hidden)[0]), self._hidden)
+        hidden = rounded(products * (UNIT * UNIT / grid_of(self._hidden)[0]), self._hidden)
         if self._projection is None:
             return hidden
         bias = self._bias(23, self._projection.products)
@@ -261,14 +197,14 @@ class _Lstm:
         sums = matrix.sums(x) + self._h[gate].sums(h)
         peephole = None if gate.peephole is None else self.ins[gate.peephole]
         if peephole is not None and gate.peephole is not None:
-            sums += self._peephole(peephole, self._spec(gate.peephole), c, target)
+            sums += self._peephole(peephole, self._view.spec(gate.peephole), c, target)
         found = add_up(sums, bias, target)
         if not has_norm:
             return found
         centred, variance = moments(found.astype(np.int64), (-1,))
         step = grid_of(target)[0]
         real = centred / np.sqrt(variance + _EPSILON / (step * step))
-        real = real * real_of(given(self.ins[gate.norm]), self._spec(gate.norm))
+        real = real * real_of(given(self.ins[gate.norm]), self._view.spec(gate.norm))
         return stored_of(real + self._bias(gate.bias, np.ones(())), ARGUMENT)
 
     def _peephole(self, stored: Array, spec: Spec, c: Array, target: Spec) -> Sums:
@@ -296,23 +232,15 @@ class _Lstm:
             return out
         step = single(self._op.hidden_state_qscale)
         if step <= 0:
-            return replace(ARGUMENT, encoding=ScaleOffset(_UNIT))
+            return replace(ARGUMENT, encoding=ScaleOffset(UNIT))
         return replace(out, encoding=ScaleOffset(step, int(self._op.hidden_state_offset)))
 
-    def _matrix(self, port: int, vectors: Spec | None, target: Spec) -> Matrix:
-        if vectors is None:
-            raise AssertionError("missing required input")
-        return Matrix(vectors, given(self.ins[port]), self._spec(port), target)
+    def _matrix(self, port: int, vectors: Spec, target: Spec) -> Matrix:
+        return Matrix(vectors, given(self.ins[port]), self._view.spec(port), target)
 
     def _bias(self, port: int, products: Array) -> Array | float:
         stored = self.ins[port]
-        return 0.0 if stored is None else real_bias(stored, self._spec(port), products)
-
-    def _spec(self, port: int) -> Spec:
-        spec = self._view.ins[port]
-        if spec is None:
-            raise AssertionError("missing required input")
-        return spec
+        return 0.0 if stored is None else real_bias(stored, self._view.spec(port), products)
 
 
 @DEFINITIONS.prepares("Gru", supports=_is_gru)
@@ -343,7 +271,7 @@ class _Gru:
     def __init__(self, view: NodeView, ins: Sequence[Array | None]) -> None:
         self._view = view
         self._state = view.outs[0]
-        self._x = list(self._matrices(ins, 1, view.ins[0]))
+        self._x = list(self._matrices(ins, 1, view.spec(0)))
         self._h = list(self._matrices(ins, 4, view.outs[0]))
         self._of_x = list(self._biases(ins, 7, self._x))
         self._of_h = list(self._biases(ins, 10, self._h))
@@ -358,26 +286,21 @@ class _Gru:
         levels = h.astype(np.int64) - zero
         if self._view.op.linear_before_reset:
             hidden = add_up(self._h[2].sums(h), self._of_h[2], ARGUMENT).astype(np.int64)
-            gated: Sums = [((reset * hidden).astype(np.float64), np.asarray(_UNIT, np.float32))]
+            gated: Sums = [((reset * hidden).astype(np.float64), np.asarray(UNIT, np.float32))]
             argument = self._argument(2, x, gated, 0.0)
         else:
-            opened = rounded((reset * levels) * _UNIT, self._state)
+            opened = rounded((reset * levels) * UNIT, self._state)
             argument = self._argument(2, x, self._h[2].sums(opened), self._of_h[2])
         new = unit(tanh, argument, ARGUMENT)
-        kept = (update * levels) * _UNIT
-        return rounded(((_ONE - update) * new) * (_UNIT * _UNIT / step) + kept, self._state)
+        kept = (update * levels) * UNIT
+        return rounded(((ONE - update) * new) * (UNIT * UNIT / step) + kept, self._state)
 
     def _argument(self, i: int, x: Array, others: Sums, bias: Array | float) -> Array:
         return add_up(self._x[i].sums(x) + others, self._of_x[i] + bias, ARGUMENT)
 
-    def _matrices(
-        self, ins: Sequence[Array | None], first: int, vectors: Spec | None
-    ) -> Iterator[Matrix]:
+    def _matrices(self, ins: Sequence[Array | None], first: int, vectors: Spec) -> Iterator[Matrix]:
         for port in range(first, first + 3):
-            weights = self._view.ins[port]
-            if weights is None or vectors is None:
-                raise AssertionError("missing required input")
-            yield Matrix(vectors, given(ins[port]), weights, ARGUMENT)
+            yield Matrix(vectors, given(ins[port]), self._view.spec(port), ARGUMENT)
 
     def _biases(
         self, ins: Sequence[Array | None], first: int, matrices: list[Matrix]

@@ -24,42 +24,9 @@ from dovetail_numpy.integer.grid import (
     single_of,
     stored_of,
 )
+from dovetail_opset.families import FAMILIES
 
-_ACTIVATIONS = (
-    "Relu",
-    "ReluMinMax",
-    "Relu1",
-    "Relu6",
-    "Sigmoid",
-    "Tanh",
-    "Gelu",
-    "HardSwish",
-    "Elu",
-    "ElementWiseSoftplus",
-    "ElementWiseNeuron",
-)
-_UNARY = (
-    "ElementWiseAbs",
-    "ElementWiseAsin",
-    "ElementWiseAtan",
-    "ElementWiseCeil",
-    "ElementWiseCos",
-    "ElementWiseExp",
-    "ElementWiseFloor",
-    "ElementWiseLog",
-    "ElementWiseNeg",
-    "ElementWiseNot",
-    "ElementWiseRound",
-    "ElementWiseRsqrt",
-    "ElementWiseSign",
-    "ElementWiseSin",
-    "ElementWiseSquareRoot",
-    "Logit",
-    "IsInf",
-    "IsNan",
-    "ElementWiseUnary",
-)
-FUNCTIONS = (*_ACTIVATIONS, *_UNARY)
+FUNCTIONS = tuple(op for op in (*FAMILIES["activation"], *FAMILIES["unary"]) if op != "Prelu")
 
 _STEPS = ("ElementWiseCeil", "ElementWiseFloor", "ElementWiseRound")
 
@@ -159,9 +126,7 @@ def unary(view: NodeView) -> Run:
 
 def _function(view: NodeView) -> Function:
     schema, op = view.definition
-    (x,), (out,) = view.ins, view.outs
-    if x is None:
-        raise AssertionError(f"{view.node.where} lacks its input")
+    x, out = view.spec(0), view.outs[0]
     is_stepped = function_name(view) in _STEPS
 
     def function(stored: Array) -> Array:

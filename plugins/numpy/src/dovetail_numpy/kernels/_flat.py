@@ -6,13 +6,7 @@ from collections.abc import Callable, Iterable
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import (
-    Call,
-    block_size,
-    blocks,
-    floats,
-    scratch_floats,
-)
+from dovetail_numpy.kernels._calls import Call, block_size, blocks, floats, scratch_floats
 
 # Returns the calls for a block, from its input, its result and scratchpads of the same size. Input
 # and result may be the same array.

@@ -18,10 +18,10 @@ from dovetail_numpy.kernels._calls import (
     constant,
     copy,
     floats,
-    is_float32,
     scratch_floats,
     ufunc,
 )
+from dovetail_numpy.kernels.conditions import is_float32
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,8 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import Buffers, KernelCall, Value
-from dovetail_numpy.kernels._calls import (
-    Call,
-    Floats,
-    constant,
-    floats,
-    is_float32,
-    scratch_floats,
-    ufunc,
-)
+from dovetail_numpy.kernels._calls import Call, Floats, constant, floats, scratch_floats, ufunc
+from dovetail_numpy.kernels.conditions import is_float32
 
 HALF = constant(0.5)
 

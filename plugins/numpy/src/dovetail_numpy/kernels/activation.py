@@ -16,13 +16,13 @@ from dovetail_numpy.kernels._calls import (
     blocks,
     constant,
     floats,
-    is_float32,
     scratch_floats,
     ufunc,
 )
 from dovetail_numpy.kernels._epilogue import clip_of
 from dovetail_numpy.kernels._flat import Passes, flat_step
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_float32
 
 # erf(x) = 1 - (a1 t + ... + a5 t^5) exp(-x^2), t = 1 / (1 + p x), x >= 0, off by at most 1.5e-7.
 # Source: Abramowitz and Stegun 1964, formula 7.1.26, after Hastings. Highest power first.

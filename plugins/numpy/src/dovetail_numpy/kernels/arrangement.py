@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import Call, copy, only_moves
+from dovetail_numpy.kernels._calls import Call, copy
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.blocks import arranged
+from dovetail_numpy.kernels.conditions import only_moves
 
 KERNELS.register(PACKAGE, "Tile")(arranged)
 

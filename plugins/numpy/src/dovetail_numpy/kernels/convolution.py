@@ -17,7 +17,6 @@ from dovetail_numpy.kernels._calls import (
     copy,
     fill,
     floats,
-    is_float32,
     scratch_floats,
     ufunc,
 )
@@ -25,6 +24,7 @@ from dovetail_numpy.kernels._depthwise import depthwise_step
 from dovetail_numpy.kernels._epilogue import Epilogue, can_fuse
 from dovetail_numpy.kernels._geometry import Geometry, Pads, pieces
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_float32
 
 # Floats of the result computed before the epilogue processes them: 1 MB, the second-level cache.
 # Smaller pieces are too little work for two threads of the BLAS.

@@ -7,8 +7,8 @@ import numpy as np
 from dovetail.ir import Array, DType
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels import logic
-from dovetail_numpy.kernels._calls import is_plain, single_op_type
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_plain, single_op_type
 
 # The function of both tensors, then functions applied to the result in place.
 _Functions = tuple[np.ufunc, ...]

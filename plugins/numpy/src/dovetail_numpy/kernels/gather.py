@@ -9,9 +9,9 @@ import numpy as np
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import only_moves
 from dovetail_numpy.kernels._flat_indices import FlatIndices, Rows, need_in_range
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import only_moves
 
 
 @KERNELS.register(PACKAGE, "Gather")

@@ -16,11 +16,11 @@ from dovetail_numpy.kernels._calls import (
     constant,
     fill,
     floats,
-    is_float32,
     scratch_floats,
     ufunc,
 )
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_float32
 
 
 @KERNELS.register(PACKAGE, "Lrn")

@@ -6,8 +6,9 @@ import numpy as np
 
 from dovetail.ir import Array, DType, ScaleOffset
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import NUMBERS, only_moves, single_op_type, ufunc
+from dovetail_numpy.kernels._calls import ufunc
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import NUMBERS, only_moves, single_op_type
 
 FUNCTIONS: dict[str, np.ufunc] = {
     "ElementWiseEqual": np.equal,

@@ -8,9 +8,10 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import is_float32, ufunc
+from dovetail_numpy.kernels._calls import ufunc
 from dovetail_numpy.kernels._epilogue import Epilogue, can_fuse
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_numpy.kernels.convolution import product
 
 

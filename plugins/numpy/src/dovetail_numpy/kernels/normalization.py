@@ -16,12 +16,12 @@ from dovetail_numpy.kernels._calls import (
     blocks,
     constant,
     floats,
-    is_float32,
     scratch_floats,
     ufunc,
 )
 from dovetail_numpy.kernels._instance import item_norm
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_float32
 
 
 @KERNELS.register(PACKAGE, "Batchnorm")

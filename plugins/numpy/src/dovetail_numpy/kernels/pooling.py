@@ -11,18 +11,10 @@ import numpy as np
 
 from dovetail.ir import Array, ScaleOffset
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
-from dovetail_numpy.kernels._calls import (
-    MOST_BLOCKS,
-    Call,
-    blocks,
-    constant,
-    copy,
-    is_float32,
-    only_moves,
-    ufunc,
-)
+from dovetail_numpy.kernels._calls import MOST_BLOCKS, Call, blocks, constant, copy, ufunc
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels._taps import Axis, patches, view_of
+from dovetail_numpy.kernels.conditions import is_float32, only_moves
 
 # Floats of the result computed at a time: 128 kB, see `_depthwise`.
 _BLOCK = 32768

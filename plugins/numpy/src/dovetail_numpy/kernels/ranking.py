@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import NUMBERS
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import NUMBERS
 
 _INDEX = np.dtype(np.intp)  # the type of NumPy's indices
 

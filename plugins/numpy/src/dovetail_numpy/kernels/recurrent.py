@@ -12,13 +12,7 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import (
-    Call,
-    constant,
-    copy,
-    floats,
-    scratch_floats,
-)
+from dovetail_numpy.kernels._calls import Call, constant, copy, floats, scratch_floats
 from dovetail_numpy.kernels._recurrence import (
     HALF,
     Layer,

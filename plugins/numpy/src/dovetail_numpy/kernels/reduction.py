@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import Call, constant, is_float32, ufunc
+from dovetail_numpy.kernels._calls import Call, constant, ufunc
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_float32
 
 
 @KERNELS.register(PACKAGE, "ReduceMean")

@@ -20,12 +20,11 @@ from dovetail_numpy.kernels._calls import (
     blocks,
     copy,
     floats,
-    is_float32,
-    only_moves,
     scratch_floats,
     ufunc,
 )
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_float32, only_moves
 from dovetail_opset.resampling import Taps
 
 Axes = dict[int, Taps]

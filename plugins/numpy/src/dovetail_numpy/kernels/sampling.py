@@ -22,11 +22,11 @@ from dovetail_numpy.kernels._calls import (
     copy,
     fill,
     floats,
-    is_float32,
     scratch_floats,
     ufunc,
 )
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_float32
 
 # Fewest positions of a block, however many channels there are: each block takes some 40 calls.
 _LEAST = 256

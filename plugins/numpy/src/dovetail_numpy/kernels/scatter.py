@@ -9,9 +9,10 @@ import numpy as np
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import NUMBERS, Call, copy, only_moves
+from dovetail_numpy.kernels._calls import Call, copy
 from dovetail_numpy.kernels._flat_indices import FlatIndices, Rows
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import NUMBERS, only_moves
 
 _FUNCTIONS = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum}
 

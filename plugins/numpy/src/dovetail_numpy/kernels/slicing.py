@@ -9,8 +9,9 @@ import numpy as np
 
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import Call, copy, fill, only_moves
+from dovetail_numpy.kernels._calls import Call, copy, fill
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import only_moves
 
 # Bytes of a tensor that may be kept for any small part of it.
 _LITTLE = 1 << 16

@@ -10,15 +10,9 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import (
-    Call,
-    constant,
-    floats,
-    is_float32,
-    scratch_floats,
-    ufunc,
-)
+from dovetail_numpy.kernels._calls import Call, constant, floats, scratch_floats, ufunc
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_float32
 
 
 @KERNELS.register(PACKAGE, "Softmax")

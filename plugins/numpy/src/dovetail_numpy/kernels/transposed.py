@@ -23,13 +23,13 @@ from dovetail_numpy.kernels._calls import (
     copy,
     fill,
     floats,
-    is_float32,
     scratch_floats,
     ufunc,
 )
 from dovetail_numpy.kernels._epilogue import Epilogue, can_fuse
 from dovetail_numpy.kernels._geometry import Geometry, Piece, pieces
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_float32
 
 # Floats of products at a time: 1 MB, the second-level cache, as in `convolution`.
 PRODUCTS = 1 << 18

@@ -8,9 +8,10 @@ import numpy as np
 
 from dovetail.ir import Array, DType
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_numpy.kernels._calls import Call, is_plain, single_op_type, ufunc
+from dovetail_numpy.kernels._calls import Call, ufunc
 from dovetail_numpy.kernels._flat import flat_step
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import is_plain, single_op_type
 
 _Functions = tuple[np.ufunc, ...]
 _OF_FLOATS: dict[str, _Functions] = {

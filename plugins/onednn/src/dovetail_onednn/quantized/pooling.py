@@ -16,7 +16,7 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Rescale
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.sums import sum_rescale
-from dovetail_numpy.kernels._calls import only_moves
+from dovetail_numpy.kernels.conditions import only_moves
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, BinaryAlgorithm, DataType
 from dovetail_onednn._api import PoolingAlgorithm as Algorithm
 from dovetail_onednn._library import library

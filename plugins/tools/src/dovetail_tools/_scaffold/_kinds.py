@@ -80,7 +80,7 @@ KINDS: Mapping[PluginKind, Kind] = MappingProxyType(
         PluginKind.VERIFIER: Kind(
             "a verifier",
             "The verifier {name} for Dovetail",
-            (EntryPoint("dovetail.verifiers", "{name}", "{module}:relative_error"),),
+            (EntryPoint("dovetail.verifiers", "{name}", "{module}:RelativeError"),),
         ),
         PluginKind.ESTIMATOR: Kind(
             "a range estimator",

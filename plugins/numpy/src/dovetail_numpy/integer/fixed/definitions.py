@@ -271,10 +271,7 @@ def _levels(view: NodeView, ins: Sequence[Array | None], port: int) -> Array:
 
 
 def _step(view: NodeView) -> float:
-    data = view.ins[0]
-    if data is None:
-        raise AssertionError(f"{view.node.where} lacks its input")
-    return grid_of(data)[0]
+    return grid_of(view.spec(0))[0]
 
 
 def _narrow(multiplier: Multiplier) -> int:

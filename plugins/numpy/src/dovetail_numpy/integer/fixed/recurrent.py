@@ -14,8 +14,9 @@ from dovetail.ops import NodeView
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
 from dovetail_numpy.integer.fixed.arithmetic import Multiplier, Rounding, divided
 from dovetail_numpy.integer.fixed.functions import FixedPoint
+from dovetail_numpy.integer.gates import ARGUMENT, clipped
 from dovetail_numpy.integer.norms import single
-from dovetail_numpy.integer.recurrent import ARGUMENT, clipped, prepare_lstm
+from dovetail_numpy.integer.recurrent import prepare_lstm
 from dovetail_numpy.integer.rescaling import grid_of, levels, real_bias, scales
 from dovetail_opset._recurrent import CELL, FORGET, INPUT, OUTPUT, Gate, given
 
@@ -94,13 +95,11 @@ class _Lstm:
         return clipped(stored, out, self._view.op.output_clip_threshold)
 
     def _argument(self, gate: Gate, x: Array, h: Array, c: Array) -> Array:
-        data, out = self._view.ins[0], self._view.outs[0]
-        if data is None:
-            raise AssertionError("missing required input")
+        data, out = self._view.spec(0), self._view.outs[0]
         total = np.clip(self._sum(gate.weights, x, data, ARGUMENT, gate.bias), *_INT16)
         total = np.clip(total + self._sum(gate.recurrent, h, out, ARGUMENT), *_INT16)
         if gate.peephole is not None and (peephole := self._ins[gate.peephole]) is not None:
-            real = scales(self._view.outs[1]) * scales(self._spec(gate.peephole))
+            real = scales(self._view.outs[1]) * scales(self._view.spec(gate.peephole))
             multiplier = Multiplier.of(real / grid_of(ARGUMENT)[0])
             products = c.astype(np.int64) * peephole
             total = np.clip(total + multiplier.times(products, self._rounding), *_INT16)
@@ -110,19 +109,13 @@ class _Lstm:
         self, port: int, stored: Array, spec: Spec, target: Spec, bias: int | None = None
     ) -> Array:
         """Return products with weights, plus a bias, in steps of a grid."""
-        weights = levels(given(self._ins[port]), self._spec(port))
+        weights = levels(given(self._ins[port]), self._view.spec(port))
         acc = (levels(stored, spec) @ weights.T).astype(np.int64)
-        products = scales(spec) * scales(self._spec(port))
+        products = scales(spec) * scales(self._view.spec(port))
         if bias is not None and (added := self._ins[bias]) is not None:
-            real = real_bias(added, self._spec(bias), products)
+            real = real_bias(added, self._view.spec(bias), products)
             acc += np.rint(real / products).astype(np.int64)
         return Multiplier.of(products / grid_of(target)[0]).times(acc, self._rounding)
-
-    def _spec(self, port: int) -> Spec:
-        spec = self._view.ins[port]
-        if spec is None:
-            raise AssertionError("missing required input")
-        return spec
 
 
 def _is_symmetric(spec: Spec, dtype: DType) -> bool:

@@ -1,0 +1,13 @@
+"""Config files of runs: our TOML, or the SDK's outer JSON.
+
+TOML: `[backend.NAME]`, `[device]`, `[context]`, `[[graph]]`, `[profile]`, with the keys that the
+JSON has under `context_configs`, `graph_configs` and `profile_configs`, and those of the backend.
+`[placement]` has the options of the backend `hetero`; those of its members are in `[backend.NAME]`.
+Source: spec/configs.md, section 1.
+"""
+
+from dovetail.runtime.config_file._load import load_config
+from dovetail.runtime.config_file._own_form import config_from
+from dovetail.runtime.config_file._run_config import GraphSettings, RunConfig
+
+__all__ = ["GraphSettings", "RunConfig", "config_from", "load_config"]

@@ -1,0 +1,93 @@
+"""The config of a run, and joining the settings of two files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from dovetail.errors import ConfigError, Problem, suggest_name
+from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
+
+C = TypeVar("C", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSettings:
+    """One `[[graph]]`.
+
+    Attributes:
+        names: Names of the graphs that it is for.
+        config: The settings.
+    """
+
+    names: tuple[str, ...]
+    config: GraphConfig
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Content of a config file, for one backend.
+
+    Attributes:
+        options: The backend's options as plain data; typed when the backend is created.
+        others: Options of other backends, by name.
+        device: Settings of the device.
+        context: Settings of the context.
+        graphs: Settings of graphs.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    device: DeviceConfig = DeviceConfig()  # noqa: RUF009 - immutable
+    context: ContextConfig = ContextConfig()  # noqa: RUF009 - immutable
+    graphs: tuple[GraphSettings, ...] = ()
+
+    def graph_config(self, name: str) -> GraphConfig | None:
+        """Return the settings of a graph; None if it has none."""
+        return next((g.config for g in self.graphs if name in g.names), None)
+
+    def require_graphs(self, known: Iterable[str]) -> None:
+        """Raise if settings are for unknown graphs, or a graph has several.
+
+        Raises:
+            ConfigError: They do; every such name is listed.
+        """
+        names, given = set(known), [name for g in self.graphs for name in g.names]
+        problems = [
+            Problem(f"graph '{name}' not found", hint=suggest_name(name, names))
+            for name in given
+            if name not in names
+        ]
+        problems += [
+            Problem(f"duplicate settings of graph '{name}'")
+            for name in dict.fromkeys(given)
+            if given.count(name) > 1
+        ]
+        if problems:
+            raise ConfigError("the config does not match the model", problems=problems)
+
+
+def joined(outer: C, inner: msgspec.Struct) -> C:
+    """Return settings with those of a backend's own file."""
+    default = type(inner)()
+    names = inner.__struct_fields__
+    own = {n: getattr(inner, n) for n in names if getattr(inner, n) != getattr(default, n)}
+    return msgspec.structs.replace(outer, **own) if own else outer
+
+
+def joined_graphs(
+    outer: Sequence[GraphSettings], inner: Sequence[GraphSettings]
+) -> tuple[GraphSettings, ...]:
+    """Return the settings of graphs in both files; a graph may have some in each."""
+    found, more = list(outer), []
+    for settings in inner:
+        for name in settings.names:
+            at = next((i for i, known in enumerate(outer) if known.names == (name,)), None)
+            if at is None:
+                more.append(GraphSettings((name,), settings.config))
+            else:
+                found[at] = GraphSettings((name,), joined(found[at].config, settings.config))
+    return (*found, *more)

@@ -1,0 +1,1 @@
+"""Traces: records of all calls of the runtime API, on disk."""

@@ -1,0 +1,23 @@
+"""`dovetail trace`: tools for traces, one module for each."""
+
+from __future__ import annotations
+
+import typer
+
+from dovetail_saver.commands.diff import diff
+from dovetail_saver.commands.dump import dump
+from dovetail_saver.commands.info import info
+from dovetail_saver.commands.pack import pack
+from dovetail_saver.commands.redact import redact
+from dovetail_saver.commands.stats import stats
+from dovetail_saver.commands.trim import trim
+from dovetail_saver.commands.verify import verify
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+for _command in (info, stats, dump, diff, trim, pack, redact, verify):
+    app.command()(_command)
+
+
+@app.callback()
+def trace() -> None:
+    """List, compare, reduce and convert recorded traces."""

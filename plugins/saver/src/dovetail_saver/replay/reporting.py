@@ -1,0 +1,100 @@
+"""The report of a replay, as text and as plain data."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dovetail.cli.output import table
+from dovetail_saver.replay.comparing import TensorComparison, Verdict
+from dovetail_saver.replay.session import Report, Request
+
+_SHOWN = 10  # rows of each table in texts
+
+
+def report_data(path: Path, request: Request, report: Report) -> dict[str, Any]:
+    """Return a report as plain data."""
+    return {
+        "trace": str(path),
+        "calls": report.calls,
+        "executes": report.executes,
+        "skipped": report.skipped,
+        "failures": report.failures,
+        "compared": request.compare,
+        "tensors": dict(report.tensors),
+        "worst": None if report.worst is None else msgspec.to_builtins(report.worst),
+        "differences": msgspec.to_builtins(report.differences),
+        "unequal": msgspec.to_builtins(report.unequal),
+        "seconds": report.seconds,
+        "recorded_seconds": report.recorded_seconds,
+        "dropped": list(report.dropped),
+        "is_cut": report.is_cut,
+    }
+
+
+def report_text(path: Path, request: Request, report: Report) -> str:
+    """Return a report for people."""
+    rows = [
+        ("calls", f"{report.calls:,}"),
+        ("executes", f"{report.executes:,}"),
+        ("calls that differ", f"{len(report.differences):,}"),
+    ]
+    if report.skipped:
+        rows.append(("calls skipped", f"{report.skipped:,}"))
+    if request.compare:
+        rows.append(("tensors compared", _tensors(report)))
+    if report.worst is not None:
+        rows.append(("worst tensor", _name(report.worst)))
+    times = f"{min(report.seconds):.3f} s, recorded in {report.recorded_seconds:.3f} s"
+    rows.append(("time", times if request.loops == 1 else f"{times}; best of {request.loops}"))
+    verdict = "differs from the recording" if report.failures else "as recorded"
+    parts = [f"{path}: {verdict}", table(("", ""), rows).lstrip("\n")]
+    if report.unequal:
+        shown = sorted(report.unequal, key=_badness)[:_SHOWN]
+        headers = ("CALL", "GRAPH", "TENSOR", "VERDICT", "ELEMENTS", "LARGEST ERROR", "VERIFIERS")
+        parts.append(table(headers, map(_row, shown)) + _more(len(report.unequal)))
+    if report.differences:
+        shown_calls = report.differences[:_SHOWN]
+        parts.append(
+            "\n".join(f"call {d.call}: {d.text}\n    {d.reason}" for d in shown_calls)
+            + _more(len(report.differences))
+        )
+    return "\n\n".join(parts)
+
+
+def _tensors(report: Report) -> str:
+    counts = [f"{count:,} {verdict}" for verdict, count in report.tensors.items()]
+    compared = sum(n for v, n in report.tensors.items() if v != Verdict.NOT_RECORDED)
+    return f"{compared:,}: {', '.join(counts)}" if counts else "none: no outputs were recorded"
+
+
+def _name(found: TensorComparison) -> str:
+    error = "" if math.isnan(found.largest_error) else f", off by up to {found.largest_error:.3g}"
+    return f"'{found.tensor}' of graph '{found.graph}' in call {found.call}{error}"
+
+
+def _row(found: TensorComparison) -> tuple[object, ...]:
+    count = f"{found.different:,} of {found.elements:,}" if found.different else ""
+    error = "" if math.isnan(found.largest_error) else f"{found.largest_error:.3g}"
+    verifiers = ", ".join(f"{v.name} {v.value:.4g}{v.unit}" for v in found.verifications)
+    return (
+        found.call,
+        found.graph,
+        found.tensor,
+        found.verdict,
+        count,
+        error,
+        found.reason or verifiers,
+    )
+
+
+def _badness(found: TensorComparison) -> tuple[bool, float]:
+    error = found.largest_error
+    return found.verdict is not Verdict.DIFFERENT, -math.inf if math.isnan(error) else -error
+
+
+def _more(count: int) -> str:
+    return f"\n... and {count - _SHOWN:,} more; see --json" if count > _SHOWN else ""

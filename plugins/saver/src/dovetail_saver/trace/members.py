@@ -1,0 +1,66 @@
+"""The files of a trace, opened for reading: regular files in its folder, or in a packed trace."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+from dovetail.errors import TraceError
+from dovetail.files import contained
+from dovetail_saver.trace.packed import Region, open_packed, packed_region
+
+
+def region(folder: Path, name: str) -> Region:
+    """Return where the bytes of a file of a trace are stored, for mapping.
+
+    Args:
+        folder: The folder of the trace, or the packed trace.
+        name: Name of the file.
+
+    Raises:
+        TraceError: It is not a regular file, is outside the folder, or is packed in another form.
+    """
+    return packed_region(folder, name) if folder.is_file() else Region(_member(folder, name))
+
+
+def _member(folder: Path, name: str) -> Path:
+    """Return the path of a file in a folder; links are followed."""
+    path = contained(folder, name, error=TraceError)
+    try:
+        is_file = stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError) as error:
+        raise _unreadable(folder / name, error) from error
+    if not is_file:
+        raise TraceError("not a regular file", where=str(folder / name))
+    return path
+
+
+def open_member(folder: Path, name: str) -> IO[bytes]:
+    """Open a file of a trace.
+
+    Args:
+        folder: The folder of the trace, or the packed trace.
+        name: Name of the file.
+
+    Raises:
+        TraceError: It cannot be read, is not a regular file, or is outside the folder.
+    """
+    if folder.is_file():
+        return open_packed(folder, name)
+    path = _member(folder, name)
+    try:
+        # a file that becomes a pipe meanwhile must not block
+        return open(path, "rb", opener=_open)
+    except OSError as error:
+        raise _unreadable(folder / name, error) from error
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _unreadable(path: Path, error: Exception) -> TraceError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return TraceError(f"cannot read the trace: {reason}", where=str(path))

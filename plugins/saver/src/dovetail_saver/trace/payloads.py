@@ -1,0 +1,150 @@
+"""Payloads in `params.bin`: each stored once, at a multiple of 64 bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dovetail.container import MappedBlob, MappedFile
+from dovetail.errors import DovetailError, TraceError
+from dovetail.ir import Blob
+from dovetail.runtime.calls import Role
+from dovetail.runtime.calls.payloads import NOT_RECORDED
+from dovetail_saver.trace.header import PAYLOADS_NAME, PayloadPolicy
+from dovetail_saver.trace.lines import PayloadLine
+from dovetail_saver.trace.members import region
+
+ALIGNMENT = 64  # bytes
+_GAP = bytes(ALIGNMENT)
+
+_KEPT: Mapping[PayloadPolicy, frozenset[Role]] = {
+    PayloadPolicy.ALL: frozenset(Role),
+    PayloadPolicy.INPUTS: frozenset({Role.STATIC, Role.INPUT}),
+    PayloadPolicy.OUTPUTS_HASH: frozenset({Role.STATIC, Role.INPUT}),
+    PayloadPolicy.NONE: frozenset(),
+}
+
+
+class PayloadWriter:
+    """Writes payloads into a file, each before the records that refer to it: a `Payloads`.
+
+    Args:
+        path: The file, which must not exist.
+        policy: The payloads to keep.
+        announce: Receives the position of each new payload.
+
+    Raises:
+        OSError: The file cannot be written; by `add`, too.
+    """
+
+    def __init__(
+        self, path: Path, policy: PayloadPolicy, announce: Callable[[PayloadLine], None]
+    ) -> None:
+        self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by `close`
+        self._policy = policy
+        self._announce = announce
+        self._size = 0
+        self._written: set[str] = set()
+
+    def add(self, blob: Blob, role: Role) -> str:
+        """Write a payload unless it is there or not to be kept, and return its key."""
+        if role not in _KEPT[self._policy]:
+            hashed = self._policy is PayloadPolicy.OUTPUTS_HASH and role is Role.OUTPUT
+            return blob.hash if hashed else NOT_RECORDED
+        key = blob.hash
+        if key not in self._written:
+            gap = -self._size % ALIGNMENT
+            self._write(_GAP[:gap])
+            offset = self._size
+            self._write(blob.bytes.data)
+            self._written.add(key)
+            self._announce(PayloadLine(key, offset, blob.nbytes))
+        return key
+
+    @property
+    def size(self) -> int:
+        """Number of bytes of the file."""
+        return self._size
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, data: bytes | memoryview) -> None:
+        rest = memoryview(data)
+        while rest:
+            written = os.write(self._file.fileno(), rest)
+            self._size += written
+            rest = rest[written:]
+
+
+class PayloadFile:
+    """The payloads of a trace that is read, by key: a `PayloadSource`.
+
+    Only those are found whose lines have been read.
+
+    Args:
+        folder: The folder of the trace, or the packed trace.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / PAYLOADS_NAME
+        self._file: MappedFile | None = None
+        self._start = 0  # of the payloads in the file
+        self._size = 0
+        self._lines: dict[str, PayloadLine] = {}
+        self._intact: set[str] = set()
+
+    @property
+    def lines(self) -> Mapping[str, PayloadLine]:
+        """The positions of the payloads, by key."""
+        return self._lines
+
+    def add(self, line: PayloadLine) -> None:
+        """Note the position of a payload."""
+        self._lines.setdefault(line.key, line)
+
+    def get(self, key: str, /) -> Blob | None:
+        """Return a payload; None if only its key was recorded.
+
+        Its content is compared with its key when it is first used.
+
+        Raises:
+            TraceError: The file cannot be read, or ends before the payload does.
+        """
+        line = self._lines.get(key)
+        if line is None:
+            return None
+        file = self._mapped()
+        if line.offset + line.size > self._size:
+            raise TraceError(
+                f"payload {key} ends at byte {line.offset + line.size} of {self._size}",
+                where=str(self._path),
+            )
+        start = self._start + line.offset
+
+        def check() -> None:
+            view = file.view(start, line.size)
+            if hashlib.sha256(view.data).hexdigest() != key:
+                raise TraceError(f"payload {key} is damaged", where=str(self._path))
+            self._intact.add(key)
+
+        is_checked = key in self._intact
+        return MappedBlob(file, start, line.size, hash=key, check=None if is_checked else check)
+
+    def _mapped(self) -> MappedFile:
+        if self._file is None:
+            found = region(self._folder, PAYLOADS_NAME)
+            try:
+                file = MappedFile(str(found.path))
+            except DovetailError as error:
+                raise TraceError(
+                    f"cannot read the payloads: {error.message}", where=str(self._path)
+                ) from error
+            rest = max(0, file.data.size - found.start)
+            self._file, self._start = file, found.start
+            self._size = rest if found.size is None else min(rest, found.size)
+        return self._file

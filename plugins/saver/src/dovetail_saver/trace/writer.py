@@ -1,0 +1,140 @@
+"""The writer of traces."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from dovetail.container import Closing
+from dovetail.errors import TraceError
+from dovetail.files import atomic_write, unwritable
+from dovetail.runtime.calls import CallRecord
+from dovetail_saver.trace.header import CALLS_NAME, HEADER_NAME, PAYLOADS_NAME, Header
+from dovetail_saver.trace.lines import Line, Mark, OpaqueRecord, encode_line
+from dovetail_saver.trace.lines_file import LinesFile
+from dovetail_saver.trace.payloads import PayloadWriter
+
+
+class TraceWriter(Closing):
+    """Writes a trace; a context manager.
+
+    Every line is written whole and at once, so that the trace can be read while it grows, and
+    after a crash up to its last whole line.
+
+    Args:
+        folder: A folder that does not exist, or is empty.
+        header: The header.
+
+    Attributes:
+        payloads: Receives the payloads of records.
+        calls: Number of calls written.
+
+    Raises:
+        TraceError: The folder is in use.
+        ContainerError: It cannot be written.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], header: Header) -> None:
+        self.folder = Path(folder)
+        self.calls = 0
+        self._header = header
+        self._is_closed = False
+        require_new(self.folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            # first of all: of two processes, one creates it
+            self._lines = LinesFile(self.folder / CALLS_NAME)
+        except FileExistsError as error:
+            raise _in_use(self.folder) from error
+        except OSError as error:
+            raise unwritable(self.folder, error) from error
+        with ExitStack() as opened:
+            opened.callback(self._lines.abandon)
+            try:
+                path = self.folder / PAYLOADS_NAME
+                self.payloads = PayloadWriter(path, header.payloads, self.write)
+            except OSError as error:
+                raise unwritable(self.folder, error) from error
+            opened.callback(self.payloads.close)
+            self._write_header()
+            opened.pop_all()
+
+    @property
+    def size(self) -> int:
+        """Number of bytes of its lines and payloads."""
+        return self._lines.size + self.payloads.size
+
+    def write(self, line: Line) -> None:
+        """Write a line.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        self._lines.append(encode_line(line))
+        if isinstance(line, CallRecord | OpaqueRecord):
+            self.calls += 1
+
+    def add_backend(self, name: str) -> None:
+        """Write the name of a backend in use into the header.
+
+        Raises:
+            ContainerError: It cannot be written.
+        """
+        if name in self._header.backends:
+            return
+        backends = (*self._header.backends, name)
+        self._header = msgspec.structs.replace(self._header, backends=backends)
+        self._write_header()
+
+    def close(self, reason: str = "") -> None:
+        """End the trace; a second call does nothing.
+
+        Args:
+            reason: Why it ends before the program.
+
+        Raises:
+            OSError: The end cannot be written; the files are closed nevertheless.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self._lines.append(encode_line(Mark(reason, self.calls)), is_last=True)
+        finally:
+            self.payloads.close()
+            self._lines.close()
+
+    def abandon(self) -> None:
+        """Let go of the files, which another process writes."""
+        self._is_closed = True
+        self.payloads.close()
+        self._lines.abandon()
+
+    def _write_header(self) -> None:
+        with atomic_write(self.folder / HEADER_NAME) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(self._header)) + b"\n")
+
+
+def require_new(folder: Path) -> None:
+    """Raise if a folder has content.
+
+    Raises:
+        TraceError: It has.
+    """
+    try:
+        is_used = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except (OSError, ValueError) as error:
+        raise TraceError(f"cannot use the folder: {error}", where=str(folder)) from error
+    if is_used:
+        raise _in_use(folder)
+
+
+def _in_use(folder: Path) -> TraceError:
+    return TraceError(
+        "the folder of a trace must be new or empty",
+        where=str(folder),
+        hint="name another folder, or remove this one",
+    )

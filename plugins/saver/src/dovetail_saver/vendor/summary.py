@@ -1,0 +1,31 @@
+"""Summaries of imports and exports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+MOST = 20  # lines that are listed
+
+
+@dataclass(slots=True)
+class Summary:
+    """Outcome of a conversion between a program and a trace.
+
+    Attributes:
+        calls: Number of calls by our name.
+        left_out: What has no equivalent: where, and what it is; the first of them.
+        left_out_count: Number of all of them.
+        unread_bytes: Bytes of the payloads that the program does not read.
+    """
+
+    calls: Counter[str] = field(default_factory=Counter)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    left_out_count: int = 0
+    unread_bytes: int = 0
+
+    def leave_out(self, where: str, what: str) -> None:
+        """Note what has no equivalent."""
+        self.left_out_count += 1
+        if len(self.left_out) < MOST:
+            self.left_out.append((where, what))

@@ -1,0 +1,65 @@
+"""What is recorded is replayed with the same results."""
+
+from pathlib import Path
+
+import pytest
+from recorded import run_relu
+
+import dovetail as dt
+from dovetail.errors import ConfigError, TraceError
+from dovetail.plugins.hooks import hooks
+from dovetail.runtime.calls import differences
+from dovetail_saver.replay import replay
+from dovetail_saver.trace import Trace
+
+
+def test_a_session_is_recorded_and_replayed(tmp_path: Path) -> None:
+    with dt.record(tmp_path / "trace"):
+        assert hooks.active
+        run_relu()
+    assert not hooks.active
+    trace = Trace(tmp_path / "trace")
+    played = list(replay(trace))
+    assert trace.mark is not None
+    assert trace.mark.reason == ""
+    assert trace.mark.calls == trace.count() == len(played)
+    assert trace.header.backends == ("cpu",)
+    assert "graph_execute" in [p.record.function for p in played]
+    assert [differences(p) for p in played] == [()] * len(played)
+
+
+def test_a_used_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(TraceError, match="new or empty"), dt.record(tmp_path):
+        pass
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_unknown_policy_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match="unknown payloads 'some'"),
+        dt.record(tmp_path / "trace", payloads="some"),
+    ):
+        pass
+    assert not (tmp_path / "trace").exists()
+    assert not hooks.active
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept", "hashed"),
+    [("all", 2, 2), ("inputs", 1, 1), ("outputs-hash", 1, 2), ("none", 0, 0)],
+)
+def test_payloads_are_kept_as_the_policy_says(
+    tmp_path: Path, policy: str, kept: int, hashed: int
+) -> None:
+    with dt.record(tmp_path / "trace", payloads=policy):
+        run_relu()
+    trace = Trace(tmp_path / "trace")
+    keys = [key for entry in trace for key in getattr(entry.record, "payloads", ()) if key]
+    assert len(keys) == hashed
+    assert len(trace.payloads.lines) == kept
+    assert (trace.folder / "params.bin").stat().st_size == {0: 0, 1: 24, 2: 64 + 24}[kept]
+    played = list(replay(trace))
+    assert [differences(p) for p in played if policy != "none"] == [()] * (
+        len(played) if policy != "none" else 0
+    )
