@@ -181,7 +181,7 @@ def test_the_sdk_name_and_default_folder(program: Program, tmp_path: Path) -> No
 
 
 SAVED = """
-with Backend.create("/opt/lib/libQnnSaver.so") as backend:
+with Backend.create("sdk/lib/libQnnSaver.so") as backend:
     backend.create_context()
 """
 

@@ -27,7 +27,7 @@ from dovetail_saver.uses import returned_handle, typed_arguments
 
 
 class Redacted(enum.StrEnum):
-    """What is replaced."""
+    """Payloads that are replaced."""
 
     WEIGHTS = "weights"
     INPUTS = "inputs"

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from dovetail.errors import TraceError
 from dovetail.files import staged_folder, unwritable
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import BackendReference, CallRecord
 from dovetail.runtime.calls.payloads import CallPayloads
 from dovetail.runtime.calls.values import arguments_decoder, arguments_type
-from dovetail_saver.trace import Header, OpaqueRecord, TraceWriter
+from dovetail_saver.trace import Header, OpaqueRecord, TraceWriter, require_new
 from dovetail_saver.vendor.arguments import Arguments, read_arguments
+from dovetail_saver.vendor.backend import DEFAULT_BACKEND
 from dovetail_saver.vendor.forms import FORMS, FUNCTIONS, IGNORED, Slot
 from dovetail_saver.vendor.scope import Handle, Scope, UnsupportedError
 from dovetail_saver.vendor.source import (
@@ -30,8 +30,10 @@ from dovetail_saver.vendor.source import (
 )
 from dovetail_saver.vendor.summary import Summary
 
-DEFAULT_BACKEND = "htp"
 MAX_TEXT = 1 << 12  # bytes of an opaque record's text
+
+# Statements that are not about the session.
+_HOUSEKEEPING = (b"return", b"error", b"fclose")
 
 _ENCODER = msgspec.json.Encoder()
 _OPAQUE = msgspec.json.Decoder(OpaqueRecord)
@@ -59,7 +61,7 @@ def import_program(
     source = Source(Path(program))
     scope = Scope(source, map_file(Path(params)))
     target = Path(folder)
-    _require_new(target)
+    require_new(target)
     name = Path(target.name)
     with staged_folder(target.parent) as staging:
         summary = _write(staging.new / name, source, scope, backend)
@@ -78,15 +80,6 @@ def _write(folder: Path, source: Source, scope: Scope, backend: str) -> Summary:
     except OSError as error:
         raise unwritable(folder, error) from error
     return importer.summary
-
-
-def _require_new(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise TraceError(
-            "the folder of a trace must be new or empty",
-            where=str(folder),
-            hint="name another folder, or remove this one",
-        )
 
 
 class _Importer:
@@ -111,7 +104,7 @@ class _Importer:
             self._call(statement)
         elif isinstance(statement, Comment):
             self._comment(statement)
-        elif not statement.text.startswith((b"return", b"error")):
+        elif not statement.text.startswith(_HOUSEKEEPING):
             self._leave_out(statement.offset, _short(statement.text))
 
     def _call(self, call: Call) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from dovetail.container.entries import ParamEntry, ScalarEntry, TensorEntry, dump_encoding
 from dovetail.ir import Blob, DataFormat, DType, Encoding, MemoryType, Shape, TensorKind
+from dovetail.ir.storage import bfloat16_to_float32
 from dovetail.runtime.calls.payloads import CallPayloads
 from dovetail_saver.vendor.encodings import read_encoding
 from dovetail_saver.vendor.scope import At, Scope, UnsupportedError
@@ -21,6 +22,12 @@ MAX_RANK = 64
 _VERSIONS: Mapping[int, bytes] = {1: b"Qnn_TensorV1_t", 2: b"Qnn_TensorV2_t"}
 _ID = (b".v1.id", b".v2.id")
 _UNDEFINED = 0x7FFFFFFF
+
+# Scalars that C gives as their bits.
+_BITS: Mapping[DType, Callable[[int], float]] = {
+    DType.FLOAT_16: lambda bits: float(np.uint16(bits).view(np.float16)),
+    DType.BFLOAT_16: lambda bits: float(bfloat16_to_float32(np.array(bits, np.uint16))),
+}
 
 E = TypeVar("E", bound=enum.IntEnum)
 
@@ -102,8 +109,8 @@ def read_tensor(scope: Scope, at: At) -> ProgramTensor:
         if fields[10].value is not None:
             dynamic = tuple(n != 0 for n in scope.numbers(fields[10], (b"uint8_t",), len(shape)))
             dynamic = dynamic if any(dynamic) else ()
-        if fields[11].value is not None:
-            is_sparse = scope.integer(scope.struct(fields[11], SPARSE)[0]) not in (0, _UNDEFINED)
+        if fields[11].value is not None and scope.integer(data_format) == DataFormat.SPARSE:
+            is_sparse = scope.integer(scope.struct(fields[11], SPARSE)[0]) != _UNDEFINED
     memory_type = _enum(scope, memory, MemoryType)
     data, has_buffer = None, False
     if memory_type is MemoryType.RAW:
@@ -111,12 +118,15 @@ def read_tensor(scope: Scope, at: At) -> ProgramTensor:
         if pointer.value is not None:
             has_buffer = True
             data = scope.payload(pointer, scope.integer(size))
+    encoding = read_encoding(scope, quantization, shape)
+    if data is not None and encoding is not None and encoding.bitwidth is not None:
+        data = _sign_extended(data, found, encoding.bitwidth)
     return ProgramTensor(
         scope.text(name),
         found,
         shape,
         _enum(scope, kind, TensorKind),
-        read_encoding(scope, quantization, shape),
+        encoding,
         memory_type,
         _enum(scope, data_format, DataFormat),
         dynamic,
@@ -156,10 +166,26 @@ def _scalar(scope: Scope, at: At) -> ScalarEntry:
             raise scope.error(f"{number} is no {kind.name}", at.offset)
         return ScalarEntry(kind, number)
     real = scope.number(value)
+    if kind in _BITS and isinstance(real, int):
+        real = _BITS[kind](scope.integer(value) & 0xFFFF)
     if kind is DType.FLOAT_32:
         with np.errstate(over="ignore"):
             real = float(np.float32(real))
     return ScalarEntry(kind, real if np.isfinite(real) else str(real))
+
+
+def _sign_extended(data: Blob, dtype: DType, bitwidth: int) -> Blob:
+    """Return narrow signed integers as our tensors store them.
+
+    Programs have them with high bits of zero: -1 in 4 bits as 15.
+    """
+    storage = dtype.storage
+    gap = dtype.bits - bitwidth
+    if dtype.is_packed or not dtype.is_signed or gap <= 0 or data.nbytes % storage.itemsize:
+        return data
+    values = data.bytes.view(storage)
+    extended = values << gap >> gap
+    return data if np.array_equal(values, extended) else Blob(extended)
 
 
 def _fields(scope: Scope, at: At) -> tuple[int, list[At]]:
