@@ -28,7 +28,7 @@ from dovetail.runtime.contract import (
     Restored,
     Support,
 )
-from dovetail_saver.backend.options import SaverOptions
+from dovetail_saver.backend.options import SaverOptions, SaverSdkConfig
 from dovetail_saver.backend.own_calls import OwnCalls
 from dovetail_saver.backend.prepared import SavedGraph, image_of, restored_graphs
 from dovetail_saver.backend.target import Target
@@ -85,16 +85,19 @@ class SaverBackend(BackendBase):
     """
 
     name: ClassVar[str] = "saver"
-    configs: ClassVar[Configs] = Configs(backend=SaverOptions)
+    configs: ClassVar[Configs] = Configs(backend=SaverOptions, sdk=SaverSdkConfig)
 
     def __init__(self, ops: OpRegistry, options: SaverOptions) -> None:
         super().__init__(ops, options)
         self._target = Target(ops, options) if options.target else None
-        folder = Path(options.output).absolute()
+        self._output = Path(options.output).absolute()
+        folder = self._output if options.program is None else self._output / "trace"
         require_usable(folder)
         arguments = {"name": self.name, "config": options, "ops": ops}
         policy = PayloadPolicy(options.payloads)
-        self._tape = Tape(folder, policy, lambda tape: OwnCalls(tape, self, arguments))
+        self._tape = Tape(
+            folder, policy, lambda tape: OwnCalls(tape, self, arguments), self._finished
+        )
         hooks.register(self._tape.hook)
         atexit.register(self._tape.close)
 
@@ -137,3 +140,15 @@ class SaverBackend(BackendBase):
         if not (isinstance(self._tape.hook, OwnCalls) and self._tape.hook.is_freeing):
             self._tape.close()
         atexit.unregister(self._tape.close)
+
+    def _finished(self, trace: Path) -> None:
+        """Write the C program of a trace if the options ask for it."""
+        names = self.options.program
+        if names is None:
+            return
+        # imported here: most traces stay traces
+        from dovetail_saver.vendor.exporter import export_program
+
+        if self.options.append_timestamp:
+            names = names.with_time()
+        export_program(trace, self._output, names.model_file_name, names.data_file_name)
