@@ -39,7 +39,7 @@ def test_every_call_of_the_table_is_recorded_and_replayed(tmp_path: Path) -> Non
     called: set[str] = set()
     refused = 0
     for name in kit_traces.CLASSES:
-        kit_traces.record(tmp_path / name, name)
+        kit_traces.record_checks(tmp_path / name, name)
         found = replayed(tmp_path / name)
         assert found["differences"] == []
         records = [entry.record for entry in Trace(tmp_path / name)]
@@ -59,7 +59,7 @@ def test_every_case_of_the_standard_ops_is_replayed(tmp_path: Path, backend: str
     ops = installed_ops()
     cases = [case for case in CASES if schema_of(case, ops).op.is_pure]  # others draw numbers
     assert len(cases) > 650
-    kit_traces.record(tmp_path / "trace", backend, cases)
+    kit_traces.record_cases(tmp_path / "trace", backend, cases)
     found = replayed(tmp_path / "trace")
     assert found["differences"] == []
     assert found["called"]["graph_execute"] > len(cases)

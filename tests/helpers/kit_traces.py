@@ -32,15 +32,24 @@ CLASSES: dict[str, Any] = {
 }
 
 
-def record(folder: Path, backend: str, cases: Sequence[OpCase] = ()) -> None:
-    """Run the kit on a backend, and cases of ops, and record all of it."""
-    packages = () if backend in ("cpu", ReferenceBackend.name) else [PACKAGE]
-    bench = Bench(CLASSES.get(backend, backend), cases=cases or HALVE, packages=packages)
+def record_checks(folder: Path, backend: str) -> None:
+    """Run the checks of the kit on one of the classes, and record all of it."""
+    packages = () if backend == ReferenceBackend.name else [PACKAGE]
+    bench = Bench(CLASSES[backend], cases=HALVE, packages=packages)
     with dt.record(folder):
         for check in CHECKS:
             run_check(bench, check)
+
+
+def record_cases(folder: Path, backend: str, cases: Sequence[OpCase]) -> None:
+    """Run cases of ops on an installed backend, and record all of it.
+
+    The checks of the kit are run on the classes alone: some call from several threads at once, and
+    a replay makes one call after another.
+    """
+    with dt.record(folder):
         for case in cases:
-            run_case(bench, case)
+            run_case(Bench(backend), case)
 
 
 def replay_all(folder: Path) -> dict[str, Any]:
