@@ -252,3 +252,38 @@ def test_wrong_sdk_configs_are_refused(
         run_on_saver(tmp_path, monkeypatch, **keys)
     assert text in str(caught.value)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["saver.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("saver", {"output": "OUT"}),
+        ("saver", {"output": "OUT", "program": {"modelFileName": "evil.c"}}),
+        (
+            "saver",
+            {"target": "hetero", "target_options": {"members": {"saver": {"output": "OUT"}}}},
+        ),
+        ("hetero:cpu,saver", {"members": {"saver": {"output": "OUT"}}}),
+    ],
+)
+def test_a_replay_writes_nothing_that_a_trace_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any]
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    outside = tmp_path / "outside"
+    with dt.record(tmp_path / "trace"), saver(tmp_path / "first") as backend:
+        finalized(backend).execute({"x": INPUT})
+    calls = tmp_path / "trace" / "calls.jsonl"
+    first, rest = calls.read_bytes().split(b"\n", 1)
+    changed = json.loads(first)
+    changed["arguments"]["name"]["name"] = name
+    changed["arguments"]["config"] = json.loads(json.dumps(options).replace("OUT", str(outside)))
+    calls.write_bytes(json.dumps(changed).encode() + b"\n" + rest)
+    played = list(replay(Trace(tmp_path / "trace")))
+    assert played[0].error is None
+    assert len(played) >= 9  # a target that supports no op rejects the graph
+    assert not outside.exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["first", "here", "trace"]
+    assert not list((tmp_path / "here").iterdir())
+    assert not hooks.active

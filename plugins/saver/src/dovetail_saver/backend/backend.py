@@ -90,16 +90,11 @@ class SaverBackend(BackendBase):
     def __init__(self, ops: OpRegistry, options: SaverOptions) -> None:
         super().__init__(ops, options)
         self._target = Target(ops, options) if options.target else None
-        self._output = Path(options.output).absolute()
-        folder = self._output if options.program is None else self._output / "trace"
-        require_usable(folder)
-        arguments = {"name": self.name, "config": options, "ops": ops}
-        policy = PayloadPolicy(options.payloads)
-        self._tape = Tape(
-            folder, policy, lambda tape: OwnCalls(tape, self, arguments), self._finished
-        )
-        hooks.register(self._tape.hook)
-        atexit.register(self._tape.close)
+        self._tape: Tape | None = None
+        if options.output is not None:
+            self._tape = self._new_tape(Path(options.output).absolute(), options)
+            hooks.register(self._tape.hook)
+            atexit.register(self._tape.close)
 
     def capabilities(self) -> Capabilities:
         """Return all capabilities, or those of the target; nothing is computed in any case."""
@@ -137,18 +132,34 @@ class SaverBackend(BackendBase):
         """End the trace, after the record of `backend_free` if that is the caller."""
         if self._target is not None:
             self._target.plugin.close()
+        if self._tape is None:
+            return
         if not (isinstance(self._tape.hook, OwnCalls) and self._tape.hook.is_freeing):
             self._tape.close()
         atexit.unregister(self._tape.close)
 
-    def _finished(self, trace: Path) -> None:
-        """Write the C program of a trace if the options ask for it."""
-        names = self.options.program
-        if names is None:
-            return
-        # imported here: most traces stay traces
-        from dovetail_saver.vendor.exporter import export_program
+    def _new_tape(self, output: Path, options: SaverOptions) -> Tape:
+        """Return the trace of this backend.
 
-        if self.options.append_timestamp:
-            names = names.with_time()
-        export_program(trace, self._output, names.model_file_name, names.data_file_name)
+        Raises:
+            TraceError: The folder is in use for something other than traces.
+        """
+        folder = output if options.program is None else output / "trace"
+        require_usable(folder)
+        arguments = {"name": self.name, "config": options, "ops": self.ops}
+
+        def finished(trace: Path) -> None:
+            if options.program is not None:
+                # imported here: most traces stay traces
+                from dovetail_saver.vendor.exporter import export_program
+
+                names = options.program
+                names = names.with_time() if options.append_timestamp else names
+                export_program(trace, output, names.model_file_name, names.data_file_name)
+
+        return Tape(
+            folder,
+            PayloadPolicy(options.payloads),
+            lambda tape: OwnCalls(tape, self, arguments),
+            finished,
+        )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from dovetail.runtime.config import SdkConfig
 from dovetail.runtime.contract import Options
+from dovetail.runtime.installed import without_files
 from dovetail.typed import NO_EFFECT, effect
 
 OUTPUT = "saver_output"
@@ -42,7 +44,7 @@ class SaverOptions(Options, frozen=True):
 
     Attributes:
         output: Folder of the trace, relative to the working folder. If it has a trace already, the
-            new one is in `process-PID` in it.
+            new one is in `process-PID` in it. None records nothing.
         payloads: Payloads that are kept; outputs never are, since nothing is computed.
         target: A backend whose verdicts on ops, capabilities and platform are given, instead of
             those of a backend that accepts everything; `htp:v73` names its architecture, too.
@@ -52,12 +54,21 @@ class SaverOptions(Options, frozen=True):
         append_timestamp: Whether the names of these files contain the time.
     """
 
-    output: str = OUTPUT
+    output: str | None = OUTPUT
     payloads: Literal["inputs", "none"] = "inputs"
     target: str = ""
     target_options: dict[str, Any] = msgspec.field(default_factory=dict)
     program: ProgramNames | None = None
     append_timestamp: bool = False
+
+    @classmethod
+    def without_files(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return recorded options for a Saver that records nothing."""
+        found = {**options, "output": None, "program": None}
+        target = found.get("target")
+        if isinstance(target, str) and target:
+            found["target_options"] = without_files(target, found.get("target_options"))
+        return found
 
 
 class SaverSdkConfig(SdkConfig, frozen=True, rename=str.upper):
