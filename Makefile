@@ -37,7 +37,8 @@ help:
 	@echo 'make test-avx2   the tests as on a processor with AVX2 only; needs gcc and objdump'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make vendor-test   compare integer ops with the HTP simulator of onnxruntime-qnn'
-	@echo 'make fuzz    convert 20,000 mutated ONNX files: each must succeed or be rejected'
+	@echo 'make fuzz    convert 20,000 mutated ONNX files and replay as many mutated traces:'
+	@echo '             each must succeed or be rejected'
 	@echo 'make clean   remove .venv and all caches'
 
 install: $(READY)
@@ -103,6 +104,7 @@ vendor-test: $(READY)
 # Set FUZZ='--seed 2' or FUZZ='--target dvt' for other files.
 fuzz: $(READY)
 	@$(BIN)/python tools/fuzz_onnx.py --details $(FUZZ)
+	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_onnx.py --details --target trace)
 
 # The peers that only measurements need: nothing else may depend on them.
 $(BENCH_READY): $(READY)

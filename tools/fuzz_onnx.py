@@ -5,6 +5,7 @@
     python tools/fuzz_onnx.py --only 12345 --save DIR
     python tools/fuzz_onnx.py --target extremes each number of ONNX's test models set to extremes
     python tools/fuzz_onnx.py --target dvt      load mutated containers
+    python tools/fuzz_onnx.py --target trace    read, verify and play mutated traces
 
 Conversion includes the passes; small results are saved, loaded and prepared on the backend `cpu`,
 which may reject them. A file that takes over 10 s, grows memory by over 1 GiB, ends the process or
@@ -31,6 +32,7 @@ from fuzz.extremes import extreme_seeds, mutate_extreme
 from fuzz.mutation import Mutate, mutate_onnx
 from fuzz.seeds import Seed, container_seeds, onnx_seeds
 from fuzz.summary import Summary
+from fuzz.traces import mutate_trace, read_trace, trace_seeds
 from fuzz.workers import Read, try_all
 
 Target = tuple[Callable[[], Sequence[Seed]], Mutate, Read, str]
@@ -38,6 +40,7 @@ TARGETS: dict[str, Target] = {
     "onnx": (onnx_seeds, mutate_onnx, trial.convert, ".onnx"),
     "extremes": (extreme_seeds, mutate_extreme, trial.convert, ".onnx"),
     "dvt": (container_seeds, mutate_container, trial.load, ".dvt"),
+    "trace": (trace_seeds, mutate_trace, read_trace, ".trace"),
 }
 
 _COUNT = 20_000

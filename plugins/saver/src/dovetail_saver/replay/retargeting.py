@@ -38,11 +38,13 @@ class Retarget:
 
     Attributes:
         dropped: The recorded settings that were left out, each with the call that had them.
+        has_config: Whether the settings are those of a config, not the recorded ones.
     """
 
     def __init__(self, backend: str | None, config: RunConfig | None = None) -> None:
         self._backend = backend
         self._config = config
+        self.has_config = config is not None
         self._is_other: dict[int, bool] = {}  # by handle: whether its backend was replaced
         self.dropped: dict[str, None] = {}
 
