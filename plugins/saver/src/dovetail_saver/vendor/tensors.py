@@ -118,12 +118,15 @@ def read_tensor(scope: Scope, at: At) -> ProgramTensor:
         if pointer.value is not None:
             has_buffer = True
             data = scope.payload(pointer, scope.integer(size))
+    encoding = read_encoding(scope, quantization, shape)
+    if data is not None and encoding is not None and encoding.bitwidth is not None:
+        data = _sign_extended(data, found, encoding.bitwidth)
     return ProgramTensor(
         scope.text(name),
         found,
         shape,
         _enum(scope, kind, TensorKind),
-        read_encoding(scope, quantization, shape),
+        encoding,
         memory_type,
         _enum(scope, data_format, DataFormat),
         dynamic,
@@ -169,6 +172,20 @@ def _scalar(scope: Scope, at: At) -> ScalarEntry:
         with np.errstate(over="ignore"):
             real = float(np.float32(real))
     return ScalarEntry(kind, real if np.isfinite(real) else str(real))
+
+
+def _sign_extended(data: Blob, dtype: DType, bitwidth: int) -> Blob:
+    """Return narrow signed integers as our tensors store them.
+
+    Programs have them with high bits of zero: -1 in 4 bits as 15.
+    """
+    storage = dtype.storage
+    gap = dtype.bits - bitwidth
+    if dtype.is_packed or not dtype.is_signed or gap <= 0 or data.nbytes % storage.itemsize:
+        return data
+    values = data.bytes.view(storage)
+    extended = values << gap >> gap
+    return data if np.array_equal(values, extended) else Blob(extended)
 
 
 def _fields(scope: Scope, at: At) -> tuple[int, list[At]]:
