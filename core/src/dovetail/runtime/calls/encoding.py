@@ -29,6 +29,7 @@ from dovetail.runtime.calls.values import (
     ObservedValue,
     UnrecordedValue,
 )
+from dovetail.runtime.config import changed_settings
 from dovetail.runtime.handle import Handle
 from dovetail.runtime.memory import Memory
 
@@ -239,8 +240,11 @@ def _results(given: Any, payloads: CallPayloads) -> dict[str, ArrayValue]:
 
 
 def _config(given: Any, _: CallPayloads) -> Any:
+    """Return settings as plain data; of a Struct those that differ from its defaults."""
     _require(isinstance(given, msgspec.Struct | Mapping))
-    plain = msgspec.to_builtins(dict(given) if isinstance(given, Mapping) else given)
+    if isinstance(given, msgspec.Struct):
+        return changed_settings(given)
+    plain = msgspec.to_builtins(dict(given))
     _require(all(isinstance(key, str) for key in plain))
     return plain
 

@@ -6,7 +6,6 @@ and graphs, those that every backend has (priorities, the depth of queues) are k
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,6 @@ from dovetail.runtime.api_table import API, ArgKind
 from dovetail.runtime.calls import CallRecord
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
 from dovetail.runtime.config_file import RunConfig
-from dovetail.runtime.installed import backend_class
 from dovetail.runtime.names import backend_name
 from dovetail_saver.uses import returned_handle
 
@@ -39,12 +37,14 @@ class Retarget:
 
     Attributes:
         dropped: The recorded settings that were left out, each with the call that had them.
+        has_config: Whether the settings are those of a config, not the recorded ones.
     """
 
     def __init__(self, backend: str | None, config: RunConfig | None = None) -> None:
         self._backend = backend
         self._config = config
-        self._replaced: dict[int, str] = {}  # by handle: the backend that was replaced, or empty
+        self.has_config = config is not None
+        self._is_other: dict[int, bool] = {}  # by handle: whether its backend was replaced
         self.dropped: dict[str, None] = {}
 
     def __call__(self, record: CallRecord, where: str) -> CallRecord:
@@ -56,48 +56,48 @@ class Retarget:
         if self._backend is None and self._config is None:
             return record
         if record.function == "backend_create":
-            record, replaced = self._create(record, where)
+            record, is_other = self._create(record, where)
         else:
-            replaced = self._replaced.get(-1 if record.owner is None else record.owner, "")
+            owner = -1 if record.owner is None else record.owner
+            is_other = self._is_other.get(owner, False)
             if record.function in _SHARED:
-                record = self._configure(record, where, replaced)
+                record = self._configure(record, where, is_other)
         result = API[record.function].result
         if result is not None and result.kind is ArgKind.HANDLE and result.of != "tensor":
             number = returned_handle(record, where)
             if number is not None:
-                self._replaced[number] = replaced
+                self._is_other[number] = is_other
         return record
 
-    def _create(self, record: CallRecord, where: str) -> tuple[CallRecord, str]:
+    def _create(self, record: CallRecord, where: str) -> tuple[CallRecord, bool]:
         arguments = _arguments(record, where)
         reference = arguments.get("name")
         recorded = reference.get("name") if isinstance(reference, dict) else None
         if not isinstance(recorded, str):  # the recorded call failed; so does this one
-            return record, ""
+            return record, False
         target = self._backend or recorded
         is_other = _canonical(target) != _canonical(recorded)
         config = arguments.get("config")
         if self._config is not None:
             arguments["config"] = dict(self._config.options) or None
         elif is_other and config:
-            self._drop(f"options of backend '{recorded}'", config, {})
+            self._drop(f"options of backend '{recorded}'", config)
             arguments["config"] = None
         if is_other:
             arguments["name"] = {"name": target}
-        return _with(record, arguments), recorded if is_other else ""
+        return _with(record, arguments), is_other
 
-    def _configure(self, record: CallRecord, where: str, replaced: str) -> CallRecord:
+    def _configure(self, record: CallRecord, where: str, is_other: bool) -> CallRecord:
         arguments = _arguments(record, where)
         recorded = arguments.get("config")
         found = recorded if isinstance(recorded, dict) else {}
         if self._config is not None:
             found = self._given(record.function, arguments.get("name"))
-        elif replaced:
+        elif is_other:
             shared = set(_SHARED[record.function].__struct_fields__)
             kept = {key: value for key, value in found.items() if key in shared}
             rest = {key: value for key, value in found.items() if key not in shared}
-            usual = _defaults(replaced, _SHARED[record.function])
-            self._drop(f"settings of {record.function}", rest, usual)
+            self._drop(f"settings of {record.function}", rest)
             found = kept
         if record.function == "graph_set_config" or found:
             arguments["config"] = found
@@ -117,22 +117,9 @@ class Retarget:
             found = config.graph_config(name)
         return {} if found is None else dict(msgspec.to_builtins(found))
 
-    def _drop(self, what: str, config: Mapping[str, Any], usual: Mapping[str, Any]) -> None:
-        """Note dropped settings that are not the defaults."""
-        told = [k for k, value in config.items() if value is not None and value != usual.get(k)]
-        if told:
-            self.dropped[f"{what}: {', '.join(told)}"] = None
-
-
-@functools.cache
-def _defaults(backend: str, base: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the default settings of a backend; empty if it is not installed."""
-    try:
-        configs = backend_class(backend).configs
-    except DovetailError:
-        return {}
-    found = next(c for c in (configs.device, configs.context, configs.graph) if issubclass(c, base))
-    return dict(msgspec.to_builtins(found()))
+    def _drop(self, what: str, config: Mapping[str, Any]) -> None:
+        if names := ", ".join(key for key, value in config.items() if value is not None):
+            self.dropped[f"{what}: {names}"] = None
 
 
 def _canonical(name: str) -> str:

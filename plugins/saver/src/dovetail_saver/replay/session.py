@@ -163,7 +163,8 @@ class Session:
         retarget = None if request.retarget is None else request.retarget()
         loop = _Loop(request, report, trace, is_first=not report.seconds)
         start = time.perf_counter()
-        with Player(trace.payloads, InstalledResolver()) as player:
+        is_own = retarget is not None and retarget.has_config  # nobody else's options
+        with Player(trace.payloads, InstalledResolver(writes_files=is_own)) as player:
             stepper = Stepper(player, retarget)
             run = run_in_order if request.threads is Threads.ONE else run_in_threads
             run(trace, stepper.step, lambda step: loop.take(step, player), Clock(request.timing))
