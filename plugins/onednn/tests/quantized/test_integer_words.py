@@ -64,7 +64,8 @@ def test_convolution(
     kind = "DepthWiseConv2d" if op == "DepthWiseConv2d" else "Conv2d"
     grid = {"dtype": dtype, "scale": scale, "zero": zero}
     y = net.add(kind, *ins, name="y", **grid, **params)
-    net.check(y, engine=True)
+    # without VNNI, large sums of few channels are left to the definition
+    net.check(y, engine=library().has_vnni or not (extreme and op == "grouped"))
 
 
 @settings(max_examples=100, derandomize=True)

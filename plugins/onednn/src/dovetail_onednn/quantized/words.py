@@ -1,7 +1,8 @@
 """Products of 16-bit data and 8-bit weights: the lower bytes of the data, then the upper ones.
 
-The sums are added in float32 in the order of the definition. Products of bytes add to a scratchpad
-of the first one; float32 products, which are exact while sums stay below 2**24, have two of them.
+The sums are added in float32 in the order of the definition: the second product adds to the first
+one's scratchpad, or a third primitive adds both. Float32 code serves as well, while sums stay below
+2**24, which is exact.
 """
 
 from __future__ import annotations
@@ -123,16 +124,25 @@ def words_of(call: KernelCall) -> Words | None:
 def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
     """Return the step of a product by code for bytes; None if the library only has generic code."""
     spec, units = call.spec(DATA), call.outputs[0].shape[-1]
-    last = (Sum(1.0, DataType.F32), *words.last(call.outputs[0].spec))
-    zeros, descs = [byte_zero(spec, each.data_shift) for each in words.sums], []
-    for own, ops in zip(zeros, ((), last), strict=True):
-        quantization = Quantization(((Arg.WEIGHTS, form.mask),), (Arg.SOURCE,) if own else ())
-        descs.append(form.describe(ops, quantization, words.has_bias and not ops))
+    last = tuple(words.last(call.outputs[0].spec))
+    zeros = [byte_zero(spec, each.data_shift) for each in words.sums]
+
+    def described(which: int, ops: tuple[PostOp, ...]) -> PrimitiveDesc:
+        zero = (Arg.SOURCE,) if zeros[which] else ()
+        quantization = Quantization(((Arg.WEIGHTS, form.mask),), zero)
+        return form.describe(ops, quantization, words.has_bias and not which)
+
+    descs = [described(0, ()), described(1, (Sum(1.0, DataType.F32), *last))]
+    # for some convolutions the library has no good code that adds to the destination
+    is_joint = descs[0].implementation == descs[1].implementation
+    if not is_joint:
+        descs[1] = described(1, ())
     if any(map(is_slow, descs)):
         return None
     stages, data = Stages(call), WordBytes(call, DATA, form.groups, words.parts)
     total = stages.room(form.target)
-    for each, own, desc in zip(words.sums, zeros, descs, strict=True):
+    results = [total, total if is_joint else stages.room(form.target)]
+    for each, own, desc, result in zip(words.sums, zeros, descs, results, strict=True):
         layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), form.weights)
         numbers = {SCALES | Arg.WEIGHTS: np.broadcast_to(each.multiplier.reshape(-1), units)}
         if words.has_bias and each is words.sums[0]:
@@ -142,8 +152,10 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
         arguments[Arg.SOURCE] = data.argument(form.source, each.data_shift)
         arguments[Arg.WEIGHTS] = _weights(call, layout, form, f"{words.parts} {bool(own)}")
-        arguments[Arg.DESTINATION] = total
+        arguments[Arg.DESTINATION] = result
         stages.add(desc, arguments)
+    if not is_joint:
+        _added(stages, results, last)
     return step_of_words(call, stages, [data], total)
 
 
