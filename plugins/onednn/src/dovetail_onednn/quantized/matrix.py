@@ -31,7 +31,13 @@ from dovetail_onednn.quantized.products import (
 )
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.quantized.words import is_of_words, words_step
+from dovetail_onednn.quantized.words import (
+    Form,
+    is_of_words,
+    step_of_bytes,
+    step_of_floats,
+    words_of,
+)
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.threads import threads_for
@@ -149,17 +155,49 @@ def _in_parts(call: KernelCall, integers: Integers, shape: Shape, by_units: bool
 
 
 def _in_words(call: KernelCall, depth: int, units: int, strides: tuple[int, int]) -> Step | None:
-    rows = math.prod(call.outputs[0].shape) // units
-    matrix = MemoryDesc.strided((depth, units), strides, DataType.S8)
-    source, target, row = dense((rows, depth)), dense((rows, units)), dense((1, units))
+    """Return the step of a product of 16-bit data with a constant matrix."""
+    words = words_of(call)
+    if words is None:
+        return None
+    rows, by_units = math.prod(call.outputs[0].shape) // units, strides[0] == 1
+    target, row = dense((rows, units)), dense((1, units))
 
-    def describe(
-        kind: DataType, ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
-    ) -> PrimitiveDesc:
-        wanted, bias = MemoryDesc.any(matrix.dims, DataType.S8), row if has_bias else None
-        return _described((source.of_type(kind), wanted, bias, target), ops, quantization)
+    def of_bytes() -> Step | None:
+        if words.parts > MOST_PARTS:
+            return None
+        dims = (depth * words.parts, units)
+        source = dense((rows, dims[0])).of_type(DataType.U8)
+        plain = MemoryDesc.strided(dims, (1, dims[0]) if by_units else (units, 1), DataType.S8)
 
-    return words_step(call, describe, (source, matrix, target), _BY_COLUMN)
+        def describe(
+            ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
+        ) -> PrimitiveDesc:
+            wanted = MemoryDesc.any(dims, DataType.S8)
+            return _described(
+                (source, wanted, row if has_bias else None, target), ops, quantization
+            )
+
+        def terms(levels: Array) -> Array:
+            shape = (units, depth) if by_units else (depth, units)
+            return split(levels.reshape(shape), words.parts, 1 if by_units else 0)
+
+        form = Form(describe, source, plain, target, 1, _BY_COLUMN, terms)
+        return step_of_bytes(call, words, form)
+
+    def of_floats() -> Step | None:
+        if not words.is_exact_in_float:
+            return None
+        source, matrix = dense((rows, depth)), MemoryDesc.strided((depth, units), strides)
+
+        def describe(ops: tuple[PostOp, ...], is_dense: bool) -> PrimitiveDesc:
+            return _described((source, MemoryDesc.any(matrix.dims), None, target), ops, REAL)
+
+        return step_of_floats(call, words, describe, (source, matrix, target))
+
+    makes = (
+        (of_floats, of_bytes) if words.parts > 1 and rows < _MANY_ROWS else (of_bytes, of_floats)
+    )
+    return next(filter(None, (make() for make in makes)), None)
 
 
 def _batched(call: KernelCall) -> Step | None:
