@@ -1,4 +1,4 @@
-"""Import of a Saver program beside the time that Python needs to read and tokenize its file.
+"""Import of a Saver program, compared with the time to read and tokenize its files in Python.
 
     python -m benchmarks.program_import saver_output.c params.bin
     python -m benchmarks.program_import                             ResNet-50, drawn and exported
@@ -44,7 +44,7 @@ class ImportTimes:
 
     @property
     def ratio(self) -> float:
-        """How often the file is tokenized in the time of the import."""
+        """Time of the import in times of tokenizing."""
         return self.import_ms / self.tokenize_ms
 
 

@@ -13,6 +13,7 @@ from null_backend import NullBackend
 
 from dovetail import __version__
 from dovetail.testing import CHECKS, Bench, Status, run_case
+from dovetail.testing.outcome import COMPUTES_NOTHING
 from dovetail_opset.testing import CASES
 
 TESTS = Path(__file__).parent
@@ -68,6 +69,19 @@ def test_the_null_backend_lives_and_refuses_as_any(tmp_path: Path) -> None:
         "overlapped_runs_end_before_their_context",
         "graphs_are_restored_without_their_model",
     }
+
+
+def test_saver_accepts_everything_and_computes_nothing(tmp_path: Path) -> None:
+    options = ("--backend-options", json.dumps({"output": str(tmp_path / "traces")}))
+    report = conformance(tmp_path, "--backend", "saver", *options, *OPSET)
+    # what is not judged, and nothing else
+    assert set(report["areas"]) == {*(check.area for check in CHECKS), "op cases"}
+    for area, counts in report["areas"].items():
+        is_judged = area not in ("failures", "op cases")
+        assert counts["unsupported"] == 0 if is_judged else counts["passed"] == 0
+    reasons = {row["reason"] for row in report["results"] if row["status"] == "unsupported"}
+    assert reasons == {COMPUTES_NOTHING}
+    assert report["areas"]["op cases"]["unsupported"] > 700
 
 
 def test_htp_runs_what_its_tables_allow_and_says_why_it_does_not_run_the_rest(

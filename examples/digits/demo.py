@@ -1,5 +1,7 @@
 """The digits demo: run the held-out images in float on the CPU, and in 8 bits on an emulated HTP.
 
+The run in 8 bits is recorded and replayed on both backends.
+
     python examples/digits/demo.py [--output-dir DIR]
 
 Each command is printed before it runs.
@@ -11,6 +13,7 @@ import argparse
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -86,7 +89,11 @@ def main() -> None:
         "--input-list", write_inputs(seen, output / "calibration"),
         "--use-per-channel-quantization", "--bias-bitwidth", "32",
     )  # fmt: skip
-    quantized_timing = run(quantized, "htp", listed, output / "quantized_results")
+    trace = output / "trace"
+    shutil.rmtree(trace, ignore_errors=True)  # of an earlier run
+    recording = ("record", "--out", trace, "--")
+    quantized_timing = run(quantized, "htp", listed, output / "quantized_results", *recording)
+    replays = {name: replay(trace, name) for name in ("htp", "cpu")}
     quantized_scores = read_scores(output / "quantized_results", len(images))
     still_right = quantized_scores.argmax(axis=1) == labels
     same = quantized_scores.argmax(axis=1) == scores.argmax(axis=1)
@@ -106,6 +113,7 @@ def main() -> None:
     )
     times = f"{median_ms(timing):.3f} ms in float, {median_ms(quantized_timing):.3f} ms in 8 bits"
     print(f"time per image   {times} (medians)")
+    print(f"replay           {'; '.join(f'on {name}: {told}' for name, told in replays.items())}")
     print(f"outputs          {results}/Result_<i>/scores.raw")
     wrong = np.flatnonzero(~right)
     if len(wrong):
@@ -113,17 +121,29 @@ def main() -> None:
     print()
     print("What to try next (with .venv/bin in front, or after `. .venv/bin/activate`):")
     print(f"  dovetail inspect {quantized}")
+    print(f"  dovetail trace stats {trace}")
     print(f"  dovetail net-run --model {model} --input-list {listed} --profiling-level detailed")
     print("  dovetail convert --input-network YOUR.onnx --dry-run")
     print("  dovetail --help")
 
 
-def run(model: Path, backend: str, listed: Path, results: Path) -> dict[str, object]:
+def run(
+    model: Path, backend: str, listed: Path, results: Path, *before: str | Path
+) -> dict[str, object]:
     """Run a model on a backend over a list; return the result of `net-run --json`."""
     return dovetail(
-        "net-run", "--model", model, "--backend", backend, "--input-list", listed,
+        *before, "net-run", "--model", model, "--backend", backend, "--input-list", listed,
         "--output-dir", results,
     )  # fmt: skip
+
+
+def replay(trace: Path, backend: str) -> str:
+    """Replay a trace on a backend; return how many of its outputs are equal."""
+    result = dovetail("replay", trace, "--backend", backend, "--compare", "exact")
+    compared = result["tensors"]
+    if not isinstance(compared, dict):
+        raise TypeError("replay printed no counts of tensors")
+    return f"{compared['equal']} of {sum(compared.values())} outputs equal"
 
 
 def sqnr_db(exact: np.ndarray, near: np.ndarray) -> float:

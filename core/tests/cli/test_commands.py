@@ -50,7 +50,10 @@ def test_plugins_lists_without_importing(site: Any, capsys: Capture) -> None:
 
 
 def test_plugins_load_shows_the_reason(site: Any, capsys: Capture) -> None:
-    site.module("glad_plugin", "def thing(golden, target): ...")
+    site.module(
+        "glad_plugin",
+        "class thing:\n    def update(self, golden, target): ...\n    def finish(self): ...",
+    )
     site.module("grim_plugin", "raise RuntimeError('grim')")
     points = {"glad": "glad_plugin:thing", "grim": "grim_plugin:thing"}
     site.dist("mood-dist", {VERIFIERS: points})

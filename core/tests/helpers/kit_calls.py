@@ -28,7 +28,6 @@ from dovetail.runtime.calls import (
     Record,
     decode_record,
     differences,
-    encode_record,
 )
 from dovetail.testing import CHECKS, Bench, run_check
 from dovetail.testing.ops import HALVE, PACKAGE
@@ -39,19 +38,18 @@ BACKENDS = {cls.name: cls for cls in (ReferenceBackend, BareBackend, UpdatingBac
 
 def record(folder: Path) -> list[Record]:
     """Run the kit on each backend and write its calls."""
-    records: list[Record] = []
+    lines: list[bytes] = []
     payloads = MemoryPayloads()
-    with hooks.registered(CallRecorder(records.append, payloads)):
+    with hooks.registered(CallRecorder(lines.append, payloads)):
         for backend in BACKENDS.values():
             packages = () if backend is ReferenceBackend else [PACKAGE]
             bench = Bench(backend, cases=HALVE, packages=packages)
             for check in CHECKS:
                 run_check(bench, check)
-    lines = [encode_record(each) for each in records]
     (folder / "calls.jsonl").write_bytes(b"\n".join(lines))
     for key, blob in payloads.blobs.items():
         (folder / key).write_bytes(blob.bytes.tobytes())
-    return records
+    return [decode_record(line) for line in lines]
 
 
 class Folder:

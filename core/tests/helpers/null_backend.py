@@ -71,7 +71,7 @@ class NullBackend(BackendBase):
     name: ClassVar[str] = "null"
 
     def capabilities(self) -> Capabilities:
-        missing = ("opaque_ops", "overlap", "custom_memory", "dynamic_dimensions")
+        missing = ("opaque_ops", "overlap", "custom_memory", "dynamic_dimensions", "records_only")
         flags = (f.name for f in fields(Capabilities) if f.default is False)
         return Capabilities(**{name: name not in missing for name in flags})
 

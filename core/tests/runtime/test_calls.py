@@ -33,7 +33,6 @@ from dovetail.runtime.calls import (
     Record,
     decode_record,
     differences,
-    encode_record,
 )
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -44,13 +43,17 @@ class Tape:
     """Records of calls in memory."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.written: list[bytes] = []
         self.payloads = MemoryPayloads()
-        self.recorder = CallRecorder(self.records.append, self.payloads)
+        self.recorder = CallRecorder(self.written.append, self.payloads)
 
     @property
     def lines(self) -> list[bytes]:
-        return [encode_record(each) for each in self.records]
+        return list(self.written)  # playing them records others
+
+    @property
+    def records(self) -> list[Record]:
+        return [decode_record(line) for line in self.lines]
 
     def play(self) -> list[Played]:
         with Player(self.payloads.blobs, RESOLVER) as player:

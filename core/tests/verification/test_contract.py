@@ -112,16 +112,21 @@ def test_all_wrong_params_are_named() -> None:
     texts = [str(problem) for problem in caught.value.problems]
     assert caught.value.where == "c.json"
     assert texts[:2] == [
-        "$.limits: unknown key (did you mean 'limit'?)",
-        "$.k: unknown key (valid names: limit, scale)",
+        "parameters.limits: unknown key (did you mean 'limit'?)",
+        "parameters.k: unknown key (valid names: limit, scale)",
     ]
-    assert sorted(t.partition(":")[0] for t in texts[2:]) == ["$.limit", "$.scale"]
+    assert sorted(t.partition(":")[0] for t in texts[2:]) == [
+        "parameters.limit",
+        "parameters.scale",
+    ]
 
 
 def test_nan_is_not_a_parameter() -> None:
     with pytest.raises(ConfigError, match="wrong values") as caught:
         configure(Largest, {"limit": math.nan})
-    assert [str(p) for p in caught.value.problems] == ["$.limit: expected a number, got NaN"]
+    assert [str(p) for p in caught.value.problems] == [
+        "parameters.limit: expected a number, got NaN"
+    ]
 
 
 def test_a_verifier_describes_its_params() -> None:
@@ -150,6 +155,16 @@ def test_constructors_take_keywords_with_defaults(wrong: Any) -> None:
         configure(wrong)
     assert caught.value.where == f"verifier '{wrong.__name__}'"
     assert "keywords with defaults" in caught.value.hint
+
+
+class Odd(Largest):
+    def __init__(self, *, limits: dict[float, float] | dict[str, int] | None = None) -> None: ...
+
+
+def test_parameters_have_types_that_can_be_decoded() -> None:
+    with pytest.raises(PluginError, match="unsupported type of a parameter") as caught:
+        configure(Odd)
+    assert caught.value.where == "verifier 'Odd'"
 
 
 class One(Largest):

@@ -100,4 +100,4 @@ def test_all_faults_of_all_texts_are_named() -> None:
     ]  # fmt: skip
     assert "unknown verifier 'Largets' (did you mean 'Largest'?)" in found[0]
     assert "did you mean 'limit'?" in found[1]
-    assert "$.k" in found[2]
+    assert "parameters.k" in found[2]

@@ -18,6 +18,7 @@ from dovetail_opset import PACKAGE
 from dovetail_opset.build import add
 
 U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
+U16 = DType.UFIXED_POINT_16
 OPS = OpRegistry.of(PACKAGE)
 
 
@@ -32,6 +33,14 @@ def relu(rank: int) -> Graph:
     x = graph.add_tensor(Tensor("x", U8, shape, TensorKind.APP_WRITE, encoding=ScaleOffset(0.1)))
     y = Tensor("y", U8, shape, TensorKind.APP_READ, encoding=ScaleOffset(0.1))
     add(graph, "Relu", [x], name="n", outputs=y)
+    return graph
+
+
+def function(op_type: str, dtype: DType, encoding: ScaleOffset) -> Graph:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", dtype, (4,), TensorKind.APP_WRITE, encoding=ScaleOffset(0.1)))
+    y = Tensor("y", dtype, (4,), TensorKind.APP_READ, encoding=encoding)
+    add(graph, op_type, [x], name="n", outputs=y)
     return graph
 
 
@@ -88,6 +97,16 @@ def test_the_rules_are_of_ops_of_the_standard_set() -> None:
             "in[1].encoding",
             "SFIXED_POINT_8 with a scale for each",
         ),
+        (
+            function("Sigmoid", U16, ScaleOffset(2**-15)),
+            "out[0].encoding",
+            "allowed: (scale 1.5258789e-05, offset 0); give the output this encoding",
+        ),
+        (
+            function("Tanh", U16, ScaleOffset(2**-15)),
+            "out[0].encoding",
+            "allowed: (scale 3.0517578e-05, offset -32768)",
+        ),
     ],
 )
 def test_a_broken_rule(graph: Graph, field: str, text: str) -> None:
@@ -126,7 +145,19 @@ def test_a_verdict_on_an_input_names_the_node_that_writes_it() -> None:
     assert hints["Relu node 'cut'"] == "in[0] is written by Reshape node 'widen'"
 
 
-@pytest.mark.parametrize("graph", [relu(5), gather(0.1), convolution(S8, [0, 0])])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        relu(5),
+        gather(0.1),
+        convolution(S8, [0, 0]),
+        function("Sigmoid", U16, ScaleOffset(2**-16)),
+        function("Sigmoid", U16, ScaleOffset(1 / 65535)),  # as the quantizer writes it
+        function("Tanh", U16, ScaleOffset(1 / 32767.5, -32768)),
+        function("Tanh", DType.SFIXED_POINT_16, ScaleOffset(1 / 32767)),
+        function("Tanh", U8, ScaleOffset(0.1)),
+    ],
+)
 def test_what_the_rules_allow(graph: Graph) -> None:
     assert verdict_of(graph).ok
 

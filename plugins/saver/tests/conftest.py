@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from network import run_network
 from recorded import program
 
 import dovetail as dt
 from dovetail.cli import main
-from dovetail.ir import Array, DType, TensorKind
-from dovetail.runtime import Backend
+from dovetail.plugins import refresh
 
 __all__ = ["program"]
-
-SHAPE = (2, 3)
-
-
-def run_network(backend_name: str = "cpu", executes: int = 3) -> list[Array]:
-    """Run x -> Relu -> a -> ElementWiseAdd(c) -> b -> Tanh -> y, and return each y."""
-    float32, found = DType.FLOAT_32, []
-    with Backend.create(backend_name) as backend:
-        context = backend.create_context(config={"context_priority": "high"})
-        graph = context.create_graph("net")
-        x = graph.create_tensor("x", float32, SHAPE, TensorKind.APP_WRITE)
-        c = graph.create_tensor(
-            "c", float32, SHAPE, TensorKind.STATIC, data=np.full(SHAPE, 0.5, np.float32)
-        )
-        a, b = (graph.create_tensor(n, float32, SHAPE, TensorKind.NATIVE) for n in "ab")
-        y = graph.create_tensor("y", float32, SHAPE, TensorKind.APP_READ)
-        graph.add_node("relu", "qti.aisw", "Relu", [x], [a])
-        graph.add_node("add", "qti.aisw", "ElementWiseAdd", [a, c], [b])
-        graph.add_node("tanh", "qti.aisw", "Tanh", [b], [y])
-        graph.finalize()
-        for i in range(executes):
-            given = (np.arange(6, dtype=np.float32).reshape(SHAPE) - 3) * (i + 1)
-            found.append(np.array(graph.execute({"x": given})["y"]))
-        context.free()
-    return found
 
 
 @pytest.fixture
@@ -77,3 +51,19 @@ def dovetail(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
         return Done(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Install the backend `faulty`, which makes no mistakes unless FAULTY_OP names an op."""
+    info = tmp_path / "site" / "faulty-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
+    points = "[dovetail.backends]\nfaulty = faulty_backend:FaultyBackend\n"
+    (info / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(str(info.parent))
+    monkeypatch.delenv("DOVETAIL_PLUGINS", raising=False)
+    refresh()
+    yield
+    monkeypatch.undo()
+    refresh()

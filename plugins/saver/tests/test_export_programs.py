@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from drawn_sessions import Sessions, write_session
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sessions import Sessions, write_session
 
 from dovetail.container.entries import ArrayReader, load_encoding
 from dovetail.runtime.calls import BackendReference, CallRecord, differences

@@ -37,7 +37,7 @@ def test_a_full_disk(program: Program, tmp_path: Path, times: int, policy: str) 
     )
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert done.stderr.count("\n") == 1
-    assert f"recorder of {tmp_path / 'trace'} failed" in done.stderr
+    assert f"of {tmp_path / 'trace'} failed" in done.stderr
     assert "File too large" in done.stderr
     trace = Trace(tmp_path / "trace")
     calls = trace.count()

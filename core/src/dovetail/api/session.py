@@ -7,24 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
-import numpy as np
-
 from dovetail.api.conversion import PathLike, load_model
 from dovetail.api.preparation import Preparer
+from dovetail.api.running import run_graph
 from dovetail.api.specialization import (
     MAX_SPECIALIZATIONS,
     Specializer,
-    as_array,
     check_limit,
     sole_source,
 )
 from dovetail.arguments import check_arguments
 from dovetail.container import Closing, Model
 from dovetail.errors import BackendError, ConfigError, suggest_name
-from dovetail.ir import Array, DType
-from dovetail.ops import NOTHING, Observed, OpRegistry, from_real, to_real, unstorable
+from dovetail.ir import Array
+from dovetail.ops import NOTHING, Observed, OpRegistry
 from dovetail.runtime import Backend, Context, Graph, Profile, ProfileLevel, ProfileLog, Signal
-from dovetail.runtime.interface import Endpoint
 
 
 class Session(Closing):
@@ -170,14 +167,14 @@ class Session(Closing):
                 handle = _graph_of(self._fixed, graph)
             if not isinstance(inputs, dict):
                 inputs = _by_name(inputs, tuple(handle.interface.inputs))
-            return _run(handle, inputs, profile, signal, native=native)
+            return run_graph(handle, inputs, profile, signal, native=native)
         self.backend.require_alive()
         inputs = _by_name(inputs, self._specializer.names)
         with self._specializer.context(inputs) as context:
             handle = _graph_of(context, graph)
             known, constant = handle.interface.inputs, self._specializer.names
             given = {n: v for n, v in inputs.items() if n in known or n not in constant}
-            return _run(handle, given, profile, signal, native=native)
+            return run_graph(handle, given, profile, signal, native=native)
 
     @check_arguments
     @contextmanager
@@ -262,52 +259,3 @@ def _graph_of(context: Context, name: str | None) -> Graph:
             hint=suggest_name(str(name or ""), graphs),
         )
     return graphs[name]
-
-
-def _run(
-    graph: Graph,
-    inputs: Mapping[str, Any],
-    profile: Profile | None,
-    signal: Signal | None,
-    *,
-    native: bool,
-) -> dict[str, Array]:
-    """Run a graph on real values, or on stored ones; see `Session.run`."""
-    interface = graph.interface
-    ends = interface.inputs
-    if not native:
-        inputs = {
-            name: _stored(value, ends[name]) if name in ends else value
-            for name, value in inputs.items()
-        }
-    outputs = graph.execute(inputs, None, profile, signal)
-    if native or interface.gives_real:
-        return outputs
-    return {name: _real(outputs[name], end) for name, end in interface.outputs.items()}
-
-
-def _stored(value: Any, end: Endpoint) -> Array:
-    """Return real values in a tensor's stored form; the graph checks their shape."""
-    if end.is_float32 and type(value) is np.ndarray and value.dtype == end.storage:
-        return value
-    array, tensor = as_array(value, end.tensor.name), end.tensor
-    if end.is_float32 and array.dtype == end.storage:
-        return array
-    if array.shape != tensor.shape or array.dtype.kind not in "fiub":
-        return array
-    is_whole = tensor.dtype.is_int or tensor.dtype is DType.BOOL_8
-    if is_whole and (wrong := unstorable(array, tensor.dtype)).any():
-        at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise BackendError(
-            f"element {at} of input '{tensor.name}' is {array[at]}, "
-            f"which {tensor.dtype.name} cannot hold",
-            code="INPUT_INVALID",
-        )
-    return from_real(array, tensor.spec)
-
-
-def _real(stored: Array, end: Endpoint) -> Array:
-    if end.is_float32:
-        return stored
-    real = to_real(stored, end.tensor.spec)
-    return real.astype(np.float32, copy=False) if real.dtype.kind == "f" else real

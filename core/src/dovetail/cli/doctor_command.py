@@ -99,7 +99,9 @@ def _use(plugin: Plugin) -> tuple[str, ...]:
     if plugin.group == _BACKENDS:
         backend_class: Any = load(plugin.group, plugin.name)
         backend = backend_class(installed_ops(), backend_class.configs.backend())
-        return tuple(str(line) for line in backend.platform().notes)
+        notes = tuple(str(line) for line in backend.platform().notes)
+        backend.close()
+        return notes
     return ()
 
 

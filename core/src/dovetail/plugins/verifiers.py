@@ -1,4 +1,4 @@
-"""Verifiers by name and parameters: from command lines, from other data, and from config files."""
+"""Verifiers by name and parameters: from command lines or other data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GROUP = "dovetail.verifiers"
 
 
 def verifier(
-    name: str, params: Mapping[str, Any] | None = None, *, where: str = "", path: str = "$"
+    name: str, params: Mapping[str, Any] | None = None, *, where: str = "", path: str = "parameters"
 ) -> ConfiguredVerifier:
     """Return an installed verifier with parameters.
 

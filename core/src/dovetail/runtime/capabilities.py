@@ -54,6 +54,7 @@ class Capabilities:
         updates: Binds new data to UPDATEABLE tensors after finalize (`update`).
         memory_handles: Supports registered memory as inputs and outputs.
         custom_memory: Registers memory that is not the host's, too.
+        records_only: Accepts calls and computes nothing: outputs are zeros that mean nothing.
         dynamic_dimensions: Runs with sizes below the maximum on dynamic axes (`Tensor.dynamic`).
         data_formats: Formats of tensors.
         encodings: Kinds of encodings; `validate` may reject some.
@@ -71,6 +72,7 @@ class Capabilities:
     updates: bool = False
     memory_handles: bool = False
     custom_memory: bool = False
+    records_only: bool = False
     dynamic_dimensions: bool = False
     data_formats: frozenset[DataFormat] = frozenset({DataFormat.DENSE})
     encodings: frozenset[EncodingKind] = _LINEAR_ENCODINGS

@@ -117,3 +117,9 @@ def typed_config(config: C | Mapping[str, Any] | None, to: type[C], where: str) 
     if isinstance(config, msgspec.Struct):
         data = msgspec.structs.asdict(config)
     return convert(dict(data), to, where=where)
+
+
+def changed_settings(config: msgspec.Struct) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, as plain data."""
+    plain, default = msgspec.to_builtins(config), msgspec.to_builtins(type(config)())
+    return {key: value for key, value in plain.items() if value != default[key]}

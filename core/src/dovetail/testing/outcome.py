@@ -12,6 +12,10 @@ from dovetail.errors import CATALOGUE, DovetailError
 E = TypeVar("E", bound=DovetailError)
 
 
+# The reason why outputs of a backend that only records calls are not judged.
+COMPUTES_NOTHING = "the backend computes nothing: its outputs are zeros that nothing judges"
+
+
 class Status(enum.StrEnum):
     """Result of a check or a case."""
 

@@ -14,7 +14,15 @@ from dovetail.testing.bench import Bench, compose, rubbish
 from dovetail.testing.binding import BoundCase, bind, schema_of
 from dovetail.testing.case import OpCase
 from dovetail.testing.comparison import difference
-from dovetail.testing.outcome import Failure, Outcome, Unsupported, demand, outcome_of, refusal
+from dovetail.testing.outcome import (
+    COMPUTES_NOTHING,
+    Failure,
+    Outcome,
+    Unsupported,
+    demand,
+    outcome_of,
+    refusal,
+)
 
 
 def run_case(bench: Bench, case: OpCase) -> Outcome:
@@ -38,6 +46,9 @@ def run_case(bench: Bench, case: OpCase) -> Outcome:
             if not support.ok:
                 _judge_unsupported(graph, support)
                 raise Unsupported(str(support))
+            if backend.capabilities.records_only:
+                _judge_zeros(graph, bound)
+                raise Unsupported(COMPUTES_NOTHING)
             _judge_runs(graph, bound, is_pure=schema.op.is_pure)
 
     return outcome_of(run)
@@ -49,6 +60,16 @@ def _judge_unsupported(graph: runtime.Graph, support: Support) -> None:
     error = refusal(graph.finalize, UnsupportedOpError.default_code, UnsupportedOpError)
     named = any(graph.ir.nodes[0].name in problem.where for problem in error.problems)
     demand(named, f"finalize does not name the unsupported node: {error}")
+
+
+def _judge_zeros(graph: runtime.Graph, bound: BoundCase) -> None:
+    """Raise a Failure unless a graph can be finalized and executed, and its outputs are zeros."""
+    graph.finalize()
+    outputs = {
+        f"y{i}": rubbish(y.values.shape, y.values.dtype) for i, y in enumerate(bound.expected)
+    }
+    for name, array in graph.execute(bound.feeds(), outputs).items():
+        demand(not _bytes(array).any(), f"output '{name}' is not all zeros")
 
 
 def _judge_runs(graph: runtime.Graph, bound: BoundCase, *, is_pure: bool) -> None:

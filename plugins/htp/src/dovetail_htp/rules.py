@@ -1,7 +1,7 @@
 """Rules of `data/rules.json`, beyond ops and types.
 
 Source: the op definition supplement of the HTP in the vendor's reference, version 2.25. Not
-checked: the encodings that it prescribes for 16-bit results of Sigmoid and Tanh, limits of params.
+checked: limits of params.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from dovetail.ir import AxisScaleOffset, Spec
+from dovetail.ir import AxisScaleOffset, Encoding, ScaleOffset, Spec
 from dovetail.ir.text import encoding_text
 from dovetail.ops import NodeView
 from dovetail.runtime.contract import Support
 from dovetail_htp._data import read_data
+
+# The quantizer divides the range of 16-bit results into 65535 or 32767 steps, not 65536 or 32768.
+_NEAR = 2.0**-14
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -24,11 +27,14 @@ class Rules(msgspec.Struct, frozen=True):
     Attributes:
         max_rank: Maximum rank of the first input by op.
         one_encoding: Ops whose first input and output have one encoding, if they have one type.
+        result_encodings: Encodings of first outputs by op and type; scales may be off by one step
+            of a range.
         symmetric_channels: Whether weights with a scale for each channel are signed and symmetric.
     """
 
     max_rank: dict[str, int] = msgspec.field(default_factory=dict)
     one_encoding: list[str] = msgspec.field(default_factory=list)
+    result_encodings: dict[str, dict[str, ScaleOffset]] = msgspec.field(default_factory=dict)
     symmetric_channels: bool = False
 
 
@@ -44,6 +50,7 @@ def broken_rule(view: NodeView, family: str) -> Support | None:
     checks: tuple[Callable[[NodeView, Rules], Support | None], ...] = (
         _rank,
         _one_encoding,
+        _result_encoding,
         _symmetric_channels,
     )
     return next((found for check in checks if (found := check(view, rules)) is not None), None)
@@ -67,6 +74,26 @@ def _one_encoding(view: NodeView, rules: Rules) -> Support | None:
     allowed = (encoding_text(x.encoding),)
     hint = "give both tensors this encoding, and insert a Convert after the node"
     return Support(False, "encoding", "out[0].encoding", encoding_text(y.encoding), allowed, hint)
+
+
+def _result_encoding(view: NodeView, rules: Rules) -> Support | None:
+    y = view.outs[0] if view.outs else None
+    wanted = rules.result_encodings.get(view.op_type, {})
+    fixed = None if y is None else wanted.get(y.dtype.name)
+    if y is None or fixed is None or y.encoding is None or _is_near(y.encoding, fixed):
+        return None
+    found, allowed = encoding_text(y.encoding), (encoding_text(fixed),)
+    hint = "give the output this encoding, and insert a Convert after the node"
+    return Support(False, "encoding", "out[0].encoding", found, allowed, hint)
+
+
+def _is_near(encoding: Encoding, fixed: ScaleOffset) -> bool:
+    """Return whether an encoding has the offset of another, and its scale but for one step."""
+    return (
+        isinstance(encoding, ScaleOffset)
+        and encoding.offset == fixed.offset
+        and abs(encoding.scale / fixed.scale - 1) <= _NEAR
+    )
 
 
 def _symmetric_channels(view: NodeView, rules: Rules) -> Support | None:

@@ -18,6 +18,7 @@ Dims = c_int64 * MAX_DIMS
 
 CPU = 1
 IN_ORDER = 1
+FORWARD_TRAINING = 64  # returns means and variances, too
 FORWARD_INFERENCE = 96
 CONVOLUTION_DIRECT = 1
 DECONVOLUTION_DIRECT = 0xA
@@ -48,8 +49,14 @@ class DataType(enum.IntEnum):
         """The usual name of the type."""
         return _TYPE_NAMES.get(self, self.name.lower())
 
+    @property
+    def nbytes(self) -> int:
+        """Size of an element."""
+        return _TYPE_BYTES.get(self, 4)
+
 
 _TYPE_NAMES = {DataType.F16: "float16", DataType.BF16: "bfloat16", DataType.F32: "float32"}
+_TYPE_BYTES = {DataType.S8: 1, DataType.U8: 1, DataType.F16: 2, DataType.BF16: 2}
 
 
 class Algorithm(enum.IntEnum):

@@ -116,6 +116,17 @@ class MemoryDesc:
         return self._nbytes
 
     @property
+    def reach(self) -> int:
+        """Bytes from the first element to the end of the last one: a part of rows ends before them.
+
+        The size where the layout has blocks.
+        """
+        if not isinstance(self.origin, tuple) or isinstance(self.origin, Choice) or not self.nbytes:
+            return self.nbytes
+        last = sum((n - 1) * step for n, step in zip(self.dims, self.origin, strict=True))
+        return (last + 1) * self.type.nbytes
+
+    @property
     def key(self) -> str:
         """Text that equal descriptors share: type, shape and, if they exist, strides and blocks."""
         if not self._key:

@@ -169,7 +169,7 @@ def _check_sizes(work: Work, pad: Value | None) -> None:
 
 def _check_size(argument: Argument, what: str) -> None:
     """Raise if an argument exceeds its value."""
-    needed, value = argument.desc.nbytes, argument.value
+    needed, value = argument.desc.reach, argument.value
     if argument.offset < 0 or argument.offset + needed > value.nbytes:
         raise RecipeError(
             f"{what} takes {needed} bytes at {argument.offset} of '{value.name}', which has "

@@ -15,6 +15,7 @@ FAMILIES = (
     "convolution",
     "elementwise",
     "images",
+    "layer_norm",
     "local_response",
     "matrix",
     "movement",
@@ -22,6 +23,7 @@ FAMILIES = (
     "pooling",
     "resampling",
     "softmax",
+    "word_functions",
     "words",
 )
 FILES = [*(f"test_integer_{name}.py" for name in FAMILIES), "test_fused_integers.py"]

@@ -84,7 +84,13 @@ def norms(net: Any) -> Any:
     return net.add("Batchnorm", x, net.weights("w", (20,), U8, zero=90), name="y", zero=101)
 
 
-@pytest.mark.parametrize("build", [residual, parts, floats, words, matrices, norms])
+def word_norms(net: Any) -> Any:
+    x = net.input("x", (1, 9, 9, 20), U16, 3000)
+    y = net.add("Batchnorm", x, net.weights("w", (20,), U8), name="y", dtype=U8)
+    return net.add("Batchnorm", y, net.weights("v", (20,), U16), name="z", dtype=U16)
+
+
+@pytest.mark.parametrize("build", [residual, parts, floats, words, matrices, norms, word_norms])
 def test_restored_plans_return_the_same_bits(new_network: Any, build: Callable[[Any], Any]) -> None:
     net = new_network()
     result = build(net)

@@ -10,6 +10,7 @@ from dovetail.ir import DType, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail_opset.build import add
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
+U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
 
 
 def resized(net: Any, old: Any, new: Any, given: Any, wanted: Any, **params: Any) -> Tensor:
@@ -31,6 +32,12 @@ def resized(net: Any, old: Any, new: Any, given: Any, wanted: Any, **params: Any
         ((U8, 0.06621304154396057, 0), (U8, 0.057822082191705704, 0)),
         ((U8, 0.031, 117), (U8, 0.04, 90)),
         ((U8, 0.031, 117), (S8, 0.0129, -70)),
+        ((U16, 0.0002, 300), (U16, 0.0002, 300)),
+        ((U16, 0.0002, 0), (U16, 0.00022, 0)),
+        ((U16, 0.0002, 31000), (S16, 0.00017, -900)),
+        ((S16, 0.0002, 31000), (U8, 0.03, 90)),
+        ((U8, 0.03, 90), (U16, 0.00011, 65535)),
+        ((S16, 0.01, 5), (S16, 2.5e-7, 7)),
     ],
 )
 @pytest.mark.parametrize(
@@ -68,3 +75,27 @@ def test_other_factors_are_left_to_the_definition(new_network: Any, new: Any, pa
     net = new_network()
     same = (U8, 0.02, 7)
     net.check(resized(net, (1, 6, 5, 8), new, same, same, **params), engine=False)
+
+
+@pytest.mark.parametrize("wanted", [(U16, 0.0002, 300), (S16, 0.00019, 7), (U8, 0.1, 3)])
+def test_engine_resizes_words(new_network: Any, wanted: Any) -> None:
+    net = new_network()
+    y = resized(net, (1, 8, 8, 32), (16, 16), (U16, 0.0002, 300), wanted, half_pixel_centers=True)
+    y.kind = TensorKind.APP_READ
+    (step,) = net.prepare().steps
+    assert "onednn" in getattr(step.bind, "func", step.bind).__module__
+    net.check(y)
+
+
+@pytest.mark.parametrize("scale", [0.0002 * 4, 0.0002 * 1.25, 0.0002 / 3])
+def test_ties_of_words(new_network: Any, scale: float) -> None:
+    """Quarters of words are ties, or settle to ties, on these grids."""
+    net = new_network()
+    ends = (U16, 0.0002, 300), (U16, scale, 77)
+    net.check(resized(net, (1, 64, 64, 16), (128, 128), *ends, half_pixel_centers=True))
+
+
+def test_a_scale_far_below_the_datas_is_left_to_the_definition(new_network: Any) -> None:
+    net = new_network()
+    ends = (U16, 10.0, 300), (U16, 1e-8, 0)
+    net.check(resized(net, (1, 8, 8, 8), (16, 16), *ends, half_pixel_centers=True), engine=False)

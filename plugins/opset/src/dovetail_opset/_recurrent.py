@@ -11,7 +11,7 @@ import numpy as np
 from dovetail.errors import OpError, Problem
 from dovetail.ir import Array, DType, Shape, Spec
 from dovetail.ops import Arrays, Specs
-from dovetail_opset._shapes import need_same_type
+from dovetail_opset._shapes import need_encoding, need_same_type
 
 # The number that TFLite adds to a variance before it divides by the root.
 _EPSILON = 1e-8
@@ -160,6 +160,7 @@ def need_layer(
     need_same_type(*(s for s in ins if s is not None and s.dtype is not DType.BOOL_8))
     if not (x.dtype.is_float or x.dtype.is_fixed_point):
         raise OpError(f"in[0] is {x.dtype.name}; it must be a float or fixed-point type")
+    need_encoding(x, "in[0]")
     faults = []
     if len(x.shape) not in ranks:
         allowed = " or ".join(map(str, ranks))

@@ -143,6 +143,16 @@ def need_float(x: Spec, what: str) -> None:
         raise OpError(f"{what} must be float or fixed-point, but is {x.dtype.name}")
 
 
+def need_encoding(x: Spec, what: str) -> None:
+    """Raise if a fixed-point tensor has no encoding, for ops that need its real values.
+
+    Raises:
+        OpError: The tensor has none.
+    """
+    if x.dtype.is_fixed_point and x.encoding is None:
+        raise OpError(f"{what} is {x.dtype.name} but has no encoding", hint="give it a scale")
+
+
 def need_numbers(*specs: Spec) -> None:
     """Raise if an input of an op that computes with numbers is BOOL_8.
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from dovetail.errors import OpError
+from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
+from dovetail_opset.build import add
 
 Run = Callable[..., Any]
 
@@ -49,6 +51,25 @@ def test_log_softmax_far_out_and_of_no_elements(run_op: Run) -> None:
     np.testing.assert_array_equal(y, [[0, -1e4, -2e4]])  # log(softmax) would be -inf
     assert run_op("LogSoftmax", np.zeros((0, 3), np.float32), axis=0).shape == (0, 3)
     assert run_op("LogSoftmax", np.zeros((2, 3), np.float16), axis=1).dtype == np.float16
+
+
+@pytest.mark.parametrize(
+    ("op", "params"), [("Softmax", {}), ("LogSoftmax", {"axis": 3}), ("MaskedSoftmax", {})]
+)
+def test_stored_integers_need_an_encoding(op: str, params: dict[str, int]) -> None:
+    shape, fixed = (1, 1, 2, 3), DType.UFIXED_POINT_8
+    for encoding in (ScaleOffset(0.1), None):
+        graph = Graph("net")
+        ins = [graph.add_tensor(Tensor("x", fixed, shape, TensorKind.APP_WRITE, encoding=encoding))]
+        if op == "MaskedSoftmax":
+            ins.append(graph.add_tensor(Tensor.static("m", np.zeros((1, 3), np.float32))))
+        y = Tensor("y", fixed, shape, TensorKind.APP_READ, encoding=ScaleOffset(0.1))
+        if encoding is not None:
+            add(graph, op, ins, name="n", outputs=y, **params)
+            continue
+        with pytest.raises(OpError) as caught:
+            add(graph, op, ins, name="n", outputs=y, **params)
+        assert "in[0] is UFIXED_POINT_8 but has no encoding" in str(caught.value)
 
 
 # -- MaskedSoftmax -------------------------------------------------------------------------------

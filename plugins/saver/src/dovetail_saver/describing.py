@@ -21,6 +21,7 @@ class HandleNames:
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
+        self._counts: dict[str, int] = {}  # of handles of one kind or name
 
     def note(self, record: CallRecord) -> None:
         """Remember the handle that a call has returned."""
@@ -28,10 +29,13 @@ class HandleNames:
         if result is None or result.kind is not ArgKind.HANDLE or record.error is not None:
             return
         number, arguments = _plain(record.result), _plain(record.arguments)
-        if isinstance(number, int) and isinstance(arguments, dict):
-            name = arguments.get("name")
-            name = name.get("name") if isinstance(name, dict) else name
-            self._names[number] = f"{result.of} {name!r}" if name else f"{result.of} {number}"
+        if not isinstance(number, int) or number in self._names or not isinstance(arguments, dict):
+            return
+        name = arguments.get("name")
+        name = name.get("name") if isinstance(name, dict) else name
+        text = f"{result.of} {name!r}" if name else str(result.of)
+        count = self._counts[text] = self._counts.get(text, 0) + 1
+        self._names[number] = f"{text} {count}" if count > 1 or not name else text
 
     def of(self, number: object) -> str:
         """Return the name of a handle."""
@@ -49,10 +53,21 @@ def describe(
         names: Names of the handles; that of the result is added.
         limit: Maximum length of one argument's text.
     """
+    call = describe_call(record, names, limit)
+    if isinstance(record, OpaqueRecord):
+        return call
+    value = API[record.function].result if isinstance(record, CallRecord) else None
+    return call + _outcome(record, value, names, limit)
+
+
+def describe_call(
+    record: CallRecord | CompletionRecord | OpaqueRecord, names: HandleNames, limit: int = _LONGEST
+) -> str:
+    """Return a call with its arguments; as `describe`."""
     if isinstance(record, OpaqueRecord):
         return f"{record.name}: {record.text[:limit]}".rstrip(": ")
     if isinstance(record, CompletionRecord):
-        return f"end of the execution{_outcome(record, None, names, limit)}"
+        return "end of the execution"
     names.note(record)
     function = API[record.function]
     arguments = _plain(record.arguments)
@@ -62,7 +77,7 @@ def describe(
             text = _value(value, arguments[name], names)
             texts.append(f"{name}={_shortened(text, limit)}")
     texts += [f"{name}=<{kind}>" for name, kind in record.unrecorded.items()]
-    return f"{record.function}({', '.join(texts)}){_outcome(record, function.result, names, limit)}"
+    return f"{record.function}({', '.join(texts)})"
 
 
 def _outcome(

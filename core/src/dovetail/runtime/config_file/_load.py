@@ -20,8 +20,8 @@ def load_config(path: str | Path, backend: str) -> RunConfig:
         ConfigError: The file cannot be read, or has faults (see `config_from`).
     """
     # imported here: most sessions have no config file
+    from dovetail.files.config_text import read_json, read_toml
     from dovetail.runtime.config_file._sdk_form import config_from_sdk
-    from dovetail.runtime.config_file._text import read_json, read_toml
 
     path = Path(path)
     if path.suffix.lower() == ".toml":

@@ -87,6 +87,7 @@ class HeteroBackend:
         flags = (name for name in _SHARED if all(getattr(each, name) for each in able))
         return Capabilities(
             **dict.fromkeys(flags, True),
+            records_only=any(each.records_only for each in able),
             custom_memory=len(able) == 1 and able[0].custom_memory,
             data_formats=frozenset().union(*(each.data_formats for each in able)),
             encodings=frozenset().union(*(each.encodings for each in able)),

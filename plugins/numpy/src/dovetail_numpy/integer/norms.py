@@ -155,22 +155,32 @@ def response(op: Any, scale: float, levels: Array, sums: Array) -> Array:
 
 
 def moments(levels: Array, axes: Axes) -> tuple[Array, Array]:
-    """Return levels minus their mean, and their variance, float64.
-
-    With k the floor of the mean and r the remainder of the sum, the sum of the squares of `l - k`
-    is exact, and the variance is `sum / n - (r / n)**2`.
+    """Return levels minus their mean, and their variance, float64; see `mean_and_variance`.
 
     Args:
         levels: int64, not empty.
         axes: Axes of the mean.
     """
-    total = levels.sum(axes, keepdims=True)
-    count = levels.size // total.size
-    floor, rest = np.divmod(total, count)
-    centred = levels - floor
+    total, squares = (each.sum(axes, keepdims=True) for each in (levels, np.square(levels)))
+    floor, share, variance = mean_and_variance(total, squares, levels.size // total.size)
+    return levels - floor - share, variance
+
+
+def mean_and_variance(sums: Array, squares: Array, count: int) -> tuple[Array, Array, Array]:
+    """Return the floor of means of levels, what the means have above it, and the variances.
+
+    With k the floor and r the remainder of the sum, the sum of the squares of `l - k` is exact, and
+    the variance is `sum / n - (r / n)**2`.
+
+    Args:
+        sums: Sums of levels, int64.
+        squares: Sums of their squares, int64.
+        count: Number of levels in each.
+    """
+    floor, rest = np.divmod(sums, count)
     share = rest / count
-    variance = np.square(centred).sum(axes, keepdims=True) / count - share * share
-    return centred - share, variance
+    centred = squares - 2 * floor * sums + count * floor * floor
+    return floor, share, centred / count - share * share
 
 
 def _ratio(levels: Array, norm: Array) -> Array:

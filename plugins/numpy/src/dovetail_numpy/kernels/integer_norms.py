@@ -20,7 +20,7 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.grid import real_of
-from dovetail_numpy.integer.norms import power_table, scale_of, single
+from dovetail_numpy.integer.norms import mean_and_variance, power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
@@ -165,7 +165,6 @@ class _LayerNorm:
     """The numbers of a LayerNorm.
 
     Attributes:
-        zero: Zero point of the data.
         epsilon: In squares of levels.
         gamma, beta: Real values for each element of a row, float64; None where omitted.
         factor, offset: The same in steps of the result, float32.
@@ -173,7 +172,6 @@ class _LayerNorm:
         near: The rounding.
     """
 
-    zero: int
     epsilon: float
     gamma: Array | None
     beta: Array | None
@@ -201,7 +199,6 @@ class _LayerNorm:
         if not error < _MOST_ERROR:
             return None
         return cls(
-            grid_of(spec)[1],
             single(view.op.epsilon) / (scale * scale),
             gamma,
             beta,
@@ -217,15 +214,13 @@ class _LayerNorm:
         np.copyto(v, q)
         parts = v.reshape(len(q), -1, self.part)
         squares = np.einsum("rpi,rpi->rp", parts, parts).astype(np.int64).sum(1)
-        stored = np.einsum("ri->r", v).astype(np.int64)
-        floor, rest = np.divmod(stored - size * self.zero, size)
-        share = rest / size
-        least = floor + self.zero  # the floor of the mean, as a stored integer
-        centred = squares - 2 * least * stored + size * least * least
-        variance = centred / size - share * share
+        # of stored integers: zero points cancel
+        floor, share, variance = mean_and_variance(
+            np.einsum("ri->r", v).astype(np.int64), squares, size
+        )
         root = np.sqrt(variance + self.epsilon)
         root = np.where(root == 0, 1.0, root)
-        np.subtract(v, least.astype(np.float32)[:, None], v)
+        np.subtract(v, floor.astype(np.float32)[:, None], v)
         np.subtract(v, share.astype(np.float32)[:, None], v)
         np.multiply(v, (1.0 / root).astype(np.float32)[:, None], v)
         np.multiply(v, self.factor, v)
@@ -233,8 +228,8 @@ class _LayerNorm:
 
         def exact(at: NDArray[np.intp]) -> Array:
             row, column = np.divmod(at, size)
-            levels = q.reshape(-1)[at].astype(np.int64) - self.zero
-            real = (levels - floor[row] - share[row]) / root[row]
+            above = q.reshape(-1)[at].astype(np.int64) - floor[row]
+            real = (above - share[row]) / root[row]
             if self.gamma is not None:
                 real = real * self.gamma[column]
             if self.beta is not None:

@@ -63,7 +63,15 @@ class NearTies:
         nearest, distance = (array.reshape(-1)[at] for array in (spare, approximate))
         self.settle(out, at, nearest, distance, exact)
 
-    def settle(self, out: Array, at: Places, nearest: Array, distance: Array, exact: Exact) -> None:
+    def settle(
+        self,
+        out: Array,
+        at: Places,
+        nearest: Array,
+        distance: Array,
+        exact: Exact,
+        more: Array | float = 0.0,
+    ) -> None:
         """Compute some elements exactly where a tie is within the bound.
 
         Args:
@@ -72,8 +80,9 @@ class NearTies:
             nearest: Integers nearest to their approximations.
             distance: Distances of these.
             exact: Returns the real values of some elements.
+            more: Errors of the elements in addition.
         """
-        errors = self.error + self.relative * (np.abs(nearest - self.zero) + 1)
+        errors = self.error + more + self.relative * (np.abs(nearest - self.zero) + 1)
         at = at[~(distance < 0.5 - errors)]
         if at.size:
             out.reshape(-1)[at] = self._rounded(exact(at))

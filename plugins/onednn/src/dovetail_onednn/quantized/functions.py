@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dovetail.runtime.plan import Make
 from dovetail_numpy.kernels.lookup import OPS
 from dovetail_onednn.quantized.elementwise import elementwise
+from dovetail_onednn.quantized.layer_norm import layer_norm
 from dovetail_onednn.quantized.local_response import lrn
-from dovetail_onednn.quantized.movement import rearranged
+from dovetail_onednn.quantized.movement import concatenated, rearranged
 from dovetail_onednn.quantized.pooling import pool_avg, pool_max, reduced
 from dovetail_onednn.quantized.resampling import resize_bilinear
 from dovetail_onednn.quantized.softmax import softmax
@@ -18,6 +19,8 @@ FUNCTIONS: Mapping[str, Make] = {
     **{f"PoolMax{axes}d": pool_max for axes in (2, 3)},
     **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
     **dict.fromkeys(("ReduceMean", "ReduceSum"), reduced),
+    "Concat": concatenated,
+    "LayerNorm": layer_norm,
     "Lrn": lrn,
     "ResizeBilinear": resize_bilinear,
     "Softmax": softmax,

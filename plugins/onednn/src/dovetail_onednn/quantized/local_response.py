@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.grid import is_narrow
 from dovetail_numpy.integer.norms import response, scale_of, single
@@ -52,7 +53,11 @@ def lrn(call: KernelCall) -> Step | None:
         stages.add(desc, {Arg.SOURCE: levels, Arg.DESTINATION: real})
     near = NearTies(*grid_of(out.spec), 0.0, _ERRORS)
     target = Argument(rows.of_type(TYPES[out.dtype]), call.write())
-    return marked_step(call, stages, data.value, real, scale_of(spec), target, near, _exact)
+    exact_of = partial(_exact_of, call, data.value)
+    is_positive = grid_of(spec)[1] <= spec.dtype.stored_range()[0]
+    return marked_step(
+        call, stages, real, scale_of(spec), target, near, exact_of, is_positive=is_positive
+    )
 
 
 def _is_usual(call: KernelCall) -> bool:
@@ -74,10 +79,10 @@ def _is_usual(call: KernelCall) -> bool:
     return are_normal and sums < _EXACT and limits == out.dtype.stored_range()
 
 
-def _exact(call: KernelCall, stored: Array) -> Exact:
+def _exact_of(call: KernelCall, data: Value, buffers: Buffers) -> Exact:
     """Return the function that computes elements by the definition."""
     spec, op = call.spec(0), call.op
-    rows = stored.reshape(-1, spec.shape[-1])
+    rows = buffers.array(data).reshape(-1, spec.shape[-1])
     radius, size, zero = int(op.radius), rows.shape[1], grid_of(spec)[1]
 
     def exact(at: Places) -> Array:

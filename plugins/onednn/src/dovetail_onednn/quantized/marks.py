@@ -1,12 +1,14 @@
 """Rounding of float32 results to stored bytes, with the bits of a definition in float64.
 
-The library marks elements that are so near to a tie that the definition's result may be another
-one. These few are computed as there.
+The library rounds the lower end of each result's error to a byte, then marks the elements whose
+upper end would be another one. The definition's result may be either, and is computed as there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -22,77 +24,123 @@ from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.steps import is_slow
 
 ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to its result
-_FARTHEST = 512  # steps from a result to its zero point
-_SLACK = 2.0**-16  # what is nearer to the bound may not be marked
-_WORD = 8  # bytes
+# Of the ends, which are float32 as well: their products, and their sums below 1024.
+_ROUNDINGS, _SLACK = 4 * ULP, 2.0**-13
+
+Settle = Callable[[Array | float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RowErrors:
+    """Errors of results that differ from row to row, in steps.
+
+    Attributes:
+        most: Rows with a larger one are computed by the definition.
+        of: Returns the function that returns the errors of all rows, or one that none exceeds.
+    """
+
+    most: float
+    of: Callable[[Buffers], Callable[[], Array | float]]
 
 
 def marked_step(
     call: KernelCall,
     stages: Stages,
-    data: Value,
     real: Argument,
     scale: float,
     target: Argument,
     near: NearTies,
-    exact_of: Callable[[KernelCall, Array], Exact],
+    exact_of: Callable[[Buffers], Exact],
+    rows: RowErrors | None = None,
+    *,
+    is_positive: bool = False,
 ) -> Step | None:
     """Return the step that rounds float32 results; None if the library only has generic code.
 
     Args:
         call: The call of the kernel.
         stages: The primitives that compute the results.
-        data: The stored integers that `exact_of` receives.
-        real: The results, dense; a whole number of words of 8 elements.
+        real: The results, dense.
         scale: Real value of 1 in the results.
         target: Stored integers of the result, of 8 bits without a bitwidth.
-        near: The rounding, with a relative error only.
+        near: The rounding.
         exact_of: Returns the function that computes some elements by the definition.
+        rows: Errors in addition to those of `near`.
+        is_positive: Whether no result is negative, so that the relative error is one of results.
     """
-    factor, (low, high) = scale / near.step, map(float, near.limits)
-    chain: tuple[PostOp, ...] = (Eltwise(Algorithm.LINEAR, 1.0, float(near.zero)),)
-    is_fast = _multiply(stages, real, factor, target, chain)
+    factor, relative, error = scale / near.step, near.relative + _ROUNDINGS, near.error + _SLACK
+    if not is_positive:
+        farthest = max(abs(limit - near.zero) for limit in near.limits) + 1
+        relative, error = 0.0, error + relative * farthest
+    if rows is not None:
+        error += rows.most
+    below = (Eltwise(Algorithm.LINEAR, 1.0, near.zero - error),)
+    is_fast = _multiply(stages, real, factor * (1 - relative), target, below)
     marks = stages.room(target.desc.of_type(DataType.U8))
-    certain = 0.5 - _FARTHEST * near.relative - _SLACK
-    chain += (
-        Eltwise(Algorithm.CLIP, low, high),
+    above = (
+        Eltwise(Algorithm.LINEAR, 1.0, near.zero + error),
+        Eltwise(Algorithm.ROUND),
+        Eltwise(Algorithm.CLIP, *map(float, near.limits)),
         Binary(BinaryAlgorithm.SUBTRACT, target.desc),
-        Eltwise(Algorithm.ABS),
-        Eltwise(Algorithm.LINEAR, 1 / _SLACK, -certain / _SLACK),
+        Eltwise(Algorithm.CLIP, 0.0, 1.0),
     )
-    if not is_fast or not _multiply(stages, real, factor, marks, chain, target):
+    upper = factor * (1 + relative)
+    if not is_fast or not _multiply(stages, real, upper, marks, above, target):
         return None
     run = stages.execution()
 
     def bind(buffers: Buffers) -> Bound:
-        exact = exact_of(call, buffers.array(data))
-        found = [_flat(buffers, each.value) for each in (real, target, marks)]
-        return call_sequence((run(buffers), _settling(found, factor, near, exact)))
+        out, result, marked = (_flat(buffers, v.value) for v in (target, real, marks))
+        found = _Results(
+            out, result.view(np.float32)[: out.size], marked.view(np.bool_)[: out.size]
+        )
+        settle = partial(found.settle, np.float64(factor), near, exact_of(buffers))
+        if rows is not None:
+            settle = partial(found.settle_rows, settle, rows.most, rows.of(buffers))
+        return call_sequence((run(buffers), settle))
 
     return call.step(bind)
 
 
+@dataclass(frozen=True, slots=True)
+class _Results:
+    """The results of a step, flat: stored integers, float32, and marks.
+
+    The rounded integers of marked elements are the lower of two.
+    """
+
+    out: Array
+    real: Array
+    marks: Array
+
+    def settle_rows(
+        self, settle: Settle, most: float, errors_of: Callable[[], Array | float]
+    ) -> None:
+        """Mark whole rows whose errors are larger than the marks allow for, and settle."""
+        errors = errors_of()
+        if isinstance(errors, np.ndarray):
+            far = np.flatnonzero(errors > most)
+            self.marks.reshape(errors.size, -1)[far] = True
+        settle(errors)
+
+    def settle(
+        self, factor: np.float64, near: NearTies, exact: Exact, errors: Array | float = 0.0
+    ) -> None:
+        """Compute marked elements exactly where their own bound demands it."""
+        at = np.flatnonzero(self.marks)
+        if not at.size:
+            return
+        steps = self.real[at] * factor + near.zero
+        steps.clip(*near.limits, out=steps)
+        nearest = np.rint(steps)
+        self.out[at] = nearest
+        if isinstance(errors, np.ndarray):
+            errors = errors[at // (self.out.size // errors.size)]
+        near.settle(self.out, at, nearest, np.abs(steps - nearest), exact, errors)
+
+
 def _flat(buffers: Buffers, value: Value) -> Array:
     return buffers.array(value).reshape(-1)
-
-
-def _settling(found: list[Array], factor: float, near: NearTies, exact: Exact) -> Bound:
-    """Return the call that computes marked elements exactly where their own bound demands it."""
-    out = found[1]
-    real, marks = found[0].view(np.float32)[: out.size], found[2][: out.size]
-    words, bytes_of = marks.view(np.uint64), marks.reshape(-1, _WORD)
-
-    def run() -> None:
-        marked = np.flatnonzero(words)
-        if not marked.size:
-            return
-        which, byte = np.nonzero(bytes_of[marked])
-        at = marked[which] * _WORD + byte
-        steps = np.clip(real[at].astype(np.float64) * factor + near.zero, *near.limits)
-        nearest = np.rint(steps)
-        near.settle(out, at, nearest, np.abs(steps - nearest), exact)
-
-    return run
 
 
 def _multiply(
@@ -100,7 +148,7 @@ def _multiply(
     source: Argument,
     factor: float,
     target: Argument,
-    chain: tuple[PostOp, ...] = (),
+    chain: tuple[PostOp, ...],
     other: Argument | None = None,
 ) -> bool:
     """Add a product with a number, post-ops, and perhaps the tensor that one of them reads.

@@ -14,6 +14,8 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.products import DATA, WEIGHTS, Integers, integers_of, levels_of
+from dovetail_onednn.quantized.word_conversions import WORDS
+from dovetail_onednn.quantized.word_normalization import batchnorm_of_words
 from dovetail_onednn.steps import Arguments, is_slow
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
@@ -25,6 +27,9 @@ def batchnorm(call: KernelCall) -> Step | None:
 
     All operations but those of the definition are exact: levels and their products are whole.
     """
+    specs = call.spec(DATA), call.spec(WEIGHTS), call.outputs[0].spec
+    if any(spec.dtype in WORDS for spec in specs):
+        return batchnorm_of_words(call)
     stored = call.static(WEIGHTS)
     if stored is None:
         return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.grid import is_narrow
 from dovetail_numpy.integer.norms import power_table, scale_of, single
@@ -24,7 +25,6 @@ from dovetail_onednn.steps import is_slow
 
 _BYTE = 1 << 8
 _LEAST = 1 << 14  # with fewer elements, the calls of primitives take as long as NumPy's
-_WORD = 8  # elements
 # Of exponentials and of a quotient of their sums: the library's exponentials are off by some 4.
 _ERRORS = 128 * ULP
 _MOST_ERROR = 2.0**-14
@@ -37,7 +37,7 @@ def softmax(call: KernelCall) -> Step | None:
     if DEFINITIONS.of(call.head) is None or not (is_narrow(spec) and is_narrow(out.spec)):
         return None
     total = math.prod(spec.shape)
-    if {spec.dtype, out.dtype} - TYPES.keys() or total < _LEAST or total % _WORD:
+    if {spec.dtype, out.dtype} - TYPES.keys() or total < _LEAST:
         return None
     step, _, limits = grid_of(out.spec)
     # arguments up to this one are rounded before their differences
@@ -62,13 +62,14 @@ def softmax(call: KernelCall) -> Step | None:
         stages.add(desc, {Arg.SOURCE: real, Arg.DESTINATION: real})
     near = NearTies(*grid_of(out.spec), 0.0, errors)
     target = Argument(rows.of_type(TYPES[out.dtype]), call.write())
-    return marked_step(call, stages, data.value, real, 1.0, target, near, _exact)
+    exact_of = partial(_exact_of, call, data.value)
+    return marked_step(call, stages, real, 1.0, target, near, exact_of, is_positive=True)
 
 
-def _exact(call: KernelCall, stored: Array) -> Exact:
+def _exact_of(call: KernelCall, data: Value, buffers: Buffers) -> Exact:
     """Return the function that computes elements by the definition."""
     spec, beta = call.spec(0), single(call.op.beta)
-    rows = stored.reshape(-1, spec.shape[-1])
+    rows = buffers.array(data).reshape(-1, spec.shape[-1])
     powers = power_table(abs(beta) * scale_of(spec), _BYTE)
 
     def exact(at: Places) -> Array:

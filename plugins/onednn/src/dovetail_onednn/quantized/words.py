@@ -1,32 +1,17 @@
 """Products of 16-bit data and 8-bit weights: the lower bytes of the data, then the upper ones.
 
 The sums are added in float32 in the order of the definition, on a scratchpad that the second
-primitive adds to. Where the result has 16 bits, adding `_MAGIC` rounds it half to even, and leaves
-its stored integer in the lower two bytes of each float32.
+primitive adds to.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Array, DType, Spec
-from dovetail.runtime.plan import (
-    Bind,
-    Bound,
-    Buffers,
-    Data,
-    KernelCall,
-    PlanRecorder,
-    RecipeError,
-    Source,
-    Step,
-    Storage,
-    Value,
-)
+from dovetail.ir import Array, Spec
+from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.products import (
     Pass,
@@ -52,16 +37,16 @@ from dovetail_onednn.quantized.products import (
 )
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.recipes import BUILDERS
+from dovetail_onednn.quantized.word_conversions import (
+    WORDS,
+    WordBytes,
+    byte_type,
+    byte_zero,
+    rounding,
+    step_of_words,
+)
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
-
-WORDS = {DType.UFIXED_POINT_16: DataType.U8, DType.SFIXED_POINT_16: DataType.S8}  # upper bytes
-_MAGIC = 1.5 * 2**23
-_LINE = 64  # bytes
-_BYTE = 8
-_ROOMS = 4  # of a byte for each element
-_WORDS = "onednn.words"
 
 # Describes the primitive: types of source and result, post-ops, quantization, whether with a bias.
 Describe = Callable[[DataType, tuple[PostOp, ...], Quantization, bool], PrimitiveDesc]
@@ -87,7 +72,8 @@ def words_step(
         mask: Mask of the axes of the weights along which output channels differ.
     """
     source, plain, target = operands
-    units, out = call.outputs[0].shape[-1], call.outputs[0].spec
+    spec, out = call.spec(DATA), call.outputs[0].spec
+    units = out.shape[-1]
     sums = _passes(call, units)
     if sums is None:
         return None
@@ -96,20 +82,14 @@ def words_step(
     if not np.isfinite(rescale.bias).all() or rescale.bias.size not in (1, units):
         return None
     last: list[PostOp] = [Sum(1.0, DataType.F32)]
-    last += [Eltwise(Algorithm.LINEAR, 1.0, float(rescale.zero))] if rescale.zero else []
     if out.dtype in WORDS:
-        last += [Eltwise(Algorithm.CLIP, *map(float, rescale.limits))]
-        last += [Eltwise(Algorithm.LINEAR, 1.0, _MAGIC)]
-    stages, count = Stages(call), math.prod(source.dims)
-    data, room = call.read(DATA), call.scratch(_ROOMS * _apart(count))
+        last += rounding(rescale.zero, rescale.limits)
+    elif rescale.zero:
+        last.append(Eltwise(Algorithm.LINEAR, 1.0, float(rescale.zero)))
+    stages, data = Stages(call), WordBytes(call, DATA)
     total = stages.room(target)
-    least = call.spec(DATA).dtype.stored_range()[0]
-    zero = grid_of(call.spec(DATA))[1] - least
     for each, ops, has_bias in zip(sums, ((), tuple(last)), (bias is not None, False), strict=True):
-        upper = each.data_shift == _BYTE
-        kind = WORDS[call.spec(DATA).dtype] if upper else DataType.U8
-        own = zero >> _BYTE if upper else zero & 255
-        own -= 128 if kind is DataType.S8 else 0
+        kind, own = byte_type(spec, each.data_shift), byte_zero(spec, each.data_shift)
         quantization = Quantization(((Arg.WEIGHTS, mask),), (Arg.SOURCE,) if own else ())
         with describe(kind, ops, quantization, has_bias) as desc:
             if is_slow(desc):
@@ -121,16 +101,11 @@ def words_step(
             if own:
                 numbers[ZERO_POINTS | Arg.SOURCE] = np.full(1, own, np.int32)
             arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-            at = _apart(count) if upper else 0
-            arguments[Arg.SOURCE] = Argument(source.of_type(kind), room, at)
+            arguments[Arg.SOURCE] = data.argument(source, each.data_shift)
             arguments[Arg.WEIGHTS] = _weights(call, layout, f"{kind.name} {bool(own)}")
             arguments[Arg.DESTINATION] = total
             stages.add(desc, arguments)
-    result = call.write(0)
-    if out.dtype in WORDS:
-        return call.step(_Words(stages.execution(), data, room, total.value, result))
-    stages.move(total, Argument(target.of_type(TYPES[out.dtype]), result))
-    return call.step(_Words(stages.execution(), data, room))
+    return step_of_words(call, stages, [data], total)
 
 
 def _passes(call: KernelCall, units: int) -> list[Pass] | None:
@@ -156,99 +131,6 @@ def _passes(call: KernelCall, units: int) -> list[Pass] | None:
         and accumulator_bound(view) <= LARGEST
     )
     return found if fits else None
-
-
-def _apart(count: int) -> int:
-    """Return the distance of the lower bytes from the upper ones, for a number of elements."""
-    return -(-count // _LINE) * _LINE
-
-
-class _Words:
-    """The bind of a product between the conversions of its data and result.
-
-    Args:
-        product: The bind of the product.
-        data: The data, 16 bits.
-        room: Scratchpad for lower bytes, upper bytes, and shifted words.
-        total: Float32 numbers with the result in their lower two bytes.
-        result: Where these are copied to; None for a result of other types, which `product` writes.
-
-    Raises:
-        RecipeError: Values do not match, as they may not in an image.
-    """
-
-    __slots__ = ("_data", "_product", "_result", "_room", "_total")
-
-    def __init__(
-        self,
-        product: Bind,
-        data: Value,
-        room: Value,
-        total: Value | None = None,
-        result: Value | None = None,
-    ) -> None:
-        self._product, self._data, self._room = product, data, room
-        self._total, self._result = total, result
-        fits = data.nbytes % 2 == 0 and room.nbytes >= _ROOMS * _apart(data.nbytes // 2)
-        if total is None or result is None:
-            fits = fits and total is result
-        else:
-            fits = fits and total.nbytes == 2 * result.nbytes
-        if not fits or room.root.storage is not Storage.ARENA:
-            raise RecipeError(f"the bytes of '{data.name}' do not fit their buffers")
-        if result is not None and result.root.storage not in (Storage.ARENA, Storage.OUTPUT):
-            raise RecipeError(f"a product writes '{result.name}', which is only read")
-
-    def __call__(self, buffers: Buffers) -> Bound:
-        """Return the call for these buffers."""
-        words = buffers.array(self._data).reshape(-1).view(np.uint16)
-        room, apart = buffers.array(self._room).reshape(-1).view(np.uint8), _apart(words.size)
-        lower, upper = room[: words.size], room[apart : apart + words.size]
-        shifted = room[2 * apart : 2 * apart + 2 * words.size].view(np.uint16)
-        product = self._product(buffers)
-
-        def run() -> None:
-            np.copyto(lower, words, casting="unsafe")  # drops the upper bytes
-            np.right_shift(words, _BYTE, out=shifted)
-            np.copyto(upper, shifted, casting="unsafe")
-            product()
-
-        if self._total is None or self._result is None:
-            return run
-        found = buffers.array(self._total).reshape(-1).view(np.uint32)
-        result = buffers.array(self._result).reshape(-1).view(np.uint16)
-
-        def run_to_words() -> None:
-            run()
-            np.copyto(result, found, casting="unsafe")
-
-        return run_to_words
-
-    def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
-        """Return it as data; see `Recipe`."""
-        name, data = recorder.inner(self._product)
-        values = recorder.value(self._data), recorder.value(self._room)
-        ends = recorder.optional(self._total), recorder.optional(self._result)
-        return _WORDS, WordsData(name, data, *values, *ends)
-
-
-class WordsData(Data, frozen=True):
-    """A `_Words`: the product's builder and data, and the values."""
-
-    builder: str
-    product: Any
-    data: int
-    room: int
-    total: int | None
-    result: int | None
-
-
-@BUILDERS.builds(_WORDS, WordsData)
-def _words(data: WordsData, source: Source) -> _Words:
-    total = None if data.total is None else source.value(data.total)
-    result = None if data.result is None else source.value(data.result)
-    product = source.bind(data.builder, data.product)
-    return _Words(product, source.value(data.data), source.value(data.room), total, result)
 
 
 def _weights(call: KernelCall, layout: OneDnnLayout, data: str) -> Argument:

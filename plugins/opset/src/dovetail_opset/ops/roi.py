@@ -12,7 +12,14 @@ from dovetail.ops import In, Op, Out, bool8, int32, tensor
 from dovetail_opset._boxes import need_box_rows, need_images
 from dovetail_opset._indices import need_integers
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import computed, need_float, need_numbers, need_rank, need_shape
+from dovetail_opset._shapes import (
+    computed,
+    need_encoding,
+    need_float,
+    need_numbers,
+    need_rank,
+    need_shape,
+)
 
 # Number of positions and weights along an axis that are computed together.
 _AT_ONCE = 1 << 20
@@ -74,6 +81,7 @@ class RoiAlign(_Regions):
 
     def infer(self, x: Spec, rois: Spec, batch: Spec, out: Spec | None) -> Spec:
         need_float(x, "in[0]")
+        need_encoding(x, "in[0]")
         return super().infer(x, rois, batch, out)
 
     def reference(self, x: Array, rois: Array, batch: Array, out: Spec) -> Array:

@@ -13,7 +13,14 @@ from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
 from dovetail.ops import In, Op, choice, float32, last_axis, uint32
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import computed, need_axis, need_float, need_rank, need_shape
+from dovetail_opset._shapes import (
+    computed,
+    need_axis,
+    need_encoding,
+    need_float,
+    need_rank,
+    need_shape,
+)
 
 
 def shifted(x: Array, axis: int, beta: float) -> Array:
@@ -33,6 +40,7 @@ class _Softmax(Op):
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         need_float(x, "in[0]")
+        need_encoding(x, "in[0]")
         need_axis(self.axis, len(x.shape))
         return computed(x, x.shape, out)
 
@@ -97,6 +105,7 @@ class MaskedSoftmax(Op):
 
     def infer(self, x: Spec, mask: Spec, out: Spec | None) -> Spec:
         need_float(x, "in[0]")
+        need_encoding(x, "in[0]")
         need_rank(x, 4, "in[0]")
         batch, _, width, channels = x.shape
         if self.mode is MaskMode.UNCOMPRESSED:

@@ -13,6 +13,7 @@ from dovetail.ir import Array, DType, Spec
 from dovetail.ir.storage import saturate
 from dovetail.ops import Domain, In, Op, Out, bool8
 from dovetail_opset._package import PACKAGE
+from dovetail_opset._shapes import need_encoding
 
 FIXED_POINT = tuple(d for d in DType if d.is_fixed_point)
 
@@ -82,7 +83,7 @@ class Quantize(Op):
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         found = _target(x, out)
-        _need_encoding(found, "out[0]")
+        need_encoding(found, "out[0]")
         return found
 
     def reference(self, x: Array) -> Array:
@@ -100,15 +101,10 @@ class Dequantize(Op):
     is_elementwise = True
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
-        _need_encoding(x, "in[0]")
+        need_encoding(x, "in[0]")
         if out is not None and not out.dtype.is_float:
             raise OpError(f"out[0] must be a float type, but it is declared {out.dtype.name}")
         return Spec(DType.FLOAT_32 if out is None else out.dtype, x.shape)
 
     def reference(self, x: Array) -> Array:
         return x
-
-
-def _need_encoding(x: Spec, what: str) -> None:
-    if x.encoding is None:
-        raise OpError(f"{what} is {x.dtype.name} but has no encoding")

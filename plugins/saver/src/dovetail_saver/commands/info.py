@@ -11,33 +11,22 @@ def info(path: TracePath) -> None:
     import msgspec
 
     from dovetail.cli.output import current_output
-    from dovetail.runtime.calls import CallRecord
+    from dovetail_saver.statistics import statistics
     from dovetail_saver.trace import Trace
 
     trace = Trace(path)
-    calls = sum(1 for entry in trace if isinstance(entry.record, CallRecord))
-    header = trace.header
-    end = _end(trace)
-    data = {
-        "trace": str(path),
-        **msgspec.to_builtins(header),
-        "calls": calls,
-        "end": end,
-        "is_complete": trace.mark is not None and not trace.mark.reason,
-    }
+    header, host, mark = trace.header, trace.header.host, trace.read_mark()
+    if mark is None:
+        calls, end = statistics(trace).calls, "cut off"
+    else:
+        calls, end = mark.calls, f"ended early: {mark.reason}" if mark.reason else "complete"
+    data = {"trace": str(path), **msgspec.to_builtins(header), "calls": calls, "end": end}
     text = [
-        f"{path}: {header.format} {header.version}.{header.minor}, {end}",
-        f"recorded by {header.producer or 'an unknown program'} on backends: "
-        f"{', '.join(header.backends) or 'unknown'}",
+        f"{path}: {header.format} {header.version}.{header.minor}, {calls:,} calls, {end}",
+        f"recorded by: {header.producer or 'an unknown program'}",
+        f"backends: {', '.join(header.backends) or 'unknown'}",
         f"payloads: {header.payloads.value}",
-        f"calls: {calls:,}",
+        f"host: {host.system} {host.machine}, Python {host.python}",
+        f"plugins: {', '.join(f'{n} {v}' for n, v in header.plugins.items()) or 'unknown'}",
     ]
     current_output().data(data, "\n".join(text))
-
-
-def _end(trace: object) -> str:
-    """Return how a trace that was read ends, in words."""
-    mark = getattr(trace, "mark", None)
-    if mark is None:
-        return "cut off"
-    return f"ended early: {mark.reason}" if mark.reason else "complete"

@@ -17,3 +17,6 @@ Calls = Annotated[
         help="Numbers, ranges and API names, such as 0-100,200,graph_execute; 7- is all from 7 on.",
     ),
 ]
+NewTrace = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Folder of the new trace, new or empty.")
+]

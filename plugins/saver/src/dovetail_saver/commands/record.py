@@ -65,7 +65,8 @@ def _command(program: list[str]) -> list[str]:
     name, *rest = program
     known = names(COMMANDS)
     if name.replace("_", "-") in known:
-        return [sys.executable, "-m", "dovetail", name, *rest]
+        shared = ["--json"] if current_output().json else []
+        return [sys.executable, "-m", "dovetail", *shared, name, *rest]
     if name == "dovetail":
         return [sys.executable, "-m", "dovetail", *rest]
     if name in ("python", "python3"):

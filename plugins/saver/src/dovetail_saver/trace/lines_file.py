@@ -29,7 +29,8 @@ class LinesFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0))
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        self._file = os.open(path, flags, mode=0o666)  # less what the umask removes
         self._used = 0  # bytes
         self._size = 0
         try:

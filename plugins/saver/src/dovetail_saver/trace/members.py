@@ -1,4 +1,4 @@
-"""The files of a trace, opened for reading: regular files in its folder and nothing else."""
+"""The files of a trace, opened for reading: regular files in its folder, or in a packed trace."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from typing import IO
 
 from dovetail.errors import TraceError
 from dovetail.files import contained
+from dovetail_saver.trace.packed import Region, open_packed, packed_region
 
 
-def member(folder: Path, name: str) -> Path:
-    """Return the path of a file of a trace; links are followed.
+def region(folder: Path, name: str) -> Region:
+    """Return where the bytes of a file of a trace are stored, for mapping.
+
+    Args:
+        folder: The folder of the trace, or the packed trace.
+        name: Name of the file.
 
     Raises:
-        TraceError: It is not a regular file, or is outside the folder.
+        TraceError: It is not a regular file, is outside the folder, or is packed in another form.
     """
+    return packed_region(folder, name) if folder.is_file() else Region(_member(folder, name))
+
+
+def _member(folder: Path, name: str) -> Path:
+    """Return the path of a file in a folder; links are followed."""
     path = contained(folder, name, error=TraceError)
     try:
         is_file = stat.S_ISREG(path.stat().st_mode)
@@ -30,10 +40,16 @@ def member(folder: Path, name: str) -> Path:
 def open_member(folder: Path, name: str) -> IO[bytes]:
     """Open a file of a trace.
 
+    Args:
+        folder: The folder of the trace, or the packed trace.
+        name: Name of the file.
+
     Raises:
         TraceError: It cannot be read, is not a regular file, or is outside the folder.
     """
-    path = member(folder, name)
+    if folder.is_file():
+        return open_packed(folder, name)
+    path = _member(folder, name)
     try:
         # a file that becomes a pipe meanwhile must not block
         return open(path, "rb", opener=_open)

@@ -14,17 +14,19 @@ from dovetail.runtime.calls import Role
 from dovetail.runtime.calls.payloads import NOT_RECORDED
 from dovetail_saver.trace.header import PAYLOADS_NAME, PayloadPolicy
 from dovetail_saver.trace.lines import PayloadLine
-from dovetail_saver.trace.members import member
+from dovetail_saver.trace.members import region
 
 ALIGNMENT = 64  # bytes
 _GAP = bytes(ALIGNMENT)
 
-_KEPT: Mapping[PayloadPolicy, frozenset[Role]] = {
-    PayloadPolicy.ALL: frozenset(Role),
-    PayloadPolicy.INPUTS: frozenset({Role.STATIC, Role.INPUT}),
-    PayloadPolicy.OUTPUTS_HASH: frozenset({Role.STATIC, Role.INPUT}),
-    PayloadPolicy.NONE: frozenset(),
+# Whether payloads are kept, and whether their keys are recorded at least; by role.
+_KEPT: Mapping[PayloadPolicy, tuple[bool, ...]] = {
+    PayloadPolicy.ALL: (True, True, True),
+    PayloadPolicy.INPUTS: (True, True, False),
+    PayloadPolicy.OUTPUTS_HASH: (True, True, False),
+    PayloadPolicy.NONE: (False, False, False),
 }
+WANTED = {**_KEPT, PayloadPolicy.OUTPUTS_HASH: (True, True, True)}
 
 
 class PayloadWriter:
@@ -43,17 +45,22 @@ class PayloadWriter:
         self, path: Path, policy: PayloadPolicy, announce: Callable[[PayloadLine], None]
     ) -> None:
         self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by `close`
-        self._policy = policy
+        self._kept, self._wanted = _KEPT[policy], WANTED[policy]
         self._announce = announce
         self._size = 0
         self._written: set[str] = set()
 
+    def wants(self, role: Role) -> bool:
+        """Return whether payloads of a role are recorded, or at least their keys."""
+        return self._wanted[role]
+
     def add(self, blob: Blob, role: Role) -> str:
         """Write a payload unless it is there or not to be kept, and return its key."""
-        if role not in _KEPT[self._policy]:
-            hashed = self._policy is PayloadPolicy.OUTPUTS_HASH and role is Role.OUTPUT
-            return blob.hash if hashed else NOT_RECORDED
+        if not self._wanted[role]:
+            return NOT_RECORDED
         key = blob.hash
+        if not self._kept[role]:
+            return key
         if key not in self._written:
             gap = -self._size % ALIGNMENT
             self._write(_GAP[:gap])
@@ -86,14 +93,17 @@ class PayloadFile:
     Only those are found whose lines have been read.
 
     Args:
-        folder: The folder of the trace.
+        folder: The folder of the trace, or the packed trace.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = folder / PAYLOADS_NAME
         self._file: MappedFile | None = None
+        self._start = 0  # of the payloads in the file
+        self._size = 0
         self._lines: dict[str, PayloadLine] = {}
+        self._intact: set[str] = set()
 
     @property
     def lines(self) -> Mapping[str, PayloadLine]:
@@ -116,26 +126,32 @@ class PayloadFile:
         if line is None:
             return None
         file = self._mapped()
-        if line.offset + line.size > file.data.size:
+        if line.offset + line.size > self._size:
             raise TraceError(
-                f"payload {key} ends at byte {line.offset + line.size} of {file.data.size}",
+                f"payload {key} ends at byte {line.offset + line.size} of {self._size}",
                 where=str(self._path),
             )
+        start = self._start + line.offset
 
         def check() -> None:
-            view = file.view(line.offset, line.size)
+            view = file.view(start, line.size)
             if hashlib.sha256(view.data).hexdigest() != key:
                 raise TraceError(f"payload {key} is damaged", where=str(self._path))
+            self._intact.add(key)
 
-        return MappedBlob(file, line.offset, line.size, hash=key, check=check)
+        is_checked = key in self._intact
+        return MappedBlob(file, start, line.size, hash=key, check=None if is_checked else check)
 
     def _mapped(self) -> MappedFile:
         if self._file is None:
-            path = member(self._folder, PAYLOADS_NAME)
+            found = region(self._folder, PAYLOADS_NAME)
             try:
-                self._file = MappedFile(str(path))
+                file = MappedFile(str(found.path))
             except DovetailError as error:
                 raise TraceError(
                     f"cannot read the payloads: {error.message}", where=str(self._path)
                 ) from error
+            rest = max(0, file.data.size - found.start)
+            self._file, self._start = file, found.start
+            self._size = rest if found.size is None else min(rest, found.size)
         return self._file

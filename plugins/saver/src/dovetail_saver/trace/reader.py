@@ -22,7 +22,7 @@ class Trace:
     """A trace on disk. Its records are read one by one; its memory does not grow with them.
 
     Args:
-        folder: The folder.
+        folder: The folder, or a packed trace.
 
     Attributes:
         header: Its header.
@@ -56,7 +56,7 @@ class Trace:
         """
         count = 0
         unfinished: dict[int, int] = {}  # indices of asynchronous calls, by number
-        for number, data in self._lines():
+        for number, data in self.lines():
             where = f"{self.folder / CALLS_NAME}:{number}"
             line = decode_line(data, where)
             if self.mark is not None:
@@ -84,20 +84,33 @@ class Trace:
         Raises:
             TraceError: The file cannot be read, or the trace is cut off and has an invalid line.
         """
+        mark = self.read_mark()
+        if mark is not None:
+            return mark.calls
+        found = (entry.record for entry in self.entries(payloads=False))
+        return sum(not isinstance(record, CompletionRecord) for record in found)
+
+    def read_mark(self) -> Mark | None:
+        """Read the mark from the end of the file and return it; None if there is none.
+
+        Raises:
+            TraceError: The file cannot be read.
+        """
         with open_member(self.folder, CALLS_NAME) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _MARK_BYTES))
             tail = file.read(_MARK_BYTES).split(b"\n")
         if len(tail) > 1 and not tail[-1] and tail[-2].startswith(b'{"record":"end"'):
             line = decode_line(tail[-2], f"{self.folder / CALLS_NAME}: last line")
-            if isinstance(line, Mark):
-                self.mark = line
-                return line.calls
-        found = (entry.record for entry in self.entries(payloads=False))
-        return sum(not isinstance(record, CompletionRecord) for record in found)
+            self.mark = line if isinstance(line, Mark) else None
+        return self.mark
 
-    def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the whole lines with their numbers, from 1."""
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the whole lines with their numbers, from 1.
+
+        Raises:
+            TraceError: The file cannot be read, or has a line that is too long.
+        """
         self.mark, self.is_cut = None, False
         path = self.folder / CALLS_NAME
         with open_member(self.folder, CALLS_NAME) as file:

@@ -1,0 +1,64 @@
+"""Runs of a graph on real values, or on stored ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dovetail.api.specialization import as_array
+from dovetail.errors import BackendError
+from dovetail.ir import Array, DType
+from dovetail.ops import from_real, to_real, unstorable
+from dovetail.runtime import Graph, Profile, Signal
+from dovetail.runtime.interface import Endpoint
+
+
+def run_graph(
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    profile: Profile | None = None,
+    signal: Signal | None = None,
+    *,
+    native: bool = False,
+) -> dict[str, Array]:
+    """Run a graph on real values, or on stored ones; see `Session.run`."""
+    interface = graph.interface
+    ends = interface.inputs
+    if not native:
+        inputs = {
+            name: _stored(value, ends[name]) if name in ends else value
+            for name, value in inputs.items()
+        }
+    outputs = graph.execute(inputs, None, profile, signal)
+    if native or interface.gives_real:
+        return outputs
+    return {name: _real(outputs[name], end) for name, end in interface.outputs.items()}
+
+
+def _stored(value: Any, end: Endpoint) -> Array:
+    """Return real values in a tensor's stored form; the graph checks their shape."""
+    if end.is_float32 and type(value) is np.ndarray and value.dtype == end.storage:
+        return value
+    array, tensor = as_array(value, end.tensor.name), end.tensor
+    if end.is_float32 and array.dtype == end.storage:
+        return array
+    if array.shape != tensor.shape or array.dtype.kind not in "fiub":
+        return array
+    is_whole = tensor.dtype.is_int or tensor.dtype is DType.BOOL_8
+    if is_whole and (wrong := unstorable(array, tensor.dtype)).any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise BackendError(
+            f"element {at} of input '{tensor.name}' is {array[at]}, "
+            f"which {tensor.dtype.name} cannot hold",
+            code="INPUT_INVALID",
+        )
+    return from_real(array, tensor.spec)
+
+
+def _real(stored: Array, end: Endpoint) -> Array:
+    if end.is_float32:
+        return stored
+    real = to_real(stored, end.tensor.spec)
+    return real.astype(np.float32, copy=False) if real.dtype.kind == "f" else real

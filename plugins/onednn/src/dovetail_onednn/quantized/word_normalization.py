@@ -1,0 +1,164 @@
+"""Batchnorm of 16-bit tensors: sums of products of bytes with a number for each channel.
+
+The definition multiplies byte by byte: each `Pass` is a product of small whole numbers, which is
+exact, times its multiplier. The passes are added in float32 in the definition's order, on a
+scratchpad that each primitive after the first one reads. The primitives take bytes from float32
+words by rounding quotients, which is exact as well: the library has no fast code for functions of
+bytes with float32 results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dovetail.ir import Array, Spec
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.integer import DEFINITIONS, Pass, Rescale, passes, rescale_of_products
+from dovetail_numpy.integer.products import channel_scales, part
+from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_onednn._api import Algorithm, Arg, BinaryAlgorithm
+from dovetail_onednn.attributes import Binary, Eltwise, PostOp, operand
+from dovetail_onednn.execution import Argument
+from dovetail_onednn.folding import Folding
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.quantized.products import BIAS, DATA, WEIGHTS
+from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.word_conversions import WORDS, StoredReals, rounding, step_of_words
+from dovetail_onednn.steps import is_slow
+from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
+
+_EXACT = 1 << 24  # below this, float32 holds each integer
+_BYTES = 256
+_HALF = 127.5  # half of the largest byte
+
+# A post-op and the numbers for each channel, or the tensor, that it reads.
+Term = tuple[PostOp, Array | Argument | None]
+
+
+def batchnorm_of_words(call: KernelCall) -> Step | None:
+    """Run Batchnorm where data, weights or result have 16 bits; see `Kernel.make`."""
+    stored = call.static(WEIGHTS)
+    if stored is None or not _is_plain(call):
+        return None
+    view, spec, weights, out = call.head, call.spec(DATA), call.spec(WEIGHTS), call.outputs[0].spec
+    sums, rescale = passes(view), rescale_of_products(view, call.static(BIAS), channel_scales(view))
+    levels = {p.weights_shift: part(stored, weights, p.weights_shift) for p in sums}
+    if not _is_exact(sums, rescale, levels):
+        return None
+    folding = Folding.of(out.shape, [weights.shape])
+    full, per_unit = folding.desc(out.shape), folding.desc(weights.shape)
+    multiply, add = (Binary(a, per_unit) for a in (BinaryAlgorithm.MULTIPLY, BinaryAlgorithm.ADD))
+    stages, data = Stages(call), StoredReals(call, DATA)
+    read, total = data.argument(full), stages.room(full)
+    is_small = math.prod(out.shape) < LEAST_SHARED_ELEMENTS
+    with threads(1 if is_small else 0):
+        for each in sums:
+            first, terms = _part(spec, each.data_shift, read)
+            terms.append((multiply, levels[each.weights_shift]))
+            terms.append((multiply, each.multiplier))
+            if each is not sums[0]:
+                terms.append((Binary(BinaryAlgorithm.ADD, full), total))
+            elif call.has(BIAS):
+                terms.append((add, rescale.bias))
+            if each is sums[-1]:
+                terms += _last(rescale, out)
+            if not _add_to(stages, (read, total), first, terms, units=weights.shape[0]):
+                return None
+    return step_of_words(call, stages, [data], total)
+
+
+def _is_plain(call: KernelCall) -> bool:
+    """Return whether a call has nothing fused, constants alone, and types that bytes serve."""
+    out, tensors = call.outputs[0].spec, [*call.tensors, call.outputs[0]]
+    known = WORDS.keys() | TYPES.keys()
+    return (
+        not call.fused
+        and DEFINITIONS.of(call.head) is not None
+        and not any(t is not None and (t.kind.is_updateable or 0 in t.shape) for t in tensors)
+        and {call.spec(DATA).dtype, out.dtype} <= known
+        and call.has(BIAS) == (call.static(BIAS) is not None)
+        and (out.dtype in WORDS or grid_of(out)[2] == out.dtype.stored_range())
+    )
+
+
+def _is_exact(sums: Sequence[Pass], rescale: Rescale, levels: Mapping[int, Array]) -> bool:
+    """Return whether float32 holds each product, and all numbers are finite."""
+    numbers = [rescale.bias, *(each.multiplier for each in sums)]
+    are_finite = all(bool(np.isfinite(values).all()) for values in numbers)
+    largest = max(float(np.abs(found).max()) for found in levels.values())
+    return are_finite and largest * _BYTES < _EXACT
+
+
+def _part(spec: Spec, shift: int, read: Argument) -> tuple[float, list[Term]]:
+    """Return a number to add to stored integers, and what then makes them levels of a part.
+
+    Args:
+        spec: Of the data.
+        shift: 8 for the upper bytes, 0 for the lower ones, or for data of 8 bits.
+        read: The stored integers.
+    """
+    zero = grid_of(spec)[1]
+    if spec.dtype in TYPES:
+        return -float(zero), []
+    least = spec.dtype.stored_range()[0]
+    upper, lower = divmod(zero - least, _BYTES)
+    quotient: list[Term] = [
+        (Eltwise(Algorithm.LINEAR, 1 / _BYTES), None),
+        (Eltwise(Algorithm.ROUND), None),
+    ]
+    if shift:
+        return -least - _HALF, [*quotient, (Eltwise(Algorithm.LINEAR, 1.0, -float(upper)), None)]
+    rest = Eltwise(Algorithm.LINEAR, -float(_BYTES), -float(least + lower))
+    return -least - _HALF, [*quotient, (rest, None), (Binary(BinaryAlgorithm.ADD, read.desc), read)]
+
+
+def _last(rescale: Rescale, out: Spec) -> list[Term]:
+    """Return what follows the sum."""
+    if out.dtype in WORDS:
+        return [(op, None) for op in rounding(rescale.zero, rescale.limits)]
+    return [(Eltwise(Algorithm.LINEAR, 1.0, float(rescale.zero)), None)] if rescale.zero else []
+
+
+def _add_to(
+    stages: Stages,
+    ends: tuple[Argument, Argument],
+    first: float,
+    terms: Sequence[Term],
+    units: int,
+) -> bool:
+    """Add the primitive of a pass; return whether the library has fast code for it.
+
+    Args:
+        stages: The step.
+        ends: What it reads and writes.
+        first: The number that is added first.
+        terms: What follows.
+        units: Number of channels.
+    """
+    read, target = ends
+    rank = len(read.desc.dims)
+    number = read.desc.strided((1,) * rank, (1,) * rank)
+    description = Description(
+        "binary",
+        (ENGINE, BinaryAlgorithm.ADD, read.desc, number, target.desc),
+        lambda: f"a batch normalization of {read.desc.key}",
+        tuple(op for op, _ in terms),
+    )
+    with PrimitiveDesc(description) as desc:
+        arguments: dict[int, Argument] = {
+            int(Arg.SOURCE): read,
+            int(Arg.OTHER): stages.numbers(np.full(1, first, np.float32), number),
+            int(Arg.DESTINATION): target,
+        }
+        for position, (op, values) in enumerate(terms):
+            if isinstance(op, Binary) and values is not None:
+                if not isinstance(values, Argument):
+                    each = np.broadcast_to(values.reshape(-1), (units,)).astype(np.float32)
+                    values = stages.numbers(each, op.other)
+                arguments[operand(position, op)] = values
+        stages.add(desc, arguments)
+        return not is_slow(desc)

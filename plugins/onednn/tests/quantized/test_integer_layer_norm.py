@@ -1,0 +1,85 @@
+"""LayerNorm of stored bytes on oneDNN: bits equal to the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import Array, DType, ScaleOffset, TensorKind
+from dovetail_onednn.quantized import layer_norm
+
+U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
+SHAPES = [(40, 256), (1, 16, 768), (3, 5, 8, 129), (9000, 1), (2731, 3), (4, 3000)]
+
+
+def rows_of(net: Any, kind: str, shape: Any, dtype: DType) -> Array:
+    """Draw rows, many of them alike, of few levels, or with one other element."""
+    low, high = dtype.stored_range()
+    if kind == "all":
+        return net.values(shape, dtype)  # type: ignore[no-any-return]
+    rows = np.prod(shape[:-1], dtype=int)
+    each = net.rng.integers(low, high, (rows, 1), endpoint=True)
+    found = np.broadcast_to(each, (rows, shape[-1])).copy()
+    if kind == "two levels":
+        found += net.rng.integers(0, 1, found.shape, endpoint=True)
+    elif kind == "one other":
+        found[np.arange(rows), net.rng.integers(0, shape[-1], rows)] += 1
+    elif kind == "mixed":
+        found[::2] = net.rng.integers(low, high, found[::2].shape, endpoint=True)
+    return np.clip(found, low, high).astype(dtype.storage).reshape(shape)
+
+
+@pytest.mark.parametrize("kind", ["all", "equal", "two levels", "one other", "mixed"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("factors", [0, 1, 2])
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-5])
+@pytest.mark.parametrize(
+    ("data", "result"),
+    [
+        ((U8, 128, 0.03), (U8, 120, 0.04)),
+        ((U8, 0, 0.03), (U8, 128, 0.004)),
+        ((S8, 37, 0.002), (S8, -60, 0.004)),
+        ((S8, -128, 0.01), (U8, 0, 0.5)),
+    ],
+)
+def test_layer_norm(
+    new_network: Any, data: Any, result: Any, epsilon: float, factors: int, shape: Any, kind: str
+) -> None:
+    net, width, (dtype, zero, scale) = new_network(), shape[-1], data
+    x = net.input("x", shape, dtype)
+    x.encoding = ScaleOffset(scale, -zero)
+    gamma = net.static("gamma", net.values((width,), U8), U8, ScaleOffset(0.006, 0))
+    bias = net.rng.integers(-(1 << 20), 1 << 20, width).astype(np.int32)
+    beta = net.static("beta", bias, S32, ScaleOffset(1e-6, 0))
+    ins = [x, gamma, beta][: factors + 1]
+    params = {"axes": np.array([len(shape) - 1], np.uint32), "epsilon": epsilon}
+    dtype, zero, scale = result
+    y = net.add("LayerNorm", *ins, name="y", dtype=dtype, scale=scale, zero=zero, **params)
+    y.kind = TensorKind.APP_READ
+    prepared, feeds = net.prepare(), {"x": rows_of(net, kind, shape, data[0])}
+    (step,) = prepared.steps
+    assert step.bind.__module__ == "dovetail_onednn.quantized.marks"
+    found, wanted = net.run(prepared, feeds), net.defined(feeds)
+    np.testing.assert_array_equal(found["y"], wanted["y"])
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.0005])
+def test_few_elements_are_computed_by_the_definition(
+    new_network: Any, monkeypatch: Any, scale: float
+) -> None:
+    counts = []
+
+    def counted(sums: Array, squares: Array, count: int) -> Any:
+        counts.append(len(sums))
+        return mean_and_variance(sums, squares, count)
+
+    mean_and_variance = layer_norm.mean_and_variance
+    monkeypatch.setattr(layer_norm, "mean_and_variance", counted)
+    net = new_network()
+    x = net.input("x", (1024, 384), U8)
+    params = {"axes": np.array([1], np.uint32), "epsilon": 1e-5}
+    net.check(net.add("LayerNorm", x, name="y", scale=scale, zero=120, **params))
+    (rows,) = counts
+    assert 0 < rows < 400
