@@ -33,7 +33,7 @@ def line_through(stored: Array, results: Array, margin: float = _MARGIN) -> Line
     Args:
         stored: Integers of 8 bits, different, or values of a function of these.
         results: Results for these.
-        margin: Least distance of the line from where rounding changes.
+        margin: Smallest distance of the line from where rounding changes.
     """
     return _line_through(tuple(stored.tolist()), tuple(results.tolist()), margin)
 
