@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.ir import Array, ScaleOffset, Shape, Spec
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import ZERO_POINTS, Algorithm, Arg, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import REAL, Eltwise, PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.layouts import OneDnnLayout, aligned, dense, permuted
+from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, dense, permuted
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.floats import float_step
 from dovetail_onednn.quantized.parts import MOST_PARTS, SIGN, copy_channels
@@ -207,9 +207,7 @@ def _batched(call: KernelCall) -> Step | None:
     if integers is None:
         return None
     transposed = (call.op.transpose_in0, call.op.transpose_in1)
-    source, weights = (
-        _matrices(call.spec(index).shape, len(result), transposed[index]) for index in (0, 1)
-    )
+    source, weights = (_matrices(call, index, len(result), transposed[index]) for index in (0, 1))
     operands = source, weights, dense(result)
     return _with_zero_point(call, integers, operands) or _in_floats(call, integers, operands)
 
@@ -243,8 +241,10 @@ def _in_floats(
             return None
         stages = Stages(call)
         left, right = stages.room(source), stages.room(matrix)
-        stages.move(Argument(source.of_type(integers.source), call.read(DATA)), left, integers.zero)
-        stages.move(Argument(matrix.of_type(kind), call.read(WEIGHTS)), right, zero)
+        stages.move(
+            Argument(source.of_type(integers.source), _read(call, DATA)), left, integers.zero
+        )
+        stages.move(Argument(matrix.of_type(kind), _read(call, WEIGHTS)), right, zero)
         arguments: dict[int, Argument] = {Arg.SOURCE: left, Arg.WEIGHTS: right}
         arguments[Arg.DESTINATION] = stages.room(target)
         stages.add(desc, arguments)
@@ -253,11 +253,18 @@ def _in_floats(
     return stages.step()
 
 
-def _matrices(shape: Shape, rank: int, is_transposed: bool) -> MemoryDesc:
-    """Describe a dense stack of matrices."""
+def _matrices(call: KernelCall, index: int, rank: int, is_transposed: bool) -> MemoryDesc:
+    """Describe a stack of matrices, dense or a transpose without a copy."""
     *batch, row, column = range(rank)
     axes = (*batch, column, row) if is_transposed else (*batch, row, column)
-    return permuted(aligned(shape, rank), axes)
+    form, layout = permuted(aligned(call.spec(index).shape, rank), axes), call.layout(index)
+    return layout.along(form).of_type(form.type) if isinstance(layout, Strided) else form
+
+
+def _read(call: KernelCall, index: int) -> Value:
+    """Declare that an input of a product of matrices is read; see `_matrices`."""
+    layout = call.layout(index)
+    return call.read(index, layout if isinstance(layout, Strided) else None)
 
 
 def _with_zero_point(
@@ -295,13 +302,13 @@ def _with_zero_point(
             numbers[ZERO_POINTS | Arg.WEIGHTS] = np.full(1, zero, np.int32)
         stages = Stages(call)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-        arguments[Arg.SOURCE] = Argument(desc.desc(Arg.SOURCE), call.read(DATA))
+        arguments[Arg.SOURCE] = Argument(desc.desc(Arg.SOURCE), _read(call, DATA))
         if has_data:
             layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), signed)
             data = f"{integers.source.name} {bool(integers.zero)}"
             arguments[Arg.WEIGHTS] = _packed(call, layout, shift, data)
         else:
-            arguments[Arg.WEIGHTS] = Argument(matrix.of_type(kind), call.read(WEIGHTS))
+            arguments[Arg.WEIGHTS] = Argument(matrix.of_type(kind), _read(call, WEIGHTS))
             if shift:
                 room = stages.room(signed)
                 stages.move(arguments[Arg.WEIGHTS], room, shift)
