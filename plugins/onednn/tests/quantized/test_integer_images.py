@@ -25,6 +25,7 @@ from dovetail_onednn import EngineChoice, choose_engine, library
 from dovetail_opset import PACKAGE
 
 U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
+S16 = DType.SFIXED_POINT_16
 OPS = OpRegistry.of(PACKAGE)
 SAME = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
 
@@ -79,6 +80,12 @@ def matrices(net: Any) -> Any:
     return net.add("MatMul", y, net.weights("w", (50, 20), U8, zero=126), name="z", scale=9.0)
 
 
+def word_matrices(net: Any) -> Any:
+    a, b = net.input("a", (2, 40, 30), U16, 900), net.input("b", (2, 30, 50), S16, -30)
+    y = net.add("MatMul", a, b, name="y", dtype=U16, scale=2.0, zero=120)
+    return net.add("MatMul", y, net.weights("w", (50, 20), U8, zero=126), name="z", dtype=U16)
+
+
 def norms(net: Any) -> Any:
     x = net.input("x", (1, 9, 9, 20), U8, 3)
     return net.add("Batchnorm", x, net.weights("w", (20,), U8, zero=90), name="y", zero=101)
@@ -90,7 +97,9 @@ def word_norms(net: Any) -> Any:
     return net.add("Batchnorm", y, net.weights("v", (20,), U16), name="z", dtype=U16)
 
 
-@pytest.mark.parametrize("build", [residual, parts, floats, words, matrices, norms, word_norms])
+@pytest.mark.parametrize(
+    "build", [residual, parts, floats, words, matrices, norms, word_norms, word_matrices]
+)
 def test_restored_plans_return_the_same_bits(new_network: Any, build: Callable[[Any], Any]) -> None:
     net = new_network()
     result = build(net)

@@ -96,3 +96,37 @@ def test_one_matrix(
     dtype, scale, zero = target
     y = net.add(op, *ins, name="y", dtype=dtype, scale=scale, zero=zero)
     net.check(y, engine=True)
+
+
+@settings(max_examples=60, derandomize=True)
+@given(
+    sizes=st.tuples(st.integers(1, 3), *[st.integers(1, 40)] * 3),
+    transposed=st.tuples(st.booleans(), st.booleans()),
+    broadcast=st.booleans(),
+    types=st.tuples(*[st.sampled_from([U16, S16])] * 2),
+    zeros=st.tuples(*[st.sampled_from([0, 77, 20000, 32767])] * 2),
+    target=ENDS["target"],
+    extreme=st.booleans(),
+)
+def test_two_activations(
+    new_network: Any,
+    sizes: tuple[int, int, int, int],
+    transposed: tuple[bool, bool],
+    broadcast: bool,
+    types: tuple[DType, DType],
+    zeros: tuple[int, int],
+    target: Any,
+    extreme: bool,
+) -> None:
+    net, (count, rows, depth, units) = new_network(extreme=extreme), sizes
+    first = (2, count, *((depth, rows) if transposed[0] else (rows, depth)))
+    second = (1 if broadcast else 2, count, *((units, depth) if transposed[1] else (depth, units)))
+    a, b = (
+        net.input(name, shape, dtype, zero)
+        for name, shape, dtype, zero in zip("ab", (first, second), types, zeros, strict=True)
+    )
+    dtype, scale, zero = target
+    params = dict(zip(("transpose_in0", "transpose_in1"), transposed, strict=True))
+    grid = {"dtype": dtype, "scale": scale * 100, "zero": zero}
+    y = net.add("MatMul", a, b, name="y", **grid, **params)
+    net.check(y, engine=library().has_vnni)

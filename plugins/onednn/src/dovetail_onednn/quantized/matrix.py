@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from dovetail_onednn.quantized.products import (
 )
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.word_matrices import matmul_of_words
 from dovetail_onednn.quantized.words import (
     Form,
     is_of_words,
@@ -203,10 +205,14 @@ def _in_words(call: KernelCall, depth: int, units: int, strides: tuple[int, int]
 def _batched(call: KernelCall) -> Step | None:
     """Multiply stacks of matrices, transposed by strides, broadcast by axes of size 1."""
     result = call.outputs[0].shape
+    transposed = (call.op.transpose_in0, call.op.transpose_in1)
+    if is_of_words(call):  # their bytes are copied, in dense form
+        shapes = call.spec(DATA).shape, call.spec(WEIGHTS).shape
+        left, right = map(partial(_dense_matrices, rank=len(result)), shapes, transposed)
+        return matmul_of_words(call, (left, right, dense(result)), _described)
     integers = integers_of(call, result[-1])
     if integers is None:
         return None
-    transposed = (call.op.transpose_in0, call.op.transpose_in1)
     source, weights = (_matrices(call, index, len(result), transposed[index]) for index in (0, 1))
     operands = source, weights, dense(result)
     return _with_zero_point(call, integers, operands) or _in_floats(call, integers, operands)
@@ -255,10 +261,15 @@ def _in_floats(
 
 def _matrices(call: KernelCall, index: int, rank: int, is_transposed: bool) -> MemoryDesc:
     """Describe a stack of matrices, dense or a transpose without a copy."""
+    form = _dense_matrices(call.spec(index).shape, is_transposed, rank=rank)
+    layout = call.layout(index)
+    return layout.along(form).of_type(form.type) if isinstance(layout, Strided) else form
+
+
+def _dense_matrices(shape: Shape, is_transposed: bool, rank: int) -> MemoryDesc:
     *batch, row, column = range(rank)
     axes = (*batch, column, row) if is_transposed else (*batch, row, column)
-    form, layout = permuted(aligned(call.spec(index).shape, rank), axes), call.layout(index)
-    return layout.along(form).of_type(form.type) if isinstance(layout, Strided) else form
+    return permuted(aligned(shape, rank), axes)
 
 
 def _read(call: KernelCall, index: int) -> Value:

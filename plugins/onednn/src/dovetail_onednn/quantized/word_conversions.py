@@ -44,7 +44,9 @@ WORDS = frozenset({DType.UFIXED_POINT_16, DType.SFIXED_POINT_16})
 BYTE = 8  # bits
 _MAGIC = 1.5 * 2**23
 _LINE = 64  # bytes
-_SIGN = 1 << 15  # from signed words to unsigned ones
+_SIGN = 1 << 15  # the bit that differs between signed words and unsigned ones
+_SIGNS = 0x8080  # the same of both bytes
+_HALF = 128  # from unsigned bytes to signed ones
 _FLOAT = 4  # bytes
 _WORDS = "onednn.words"
 
@@ -57,17 +59,26 @@ def rounding(zero: int, limits: tuple[int, int]) -> list[Eltwise]:
 
 
 class WordBytes:
-    """The bytes of an input of a call, as the primitives of its step read them: unsigned.
+    """The bytes of an input of a call, as the primitives of its step read them.
 
     Args:
         call: The call of the kernel.
         index: Its input, of 16 bits.
         groups: Number of groups of channels.
         copies: Number of copies of the channels of each group, one after the other.
+        is_signed: Whether 128 is subtracted from the bytes.
     """
 
-    def __init__(self, call: KernelCall, index: int, groups: int = 1, copies: int = 1) -> None:
-        shape = call.spec(index).shape
+    def __init__(
+        self,
+        call: KernelCall,
+        index: int,
+        groups: int = 1,
+        copies: int = 1,
+        *,
+        is_signed: bool = False,
+    ) -> None:
+        shape, self._is_signed = call.spec(index).shape, is_signed
         self._count, self._copies = math.prod(shape), copies
         self._width = shape[-1] // groups if copies > 1 else self._count
         self._data, self._room = call.read(index), call.scratch(_room(self._count, copies))
@@ -75,12 +86,13 @@ class WordBytes:
     @property
     def split(self) -> Split:
         """The conversion."""
-        return Split(self._data, self._room, self._width, self._copies)
+        return Split(self._data, self._room, self._width, self._copies, self._is_signed)
 
     def argument(self, desc: MemoryDesc, shift: int) -> Argument:
         """Return the lower bytes (shift 0) or the upper ones (shift 8)."""
         at = _apart(self._count * self._copies) if shift else 0
-        return Argument(desc.of_type(DataType.U8), self._room, at)
+        kind = DataType.S8 if self._is_signed else DataType.U8
+        return Argument(desc.of_type(kind), self._room, at)
 
 
 class StoredReals:
@@ -109,10 +121,10 @@ class StoredReals:
         return _convert(buffers, *self.pair)
 
 
-def byte_zero(spec: Spec, shift: int) -> int:
-    """Return the zero point of lower (shift 0) or upper bytes (shift 8)."""
+def byte_zero(spec: Spec, shift: int, *, is_signed: bool = False) -> int:
+    """Return the zero point of lower (shift 0) or upper bytes (shift 8); see `WordBytes`."""
     zero = grid_of(spec)[1] - spec.dtype.stored_range()[0]
-    return zero >> BYTE if shift else zero & 255
+    return (zero >> BYTE if shift else zero & 255) - (_HALF if is_signed else 0)
 
 
 def step_of_words(
@@ -157,12 +169,14 @@ class Split:
         room: Scratchpad for lower bytes, upper bytes, and shifted words.
         width: Number of neighbors that are copied together.
         copies: Number of their copies.
+        is_signed: Whether 128 is subtracted from the bytes.
     """
 
     data: Value
     room: Value
     width: int
     copies: int
+    is_signed: bool
 
     def check(self) -> None:
         """Raise if the values do not match, as they may not in an image.
@@ -185,15 +199,13 @@ class Split:
         lower, upper = (pad[at : at + many].reshape(shape) for at in (0, apart))
         room = pad[2 * apart : 2 * apart + 2 * size].view(np.uint16)
         plain, shifted = words.reshape(one), room.reshape(one)
-        is_signed = self.data.spec.dtype.is_signed
+        signs = (_SIGN if self.data.spec.dtype.is_signed else 0) ^ (_SIGNS if self.is_signed else 0)
 
         def run() -> None:
-            np.copyto(lower, plain, casting="unsafe")  # drops the upper bytes
-            if is_signed:
-                np.bitwise_xor(words, _SIGN, out=room)
-                np.right_shift(room, BYTE, out=room)
-            else:
-                np.right_shift(words, BYTE, out=room)
+            if signs:
+                np.bitwise_xor(words, signs, out=room)
+            np.copyto(lower, shifted if signs else plain, casting="unsafe")  # drops upper bytes
+            np.right_shift(room if signs else words, BYTE, out=room)
             np.copyto(upper, shifted, casting="unsafe")
 
         return run
@@ -259,7 +271,7 @@ class _Words:
             for pairs in (self._reals, [self._joined] if self._joined else [])
         )
         splits = tuple(
-            (recorder.value(s.data), recorder.value(s.room), s.width, s.copies)
+            (recorder.value(s.data), recorder.value(s.room), s.width, s.copies, s.is_signed)
             for s in self._splits
         )
         return _WORDS, WordsData(name, data, splits, reals, joined)
@@ -282,7 +294,7 @@ class WordsData(Data, frozen=True):
 
     builder: str
     product: Any
-    splits: tuple[tuple[int, int, int, int], ...]
+    splits: tuple[tuple[int, int, int, int, bool], ...]
     reals: tuple[tuple[int, int], ...]
     joined: tuple[tuple[int, int], ...]
 
@@ -293,7 +305,10 @@ def _words(data: WordsData, source: Source) -> _Words:
         [(source.value(value), source.value(other)) for value, other in pairs]
         for pairs in (data.reals, data.joined)
     )
-    splits = [Split(source.value(v), source.value(r), *numbers) for v, r, *numbers in data.splits]
+    splits = [
+        Split(source.value(read), source.value(room), width, copies, is_signed)
+        for read, room, width, copies, is_signed in data.splits
+    ]
     if len(joined) > 1:
         raise RecipeError("a step of words has more than one result")
     product = source.bind(data.builder, data.product)
