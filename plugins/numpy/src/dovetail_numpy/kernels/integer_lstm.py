@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.ir import Array, Spec
-from dovetail.runtime.plan import Bound, Branch, Buffers, KernelCall, Step
+from dovetail.runtime.plan import Bound, Branch, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer.functions import tanh
 from dovetail_numpy.integer.gates import ARGUMENT, UNIT, clipped, offsets, requantized, unit
 from dovetail_numpy.integer.recurrent import start_of
@@ -25,6 +25,7 @@ from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import Call
 from dovetail_numpy.kernels._integer_layer import (
     MOST_ARGUMENT,
+    Arrays,
     Grids,
     Matrices,
     Room,
@@ -101,28 +102,32 @@ class _Lstm:
         self._indices = Room(call, (2, *shape), np.int64)  # of c and h
         self._states = [call.read(i) if call.has(i) else None for i in _STATES]
         self._last = None if call.fused else (call.write(1), call.write(2))
+        self._steps: Bound | None = None
 
     def bind(self, buffers: Buffers) -> Bound:
-        arrays = self._sequences.bind(buffers)
-        h, pair = arrays.h, self._pair.array(buffers)
-        prepare = [*arrays.before, *self._start(buffers, h[0], pair[0])]
+        arrays, pair = self._sequences.bind(buffers), self._pair.array(buffers)
+        h_index = self._indices.array(buffers)[1]
+        if self._steps is None:  # on scratchpads, which never move
+            self._steps = self._bound_steps(buffers, arrays, pair, h_index)
+        before = [*arrays.before, *self._start(buffers, arrays.h[0], pair[0])]
+        after = [*arrays.after, *self._finish(buffers, pair[0], h_index)]
+        return call_sequence([*before, self._steps, *after])
+
+    def _bound_steps(self, buffers: Buffers, arrays: Arrays, pair: Array, h_index: Array) -> Bound:
         exact, sums = self._exact.array(buffers), self._sums.array(buffers)
         index, opened = self._index.array(buffers), self._opened.array(buffers)
-        spare, indices = self._spare.array(buffers), self._indices.array(buffers)
-        first = tuple(multiplied(exact, self._multiplier, sums))
+        spare, c_index = self._spare.array(buffers), self._indices.array(buffers)[0]
+        first = multiplied(exact, self._multiplier, sums)
         inner = self._gates(sums, index, opened, pair[1])
-        inner += self._cell(opened, pair, spare, indices)
+        inner += self._cell(opened, pair, spare, (c_index, h_index))
         take = levels_of(self._directions[0].view.outs[0], self._type).take
-        add, dot, h_index = np.add, np.dot, indices[1]
+        add, dot, h = np.add, np.dot, arrays.h
         steps = [
             (tuple(zip(before, self._recurrent, exact, strict=True)), x, after)
             for before, x, after in zip(h[:-1], arrays.of_x, h[1:], strict=True)
         ]
-        finish = [*arrays.after, *self._finish(buffers, pair[0], h_index)]
 
         def run() -> None:
-            for call in prepare:
-                call()
             for products, x, after in steps:
                 for product in products:
                     dot(*product)
@@ -132,8 +137,6 @@ class _Lstm:
                 for call in inner:
                     call()
                 take(h_index, None, after, "clip")
-            for call in finish:
-                call()
 
         return run
 
@@ -165,7 +168,9 @@ class _Lstm:
             looked_up(function_of_arguments("tanh"), index[3], new),
         ]
 
-    def _cell(self, opened: Array, pair: Array, spare: Array, indices: Array) -> list[Call]:
+    def _cell(
+        self, opened: Array, pair: Array, spare: Array, indices: tuple[Array, Array]
+    ) -> list[Call]:
         """Return the calls that compute c and its tanh, and the index of h."""
         outs = [each.view.outs for each in self._directions]
         cells, states = (Grids([each[i] for each in outs], self._shape) for i in (1, 0))
