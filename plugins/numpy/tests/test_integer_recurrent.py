@@ -17,13 +17,13 @@ from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, build_plan
 from dovetail_numpy import KERNELS
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.kernels import integer_lstm
+from dovetail_numpy.kernels import integer_gru, integer_lstm
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, add_all
 
 U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
 S16, S32 = DType.SFIXED_POINT_16, DType.SFIXED_POINT_32
-OURS = integer_lstm.__name__
+LSTM, GRU = integer_lstm.__name__, integer_gru.__name__
 
 TYPES = st.sampled_from([U8, S8])
 CELLS = st.sampled_from([(S16, 2.0**-12, 0), (S16, 0.0003, 77), (U8, 0.007, 109), (S8, 0.03, -128)])
@@ -169,7 +169,7 @@ def test_lstm(
     x = net.input("x", (*first, features), *data)
     options = {"weights": weights, "h": h, "last": last, "cell": cell, "states": states}
     lstm(net, "n", x, units, cell_clip_threshold=limit, **options, **form)
-    net.check([OURS])
+    net.check([LSTM])
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -189,7 +189,7 @@ def test_both_directions(order: Any, is_major: bool, cells: Any, batch: int) -> 
             tensor.kind = TensorKind.NATIVE
     joined = add(net.graph, "Concat", [made[0], made[1]], name="y", axis=2)
     joined.dtype, joined.encoding, joined.kind = U8, made[0].encoding, TensorKind.APP_READ
-    net.check([OURS])
+    net.check([LSTM])
 
 
 def test_sums_beyond_float32() -> None:
@@ -197,4 +197,69 @@ def test_sums_beyond_float32() -> None:
     x = net.input("x", (2, 1, 700), U8, (0.0001, 0))
     options = {"weights": S8, "h": (U8, (1 / 128, 255)), "cell": (S16, 2.0**-12, 0)}
     lstm(net, "n", x, 600, **options)
-    net.check([OURS])
+    net.check([LSTM])
+
+
+def gru(net: Net, name: str, x: Tensor, units: int, **options: Any) -> list[Tensor]:
+    """Add a Gru; return its results."""
+    params = dict(options)
+    weights, h, last = params.pop("weights"), params.pop("h"), params.pop("last")
+    batch = x.shape[1] if params.get("time_major", True) else x.shape[0]
+    ins: list[Tensor | None] = [x]
+    ins += [net.weights(f"{name}.{i}", (units, x.shape[-1]), weights) for i in (1, 2, 3)]
+    ins += [net.weights(f"{name}.{i}", (units, units), weights) for i in (4, 5, 6)]
+    ins += [net.bias(f"{name}.{i}", units) for i in range(7, 13)]
+    if params.pop("states", False):
+        ins.append(net.input(f"{name}.h", (1, batch, units), U8, (0.01, 100)))
+    outs = net.results(name, ((*x.shape[:-1], units), *h), ((1, batch, units), *last))
+    add_all(net.graph, "Gru", ins, name=name, outputs=outs, **params)
+    return outs
+
+
+@given(
+    size=SIZES,
+    data=st.tuples(TYPES, GRIDS),
+    weights=TYPES,
+    h=st.tuples(TYPES, st.sampled_from([(1 / 128, 128), (0.003, 17), (0.05, 0)])),
+    last=st.tuples(TYPES, st.sampled_from([(1 / 128, 128), (0.01, 30)])),
+    form=st.sampled_from([{}, {"direction": 1}, {"time_major": False, "direction": 1}]),
+    linear=st.integers(0, 1),
+    states=st.booleans(),
+    is_extreme=st.booleans(),
+    seed=SEEDS,
+)
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_gru(
+    size: Any,
+    data: Any,
+    weights: DType,
+    h: Any,
+    last: Any,
+    form: dict[str, Any],
+    linear: int,
+    states: bool,
+    is_extreme: bool,
+    seed: int,
+) -> None:
+    net, (steps, batch, features, units) = Net(seed, is_extreme=is_extreme), size
+    first = (steps, batch) if form.get("time_major", True) else (batch, steps)
+    x = net.input("x", (*first, features), *data)
+    options = {"weights": weights, "h": h, "last": last, "states": states}
+    gru(net, "n", x, units, linear_before_reset=linear, **options, **form)
+    net.check([GRU])
+
+
+@pytest.mark.parametrize("linear", [0, 1])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_both_directions_of_gru(linear: int, batch: int) -> None:
+    net, h = Net(3), (U8, (0.006, 120))
+    x, made = net.input("x", (6, batch, 9), U8, (0.02, 100)), []
+    for direction in (0, 1):
+        options = {"weights": S8, "h": h, "last": h, "direction": direction}
+        outs = gru(net, f"n{direction}", x, 5, linear_before_reset=linear, **options)
+        for tensor in outs:
+            tensor.kind = TensorKind.NATIVE
+        made.append(outs[0])
+    joined = add(net.graph, "Concat", made, name="y", axis=2)
+    joined.dtype, joined.encoding, joined.kind = U8, made[0].encoding, TensorKind.APP_READ
+    net.check([GRU])

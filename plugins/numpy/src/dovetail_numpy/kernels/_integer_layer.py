@@ -142,7 +142,7 @@ class Sequences:
         shape = call.spec(0).shape
         one = np.broadcast_to(np.empty((), np.int8), shape)  # of one element
         steps, batch, features = call.op.in_order(one).shape
-        self._shape, self._directions = shape, directions
+        self._shape, self._directions, self.type_of_h = shape, directions, type_of_h
         self._levels = np.concatenate([each.levels for each in of_x], axis=1)
         self._multipliers, self._bias = [each.multiplier for each in of_x], bias[:, None]
         self._type, rows = self._levels.dtype, steps * batch
@@ -197,6 +197,49 @@ class Room:
     def array(self, buffers: Buffers) -> Array:
         """Return the array."""
         return buffers.array(self._value).view(self._type).reshape(self._shape)
+
+
+class StepProducts:
+    """Products of h with the matrices of some gates of all directions, in one step.
+
+    Args:
+        call: The call of the kernel.
+        sizes: Numbers of directions and of rows of a batch.
+        matrices: Of each direction.
+        dtype: The type of levels of h.
+    """
+
+    def __init__(
+        self,
+        call: KernelCall,
+        sizes: tuple[int, int],
+        matrices: Sequence[Matrices],
+        dtype: np.dtype[np.floating],
+    ) -> None:
+        self._matrices = [each.levels.astype(dtype, copy=False) for each in matrices]
+        multipliers = np.stack([each.multiplier for each in matrices])[:, None]
+        shape = (*sizes, multipliers.shape[-1])
+        self._multiplier = np.ascontiguousarray(np.broadcast_to(multipliers, shape))
+        self._exact, self.sums = Room(call, shape, dtype), Room(call, shape, np.float32)
+        self._half = np.full(shape, -ARGUMENT.dtype.stored_range()[0], np.float32)
+
+    def dots(self, levels: Array, buffers: Buffers) -> list[tuple[Array, Array, Array]]:
+        """Return the operands of `np.dot` in each direction."""
+        return list(zip(levels, self._matrices, self._exact.array(buffers), strict=True))
+
+    def multiplied(self, buffers: Buffers) -> list[Call]:
+        """Return the calls after these products."""
+        return multiplied(self._exact.array(buffers), self._multiplier, self.sums.array(buffers))
+
+    def arguments(self, buffers: Buffers, index: Array) -> list[Call]:
+        """Return the calls that round the sums to indices, (gates, directions, batch, units)."""
+        sums = self.sums.array(buffers)
+        by_gate = sums.reshape(*sums.shape[:2], len(index), -1).transpose(2, 0, 1, 3)
+        return [
+            functools.partial(np.rint, sums, sums),
+            functools.partial(np.add, sums, self._half, sums),
+            functools.partial(np.copyto, index, by_gate, "unsafe"),
+        ]
 
 
 def multiplied(sums: Array, multiplier: Array, out: Array) -> list[Call]:

@@ -30,6 +30,7 @@ from dovetail_numpy.kernels._integer_layer import (
     Matrices,
     Room,
     Sequences,
+    StepProducts,
     are_bytes,
     bias_of,
     can_fuse,
@@ -37,7 +38,6 @@ from dovetail_numpy.kernels._integer_layer import (
     levels_of,
     looked_up,
     looked_up_by_direction,
-    multiplied,
     stored_integers,
 )
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
@@ -68,7 +68,8 @@ def lstm(call: KernelCall) -> Step | None:
         return None
     type_of_h = np.result_type(*(each.levels for each in of_h))
     sequences = Sequences(call, directions, of_x, bias, type_of_h)
-    return call.step(_Lstm(call, directions, sequences, of_h).bind)
+    products = StepProducts(call, sequences.steps, of_h, type_of_h)
+    return call.step(_Lstm(call, directions, sequences, products).bind)
 
 
 def _bias(each: Direction, data: Spec) -> Array:
@@ -83,18 +84,10 @@ class _Lstm:
         call: KernelCall,
         directions: Sequence[Direction],
         sequences: Sequences,
-        of_h: Sequence[Matrices],
+        products: StepProducts,
     ) -> None:
-        self._directions, self._sequences = directions, sequences
+        self._directions, self._sequences, self._products = directions, sequences, products
         shape = self._shape = (*sequences.steps, sequences.units)
-        width = 4 * sequences.units
-        self._type = np.result_type(*(each.levels for each in of_h))
-        self._recurrent = [each.levels.astype(self._type, copy=False) for each in of_h]
-        multipliers = np.stack([each.multiplier for each in of_h])[:, None]
-        self._multiplier = np.ascontiguousarray(np.broadcast_to(multipliers, (*shape[:2], width)))
-        self._half = np.full((*shape[:2], width), -ARGUMENT.dtype.stored_range()[0], np.float32)
-        self._exact = Room(call, (*shape[:2], width), self._type)
-        self._sums = Room(call, (*shape[:2], width), np.float32)
         self._index = Room(call, (4, *shape), np.int64)
         self._opened = Room(call, (3, *shape), np.float64)
         self._pair = Room(call, (2, *shape), np.float64)  # the cell's levels, and its new values
@@ -114,23 +107,26 @@ class _Lstm:
         return call_sequence([*before, self._steps, *after])
 
     def _bound_steps(self, buffers: Buffers, arrays: Arrays, pair: Array, h_index: Array) -> Bound:
-        exact, sums = self._exact.array(buffers), self._sums.array(buffers)
+        products = self._products
         index, opened = self._index.array(buffers), self._opened.array(buffers)
         spare, c_index = self._spare.array(buffers), self._indices.array(buffers)[0]
-        first = multiplied(exact, self._multiplier, sums)
-        inner = self._gates(sums, index, opened, pair[1])
+        first, inner = products.multiplied(buffers), products.arguments(buffers, index)
+        inner += [
+            looked_up(function_of_arguments("sigmoid"), index[:3], opened),
+            looked_up(function_of_arguments("tanh"), index[3], pair[1]),
+        ]
         inner += self._cell(opened, pair, spare, (c_index, h_index))
-        take = levels_of(self._directions[0].view.outs[0], self._type).take
-        add, dot, h = np.add, np.dot, arrays.h
+        take = levels_of(self._directions[0].view.outs[0], arrays.h.dtype).take
+        add, dot, h, sums = np.add, np.dot, arrays.h, products.sums.array(buffers)
         steps = [
-            (tuple(zip(before, self._recurrent, exact, strict=True)), x, after)
+            (products.dots(before, buffers), x, after)
             for before, x, after in zip(h[:-1], arrays.of_x, h[1:], strict=True)
         ]
 
         def run() -> None:
-            for products, x, after in steps:
-                for product in products:
-                    dot(*product)
+            for dots, x, after in steps:
+                for operands in dots:
+                    dot(*operands)
                 for call in first:
                     call()
                 add(sums, x, sums)
@@ -155,18 +151,6 @@ class _Lstm:
                 np.subtract(stored, zero, levels, casting="same_kind")
 
         return [start]
-
-    def _gates(self, sums: Array, index: Array, opened: Array, new: Array) -> list[Call]:
-        """Return the calls that compute the gates f, i and o, and the cell's new values."""
-        directions, batch, units = self._shape
-        by_gate = sums.reshape(directions, batch, 4, units).transpose(2, 0, 1, 3)
-        return [
-            functools.partial(np.rint, sums, sums),
-            functools.partial(np.add, sums, self._half, sums),
-            functools.partial(np.copyto, index, by_gate, "unsafe"),
-            looked_up(function_of_arguments("sigmoid"), index[:3], opened),
-            looked_up(function_of_arguments("tanh"), index[3], new),
-        ]
 
     def _cell(
         self, opened: Array, pair: Array, spare: Array, indices: tuple[Array, Array]
