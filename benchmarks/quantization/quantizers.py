@@ -76,11 +76,12 @@ class Dovetail:
 
 
 class DovetailInt8(Dovetail):
-    """The same, but weights with one scale are asymmetric, as an HTP takes those of norms."""
+    """The same with types of an HTP; its weights with one scale are asymmetric."""
 
     options: ClassVar[Mapping[str, Any]] = {
         **Dovetail.options,
         "param_quantizer_schema": "asymmetric",
+        "target_backend": "htp",
     }
 
 

@@ -15,7 +15,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,10 @@ from benchmarks.__main__ import count, names, tell
 from benchmarks.machine import machine
 from benchmarks.process import ROOT, TIMEOUT_S, ProcessFailedError, ask
 from benchmarks.quantization.rounds import sqnr_db
-from benchmarks.vendor import summary
+from benchmarks.vendor import summary, trace_summary
 from benchmarks.vendor.subjects import SUBJECTS
 from benchmarks.vendor.summary import NetworkResult, NodeResult
+from benchmarks.vendor.trace_summary import TraceResult
 
 SIMULATOR = Path(__file__).with_name("simulator.py")
 SKIPPED = 77
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return SKIPPED
     nodes: dict[str, list[NodeResult]] = {}
     networks: dict[str, NetworkResult] = {}
+    traces: dict[str, TraceResult] = {}
+    traced: dict[str, list[NodeResult]] = {}
     faults: list[str] = []
     for name in options.networks:
         tell(name)
@@ -51,11 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 run = _Run(name, Path(folder), options)
                 nodes[name] = run.nodes()
                 networks[name] = run.network()
+                traced[name] = run.traced_nodes()
+                traces[name] = run.trace()
         except ProcessFailedError as error:
             faults.append(f"{name}: {error}")
     unit = 1 << (options.act_bitwidth - 8)
     rows = summary.op_rows(nodes)
     wanted = summary.targets(rows, networks, sum(map(bool, nodes.values())), unit)
+    traced_rows = summary.op_rows(traced)
+    wanted += trace_summary.targets(traced_rows, traces, unit)
     faults += summary.gaps(nodes)
     about = {**machine(), **versions, "backend": options.backend}
     about["bits of activations"] = str(options.act_bitwidth)
@@ -63,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     blocks += [
         summary.op_table(rows, unit),
         summary.network_table(networks),
+        "programs of the vendor's Saver\n" + trace_summary.trace_table(traces),
+        f"their nodes: {trace_summary.hidden(traced)}\n{summary.op_table(traced_rows, unit)}",
         tables.targets(wanted),
     ]
     blocks += ["\n".join(f"FAULT: {fault}" for fault in faults)] if faults else []
@@ -115,11 +124,58 @@ class _Run:
             return []
         ran = self._simulate("exposed.onnx", "few.npz", "inner.npz")
         outputs = str(self.folder / "inner.npz")
-        found = self._ask("compare_nodes", outputs=outputs, names=ran["names"])
-        return [
-            NodeResult(**{**e, "types": tuple(e["types"]), "counts": tuple(e["counts"])})
-            for e in found
-        ]
+        return _nodes(self._ask("compare_nodes", outputs=outputs, names=ran["names"]))
+
+    def traced_nodes(self) -> list[NodeResult]:
+        """Compare each node of the vendor's program; empty as `nodes`."""
+        if not SUBJECTS[self.name].nodes:
+            return []
+        ran = self._simulate("exposed.onnx", "few.npz", "recorded.npz", record="exposed")
+        program = self._program("exposed")
+        given = {"folder": program, "backend": "cpu", "outputs": str(self.folder / "x.npz")}
+        ask("vendor.traces:replay_program", given, threads=self.options.threads)
+        outputs = str(self.folder / "inner.npz")
+        asked = {"trace": f"{program}/cpu", "outputs": outputs, "names": ran["names"]}
+        return _nodes(ask("vendor.traces:compare_nodes", asked, threads=self.options.threads))
+
+    def trace(self) -> TraceResult:
+        """Record the network without additional outputs, and replay it on our backends."""
+        ran = self._simulate("plain.onnx", "images.npz", "recorded.npz", record="plain")
+        program = self._program("plain")
+        exact, theirs = self._arrays("exact.npz"), self._arrays("theirs.npz")
+        far = {name: theirs[str(i)] for i, name in enumerate(ran["names"])}
+        found: dict[str, Any] = {}
+        near: dict[str, dict[str, np.ndarray]] = {}
+        for backend in ("htp", "cpu"):
+            given = {"folder": program, "backend": backend}
+            given["outputs"] = str(self.folder / f"replayed_{backend}.npz")
+            found[backend] = ask(
+                "vendor.traces:replay_program", given, threads=self.options.threads
+            )
+            if rejected := found[backend]["rejected"]:
+                raise ProcessFailedError(f"replay on {backend}: {rejected[0]}")
+            near[backend] = self._arrays(f"replayed_{backend}.npz")
+
+        def against_exact(outputs: Mapping[str, np.ndarray]) -> float:
+            return sqnr_db([(exact[n], outputs[n]) for n in exact])
+
+        about = found["htp"]
+        return TraceResult(
+            calls=about["calls"],
+            nodes=about["nodes"],
+            left_out=about["left_out"],
+            c_mb=about["c_mb"],
+            params_mb=about["params_mb"],
+            import_ms=about["import_ms"],
+            is_exact=all(each["is_exact"] for each in found.values()),
+            executions=next(len(values) for values in near["htp"].values()),
+            htp_db=against_exact(near["htp"]),
+            cpu_db=against_exact(near["cpu"]),
+            theirs_db=against_exact(far),
+        )
+
+    def _program(self, record: str) -> str:
+        return str(self.folder / record / "saver_output")
 
     def network(self) -> NetworkResult:
         """Compare whole runs."""
@@ -153,15 +209,22 @@ class _Run:
         given = {"folder": str(self.folder), **asked}
         return ask(f"vendor.ours:{task}", given, threads=self.options.threads)
 
-    def _simulate(self, model: str, inputs: str, outputs: str) -> Any:
-        """Run a model on the simulator, in the scratch folder, since libraries may write files."""
+    def _simulate(self, model: str, inputs: str, outputs: str, record: str = "") -> Any:
+        """Run a model on the simulator, in a scratch folder, since libraries may write files.
+
+        Args:
+            model, inputs, outputs: Names of files.
+            record: The folder for the program that the vendor's Saver writes instead of running.
+        """
         request = self.folder / "request.json"
-        asked = {"model": model, "inputs": inputs, "outputs": outputs}
-        request.write_text(json.dumps(asked), encoding="utf-8")
+        files = {"model": model, "inputs": inputs, "outputs": outputs}
+        asked = {key: str(self.folder / name) for key, name in files.items()}
+        request.write_text(json.dumps({**asked, "record": bool(record)}), encoding="utf-8")
+        (self.folder / record).mkdir(exist_ok=True)
         try:
             done = subprocess.run(
                 [self.options.python, SIMULATOR, request],
-                cwd=self.folder,
+                cwd=self.folder / record,
                 capture_output=True,
                 text=True,
                 timeout=TIMEOUT_S,
@@ -180,6 +243,12 @@ class _Run:
 
     def _has(self, name: str) -> bool:
         return (self.folder / name).exists()
+
+
+def _nodes(found: list[dict[str, Any]]) -> list[NodeResult]:
+    return [
+        NodeResult(**{**e, "types": tuple(e["types"]), "counts": tuple(e["counts"])}) for e in found
+    ]
 
 
 if __name__ == "__main__":

@@ -39,24 +39,33 @@ def find_devices() -> tuple[Path, list[Any]]:
     return library, devices[:1]
 
 
-def open_session(model: str) -> Any:
-    """Return a session on the simulator alone."""
+def open_session(model: str, *, record: bool = False) -> Any:
+    """Return a session on the simulator alone.
+
+    Args:
+        model: An ONNX file.
+        record: Whether the vendor's Saver takes the simulator's part: it computes nothing and
+            writes its program into `saver_output` in the working directory.
+    """
     library, devices = find_devices()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     backend = {"backend_path": str(library.with_name("libQnnHtp.so"))}
+    if record:
+        backend["qnn_saver_path"] = str(library.with_name("libQnnSaver.so"))
     options.add_provider_for_devices(devices, backend)
     return onnxruntime.InferenceSession(model, options)
 
 
-def run(model: str, inputs: str, outputs: str) -> dict[str, object]:
+def run(model: str, inputs: str, outputs: str, *, record: bool = False) -> dict[str, object]:
     """Run all samples, and write all outputs, stacked.
 
     Args:
         model: An ONNX file.
         inputs: Samples by input name, `.npz`, each with an additional first axis.
         outputs: The file to write, `.npz`; outputs are named by their number.
+        record: As for `open_session`; then outputs have no meaning.
 
     Returns:
         Names of the outputs, the median time of a run and the time to prepare.
@@ -64,7 +73,7 @@ def run(model: str, inputs: str, outputs: str) -> dict[str, object]:
     with np.load(inputs) as arrays:
         samples = dict(arrays)
     start = time.perf_counter()
-    session = open_session(model)
+    session = open_session(model, record=record)
     prepared = time.perf_counter()
     found, times = [], []
     for i in range(len(next(iter(samples.values())))):

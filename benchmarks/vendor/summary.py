@@ -169,7 +169,7 @@ def targets(rows: Sequence[OpRow], networks: Networks, compared: int, unit: int)
         unit: Steps that an element may be apart.
     """
     made = [Target("networks compared node by node", compared, FEWEST_NETWORKS, at_least=True)]
-    shares = _shares(rows, unit)
+    shares = shares_within(rows, unit)
     label = "within one step" if unit == 1 else f"within {unit} steps"
     met = sum(share >= WITHIN_ONE for share in shares.values())
     made.append(Target(f"ops {label} ({WITHIN_ONE:g} %)", met, len(shares), at_least=True))
@@ -187,7 +187,7 @@ def targets(rows: Sequence[OpRow], networks: Networks, compared: int, unit: int)
     return made
 
 
-def _shares(rows: Sequence[OpRow], steps: int) -> dict[str, float]:
+def shares_within(rows: Sequence[OpRow], steps: int) -> dict[str, float]:
     """Return the percentage of each op's elements that are at most some steps apart."""
     groups: dict[str, list[OpRow]] = defaultdict(list)
     for row in rows:

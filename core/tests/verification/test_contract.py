@@ -157,6 +157,16 @@ def test_constructors_take_keywords_with_defaults(wrong: Any) -> None:
     assert "keywords with defaults" in caught.value.hint
 
 
+class Odd(Largest):
+    def __init__(self, *, limits: dict[float, float] | dict[str, int] | None = None) -> None: ...
+
+
+def test_parameters_have_types_that_can_be_decoded() -> None:
+    with pytest.raises(PluginError, match="unsupported type of a parameter") as caught:
+        configure(Odd)
+    assert caught.value.where == "verifier 'Odd'"
+
+
 class One(Largest):
     def update(self, golden: Array) -> None: ...  # type: ignore[override]
 

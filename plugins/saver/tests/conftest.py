@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from recorded import program
 
 import dovetail as dt
 from dovetail.cli import main
+from dovetail.plugins import refresh
 
 __all__ = ["program"]
 
@@ -50,3 +51,19 @@ def dovetail(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
         return Done(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Install the backend `faulty`, which makes no mistakes unless FAULTY_OP names an op."""
+    info = tmp_path / "site" / "faulty-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
+    points = "[dovetail.backends]\nfaulty = faulty_backend:FaultyBackend\n"
+    (info / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(str(info.parent))
+    monkeypatch.delenv("DOVETAIL_PLUGINS", raising=False)
+    refresh()
+    yield
+    monkeypatch.undo()
+    refresh()

@@ -9,7 +9,8 @@ from dovetail.errors import TraceError
 from dovetail.runtime.calls import CallRecord, differences
 from dovetail_saver.replay import replay
 from dovetail_saver.trace import OpaqueRecord, Trace
-from dovetail_saver.vendor import Summary, import_program
+from dovetail_saver.vendor.importer import import_program
+from dovetail_saver.vendor.summary import Summary
 
 RELU = Path(__file__).parent / "programs" / "relu.c"
 INPUT, DUMMY = bytes([0, 3, 5, 255]), bytes([9, 9, 9, 9])

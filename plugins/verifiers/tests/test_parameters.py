@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -33,6 +34,7 @@ def test_names_and_parameters_are_the_references() -> None:
         assert declared == [*params, "threshold"]
 
 
+CLASSES = np.arange(4)
 GOLDEN, TARGET = np.array([1.0, 2, 4]), np.array([1.0, 2.5, 4])
 
 
@@ -85,3 +87,18 @@ def test_values_out_of_range_are_rejected(name: str, params: dict[str, Any]) -> 
     with pytest.raises(ConfigError) as caught:
         verifier(name, params)
     assert next(iter(params)) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+def test_comparisons_are_plain_data(name: str) -> None:
+    arrays = (
+        [GOLDEN[None], TARGET[None]] if name != "MeanIOU" else [*[np.eye(4)] * 2, *[CLASSES] * 2]
+    )
+    found = verifier(name).compare(*arrays)
+    plain = msgspec.to_builtins(found)
+    assert (plain["name"], plain["elements"]) == (name, arrays[0].size)
+    assert type(plain["passed"]) is bool
+    assert all(type(v) in (int, float) for v in (plain["value"], *plain["details"].values()))
+    if found.worst is not None:
+        assert all(type(i) is int for i in plain["worst"]["index"])
+    assert msgspec.json.encode(found)

@@ -73,6 +73,8 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
         float_fallback: Tensors without an encoding stay float; there is no calibration.
         pack_4_bit_weights: 4-bit weights take half a byte each.
         preserve_io_datatype: Inputs and outputs of the graph stay float.
+        target_backend: Name of the backend that is to run the quantized graph, such as `htp:v73`;
+            tensors get types that it takes.
         calibration_backend: Name of the backend that runs the float graph.
         calibration_cache: Path of a file that stores the observed ranges between runs.
     """
@@ -104,6 +106,7 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     float_fallback: bool = False
     pack_4_bit_weights: bool = False
     preserve_io_datatype: bool = False
+    target_backend: str | None = None
     calibration_backend: str = "cpu"
     calibration_cache: str | None = None
 

@@ -83,6 +83,10 @@ class GraphConfig(msgspec.Struct, frozen=True):
 class SdkConfig(msgspec.Struct, frozen=True):
     """A backend's own config file in the SDK's JSON; that of a backend is a subclass."""
 
+    def options(self) -> Mapping[str, Any]:
+        """Return the options of the backend."""
+        return {}
+
     def device(self) -> DeviceConfig:
         """Return the settings of the device."""
         return DeviceConfig()
@@ -117,3 +121,9 @@ def typed_config(config: C | Mapping[str, Any] | None, to: type[C], where: str) 
     if isinstance(config, msgspec.Struct):
         data = msgspec.structs.asdict(config)
     return convert(dict(data), to, where=where)
+
+
+def changed_settings(config: msgspec.Struct) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, as plain data."""
+    plain, default = msgspec.to_builtins(config), msgspec.to_builtins(type(config)())
+    return {key: value for key, value in plain.items() if value != default[key]}

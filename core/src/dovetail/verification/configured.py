@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.errors import ConfigError, Problem
+from dovetail.errors import ConfigError, PluginError, Problem
 from dovetail.ir import Array
 from dovetail.typed import convert
 from dovetail.verification.comparison import Comparison, VerificationError
@@ -145,4 +145,13 @@ def configure(
 def _struct(verifier: type[Verifier]) -> type[msgspec.Struct]:
     """Return a Struct of a verifier's parameters, which decodes and checks them."""
     fields = [(p.name, p.type, p.default) for p in verifier_params(verifier)]
-    return msgspec.defstruct("Parameters", fields, kw_only=True)
+    try:
+        struct = msgspec.defstruct("Parameters", fields, kw_only=True)
+        msgspec.convert({}, struct)
+    except (TypeError, ValueError) as error:
+        raise PluginError(
+            f"unsupported type of a parameter: {error}",
+            where=f"verifier '{verifier.__name__}'",
+            hint="use bool, int, float or str, or one of them annotated with msgspec.Meta",
+        ) from error
+    return struct

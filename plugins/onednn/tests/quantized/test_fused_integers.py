@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dovetail.ir import DType, ScaleOffset
 from dovetail_onednn import library
+from dovetail_onednn.quantized.curves import curve_of
 from dovetail_onednn.quantized.sums import sum_constants
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
@@ -55,10 +56,71 @@ def test_clamps(
     assert steps(net, clamped) == 1
 
 
-def test_functions_that_are_no_clamps_run_alone(new_network: Any) -> None:
+CURVES = {
+    "Relu": {},
+    "Gelu": {},
+    "Sigmoid": {},
+    "Tanh": {},
+    "HardSwish": {},
+    "Elu": {"alpha": 0.7},
+    "ElementWiseNeg": {},
+    "ElementWiseAbs": {},
+    "ElementWiseSin": {},  # not a function of the library
+}
+
+
+@settings(max_examples=300, derandomize=True)
+@given(
+    op_type=st.sampled_from(sorted(CURVES)),
+    kind=st.sampled_from(["Conv2d", "DepthWiseConv2d", "MatMul"]),
+    product=GRIDS,
+    result=GRIDS,
+    clamps=st.booleans(),
+    extreme=st.booleans(),
+)
+def test_functions(
+    new_network: Any,
+    op_type: str,
+    kind: str,
+    product: Any,
+    result: Any,
+    clamps: bool,
+    extreme: bool,
+) -> None:
+    net = new_network(extreme=extreme)
+    x = net.input("x", (1, 7, 5, 32), zero=130)
+    if kind == "Conv2d":
+        y = conv(net, x, "y0", 32, **product)
+    elif kind == "MatMul":
+        y = net.add("MatMul", x, net.weights("w", (32, 24), axis=1), name="y0", **product)
+    else:
+        filters = net.weights("w", (3, 3, 1, 32), axis=3)
+        y = net.add(kind, x, filters, net.bias("b", 32), name="y0", **product, **SAME)
+    if clamps:
+        y = net.add("Relu", y, name="clamped", **product)
+    y = net.add(op_type, y, name="y", **result, **CURVES[op_type])
+    view = net.checked().nodes[-1]
+    is_fused = library().has_vnni and curve_of(view) is not None
+    net.check(y, engine=is_fused)
+    assert (len(net.prepare().steps) == 1) >= is_fused
+
+
+def test_most_functions_have_post_ops(new_network: Any) -> None:
+    found = []
+    for op_type, params in CURVES.items():
+        for zero in range(0, 250, 10):
+            net = new_network()
+            x = net.input("x", (1, 7), zero=zero)
+            net.add(op_type, x, name="y", scale=0.013, zero=9, **params)
+            (view,) = net.checked().nodes
+            found.append(curve_of(view) is not None)
+    assert sum(found) > 0.8 * 25 * (len(CURVES) - 1)
+
+
+def test_functions_without_post_ops_run_alone(new_network: Any) -> None:
     net = new_network()
     product = conv(net, net.input("x", (1, 5, 5, 20)), "conv", 24, scale=0.1, zero=50)
-    other = net.add("Relu", product, name="y", scale=0.07)
+    other = net.add("ElementWiseSin", product, name="y", scale=0.07)
     other.kind = type(other.kind).APP_READ
     assert len(net.prepare().steps) == 2
 

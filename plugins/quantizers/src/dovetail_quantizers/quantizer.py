@@ -54,6 +54,7 @@ from dovetail_quantizers.planning.qdq_extraction import extract_qdq
 from dovetail_quantizers.planning.recipe import MIN_MAX, recipes_of
 from dovetail_quantizers.planning.stored_weights import leave_to_channels
 from dovetail_quantizers.refinement.walk import Walk
+from dovetail_quantizers.targets import Target
 from dovetail_quantizers.trials import Trials, chosen_overrides
 
 # Names in one message.
@@ -72,6 +73,7 @@ class DefaultQuantizer:
     ) -> Quantized:
         """Quantize a model; see `dovetail.quantization.Quantizer`."""
         recipes = recipes_of(options)
+        target = Target(options, recipes, ops)
         file = read_overrides(options)
         notes = _check_entries(file, model, options)
         graphs: dict[str, Graph] = {}
@@ -110,13 +112,15 @@ class DefaultQuantizer:
             )
             notes += told
             overrides = chosen_overrides(work, chosen, options, ops).under(overrides)
+            floats_only = _floats_only(samples_given, options)
+            target.take_types(work, overrides, floats_only=floats_only)
             plan = make_plan(
                 work,
                 ops,
                 options,
                 recipes,
                 overrides,
-                floats_only=_floats_only(samples_given, options),
+                floats_only=floats_only,
             )
             if file is not None:
                 uncovered[name] = overrides.uncovered(work)
@@ -132,6 +136,7 @@ class DefaultQuantizer:
             measured = None if judge is None else judge.ratio_db
             advice.append(advice_on(noise_of(plan, float_graph, observed.drawn), measured))
             join_interfaces(plan, decisions)
+            plan.notes += target.notes(work)
             graphs[name] = work
             tensors[name] = decisions_of(plan, decisions)
             if changes:

@@ -79,7 +79,7 @@ class Trials:
     def quantized(self, chosen: Mapping[str, Precision]) -> Graph:
         """Return the quantized graph, with chosen precisions for some nodes, by name."""
         copy = copy_graph(self.graph)
-        given = _in_copy(self._overrides, copy)
+        given = self._overrides.in_copy(copy)
         overrides = chosen_overrides(copy, chosen, self.options, self.ops).under(given)
         plan = make_plan(copy, self.ops, self.options, self._recipes, overrides)
         annotate(plan, decide(plan, self._extents_of(plan)))
@@ -182,15 +182,3 @@ def chosen_overrides(
                 before = found.widths.get(tensor, 0)
                 found.widths[tensor] = max(before, precision.act_bitwidth)
     return found
-
-
-def _in_copy(overrides: Overrides, copy: Graph) -> Overrides:
-    """Return the overrides of a graph for a copy of the graph."""
-    nodes = {node.name: node for node in copy.nodes}
-    return Overrides(
-        {copy.tensor(t.name): e for t, e in overrides.encodings.items()},
-        {copy.tensor(t.name): w for t, w in overrides.widths.items()},
-        {nodes[n.name]: f for n, f in overrides.floats.items()},
-        {copy.tensor(t.name): b for t, b in overrides.float_inputs.items()},
-        set(overrides.covered),
-    )

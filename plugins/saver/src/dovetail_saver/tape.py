@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-import msgspec
-
 from dovetail.errors import DovetailError, TraceError
 from dovetail.ir import Blob
+from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
-from dovetail.runtime.calls import BackendReference, CallRecord, CallRecorder, Record, Role
+from dovetail.runtime import Backend
+from dovetail.runtime.calls import CallRecorder, Role
 from dovetail_saver.trace import Header, PayloadPolicy, TraceWriter, require_new
 from dovetail_saver.trace.header import CALLS_NAME
+from dovetail_saver.trace.payloads import WANTED
 
 _LOG = logging.getLogger(__name__)
 _NUMBERS = itertools.count(1)
@@ -29,6 +30,12 @@ class TapeHook(CallRecorder):
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape.write, tape, tape.fail)
         self.__name__ = f"recorder {next(_NUMBERS)} of {tape.folder}"
+        self._tape = tape
+
+    def _end(self, call: ApiCall) -> None:
+        super()._end(call)
+        if call.function == "backend_create" and isinstance(call.result, Backend):
+            self._tape.add_backend(call.result.name)
 
 
 class Tape:
@@ -41,6 +48,7 @@ class Tape:
         folder: The folder of the trace. If it has one already, the trace is in `process-PID` in it.
         policy: The payloads that are kept.
         make_hook: Returns the hooks that write it.
+        finished: Receives the folder of a trace that was closed.
 
     Attributes:
         folder: The folder.
@@ -52,10 +60,12 @@ class Tape:
         folder: Path,
         policy: PayloadPolicy,
         make_hook: Callable[[Tape], CallRecorder] = TapeHook,
+        finished: Callable[[Path], None] = lambda _: None,
     ) -> None:
         self.folder = folder
-        self._policy = policy
+        self._policy, self._wanted = policy, WANTED[policy]
         self._make_hook = make_hook
+        self._finished = finished
         self._writer: TraceWriter | None = None
         self._is_closed = False
         self.hook = make_hook(self)
@@ -76,14 +86,17 @@ class Tape:
         """Write a payload, and return its key."""
         return (self._writer or self.open()).payloads.add(blob, role)
 
-    def write(self, record: Record) -> None:
-        """Write a record."""
-        writer = self._writer or self.open()
-        writer.write(record)
-        if isinstance(record, CallRecord) and record.function == "backend_create":
-            name = _backend_of(record)
-            if name:
-                writer.add_backend(name)
+    def wants(self, role: Role) -> bool:
+        """Return whether payloads of a role are recorded, or at least their keys."""
+        return self._wanted[role]
+
+    def write(self, line: bytes) -> None:
+        """Write the line of a record."""
+        (self._writer or self.open()).write_record(line)
+
+    def add_backend(self, name: str) -> None:
+        """Note the name of a backend in use."""
+        (self._writer or self.open()).add_backend(name)
 
     def fail(self, error: BaseException) -> None:
         """End the trace with a mark; the hooks report the error."""
@@ -114,9 +127,11 @@ class Tape:
             return
         try:
             self._writer.close(reason)
-        except OSError as error:
             if not reason:
-                _LOG.error("the trace %s has no end: %s", self.folder, _text(error))
+                self._finished(self._writer.folder)
+        except (OSError, DovetailError) as error:
+            if not reason:
+                _LOG.error("the trace %s is not complete: %s", self.folder, _text(error))
 
 
 _TAPES: WeakSet[Tape] = WeakSet()
@@ -156,22 +171,6 @@ def _new_writer(folder: Path, policy: PayloadPolicy) -> TraceWriter:
             require_usable(folder)
         number += 1  # the system uses the numbers of processes again
         path = folder / (f"process-{os.getpid()}" + (f"-{number}" if number > 1 else ""))
-
-
-class _Named(msgspec.Struct):
-    """The argument of `backend_create` that names the backend."""
-
-    name: BackendReference
-
-
-_NAMED = msgspec.json.Decoder(_Named)
-
-
-def _backend_of(record: CallRecord) -> str:
-    """Return the name of the backend that a call has created; empty if it failed."""
-    if record.error is not None or "name" in record.unrecorded:
-        return ""
-    return _NAMED.decode(record.arguments).name.name
 
 
 def _text(error: Any) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from dovetail.runtime.api_table import ArgKind
-from dovetail.runtime.calls.encoding import encode_result
+from dovetail.runtime.calls.encoding import encode_result, to_json
 from dovetail.runtime.calls.payloads import NOT_RECORDED, CallPayloads, Hashes
 from dovetail.runtime.calls.player import Played
-from dovetail.runtime.calls.record import ErrorRecord
+from dovetail.runtime.calls.record import NULL, ErrorRecord
 from dovetail.runtime.calls.values import EventValue, recorded_result, result_value
 
 _NOT_COMPARED = (ArgKind.HANDLE, ArgKind.EXECUTION)
@@ -31,7 +31,7 @@ def differences(played: Played) -> tuple[str, ...]:
     if value is None or wanted is None or error is not None or value.kind in _NOT_COMPARED:
         return ()
     payloads = CallPayloads(Hashes())
-    again = encode_result(value, played.result, payloads)
+    again = to_json(encode_result(getattr(record, "function", ""), played.result, payloads)) or NULL
     encoded = msgspec.structs.replace(record, result=again, payloads=tuple(payloads.keys))
     result = recorded_result(encoded, "the call made again")
     if value.kind is ArgKind.RESULTS:

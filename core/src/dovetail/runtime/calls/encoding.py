@@ -28,8 +28,8 @@ from dovetail.runtime.calls.values import (
     NodeValue,
     ObservedValue,
     UnrecordedValue,
-    arguments_type,
 )
+from dovetail.runtime.config import changed_settings
 from dovetail.runtime.handle import Handle
 from dovetail.runtime.memory import Memory
 
@@ -41,14 +41,17 @@ class UnrecordedError(Exception):
     """A value is not what the table expects, so that a record cannot hold it."""
 
 
-# Raised for values that a record cannot hold.
-_UNFIT = (UnrecordedError, DovetailError, TypeError, ValueError, OverflowError)
+# Returns a value in its form for records; raises one of `UNFIT` if a record cannot hold it.
+Encode = Callable[[Any, CallPayloads], Any]
+UNFIT = (UnrecordedError, DovetailError, TypeError, ValueError, OverflowError)
 
 
 def encode_arguments(
     function: str, given: Mapping[str, object], payloads: CallPayloads
-) -> tuple[Raw, dict[str, str]]:
-    """Return the arguments of a call, and the types of those that are not recorded.
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the arguments of a call in their form for records, and the types of the others.
+
+    What is returned does not change when the arguments do.
 
     Args:
         function: Name of the call.
@@ -57,58 +60,75 @@ def encode_arguments(
     """
     found: dict[str, Any] = {}
     unrecorded: dict[str, str] = {}
-    for name, value in API[function].args.items():
-        if given[name] is None and value.nullable:  # most arguments of most calls
+    for name, nullable, encode in _argument_encoders(function):
+        value = given[name]
+        if value is None and nullable:  # most arguments of most calls
             found[name] = None
             continue
         try:
-            found[name] = encode_value(value, given[name], payloads)
-        except _UNFIT:
-            unrecorded[name] = type(given[name]).__name__
-    make = arguments_type(function)
-    try:
-        return Raw(_ENCODER.encode(make(**found))), unrecorded
-    except _UNFIT:  # text or a number that JSON cannot express
-        for name in [name for name in found if not _is_json(found[name])]:
-            unrecorded[name] = type(given[name]).__name__
-            del found[name]
-        return Raw(_ENCODER.encode(make(**found))), unrecorded
+            found[name] = encode(value, payloads)
+        except UNFIT:
+            unrecorded[name] = type(value).__name__
+    return found, unrecorded
 
 
-def _is_json(value: object) -> bool:
-    try:
-        _ENCODER.encode(value)
-    except _UNFIT:
-        return False
-    return True
+@functools.cache
+def _argument_encoders(function: str) -> tuple[tuple[str, bool, Encode], ...]:
+    """Return the name of each argument of a call, whether it may be None, and its encoder."""
+    args = API[function].args
+    return tuple((name, value.nullable, _encoder(value)) for name, value in args.items())
 
 
-def encode_result(value: Value | None, result: object, payloads: CallPayloads) -> Raw:
-    """Return a result; null for one that a record cannot hold."""
-    if value is None or result is None:
-        return Raw(b"null")
-    try:
-        return Raw(_ENCODER.encode(encode_value(value, result, payloads)))
-    except _UNFIT:
-        return Raw(b"null")
+def encode_result(function: str, result: object, payloads: CallPayloads) -> Any:
+    """Return a result of a call in its form for records; None for one that a record cannot hold.
 
-
-def encode_value(value: Value, given: Any, payloads: CallPayloads) -> Any:
-    """Return a value in its form for records.
-
-    Raises:
-        UnrecordedError: It is not what the table expects.
+    Args:
+        function: Name of the call; empty for the end of an asynchronous one.
+        result: What it returned.
+        payloads: Receives its payloads.
     """
-    if given is None:
-        _require(value.nullable)
+    encode = _result_encoder(function)
+    if encode is None or result is None:
         return None
-    encode = _ENCODERS[value.kind]
+    try:
+        return encode(result, payloads)
+    except UNFIT:
+        return None
+
+
+@functools.cache
+def _result_encoder(function: str) -> Encode | None:
+    """Return the encoder of a call's results; None if it has none."""
+    value = API[function].result if function else Value(ArgKind.RESULTS)
+    return None if value is None else _encoder(value)
+
+
+def to_json(value: object) -> Raw | None:
+    """Return a value in its form for records as JSON; None for one that JSON cannot express."""
+    try:
+        return Raw(_ENCODER.encode(value))
+    except UNFIT:
+        return None
+
+
+def _encoder(value: Value) -> Encode:
+    """Return the encoder of values as the table describes them, which are not None.
+
+    It raises one of `UNFIT` for a value that is not what the table expects.
+    """
+    make = _ENCODERS[value.kind]
+    encode = make(value)
     if not value.many:
-        return encode(value, given, payloads)
-    _require(isinstance(given, Sequence) and not isinstance(given, str | bytes))
-    if value.kind is ArgKind.HANDLE:
-        return tuple(None if each is None else _handle(value, each, payloads) for each in given)
-    return tuple(encode(value, each, payloads) for each in given)
+        return encode
+    may_have_none = value.kind is ArgKind.HANDLE
+
+    def encode_all(given: Any, payloads: CallPayloads) -> Any:
+        _require(isinstance(given, Sequence) and not isinstance(given, str | bytes))
+        return tuple(
+            None if each is None and may_have_none else encode(each, payloads) for each in given
+        )
+
+    return encode_all
 
 
 def _require(condition: bool) -> None:
@@ -118,51 +138,65 @@ def _require(condition: bool) -> None:
 
 def _typed(
     kind: type | tuple[type, ...], convert: Callable[[Any], Any]
-) -> Callable[[Value, Any, CallPayloads], Any]:
-    """Return an encoder of values of a type."""
+) -> Callable[[Value], Encode]:
+    """Return the maker of an encoder of values of a type."""
 
-    def encode(value: Value, given: Any, payloads: CallPayloads) -> Any:
-        _require(isinstance(given, kind))
+    def encode(given: Any, _: CallPayloads) -> Any:
+        if not isinstance(given, kind):
+            raise UnrecordedError
         return convert(given)
+
+    return lambda _: encode
+
+
+def _handles(value: Value) -> Encode:
+    kind = value.of
+
+    def encode(given: Any, _: CallPayloads) -> int:
+        if not isinstance(given, Handle) or given.kind != kind:
+            raise UnrecordedError
+        number: int = given.id
+        return number
 
     return encode
 
 
-def _handle(value: Value, given: Any, _: CallPayloads) -> int:
-    _require(isinstance(given, Handle) and given.kind == value.of)
-    number: int = given.id
-    return number
+def _enums(value: Value) -> Encode:
+    kind = value.of
+
+    def encode(given: Any, _: CallPayloads) -> Any:
+        _require(isinstance(kind, type) and isinstance(given, kind))
+        return given
+
+    return encode
 
 
-def _integer(_: Value, given: Any, __: CallPayloads) -> int:
+def _integer(given: Any, _: CallPayloads) -> int:
     """Return an integer; one of more than 64 bits, which no call allows, as the nearest."""
-    _require(isinstance(given, numbers.Integral) and not isinstance(given, bool))
+    if type(given) is not int:
+        _require(isinstance(given, numbers.Integral) and not isinstance(given, bool))
     return min(max(int(given), -(2**63)), 2**63 - 1)
 
 
-def _enum(value: Value, given: Any, _: CallPayloads) -> Any:
-    _require(isinstance(value.of, type) and isinstance(given, value.of))
-    return given
-
-
-def _encoding(_: Value, given: Any, payloads: CallPayloads) -> Any:
+def _encoding(given: Any, payloads: CallPayloads) -> Any:
     return dump_encoding(given, payloads, "")
 
 
-def _data(value: Value, given: Any, payloads: CallPayloads) -> ArrayValue | BlobValue:
+def _data(given: Any, payloads: CallPayloads) -> ArrayValue | BlobValue:
     if isinstance(given, Blob):
         return BlobValue(payloads.add(given))
-    return _array(value, given, payloads)
+    return _array(given, payloads)
 
 
-def _array(_: Value, given: Any, payloads: CallPayloads) -> ArrayValue:
+def _array(given: Any, payloads: CallPayloads) -> ArrayValue:
     return _array_value(given, payloads, Role.STATIC)
 
 
 def _array_value(given: Any, payloads: CallPayloads | None, role: Role) -> ArrayValue:
-    _require(isinstance(given, np.ndarray))
-    name, flags = _plain_name(given.dtype), given.flags
-    _require(bool(name))
+    name = _plain_name(given.dtype) if isinstance(given, np.ndarray) else ""
+    if not name:
+        raise UnrecordedError
+    flags = given.flags
     return ArrayValue(
         name,
         given.shape,
@@ -178,10 +212,14 @@ def _plain_name(dtype: np.dtype[Any]) -> str:
     return dtype.str if _PLAIN.match(dtype.str) else ""
 
 
-def _buffers(_: Value, given: Any, payloads: CallPayloads | None) -> dict[str, Buffer]:
+def _buffers(given: Any, payloads: CallPayloads | None) -> dict[str, Buffer]:
     _require(isinstance(given, Mapping))
-    _require(all(isinstance(name, str) for name in given))
-    return {name: _buffer(each, payloads) for name, each in given.items()}
+    found: dict[str, Buffer] = {}
+    for name, each in given.items():
+        if not isinstance(name, str):
+            raise UnrecordedError
+        found[name] = _buffer(each, payloads)
+    return found
 
 
 def _buffer(given: Any, payloads: CallPayloads | None) -> Buffer:
@@ -197,23 +235,26 @@ def _buffer(given: Any, payloads: CallPayloads | None) -> Buffer:
         return UnrecordedValue(type(given).__name__)
 
 
-def _results(_: Value, given: Any, payloads: CallPayloads) -> dict[str, ArrayValue]:
+def _results(given: Any, payloads: CallPayloads) -> dict[str, ArrayValue]:
     return {name: _array_value(each, payloads, Role.OUTPUT) for name, each in given.items()}
 
 
-def _config(_: Value, given: Any, __: CallPayloads) -> Any:
+def _config(given: Any, _: CallPayloads) -> Any:
+    """Return settings as plain data; of a Struct those that differ from its defaults."""
     _require(isinstance(given, msgspec.Struct | Mapping))
-    plain = msgspec.to_builtins(dict(given) if isinstance(given, Mapping) else given)
+    if isinstance(given, msgspec.Struct):
+        return changed_settings(given)
+    plain = msgspec.to_builtins(dict(given))
     _require(all(isinstance(key, str) for key in plain))
     return plain
 
 
-def _params(_: Value, given: Any, payloads: CallPayloads) -> Any:
+def _params(given: Any, payloads: CallPayloads) -> Any:
     _require(isinstance(given, Mapping))
     return tuple(dump_param(name, each, payloads, "") for name, each in given.items())
 
 
-def _node(value: Value, given: Any, payloads: CallPayloads) -> NodeValue:
+def _node(given: Any, payloads: CallPayloads) -> NodeValue:
     _require(isinstance(given, Node))
 
     def entry(tensor: Tensor) -> Any:
@@ -225,37 +266,42 @@ def _node(value: Value, given: Any, payloads: CallPayloads) -> NodeValue:
         given.op_type,
         tuple(None if t is None else entry(t) for t in given.inputs),
         tuple(entry(t) for t in given.outputs),
-        _params(value, given.params, payloads),
+        _params(given.params, payloads),
         given.sources,
     )
 
 
-def _observed(_: Value, given: Any, __: CallPayloads) -> ObservedValue:
+def _observed(given: Any, _: CallPayloads) -> ObservedValue:
     _require(isinstance(given, Observed))
     return ObservedValue(tuple(sorted(given.names)), given.everything)
 
 
-_ENCODERS: Mapping[ArgKind, Callable[[Value, Any, CallPayloads], Any]] = {
-    ArgKind.HANDLE: _handle,
+def _plain(encode: Encode) -> Callable[[Value], Encode]:
+    """Return the maker of an encoder that is the same for all values of a kind."""
+    return lambda _: encode
+
+
+_ENCODERS: Mapping[ArgKind, Callable[[Value], Encode]] = {
+    ArgKind.HANDLE: _handles,
     ArgKind.NAME: _typed(str, str),
-    ArgKind.INTEGER: _integer,
+    ArgKind.INTEGER: _plain(_integer),
     ArgKind.TRUTH: _typed((bool, np.bool_), bool),
-    ArgKind.ENUM: _enum,
-    ArgKind.ENCODING: _encoding,
-    ArgKind.DATA: _data,
-    ArgKind.ARRAY: _array,
-    ArgKind.INPUTS: _buffers,
-    ArgKind.OUTPUTS: lambda value, given, _: _buffers(value, given, None),
-    ArgKind.RESULTS: _results,
-    ArgKind.CONFIG: _config,
-    ArgKind.PARAMS: _params,
-    ArgKind.NODE: _node,
+    ArgKind.ENUM: _enums,
+    ArgKind.ENCODING: _plain(_encoding),
+    ArgKind.DATA: _plain(_data),
+    ArgKind.ARRAY: _plain(_array),
+    ArgKind.INPUTS: _plain(_buffers),
+    ArgKind.OUTPUTS: _plain(lambda given, _: _buffers(given, None)),
+    ArgKind.RESULTS: _plain(_results),
+    ArgKind.CONFIG: _plain(_config),
+    ArgKind.PARAMS: _plain(_params),
+    ArgKind.NODE: _plain(_node),
     ArgKind.BACKEND: _typed((str, type), BackendReference.of),
     ArgKind.OP_PACKAGE: _typed(OpPackage, PackageReference.of),
     ArgKind.OPS: _typed(OpRegistry, OpsReference.of),
-    ArgKind.OBSERVED: _observed,
-    ArgKind.CALLBACK: _typed(object, lambda _: True),
-    ArgKind.EXECUTION: _typed(object, lambda _: True),
-    ArgKind.FACTS: _typed(object, msgspec.to_builtins),
-    ArgKind.EVENT: _typed(object, msgspec.to_builtins),
+    ArgKind.OBSERVED: _plain(_observed),
+    ArgKind.CALLBACK: _plain(lambda _, __: True),
+    ArgKind.EXECUTION: _plain(lambda _, __: True),
+    ArgKind.FACTS: _plain(lambda given, _: msgspec.to_builtins(given)),
+    ArgKind.EVENT: _plain(lambda given, _: msgspec.to_builtins(given)),
 }

@@ -14,16 +14,19 @@ from dovetail.ir import Array, Blob
 NOT_RECORDED = ""  # key of a payload that was left out
 
 
-class Role(enum.Enum):
+class Role(enum.IntEnum):
     """The use of a payload in its call."""
 
-    STATIC = enum.auto()  # data that belongs to the graph
-    INPUT = enum.auto()
-    OUTPUT = enum.auto()
+    STATIC = 0  # data that belongs to the graph
+    INPUT = 1
+    OUTPUT = 2
 
 
 class Payloads(Protocol):
     """Receives payloads."""
+
+    def wants(self, role: Role) -> bool:
+        """Return whether payloads of a role are recorded, or at least their keys."""
 
     def add(self, blob: Blob, role: Role) -> str:
         """Return the key of a payload, its content hash; empty if it is not recorded.
@@ -42,6 +45,10 @@ class MemoryPayloads:
     def __init__(self) -> None:
         self.blobs: dict[str, Blob] = {}
 
+    def wants(self, role: Role) -> bool:
+        """Return True."""
+        return True
+
     def add(self, blob: Blob, role: Role) -> str:
         """Keep a copy of a payload and return its key."""
         if blob.hash not in self.blobs:
@@ -51,6 +58,10 @@ class MemoryPayloads:
 
 class Hashes:
     """Payloads that are not kept: only their keys are returned."""
+
+    def wants(self, role: Role) -> bool:
+        """Return True."""
+        return True
 
     def add(self, blob: Blob, role: Role) -> str:
         """Return the key of a payload."""
@@ -68,6 +79,8 @@ class CallPayloads:
         keys: Their keys.
     """
 
+    __slots__ = ("_has_outputs", "_payloads", "keys")
+
     def __init__(self, payloads: Payloads, *, has_outputs: bool = True) -> None:
         self._payloads = payloads
         self._has_outputs = has_outputs
@@ -75,13 +88,18 @@ class CallPayloads:
 
     def add(self, blob: Blob, role: Role = Role.STATIC) -> int:
         """Return the index of a payload."""
-        left_out = role is Role.OUTPUT and not self._has_outputs
-        self.keys.append(NOT_RECORDED if left_out else self._payloads.add(blob, role))
+        self.keys.append(self._payloads.add(blob, role) if self._wants(role) else NOT_RECORDED)
         return len(self.keys) - 1
 
     def add_array(self, array: Array, role: Role) -> int:
         """Return the index of an array's elements in C order."""
-        return self.add(Blob(np.ascontiguousarray(array)), role)
+        if self._wants(role):
+            return self.add(Blob(np.ascontiguousarray(array)), role)
+        self.keys.append(NOT_RECORDED)
+        return len(self.keys) - 1
+
+    def _wants(self, role: Role) -> bool:
+        return (self._has_outputs or role is not Role.OUTPUT) and self._payloads.wants(role)
 
 
 class PayloadSource(Protocol):

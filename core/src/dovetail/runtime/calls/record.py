@@ -15,7 +15,7 @@ MAX_LINE = 1 << 28  # bytes
 
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Key = Annotated[str, Meta(pattern=rf"\A([0-9a-f]{{64}}|{NOT_RECORDED})\Z")]
-_NULL = Raw(b"null")
+NULL = Raw(b"null")
 
 
 class ErrorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -63,7 +63,7 @@ class _Record(
     number: Number
     thread: Number = 0
     payloads: tuple[Key, ...] = ()
-    result: Raw = _NULL
+    result: Raw = NULL
     error: ErrorRecord | None = None
 
 

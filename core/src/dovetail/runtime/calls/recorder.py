@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
+import msgspec
 from msgspec import Raw
 
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hookspecs import hookimpl
-from dovetail.runtime.api_table import API, ArgKind, Value
-from dovetail.runtime.calls.encoding import encode_arguments, encode_result
+from dovetail.runtime.calls.encoding import UNFIT, encode_arguments, encode_result, to_json
 from dovetail.runtime.calls.payloads import CallPayloads, Payloads
-from dovetail.runtime.calls.record import CallRecord, CompletionRecord, ErrorRecord, Record
+from dovetail.runtime.calls.record import (
+    NULL,
+    CallRecord,
+    CompletionRecord,
+    ErrorRecord,
+    Record,
+    encode_record,
+)
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle
-
-_RESULTS = Value(ArgKind.RESULTS)
 
 
 class _Open(NamedTuple):
     """A call that has not returned."""
 
-    arguments: Raw
+    arguments: dict[str, Any]
     unrecorded: dict[str, str]
     payloads: CallPayloads
     thread: int
@@ -36,7 +41,7 @@ class CallRecorder:
     execution is a record of its own, after that of the call.
 
     Args:
-        write: Receives the records, one at a time.
+        write: Receives the records as lines of JSON without their ends, one at a time.
         payloads: Receives the payloads of a record before the record.
         failed: Receives the error of one of these. It is raised then, so that the hooks detach the
             recorder; nothing more is recorded.
@@ -44,7 +49,7 @@ class CallRecorder:
 
     def __init__(
         self,
-        write: Callable[[Record], None],
+        write: Callable[[bytes], None],
         payloads: Payloads,
         failed: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
@@ -90,49 +95,65 @@ class CallRecorder:
 
     def _begin(self, call: ApiCall) -> None:
         payloads = CallPayloads(self._payloads, has_outputs=_has_outputs(call))
-        arguments = encode_arguments(call.function, call.arguments, payloads)
-        self._open[call.number] = _Open(*arguments, payloads, self._thread())
+        arguments, unrecorded = encode_arguments(call.function, call.arguments, payloads)
+        self._open[call.number] = _Open(arguments, unrecorded, payloads, self._thread())
 
     def _end(self, call: ApiCall) -> None:
         begun = self._open.pop(call.number, None)
         if begun is None:
             return  # it began before the recorder was registered
-        result = encode_result(API[call.function].result, call.result, begun.payloads)
+        owner, error = call.owner, call.error
+        result = encode_result(call.function, call.result, begun.payloads)
         record = CallRecord(
             number=call.number,
             thread=begun.thread,
             function=call.function,
-            owner=call.owner.id if isinstance(call.owner, Handle) else None,
-            arguments=begun.arguments,
+            owner=owner.id if isinstance(owner, Handle) else None,
+            # as JSON in the line that is written: one encoding for all of it
+            arguments=cast("Raw", begun.arguments),
             unrecorded=begun.unrecorded,
-            result=result,
+            result=cast("Raw", result),
             payloads=tuple(begun.payloads.keys),
-            error=None if call.error is None else ErrorRecord.of(call.error),
+            error=None if error is None else ErrorRecord.of(error),
             start_ns=call.start_ns,
             duration_ns=call.duration_ns or 0,
         )
-        self._write(record)
+        self._write(_line(record))
         early = self._early.pop(call.number, None)
         if early is not None:
-            self._write(early)
+            self._write(_line(early))
 
     def _complete(self, call: ApiCall) -> None:
         payloads = CallPayloads(self._payloads, has_outputs=_has_outputs(call))
-        result = encode_result(_RESULTS, call.result, payloads)
+        result = encode_result("", call.result, payloads)
         record = CompletionRecord(
             number=call.number,
             thread=self._thread(),
-            result=result,
+            result=cast("Raw", result),
             payloads=tuple(payloads.keys),
             error=None if call.error is None else ErrorRecord.of(call.error),
         )
         if call.number in self._open:
             self._early[call.number] = record
         else:
-            self._write(record)
+            self._write(_line(record))
 
     def _thread(self) -> int:
         return self._threads.setdefault(threading.get_ident(), len(self._threads))
+
+
+def _line(record: Record) -> bytes:
+    """Return the line of a record; text and numbers that JSON cannot express are left out."""
+    try:
+        return encode_record(record)
+    except UNFIT:
+        changes: dict[str, Any] = {"result": to_json(record.result) or NULL}
+        if isinstance(record, CallRecord):
+            given = cast("dict[str, Any]", record.arguments)
+            kept = {name: each for name, each in given.items() if to_json(each) is not None}
+            unfit = {name: type(given[name]).__name__ for name in given if name not in kept}
+            changes |= {"arguments": kept, "unrecorded": record.unrecorded | unfit}
+        return encode_record(msgspec.structs.replace(record, **changes))
 
 
 def _has_outputs(call: ApiCall) -> bool:

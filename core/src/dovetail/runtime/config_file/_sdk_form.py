@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from dovetail.files.config_text import read_json
+from dovetail.runtime.config import changed_settings
 from dovetail.runtime.config_file._faults import Faults
 from dovetail.runtime.config_file._run_config import (
     GraphSettings,
@@ -115,7 +116,7 @@ def _inner(file: Path, configs: Configs, faults: Faults) -> RunConfig:
     graphs = tuple(GraphSettings(tuple(names), own) for names, own in found.graphs())
     for i, settings in enumerate(graphs):
         faults.check_names(settings.names, f"{where}: $.graphs[{i}]")
-    return RunConfig({}, {}, found.device(), found.context(), graphs)
+    return RunConfig(found.options(), {}, found.device(), found.context(), graphs)
 
 
 def _backend_of(library: str | None) -> str | None:
@@ -141,7 +142,7 @@ def _of_member(inner: RunConfig, name: str, backend: str, configs: Configs) -> R
     """Return the content of a member's own file as settings of `hetero`."""
 
     def of_member(own: msgspec.Struct) -> dict[str, Any]:
-        return {"members": {name: _given(own)}}
+        return {"members": {name: changed_settings(own)}}
 
     return RunConfig(
         options_from(backend, PlacementOptions(), {name: inner.options}),
@@ -153,9 +154,3 @@ def _of_member(inner: RunConfig, name: str, backend: str, configs: Configs) -> R
             for g in inner.graphs
         ),
     )
-
-
-def _given(config: msgspec.Struct) -> dict[str, Any]:
-    """Return the settings that differ from their defaults, as plain data."""
-    plain, default = msgspec.to_builtins(config), msgspec.to_builtins(type(config)())
-    return {key: value for key, value in plain.items() if value != default[key]}

@@ -1,8 +1,8 @@
 """Nodes fused into the product before them, where the bits stay the same.
 
-A function that clamps stored integers does so before the sum is rounded: its limits are whole. A
-sum with another tensor follows the definition in post-ops: the product is rounded to its own grid,
-then both terms are added.
+A function that clamps stored integers does so before the sum is rounded: its limits are whole.
+Other functions, and a sum with another tensor, follow the definition in post-ops: the product is
+rounded to its own grid, then it is the function's argument, or both terms are added.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.tables import FUNCTIONS, function_table, look_up
 from dovetail_onednn._api import Algorithm
 from dovetail_onednn.attributes import Eltwise, PostOp, Sum
+from dovetail_onednn.quantized.curves import curve_of
 from dovetail_onednn.quantized.sums import sum_constants
 from dovetail_onednn.quantized.types import TYPES
 
@@ -44,10 +45,14 @@ class Fused:
 def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     """Return whether the step of a product can run a node too; see `Kernel.can_fuse`."""
     at = next((i for i, view in enumerate(group) if view.op_type in _SUMS), 0)
+    functions = group[at + 1 :]
+    if group[0].outs[0].dtype not in TYPES or (functions and _clamp(functions) is None):
+        return False
     if node.op_type in _SUMS:
         return not at and _is_fused_sum(node)
-    functions = [*group[at + 1 :], node]
-    return group[0].outs[0].dtype in TYPES and _clamp(functions) is not None
+    if _clamp([*functions, node]) is not None:
+        return True
+    return not at and curve_of(node) is not None
 
 
 def fused_of(call: KernelCall, zero: int) -> Fused:
@@ -60,10 +65,15 @@ def fused_of(call: KernelCall, zero: int) -> Fused:
     at = next((i for i, tail in enumerate(call.fused) if tail.view.op_type in _SUMS), None)
     dtype = call.head.outs[0].dtype
     views = [tail.view for tail in call.fused]
+    curve = None
     if at is None:
-        return Fused(_clip(dtype, views, zero), zero)
+        if not views or _clamp(views) is not None:
+            return Fused(_clip(dtype, views, zero), zero)
+        at, curve = len(views) - 1, curve_of(views[-1])
     low, high = _limits(dtype, views[:at])
     rounded = [*_line(1.0, zero), Eltwise(Algorithm.CLIP, low, high), Eltwise(Algorithm.ROUND)]
+    if curve is not None:
+        return Fused((*rounded, *curve), 0)
     added, ops = _sum(call, call.fused[at])
     last = call.outputs[0].dtype
     return Fused((*rounded, *ops, *_clip(last, views[at + 1 :], 0)), 0, added)

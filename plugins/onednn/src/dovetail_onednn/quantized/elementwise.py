@@ -21,6 +21,7 @@ from dovetail_onednn.attributes import REAL, Binary, Eltwise, PostOp, Quantizati
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.quantized.curves import curve_of, line_ops
 from dovetail_onednn.quantized.lines import line_through
 from dovetail_onednn.quantized.sums import sum_constants
 from dovetail_onednn.quantized.types import TYPES
@@ -50,15 +51,13 @@ def elementwise(call: KernelCall) -> Step | None:
 
 
 def _line(call: KernelCall, node: Elementwise) -> Step | None:
-    """Return the step of a function of one tensor; None if it is no line, or changes nothing."""
+    """Return the step of a function of one tensor; None if no post-ops have its results."""
     (index,), table = node.varying, node.table()
     if call.spec(index).shape != call.outputs[0].shape or is_identity(table):
         return None
     line = line_through(all_integers(call.spec(index).dtype), table)
-    if line is None:
-        return None
-    ops = (Eltwise(Algorithm.LINEAR, line.slope, line.start),)
-    return _step(call, _MULTIPLY, index, 1.0, (*ops, *_clip(call, (line.low, line.high))))
+    ops = curve_of(call.head) if line is None else line_ops(line, call.outputs[0].spec)
+    return None if ops is None else _step(call, _MULTIPLY, index, 1.0, ops)
 
 
 def _sum(call: KernelCall) -> Step | None:

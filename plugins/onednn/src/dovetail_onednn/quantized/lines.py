@@ -27,18 +27,21 @@ class Line:
     high: int
 
 
-def line_through(stored: Array, results: Array) -> Line | None:
+def line_through(stored: Array, results: Array, margin: float = _MARGIN) -> Line | None:
     """Return a line on which rounding errors do not change any result, or None.
 
     Args:
-        stored: Integers of 8 bits, different.
+        stored: Integers of 8 bits, different, or values of a function of these.
         results: Results for these.
+        margin: Smallest distance of the line from where rounding changes.
     """
-    return _line_through(tuple(stored.tolist()), tuple(results.tolist()))
+    return _line_through(tuple(stored.tolist()), tuple(results.tolist()), margin)
 
 
 @lru_cache(maxsize=256)
-def _line_through(stored: tuple[int, ...], results: tuple[int, ...]) -> Line | None:
+def _line_through(
+    stored: tuple[float, ...], results: tuple[int, ...], margin: float
+) -> Line | None:
     q, wanted = (np.array(numbers, np.float64) for numbers in (stored, results))
     low, high = min(results), max(results)
     if low == high:
@@ -54,5 +57,5 @@ def _line_through(stored: tuple[int, ...], results: tuple[int, ...]) -> Line | N
         left, right = slopes[max(best - 1, 0)], slopes[min(best + 1, _TRIALS - 1)]
     slope, start = np.float32(slopes[best]), np.float32((above[best] + below[best]) / 2)
     line = float(slope) * q + float(start)
-    is_through = (least + _MARGIN <= line) & (line <= most - _MARGIN)
+    is_through = (least + margin <= line) & (line <= most - margin)
     return Line(float(slope), float(start), low, high) if is_through.all() else None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
+
+import msgspec
 
 from dovetail.errors import QuantizationError
 from dovetail.ir import DType, Node, Tensor
@@ -23,8 +26,14 @@ from dovetail_quantizers.planning.masks import far_of
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.recipe import Recipe, float_type
 from dovetail_quantizers.planning.roles import present, roles_of
-from dovetail_quantizers.planning.rules import is_quantized
+from dovetail_quantizers.planning.rules import is_quantized, kept_by
 from dovetail_quantizers.planning.value_range import value_range_of
+
+_ONE_SCALE: Mapping[str, Any] = {
+    "use_per_channel_quantization": False,
+    "use_per_row_quantization": False,
+    "weights_block_size": None,
+}
 
 # By node and number of the input.
 InputEncodings = dict[tuple[Node, int], EncodingDecision]
@@ -52,13 +61,11 @@ def _fixed(
             with _named(tensor):
                 found[node, i] = _one(plan, decided, node, i, tensor)
     for i, tensor in biases:
-        role = roles[i]
-        assert isinstance(role, Bias)
         if tensor in plan.overrides.encodings:
             found[node, i] = plan.overrides.encodings[tensor]
         else:
             with _named(tensor):
-                found[node, i] = _bias(plan, node, role, tensor, found)
+                found[node, i] = _bias(plan, node, i, tensor, found)
 
 
 @contextmanager
@@ -74,19 +81,23 @@ def _named(tensor: Tensor) -> Iterator[None]:
 def _one(
     plan: Plan, decided: Mapping[Group, EncodingDecision], node: Node, i: int, tensor: Tensor
 ) -> EncodingDecision:
+    dtype = plan.overrides.input_types.get((node, i))
     if not tensor.kind.is_static:
-        return decided[plan.groups[tensor]]
+        own = decided[plan.groups[tensor]]
+        return own if dtype in (None, own.dtype) else _converted(plan, decided, node, own, dtype)
     # a constant that does not share has no group
     group = plan.groups.get(tensor)
     if group is not None and group in decided:
         return decided[group]
     if tensor in plan.overrides.encodings:
         return packed(plan.overrides.encodings[tensor], plan.options)
-    width = plan.overrides.widths.get(tensor)
+    width = dtype or plan.overrides.widths.get(tensor)
     role = roles_of(node, plan.ops).get(i)
     if isinstance(role, Weight):
-        recipe = _in_width(plan.recipes.weight, width)
-        return weight_encoding(values_of(tensor), node, role, recipe, plan.options)
+        recipe, options = _in_width(plan.recipes.weight, width), plan.options
+        if dtype is not None and not dtype.is_signed:  # several scales are of signed grids
+            options = msgspec.structs.replace(options, **_ONE_SCALE)
+        return weight_encoding(values_of(tensor), node, role, recipe, options)
     recipe = _in_width(plan.recipes.activation, width)
     values, far = values_of(tensor), far_of(node, i, plan.groups)
     if value_range_of(values, far).has_infinity:
@@ -95,10 +106,15 @@ def _one(
 
 
 def _bias(
-    plan: Plan, node: Node, role: Bias, tensor: Tensor, found: InputEncodings
+    plan: Plan, node: Node, i: int, tensor: Tensor, found: InputEncodings
 ) -> EncodingDecision:
+    role = roles_of(node, plan.ops)[i]
+    assert isinstance(role, Bias)
     values = values_of(tensor)
     bitwidth = plan.overrides.widths.get(tensor, int(plan.options.bias_bitwidth))
+    recipe = plan.recipes.bias
+    if (dtype := plan.overrides.input_types.get((node, i))) is not None:
+        bitwidth, recipe = dtype.bits, recipe.of_type(dtype)
     data = None if role.data is None else found.get((node, role.data))
     weight = None if role.weight is None else found.get((node, role.weight))
     if bitwidth == 32 and weight is not None and role.weight is not None:
@@ -106,10 +122,30 @@ def _bias(
         if static is not None and static.kind.is_static and static not in plan.overrides.encodings:
             weight = with_room_for_bias(weight, values, data)
             found[node, role.weight] = weight
-    return bias_encoding(values, role, data, weight, bitwidth, plan.recipes.bias)
+    return bias_encoding(values, role, data, weight, bitwidth, recipe)
 
 
-def _in_width(recipe: Recipe, width: int | None) -> Recipe:
+def _converted(
+    plan: Plan,
+    decided: Mapping[Group, EncodingDecision],
+    node: Node,
+    own: EncodingDecision,
+    dtype: DType,
+) -> EncodingDecision:
+    """Return the decision on an input that a Convert gives another type.
+
+    A node that only moves values reads them in the encoding of its result.
+    """
+    results = [decided[plan.groups[t]] for t in kept_by(node, plan.ops, plan.options.concat)[1]]
+    if results and results[0].dtype is dtype:
+        return results[0]
+    grid = plan.recipes.activation.of_type(dtype).grid(*(own.observed or own.ends or (0.0, 0.0)))
+    return EncodingDecision(grid.dtype, grid.encoding, "a type that the target takes", own.observed)
+
+
+def _in_width(recipe: Recipe, width: int | DType | None) -> Recipe:
+    if isinstance(width, DType):
+        return recipe.of_type(width)
     return recipe if width in (None, recipe.bitwidth) else recipe.with_bitwidth(width)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.errors import Problem, QuantizationError, suggest_name
-from dovetail.ir import Graph, Node, Tensor
+from dovetail.ir import DType, Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Difference, QuantizationOptions
 from dovetail_quantizers.files import (
@@ -43,6 +43,8 @@ class Overrides:
         interfaces: Fixed-point tensors that represent integers of the application, or whose
             quantization stays as ops.
         idle: Names of entries for tensors of the model that are not quantized.
+        types: Types of results and inputs of the graph, whose encodings are chosen.
+        input_types: The same for inputs of nodes, which are converted if need be.
     """
 
     encodings: dict[Tensor, EncodingDecision] = field(default_factory=dict)
@@ -54,6 +56,8 @@ class Overrides:
     changes: list[Difference] = field(default_factory=list)
     interfaces: list[Tensor] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
+    types: dict[Tensor, DType] = field(default_factory=dict)
+    input_types: dict[tuple[Node, int], DType] = field(default_factory=dict)
 
     def change(self, tensor: Tensor, kind: str, text: str) -> None:
         """Record a change of the model's quantization of a tensor, once."""
@@ -65,7 +69,8 @@ class Overrides:
     def claims(self) -> Mapping[Tensor, Hashable]:
         """The given types, encodings and widths, which tensors that share must agree on."""
         widths = {t: ("width", width) for t, width in self.widths.items()}
-        return widths | {t: (e.dtype, e.encoding) for t, e in self.encodings.items()}
+        types = {t: ("type", dtype) for t, dtype in self.types.items()}
+        return widths | types | {t: (e.dtype, e.encoding) for t, e in self.encodings.items()}
 
     @property
     def notes(self) -> list[str]:
@@ -99,6 +104,21 @@ class Overrides:
             [*self.changes, *other.changes],
             [*self.interfaces, *other.interfaces],
             [*self.idle, *other.idle],
+            self.types | other.types,
+            self.input_types | other.input_types,
+        )
+
+    def in_copy(self, copy: Graph) -> Overrides:
+        """Return the decisions for a copy of the graph."""
+        nodes = {node.name: node for node in copy.nodes}
+        return Overrides(
+            {copy.tensor(t.name): e for t, e in self.encodings.items()},
+            {copy.tensor(t.name): w for t, w in self.widths.items()},
+            {nodes[n.name]: f for n, f in self.floats.items()},
+            {copy.tensor(t.name): b for t, b in self.float_inputs.items()},
+            set(self.covered),
+            types={copy.tensor(t.name): dtype for t, dtype in self.types.items()},
+            input_types={(nodes[n.name], i): d for (n, i), d in self.input_types.items()},
         )
 
     def uncovered(self, graph: Graph) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dovetail.calibration import RangeEstimator
-from dovetail.ir import Graph, Node, Tensor
+from dovetail.ir import DType, Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
@@ -41,6 +41,7 @@ class Plan:
         overrides: Given decisions.
         given: Given encodings, by group; these groups need no calibration.
         widths: Given bitwidths of groups without a given encoding.
+        types: Given types of groups without a given encoding.
         notes: Notes for the user.
     """
 
@@ -53,6 +54,7 @@ class Plan:
     overrides: Overrides
     given: Mapping[Group, EncodingDecision] = field(default_factory=dict)
     widths: Mapping[Group, int] = field(default_factory=dict)
+    types: Mapping[Group, DType] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def is_fixed(self, node: Node) -> bool:
@@ -104,6 +106,8 @@ class Plan:
     def recipe(self, group: Group) -> Recipe:
         """Return the recipe for the grid of a group."""
         recipe = self.recipes.activation
+        if group in self.types:
+            return recipe.of_type(self.types[group])
         width = self.widths.get(group, recipe.bitwidth)
         return recipe if width == recipe.bitwidth else recipe.with_bitwidth(width)
 
@@ -163,6 +167,7 @@ def make_plan(
         overrides,
         _of_groups(groups, overrides.encodings),
         _of_groups(groups, overrides.widths),
+        _of_groups(groups, overrides.types),
         overrides.notes,
     )
 

@@ -101,6 +101,12 @@ class Recipe:
         """Return the recipe with another width."""
         return Recipe(bitwidth, self.scheme, self.estimator, self.parameters)
 
+    def of_type(self, dtype: DType) -> Recipe:
+        """Return the recipe for a type: signed grids are symmetric, unsigned ones have offsets."""
+        scheme = Scheme.SYMMETRIC if dtype.is_signed else Scheme.ASYMMETRIC
+        steps = self.steps if (self.bitwidth, self.scheme) == (dtype.bits, scheme) else None
+        return Recipe(dtype.bits, scheme, self.estimator, self.parameters, steps)
+
     def _accepted(self, made: type[RangeEstimator]) -> dict[str, Any]:
         # Estimators that minimize the error of the grid need the grid; others do not.
         import inspect  # imported here: min-max, the most common estimator, has no parameters

@@ -31,7 +31,6 @@ class OwnCalls(TapeHook):
         self, tape: Tape, plugin: contract.Backend, arguments: Mapping[str, object]
     ) -> None:
         super().__init__(tape)
-        self._tape = tape
         self._plugin = plugin
         self._own: set[int] = set()  # identifiers of handles
         self.is_freeing = False

@@ -46,3 +46,13 @@ def retargeting(backend: str | None, config: Path | None) -> Callable[[], Retarg
         )
     settings = None if config is None else load_config(config, backend)
     return lambda: Retarget(backend, settings)
+
+
+def single_verifier(text: str) -> ConfiguredVerifier:
+    """Return the verifier of a `--compare` that takes one; `exact` is one without tolerance.
+
+    Raises:
+        ConfigError: Unknown verifier or parameters.
+    """
+    exact = "RtolAtol,rtolmargin=0,atolmargin=0"
+    return parse_verifiers([exact if text == EXACT else text], where="--compare")[0]

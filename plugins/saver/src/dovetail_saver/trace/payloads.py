@@ -19,12 +19,14 @@ from dovetail_saver.trace.members import region
 ALIGNMENT = 64  # bytes
 _GAP = bytes(ALIGNMENT)
 
-_KEPT: Mapping[PayloadPolicy, frozenset[Role]] = {
-    PayloadPolicy.ALL: frozenset(Role),
-    PayloadPolicy.INPUTS: frozenset({Role.STATIC, Role.INPUT}),
-    PayloadPolicy.OUTPUTS_HASH: frozenset({Role.STATIC, Role.INPUT}),
-    PayloadPolicy.NONE: frozenset(),
+# Whether payloads are kept, and whether their keys are recorded at least; by role.
+_KEPT: Mapping[PayloadPolicy, tuple[bool, ...]] = {
+    PayloadPolicy.ALL: (True, True, True),
+    PayloadPolicy.INPUTS: (True, True, False),
+    PayloadPolicy.OUTPUTS_HASH: (True, True, False),
+    PayloadPolicy.NONE: (False, False, False),
 }
+WANTED = {**_KEPT, PayloadPolicy.OUTPUTS_HASH: (True, True, True)}
 
 
 class PayloadWriter:
@@ -43,17 +45,22 @@ class PayloadWriter:
         self, path: Path, policy: PayloadPolicy, announce: Callable[[PayloadLine], None]
     ) -> None:
         self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by `close`
-        self._policy = policy
+        self._kept, self._wanted = _KEPT[policy], WANTED[policy]
         self._announce = announce
         self._size = 0
         self._written: set[str] = set()
 
+    def wants(self, role: Role) -> bool:
+        """Return whether payloads of a role are recorded, or at least their keys."""
+        return self._wanted[role]
+
     def add(self, blob: Blob, role: Role) -> str:
         """Write a payload unless it is there or not to be kept, and return its key."""
-        if role not in _KEPT[self._policy]:
-            hashed = self._policy is PayloadPolicy.OUTPUTS_HASH and role is Role.OUTPUT
-            return blob.hash if hashed else NOT_RECORDED
+        if not self._wanted[role]:
+            return NOT_RECORDED
         key = blob.hash
+        if not self._kept[role]:
+            return key
         if key not in self._written:
             gap = -self._size % ALIGNMENT
             self._write(_GAP[:gap])

@@ -17,6 +17,8 @@ from dovetail_saver.trace.lines import Line, Mark, OpaqueRecord, encode_line
 from dovetail_saver.trace.lines_file import LinesFile
 from dovetail_saver.trace.payloads import PayloadWriter
 
+_CALL = b'{"record":"call"'
+
 
 class TraceWriter(Closing):
     """Writes a trace; a context manager.
@@ -75,6 +77,16 @@ class TraceWriter(Closing):
         """
         self._lines.append(encode_line(line))
         if isinstance(line, CallRecord | OpaqueRecord):
+            self.calls += 1
+
+    def write_record(self, line: bytes) -> None:
+        """Write the line of a record as `CallRecorder` returns it.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        self._lines.append(line)
+        if line.startswith(_CALL):
             self.calls += 1
 
     def add_backend(self, name: str) -> None:

@@ -110,3 +110,55 @@ def read_signal(scope: Scope, at: At) -> tuple[int, int | None]:
     if SIGNAL_TIMEOUT in kinds:
         return SIGNAL_TIMEOUT, scope.integer(kinds[SIGNAL_TIMEOUT])
     return SIGNAL_ABORT, None
+
+
+def write_configs(function: str, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the options of a config as initializers, and the keys that C does not have.
+
+    Args:
+        function: Our name of the call.
+        config: The config, plain data.
+    """
+    kind = CONFIG_OF[function].decode()
+    writers = _WRITERS.get(CONFIG_OF[function], {})
+    found, unknown = [], []
+    for key, value in config.items():
+        if value is None:
+            continue
+        option, write = writers.get(key, (0, None))
+        text = None if write is None else write(value)
+        if text is None:
+            unknown.append(key)
+        else:
+            found.append(f"({kind[:-9]}_ConfigOption_t){option}, {text}")
+    return found, unknown
+
+
+def _write_priority(value: Any) -> str | None:
+    known = {p.name.lower(): p.value for p in Priority}
+    return f".priority = (Qnn_Priority_t){known[value]}" if value in known else None
+
+
+def _write_compatibility(value: Any) -> str | None:
+    if value not in COMPATIBILITIES:
+        return None
+    number = COMPATIBILITIES.index(value)
+    return f".cacheCompatibilityMode = (QnnContext_BinaryCompatibilityType_t){number}"
+
+
+_Writers = Mapping[str, tuple[int, Callable[[Any], str | None]]]
+_WRITERS: Mapping[bytes, _Writers] = {
+    b"QnnContext_Config_t": {
+        "context_priority": (CONTEXT_PRIORITY, _write_priority),
+        "async_execute_queue_depth": (
+            QUEUE_DEPTH,
+            lambda n: (
+                f".asyncExeQueueDepth = {{(QnnContext_AsyncExecutionQueueDepthType_t)0, {n}}}"
+            ),
+        ),
+        "memory_limit_hint": (MEMORY_HINT, lambda n: f".memoryLimitHint = {n}"),
+        "is_persistent_binary": (PERSISTENT, lambda n: f".isPersistentBinary = {int(n)}"),
+        "cache_compatibility_mode": (COMPATIBILITY, _write_compatibility),
+    },
+    b"QnnGraph_Config_t": {"graph_priority": (GRAPH_PRIORITY, _write_priority)},
+}

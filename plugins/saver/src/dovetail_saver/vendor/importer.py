@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from dovetail.errors import TraceError
 from dovetail.files import staged_folder, unwritable
+from dovetail.ir import Blob
 from dovetail.runtime.api_table import API
-from dovetail.runtime.calls import BackendReference, CallRecord
+from dovetail.runtime.calls import BackendReference, CallRecord, Role
 from dovetail.runtime.calls.payloads import CallPayloads
 from dovetail.runtime.calls.values import arguments_decoder, arguments_type
-from dovetail_saver.trace import Header, OpaqueRecord, TraceWriter
+from dovetail_saver.trace import Header, OpaqueRecord, TraceWriter, require_new
 from dovetail_saver.vendor.arguments import Arguments, read_arguments
+from dovetail_saver.vendor.backend import DEFAULT_BACKEND
 from dovetail_saver.vendor.forms import FORMS, FUNCTIONS, IGNORED, Slot
 from dovetail_saver.vendor.scope import Handle, Scope, UnsupportedError
 from dovetail_saver.vendor.source import (
@@ -29,9 +30,12 @@ from dovetail_saver.vendor.source import (
     map_file,
 )
 from dovetail_saver.vendor.summary import Summary
+from dovetail_saver.vendor.tensors import CreatedTensors
 
-DEFAULT_BACKEND = "htp"
 MAX_TEXT = 1 << 12  # bytes of an opaque record's text
+
+# Statements that are not about the session.
+_HOUSEKEEPING = (b"return", b"error", b"fclose")
 
 _ENCODER = msgspec.json.Encoder()
 _OPAQUE = msgspec.json.Decoder(OpaqueRecord)
@@ -59,7 +63,7 @@ def import_program(
     source = Source(Path(program))
     scope = Scope(source, map_file(Path(params)))
     target = Path(folder)
-    _require_new(target)
+    require_new(target)
     name = Path(target.name)
     with staged_folder(target.parent) as staging:
         summary = _write(staging.new / name, source, scope, backend)
@@ -80,21 +84,13 @@ def _write(folder: Path, source: Source, scope: Scope, backend: str) -> Summary:
     return importer.summary
 
 
-def _require_new(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise TraceError(
-            "the folder of a trace must be new or empty",
-            where=str(folder),
-            hint="name another folder, or remove this one",
-        )
-
-
 class _Importer:
     """Writes the records of statements."""
 
     def __init__(self, scope: Scope, writer: TraceWriter, backend: str) -> None:
         self.summary = Summary()
         self._scope = scope
+        self._tensors = CreatedTensors(scope)
         self._writer = writer
         self._backend_name = backend
         self._backend: int | None = None  # the last that was created
@@ -111,7 +107,7 @@ class _Importer:
             self._call(statement)
         elif isinstance(statement, Comment):
             self._comment(statement)
-        elif not statement.text.startswith((b"return", b"error")):
+        elif not statement.text.startswith(_HOUSEKEEPING):
             self._leave_out(statement.offset, _short(statement.text))
 
     def _call(self, call: Call) -> None:
@@ -126,7 +122,11 @@ class _Importer:
         try:
             if len(given) != len(parts):
                 raise UnsupportedError(f"expected {len(parts)} arguments, got {len(given)}")
-            found = read_arguments(function, self._scope, given, self._writer.payloads)
+            waiting = _Waiting()
+            found = read_arguments(function, self._scope, given, waiting, self._tensors)
+            for blob, role in waiting.blobs:
+                self._writer.payloads.add(blob, role)
+                blob.release()
             self._record(call, found)
         except UnsupportedError as reason:
             self._opaque(call, str(reason))
@@ -149,6 +149,8 @@ class _Importer:
             self._scope.assign(found.created, Handle(str(api.result.of), result))
             if found.function == "backend_create":
                 self._backend = result
+            if found.tensor is not None:
+                self._tensors.add(result, owner, found.tensor)
         self._write(found.function, call, owner, found.values, result, found.payloads)
 
     def _write(
@@ -196,6 +198,22 @@ class _Importer:
 
     def _leave_out(self, offset: int, what: str) -> None:
         self.summary.leave_out(self._scope.source.where(offset), what)
+
+
+class _Waiting:
+    """Payloads of a call that may still turn out to be unsupported.
+
+    Attributes:
+        blobs: The payloads with their roles.
+    """
+
+    def __init__(self) -> None:
+        self.blobs: list[tuple[Blob, Role]] = []
+
+    def add(self, blob: Blob, role: Role) -> str:
+        """Remember a payload and return its key."""
+        self.blobs.append((blob, role))
+        return blob.hash
 
 
 def _short(text: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 MOST = 20  # lines that are listed
 
@@ -29,3 +30,18 @@ class Summary:
         self.left_out_count += 1
         if len(self.left_out) < MOST:
             self.left_out.append((where, what))
+
+    def lines(self) -> list[str]:
+        """Return a line for each thing that was left out, as far as they are listed."""
+        found = [f"{where}: {what}" for where, what in self.left_out]
+        more = self.left_out_count - len(found)
+        return [*found, f"... and {more} more"] if more else found
+
+    def data(self) -> dict[str, Any]:
+        """Return the summary as plain data."""
+        return {
+            "calls": dict(self.calls),
+            "left_out": [{"where": where, "what": what} for where, what in self.left_out],
+            "left_out_count": self.left_out_count,
+            "unread_bytes": self.unread_bytes,
+        }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from dovetail.container.entries import ParamEntry, ScalarEntry, TensorEntry, dump_encoding
 from dovetail.ir import Blob, DataFormat, DType, Encoding, MemoryType, Shape, TensorKind
+from dovetail.ir.storage import bfloat16_to_float32
 from dovetail.runtime.calls.payloads import CallPayloads
 from dovetail_saver.vendor.encodings import read_encoding
 from dovetail_saver.vendor.scope import At, Scope, UnsupportedError
@@ -21,6 +22,12 @@ MAX_RANK = 64
 _VERSIONS: Mapping[int, bytes] = {1: b"Qnn_TensorV1_t", 2: b"Qnn_TensorV2_t"}
 _ID = (b".v1.id", b".v2.id")
 _UNDEFINED = 0x7FFFFFFF
+
+# Scalars that C gives as their bits.
+_BITS: Mapping[DType, Callable[[int], float]] = {
+    DType.FLOAT_16: lambda bits: float(np.uint16(bits).view(np.float16)),
+    DType.BFLOAT_16: lambda bits: float(bfloat16_to_float32(np.array(bits, np.uint16))),
+}
 
 E = TypeVar("E", bound=enum.IntEnum)
 
@@ -66,7 +73,73 @@ class ProgramTensor:
         )
 
 
-def created_variable(scope: Scope, at: At) -> At | None:
+@dataclass(frozen=True, slots=True)
+class CreatedTensor:
+    """A tensor that a call has created.
+
+    Attributes:
+        number: Its handle.
+        owner: The handle of its graph or context.
+        tensor: The tensor at the time of the call.
+    """
+
+    number: int
+    owner: int | None
+    tensor: ProgramTensor
+
+
+class CreatedTensors:
+    """The tensors that calls have created.
+
+    Args:
+        scope: The variables of the program.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._found: dict[int, CreatedTensor] = {}
+        self._names: dict[tuple[int | None, str], CreatedTensor] = {}
+
+    def add(self, number: int, owner: int | None, tensor: ProgramTensor) -> None:
+        """Remember a tensor."""
+        made = CreatedTensor(number, owner, tensor)
+        self._found[number] = made
+        self._names.setdefault((owner, tensor.name), made)
+
+    def used(self, at: At) -> CreatedTensor | None:
+        """Return the tensor that a use refers to; None for an omitted input.
+
+        Raises:
+            TraceError: No call has created it.
+            UnsupportedError: Its creation was not imported.
+        """
+        variable = _created_variable(self._scope, at)
+        number = None if variable is None else self._scope.handle(variable, "tensor")
+        return None if number is None else self._found[number]
+
+    def buffer(self, at: At, graph: int | None) -> ProgramTensor:
+        """Return a tensor with the buffer of an execution.
+
+        Raises:
+            TraceError: No call has created it.
+            UnsupportedError: It does not match the tensor of its graph, or has no buffer.
+        """
+        found = read_tensor(self._scope, at)
+        used = self.used(at)
+        if used is None or self._names.get((graph, found.name)) is not used:
+            raise UnsupportedError(f"tensor '{found.name}' is not the one of its graph")
+        wanted = used.tensor
+        fits = found.shape == wanted.shape or (
+            bool(wanted.dynamic) and len(found.shape) == len(wanted.shape)
+        )
+        if found.dtype is not wanted.dtype or not fits:
+            raise UnsupportedError(f"the buffer of '{found.name}' does not match the tensor")
+        if not found.has_buffer:
+            raise UnsupportedError(f"tensor '{found.name}' has no buffer in the program")
+        return found
+
+
+def _created_variable(scope: Scope, at: At) -> At | None:
     """Return the variable of the tensor that a use refers to; None for an omitted input.
 
     A use is the variable itself, or another tensor with its id.
@@ -102,21 +175,24 @@ def read_tensor(scope: Scope, at: At) -> ProgramTensor:
         if fields[10].value is not None:
             dynamic = tuple(n != 0 for n in scope.numbers(fields[10], (b"uint8_t",), len(shape)))
             dynamic = dynamic if any(dynamic) else ()
-        if fields[11].value is not None:
-            is_sparse = scope.integer(scope.struct(fields[11], SPARSE)[0]) not in (0, _UNDEFINED)
+        if fields[11].value is not None and scope.integer(data_format) == DataFormat.SPARSE:
+            is_sparse = scope.integer(scope.struct(fields[11], SPARSE)[0]) != _UNDEFINED
     memory_type = _enum(scope, memory, MemoryType)
     data, has_buffer = None, False
-    if memory_type is MemoryType.RAW:
+    if memory_type is MemoryType.RAW and buffer.value is not None:
         pointer, size = scope.struct(buffer, CLIENT_BUFFER)
         if pointer.value is not None:
             has_buffer = True
             data = scope.payload(pointer, scope.integer(size))
+    encoding = read_encoding(scope, quantization, shape)
+    if data is not None and encoding is not None and encoding.bitwidth is not None:
+        data = _sign_extended(data, found, encoding.bitwidth)
     return ProgramTensor(
         scope.text(name),
         found,
         shape,
         _enum(scope, kind, TensorKind),
-        read_encoding(scope, quantization, shape),
+        encoding,
         memory_type,
         _enum(scope, data_format, DataFormat),
         dynamic,
@@ -127,7 +203,7 @@ def read_tensor(scope: Scope, at: At) -> ProgramTensor:
     )
 
 
-def read_param(scope: Scope, at: At, payloads: CallPayloads) -> ParamEntry:
+def read_param(scope: Scope, at: At, payloads: CallPayloads, created: CreatedTensors) -> ParamEntry:
     """Return a param in its form for records.
 
     Raises:
@@ -138,7 +214,10 @@ def read_param(scope: Scope, at: At, payloads: CallPayloads) -> ParamEntry:
     if scope.integer(kind) == 0:
         return ParamEntry(scope.text(name), scalar=_scalar(scope, value))
     if scope.integer(kind) == 1:
-        return ParamEntry(scope.text(name), tensor=read_tensor(scope, value).entry(payloads))
+        used = created.used(value)
+        if used is None:
+            raise UnsupportedError(f"param '{name.value}' without a tensor")
+        return ParamEntry(scope.text(name), tensor=used.tensor.entry(payloads))
     raise UnsupportedError(f"type {kind.value} of param '{name.value}'")
 
 
@@ -156,10 +235,26 @@ def _scalar(scope: Scope, at: At) -> ScalarEntry:
             raise scope.error(f"{number} is no {kind.name}", at.offset)
         return ScalarEntry(kind, number)
     real = scope.number(value)
+    if kind in _BITS and isinstance(real, int):
+        real = _BITS[kind](scope.integer(value) & 0xFFFF)
     if kind is DType.FLOAT_32:
         with np.errstate(over="ignore"):
             real = float(np.float32(real))
     return ScalarEntry(kind, real if np.isfinite(real) else str(real))
+
+
+def _sign_extended(data: Blob, dtype: DType, bitwidth: int) -> Blob:
+    """Return narrow signed integers as our tensors store them.
+
+    Programs have them with high bits of zero: -1 in 4 bits as 15.
+    """
+    storage = dtype.storage
+    gap = dtype.bits - bitwidth
+    if dtype.is_packed or storage.kind != "i" or gap <= 0 or data.nbytes % storage.itemsize:
+        return data
+    values = data.bytes.view(storage)
+    extended = values << gap >> gap
+    return data if np.array_equal(values, extended) else Blob(extended)
 
 
 def _fields(scope: Scope, at: At) -> tuple[int, list[At]]:

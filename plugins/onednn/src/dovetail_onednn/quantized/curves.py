@@ -1,0 +1,91 @@
+"""Functions of stored bytes as post-ops with the results of their tables."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from dovetail.ir import Array, Spec
+from dovetail.ops import NodeView
+from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.grid import is_narrow
+from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.integer.tables import FUNCTIONS, function_table
+from dovetail_numpy.kernels.lookup import all_integers
+from dovetail_onednn._api import Algorithm, Arg, BinaryAlgorithm
+from dovetail_onednn.attributes import Eltwise
+from dovetail_onednn.layouts import vector
+from dovetail_onednn.post_ops import functions_of
+from dovetail_onednn.primitives import ENGINE, Addresses, Description, Primitive, PrimitiveDesc
+from dovetail_onednn.quantized.lines import Line, line_through
+from dovetail_onednn.quantized.marks import ULP
+from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.threads import threads
+
+Curve = tuple[Eltwise, ...]
+# Least distance from where rounding changes: for the same argument, the library's function is the
+# same everywhere up to the last bits, some 2**-16 of a step.
+_MARGIN = 2.0**-12
+
+
+def curve_of(view: NodeView) -> Curve | None:
+    """Return post-ops after which rounding a stored byte returns the table's entry, or None.
+
+    They read whole numbers, and include the zero points. The library's own results for all bytes
+    are not near to where rounding changes.
+    """
+    (x, *_), (out, *_) = view.ins, view.outs
+    if view.op_type not in FUNCTIONS or len(view.ins) != 1 or DEFINITIONS.of(view) is None:
+        return None
+    if x is None or not (is_narrow(x) and is_narrow(out)) or {x.dtype, out.dtype} - TYPES.keys():
+        return None
+    table = function_table(view)
+    if table is None:
+        return None
+    order = np.argsort(stored := all_integers(x.dtype))
+    results = table[order]
+    if line := line_through(stored[order], results):
+        return line_ops(line, out)
+    functions, (scale, zero, _) = functions_of(view), grid_of(x)
+    if not functions:
+        return None
+    ops = (Eltwise(Algorithm.LINEAR, scale, -zero * scale), *functions)
+    values = _evaluated(ops, int(stored.min()))
+    if not np.isfinite(values).all():
+        return None
+    # arguments differ where a product and a sum are fused in one place and not in another
+    levels = 256 + 2 * int(np.abs(stored.astype(np.int64) - zero).max())
+    steepest = 1 + int(np.abs(np.diff(results.astype(np.int64))).max())
+    line = line_through(values, results, _MARGIN + levels * steepest * ULP)
+    return None if line is None else (*ops, *line_ops(line, out))
+
+
+def line_ops(line: Line, out: Spec) -> Curve:
+    """Return a line as post-ops."""
+    ops = (Eltwise(Algorithm.LINEAR, line.slope, line.start),)
+    if (line.low, line.high) == out.dtype.stored_range():
+        return ops  # the result saturates there
+    return (*ops, Eltwise(Algorithm.CLIP, float(line.low), float(line.high)))
+
+
+@lru_cache(maxsize=128)
+def _evaluated(ops: Curve, first: int) -> Array:
+    """Return what the library computes of 256 bytes in order, float32."""
+    stored = np.arange(first, first + 256, dtype=np.float32)
+    flat, number, one = vector(stored.size), vector(1), np.ones(1, np.float32)
+    description = Description(
+        "binary",
+        (ENGINE, BinaryAlgorithm.MULTIPLY, flat, number, flat),
+        lambda: f"functions of {stored.size} numbers",
+        ops,
+    )
+    with threads(1), PrimitiveDesc(description) as desc:
+        addresses: Addresses = {
+            Arg.SOURCE: (flat, int(stored.ctypes.data)),
+            Arg.OTHER: (number, int(one.ctypes.data)),
+            Arg.DESTINATION: (flat, int(stored.ctypes.data)),
+        }
+        Primitive(desc).bind(addresses)()
+    stored.flags.writeable = False
+    return stored

@@ -1,0 +1,64 @@
+"""The types of a quantized graph for the backend that is to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dovetail.ir import Graph
+from dovetail.ops import OpRegistry
+from dovetail.quantization import QuantizationOptions
+from dovetail.runtime import Backend
+from dovetail_quantizers.annotation.annotate import annotate
+from dovetail_quantizers.planning.decide import decide
+from dovetail_quantizers.planning.legal_types import Change, Port, notes_on, take_types
+from dovetail_quantizers.planning.overrides import Overrides
+from dovetail_quantizers.planning.plan import make_plan
+from dovetail_quantizers.planning.recipe import Recipes
+from dovetail_quantizers.planning.value_range import ValueRange
+
+_ANY = ValueRange(-1.0, 1.0)  # types do not depend on it
+
+
+class Target:
+    """The backend of the option `target_backend`; without that, nothing is asked or changed.
+
+    Args:
+        options: The user's options.
+        recipes: The recipes of the options.
+        ops: Finds ops.
+
+    Raises:
+        PluginError, ConfigError: There is no such backend, or no such processor of it.
+    """
+
+    def __init__(self, options: QuantizationOptions, recipes: Recipes, ops: OpRegistry) -> None:
+        self._options, self._recipes, self._ops = options, recipes, ops
+        self._changes: Mapping[tuple[str, Port], Change] = {}
+        if options.target_backend is not None:
+            with self._backend(options.target_backend):  # raise before anything is run
+                pass
+
+    def take_types(self, graph: Graph, overrides: Overrides, *, floats_only: bool) -> None:
+        """Add the types that it needs to the overrides of a float graph."""
+        if self._options.target_backend is None:
+            return
+
+        def quantized(trial: Graph, given: Overrides) -> None:
+            plan = make_plan(
+                trial, self._ops, self._options, self._recipes, given, floats_only=floats_only
+            )
+            annotate(plan, decide(plan, dict.fromkeys(plan.watched(), _ANY)))
+
+        with self._backend(self._options.target_backend) as backend:
+            self._changes = take_types(backend, graph, overrides, quantized)
+
+    def notes(self, graph: Graph) -> list[str]:
+        """Return notes on a quantized graph: changed types, and nodes that it rejects."""
+        name = self._options.target_backend
+        if name is None:
+            return []
+        with self._backend(name) as backend:
+            return list(notes_on(backend, name, graph, self._changes))
+
+    def _backend(self, name: str) -> Backend:
+        return Backend.create(name, None, self._ops)

@@ -1,0 +1,110 @@
+"""`dovetail trace bisect`: the first node that differs on two backends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail_saver.commands.options import Calls, TracePath
+
+if TYPE_CHECKING:
+    from dovetail_saver.bisecting import Bisection
+
+_SIDES = 2
+
+
+def bisect(
+    path: TracePath,
+    backend: Annotated[
+        list[str],
+        typer.Option(metavar="NAME", help="Given twice: the reference, then the target."),
+    ],
+    compare: Annotated[
+        str,
+        typer.Option(
+            metavar="exact|VERIFIER",
+            help="Decides which outputs differ: exactly, or by a verifier such as "
+            "RtolAtol,rtolmargin=0.01.",
+        ),
+    ] = "RtolAtol",
+    calls: Calls = None,
+) -> None:
+    """Replay a trace on two backends and name the first node whose outputs differ.
+
+    The node is run once more on the target with the inputs of the reference: what differs then is
+    its own error, and the rest is inherited from nodes before it. The exit code is 1 if a node is
+    found. All tensors are outputs of their graphs, so that no nodes are fused.
+    """
+    # imported here: the help needs no runtime
+    from dovetail.cli.output import current_output
+    from dovetail.errors import ConfigError
+    from dovetail_saver.bisecting import Bisector
+    from dovetail_saver.call_sets import parse_call_set
+    from dovetail_saver.replay.settings import single_verifier
+
+    if len(backend) != _SIDES:
+        raise ConfigError(
+            f"bisect needs two backends, got {len(backend)}",
+            code="USAGE",
+            where="--backend",
+            hint="write --backend REFERENCE --backend TARGET",
+        )
+    chosen = None if calls is None else parse_call_set(calls)
+    reference, target = backend
+    found = Bisector(path, (reference, target), single_verifier(compare), chosen).run()
+    current_output().data(_data(found), _text(found, reference, target))
+    if found.found is not None:
+        raise typer.Exit(1)
+
+
+def _data(bisection: Bisection) -> dict[str, object]:
+    import msgspec
+
+    found = bisection.found
+    data: dict[str, object] = {"executes": bisection.executes, "nodes": bisection.nodes}
+    if found is None:
+        return {**data, "node": None}
+    errors = found.errors
+    return {
+        **data,
+        "call": found.call,
+        "graph": found.graph,
+        "node": errors.node.name,
+        "op_type": errors.node.op_type,
+        "outputs": [
+            {
+                "tensor": output.tensor.name,
+                "cause": output.cause.value,
+                **{
+                    kind: msgspec.to_builtins(getattr(output, kind))
+                    for kind in ("total", "own", "inherited")
+                },
+            }
+            for output in errors.outputs
+        ],
+        "failures": [str(failure) for failure in errors.failures],
+    }
+
+
+def _text(bisection: Bisection, reference: str, target: str) -> str:
+    from dovetail.cli.output import table
+
+    found = bisection.found
+    counts = f"{bisection.nodes:,} nodes in {bisection.executes:,} executes"
+    if found is None:
+        return f"no node differs on {reference} and {target}: {counts}"
+    node = found.errors.node
+    rows = [
+        (output.tensor.name, output.cause, kind, getattr(output, kind) or "unknown")
+        for output in found.errors.outputs
+        for kind in ("total", "own", "inherited")
+    ]
+    lines = [
+        f"the first node that differs on {target}: '{node.name}' ({node.op_type}) of graph "
+        f"'{found.graph}' in call {found.call}; compared {counts}",
+        "",
+        table(("OUTPUT", "CAUSE", "ERROR", "RESULT"), rows),
+        *(f"not compared: {failure}" for failure in found.errors.failures),
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,39 @@
+"""`dovetail trace import`: the program of the vendor's Saver as a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dovetail_saver.vendor.backend import DEFAULT_BACKEND
+
+
+def import_program(
+    program: Annotated[
+        Path, typer.Argument(metavar="SAVER_OUTPUT_C", help="The program of the vendor's Saver.")
+    ],
+    params: Annotated[Path, typer.Argument(metavar="PARAMS_BIN", help="Its payloads.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder of the trace, new or empty.")
+    ],
+    backend: Annotated[
+        str, typer.Option(metavar="NAME", help="Backend of the trace; the program names none.")
+    ] = DEFAULT_BACKEND,
+) -> None:
+    """Convert a program of the vendor's Saver to a trace.
+
+    The program is read as data: it is neither compiled nor run. Calls that have no equivalent
+    become opaque records and are listed.
+    """
+    # imported here: the help needs no runtime
+    from dovetail.cli.output import current_output
+    from dovetail_saver.vendor.importer import import_program as convert
+
+    summary = convert(program, params, out, backend)
+    lines = [f"{out}: {sum(summary.calls.values())} calls on backend {backend}"]
+    lines += summary.lines()
+    if summary.unread_bytes:
+        lines.append(f"{params}: {summary.unread_bytes} bytes are not read by the program")
+    current_output().data({"trace": str(out), **summary.data()}, "\n".join(lines))

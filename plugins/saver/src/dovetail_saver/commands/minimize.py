@@ -1,0 +1,48 @@
+"""`dovetail trace minimize`: the smallest trace that still fails."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dovetail_saver.commands.options import NewTrace, TracePath
+
+
+def minimize(
+    path: TracePath,
+    out: NewTrace,
+    check: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND",
+            help="Checks a trace, which replaces {} or follows as the last argument.",
+        ),
+    ],
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Computes the values of tensors inside of graphs; by default the recorded "
+            "backend.",
+        ),
+    ] = None,
+) -> None:
+    """Shrink a failing trace: fewer calls, fewer nodes of each graph, one fault.
+
+    The exit codes of the command are those of `git bisect run`: 0 for a good trace, 1 to 127 for a
+    bad one, but 125 for one that cannot be checked. Where nodes are cut off, their results become
+    inputs.
+    """
+    # imported here: the help needs no runtime
+    from dovetail.cli.output import current_output
+    from dovetail_saver.minimizing import CommandCheck
+    from dovetail_saver.minimizing import minimize as write_minimized
+
+    found = write_minimized(path, out, CommandCheck(check), backend)
+    output = current_output()
+    if found.uncut:
+        output.message(f"graphs keep their nodes: {found.uncut}")
+    data = {"trace": str(out), "before": found.before, "after": found.after}
+    text = f"{out}: {found.after:,} of {found.before:,} calls, after {found.checks:,} checks"
+    output.data({**data, "checks": found.checks}, text)

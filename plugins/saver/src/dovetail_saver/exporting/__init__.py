@@ -1,0 +1,1 @@
+"""Other forms of traces: models, and scripts of API calls."""

@@ -1,0 +1,3 @@
+"""The backend of programs, which name none."""
+
+DEFAULT_BACKEND = "htp"

@@ -1,0 +1,163 @@
+"""The quantizer chooses types that a target backend takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from networks import lstm
+
+import dovetail as dt
+from dovetail import runtime
+from dovetail.api.quantization import quantize_with_report
+from dovetail.container import Model, Producer
+from dovetail.errors import ConfigError, PluginError
+from dovetail.ir import DType, Graph, Tensor, TensorKind
+from dovetail.plugins.ops import installed_ops
+from dovetail.quantization import Quantized
+from dovetail_opset.build import add, add_all, static
+
+ROOT = Path(__file__).parents[1]
+STEPS, FEATURES = 6, 8
+
+
+@pytest.fixture(name="network", scope="module")
+def fixture_network(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    path = tmp_path_factory.mktemp("models") / "lstm.onnx"
+    made = lstm(steps=STEPS, features=FEATURES, width=16, classes=4)
+    path.write_bytes(made.SerializeToString())
+    return dt.convert(path)
+
+
+def samples(count: int) -> Any:
+    rng = np.random.default_rng(3)
+    return rng.standard_normal((count, STEPS, 1, FEATURES)).astype(np.float32)
+
+
+def rejected(made: Quantized, backend: str) -> list[str]:
+    (graph,) = made.model.graphs.values()
+    with runtime.Backend.create(backend) as handle:
+        verdicts = {node.name: handle.validate_op(node) for node in graph.nodes}
+    return [f"{name}: {verdict}" for name, verdict in verdicts.items() if not verdict.ok]
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"bias_bitwidth": 32},
+    {"bias_bitwidth": 32, "use_per_row_quantization": True},
+    {"act_bitwidth": 16, "bias_bitwidth": 32},
+    {"act_bitwidth": 16, "weights_bitwidth": 16},
+    {"act_quantizer_schema": "symmetric"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_an_lstm_gets_types_of_the_htp(network: Model, options: dict[str, Any]) -> None:
+    assert rejected(quantize_with_report(network, samples(4), **options), "htp:v73")
+    made = quantize_with_report(network, samples(4), target_backend="htp:v73", **options)
+    assert not rejected(made, "htp:v73")
+    (graph,) = made.model.graphs.values()
+    cells = [n.outputs[1].dtype for n in graph.nodes if n.op_type == "Lstm"]
+    assert cells == [DType.SFIXED_POINT_16] * 3
+    assert any("htp:v73 takes SFIXED_POINT_16 instead of" in note for note in made.report.notes)
+    assert not any("does not support" in note for note in made.report.notes)
+
+
+def test_it_runs_there_as_accurately_as_in_simulation(network: Model) -> None:
+    given = {"use_per_row_quantization": True, "bias_bitwidth": 32}
+    made = quantize_with_report(network, samples(16), target_backend="htp:v73", **given)
+    plain = dt.quantize(network, samples(16), **given)
+    simulated = {"backend": {"cpu": {"quantized": "simulate"}}}
+    sessions = (
+        dt.Session(network, backend="cpu"),
+        dt.Session(made.model, backend="htp:v73"),
+        dt.Session(plain, backend="cpu", config=simulated),
+    )
+    real, emulated, simulation = (
+        np.concatenate([session.run({"x": x})["logits:0"] for x in samples(16)])
+        for session in sessions
+    )
+    errors = [np.square(found - real).mean() for found in (emulated, simulation)]
+    assert errors[0] < 2 * errors[1]
+    assert errors[0] < 0.05 * np.square(real).mean()
+
+
+def test_given_encodings_stay_and_the_rejected_node_is_named(
+    network: Model, tmp_path: Path
+) -> None:
+    (graph,) = network.graphs.values()
+    cell = next(n.outputs[1] for n in graph.nodes if n.op_type == "Lstm")
+    entry = [{"bitwidth": 8, "min": -1.0, "max": 1.0, "is_symmetric": "False"}]
+    path = tmp_path / "given.json"
+    path.write_text(
+        json.dumps({"activation_encodings": {cell.source: entry}, "param_encodings": {}})
+    )
+    made = quantize_with_report(
+        network,
+        samples(4),
+        target_backend="htp:v73",
+        bias_bitwidth=32,
+        quantization_overrides=str(path),
+    )
+    (quantized,) = made.model.graphs.values()
+    assert quantized.tensor(cell.name).dtype is DType.UFIXED_POINT_8
+    (node,) = rejected(made, "htp:v73")
+    (note,) = (n for n in made.report.notes if "does not support" in n)
+    assert note.startswith("htp:v73 does not support 1 of 7 nodes: Lstm node")
+    assert node.split(":")[0] in note
+
+
+@pytest.mark.parametrize("family", ["htp", "htp:v68", "dsp", "hta", "lpai"])
+@pytest.mark.parametrize(
+    "options", [{}, {"act_bitwidth": 16}, {"use_per_channel_quantization": True}], ids=str
+)
+def test_products_get_types_of_each_processor(family: str, options: dict[str, Any]) -> None:
+    model = dt.convert(ROOT / "examples" / "digits" / "digits.onnx")
+    images = np.load(ROOT / "examples" / "trained" / "calibration.npz")["images"][:8] / 16
+    made = quantize_with_report(
+        model, images.reshape(-1, 1, 1, 8, 8), target_backend=family, **options
+    )
+    assert not rejected(made, family)
+
+
+def test_a_move_of_a_changed_type_shares_it() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (5, 1, 3), TensorKind.APP_WRITE))
+    rng = np.random.default_rng(5)
+
+    def weight(name: str, *shape: int) -> Tensor:
+        return static(graph, name, rng.normal(0, 0.5, shape).astype(np.float32))
+
+    gates = [weight(f"w{i}", 4, 3 if i < 3 else 4) for i in range(6)]
+    biases = [weight(f"b{i}", 4) for i in range(3)]
+    rest = [weight("wi", 4, 3), weight("ri", 4, 4), None, None, None, weight("bi", 4)]
+    ins = [x, *gates, *biases, None, None, None, None, None, None, *rest]
+    names = ["states", "cell", "last"]
+    made, cell, _ = add_all(graph, "Lstm", ins, name="lstm", outputs=names, time_major=True)
+    moved = add(graph, "Transpose", [cell], name="moved", perm=(1, 0))
+    for tensor in (moved, made):
+        tensor.kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    data = rng.standard_normal((8, 5, 1, 3)).astype(np.float32)
+    found = quantize_with_report(model, data, target_backend="htp:v73", bias_bitwidth=32)
+    assert not rejected(found, "htp:v73")
+    quantized = found.model.graphs["net"]
+    assert quantized.tensor(moved.name).spec.dtype is DType.SFIXED_POINT_16
+    assert quantized.tensor(moved.name).encoding == quantized.tensor(cell.name).encoding
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("nonesuch", PluginError), ("htp:v99", ConfigError)], ids=str
+)
+def test_an_unknown_target_is_an_error_before_any_sample_is_read(
+    network: Model, name: str, error: type[Exception]
+) -> None:
+    def never() -> Any:
+        raise AssertionError("a sample was read")
+        yield
+
+    with pytest.raises(error, match=name.rpartition(":")[2]):
+        dt.quantize(network, never(), target_backend=name)
