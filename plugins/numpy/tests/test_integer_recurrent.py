@@ -150,7 +150,7 @@ def lstm(net: Net, name: str, x: Tensor, units: int, **options: Any) -> list[Ten
     is_extreme=st.booleans(),
     seed=SEEDS,
 )
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_lstm(
     size: Any,
     data: Any,
@@ -228,7 +228,7 @@ def gru(net: Net, name: str, x: Tensor, units: int, **options: Any) -> list[Tens
     is_extreme=st.booleans(),
     seed=SEEDS,
 )
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_gru(
     size: Any,
     data: Any,

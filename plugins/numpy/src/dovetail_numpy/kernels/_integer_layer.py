@@ -6,6 +6,7 @@ Arrays of steps have the axes (directions, batch, gates * units) or (directions,
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -154,33 +155,36 @@ class Sequences:
         self._rows = Room(call, (rows, self._levels.shape[1]), self._type)
         self._of_x = Room(call, (steps, len(bias), batch, bias.shape[1]), np.float32)
         self._h = Room(call, (steps + 1, len(bias), batch, self.units), type_of_h)
+        self._products: list[Call] = []
 
     def bind(self, buffers: Buffers) -> Arrays:
         """Return the arrays and calls for these buffers."""
         x, out = buffers.array(self._x), buffers.array(self._out)
-        levels, rows, of_x, h = (
-            room.array(buffers) for room in (self._x_room, self._rows, self._of_x, self._h)
-        )
-        before: list[Call] = [
-            functools.partial(np.subtract, x.reshape(levels.shape), self._zero_of_x, levels),
-            functools.partial(np.dot, levels, self._levels, rows),
-        ]
-        sums = rows.reshape(*self._shape[:-1], -1)
+        levels, of_x, h = (room.array(buffers) for room in (self._x_room, self._of_x, self._h))
+        if not self._products:
+            self._products = self._multiplied(levels, self._rows.array(buffers), of_x)
+        subtract = functools.partial(np.subtract, x.reshape(levels.shape), self._zero_of_x, levels)
         after: list[Call] = []
         for i, each in enumerate(self._directions):
-            multiplier = self._multipliers[i]
-            width = multiplier.size
-            of_one = each.op.in_order(sums)[..., i * width : (i + 1) * width]
-            before += multiplied(of_one, multiplier, of_x[:, i])
             stored = each.op.in_order(out)[..., i * self.units : (i + 1) * self.units]
             add = functools.partial(np.add, h[1:, i], self._zero_of_h, casting="unsafe")
             after.append(functools.partial(add, out=stored))
-        before.append(functools.partial(np.add, of_x, self._bias, of_x))
-        return Arrays(before, of_x, h, after)
+        return Arrays([subtract, *self._products], of_x, h, after)
+
+    def _multiplied(self, levels: Array, rows: Array, of_x: Array) -> list[Call]:
+        """Return the calls that compute the sums with x."""
+        calls: list[Call] = [functools.partial(np.dot, levels, self._levels, rows)]
+        sums = rows.reshape(*self._shape[:-1], -1)
+        for i, (each, multiplier) in enumerate(
+            zip(self._directions, self._multipliers, strict=True)
+        ):
+            at = slice(i * multiplier.size, (i + 1) * multiplier.size)
+            calls += multiplied(each.op.in_order(sums)[..., at], multiplier, of_x[:, i])
+        return [*calls, functools.partial(np.add, of_x, self._bias, of_x)]
 
 
 class Room:
-    """A scratchpad of an array.
+    """A scratchpad of an array, which stays where it is once the plan is bound.
 
     Args:
         call: The call of the kernel.
@@ -193,10 +197,14 @@ class Room:
     ) -> None:
         self._shape, self._type = shape, np.dtype(dtype)
         self._value = call.scratch(math.prod(shape) * self._type.itemsize)
+        self._array: Array | None = None
 
     def array(self, buffers: Buffers) -> Array:
         """Return the array."""
-        return buffers.array(self._value).view(self._type).reshape(self._shape)
+        if self._array is None:
+            found = buffers.array(self._value).view(self._type).reshape(self._shape)
+            self._array = found
+        return self._array
 
 
 class StepProducts:
@@ -223,13 +231,13 @@ class StepProducts:
         self._exact, self.sums = Room(call, shape, dtype), Room(call, shape, np.float32)
         self._half = np.full(shape, -ARGUMENT.dtype.stored_range()[0], np.float32)
 
-    def dots(self, levels: Array, buffers: Buffers) -> list[tuple[Array, Array, Array]]:
-        """Return the operands of `np.dot` in each direction."""
-        return list(zip(levels, self._matrices, self._exact.array(buffers), strict=True))
-
-    def multiplied(self, buffers: Buffers) -> list[Call]:
-        """Return the calls after these products."""
-        return multiplied(self._exact.array(buffers), self._multiplier, self.sums.array(buffers))
+    def of(self, levels: Array, buffers: Buffers) -> list[Call]:
+        """Return the calls that multiply levels."""
+        exact = self._exact.array(buffers)
+        return [
+            *map(functools.partial, itertools.repeat(np.dot), levels, self._matrices, exact),
+            *multiplied(exact, self._multiplier, self.sums.array(buffers)),
+        ]
 
     def arguments(self, buffers: Buffers, index: Array) -> list[Call]:
         """Return the calls that round the sums to indices, (gates, directions, batch, units)."""

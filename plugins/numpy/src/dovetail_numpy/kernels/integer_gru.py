@@ -103,6 +103,8 @@ class _Gru:
         self._h_index = Room(call, shape, np.int64)
         self._state = call.read(_STATE) if call.has(_STATE) else None
         self._last = None if call.fused else call.write(1)
+        state, last = directions[0].view.outs
+        self._to_last = requantized(stored_integers(state), state, last)
         self._steps: Bound | None = None
 
     def bind(self, buffers: Buffers) -> Bound:
@@ -113,9 +115,7 @@ class _Gru:
         before = [*arrays.before, *self._start(buffers, arrays.h[0], level)]
         after = list(arrays.after)
         if self._last is not None:
-            state, last = self._directions[0].view.outs
-            table = requantized(stored_integers(state), state, last)
-            after.append(looked_up(table, index, buffers.array(self._last)))
+            after.append(looked_up(self._to_last, index, buffers.array(self._last)))
         return call_sequence([*before, self._steps, *after])
 
     def _start(self, buffers: Buffers, h: Array, level: Array) -> list[Call]:
@@ -140,7 +140,6 @@ class _Gru:
         early, late = self._early, self._late
         grids = Grids([each.view.outs[0] for each in self._directions], self._shape)
         take = levels_of(grids.specs[0], gated.dtype).take
-        first = early.multiplied(buffers)
         opening = early.arguments(buffers, index)
         opening.append(looked_up(function_of_arguments("sigmoid"), index, opened))
         if self._of_new is not None:
@@ -150,8 +149,7 @@ class _Gru:
                 partial(np.multiply, opened[1], level, spare),
                 *grids.rounding(spare, h_index),
                 partial(take, h_index, None, gated, "clip"),
-                *(partial(np.dot, *operands) for operands in late.dots(gated, buffers)),
-                *late.multiplied(buffers),
+                *late.of(gated, buffers),
             ]
         sums, hidden = early.sums.array(buffers), late.sums.array(buffers)
         closing = late.arguments(buffers, index[:1])
@@ -165,33 +163,19 @@ class _Gru:
             *grids.rounding(spare, h_index),
             looked_up(levels_of(grids.specs[0]), h_index, level),
         ]
-        width, add, dot = sums.shape[-1], np.add, np.dot
-        beside = [] if self._of_new is None else [late]
-        steps = [
-            (
-                [operands for each in (early, *beside) for operands in each.dots(before, buffers)],
-                x[..., :width],
-                x[..., width:],
-                after,
-            )
-            for before, x, after in zip(arrays.h[:-1], arrays.of_x, arrays.h[1:], strict=True)
-        ]
-
-        def run() -> None:
-            for dots, x, x_of_new, after in steps:
-                for operands in dots:
-                    dot(*operands)
-                for call in first:
-                    call()
-                add(sums, x, sums)
-                for call in opening:
-                    call()
-                add(hidden, x_of_new, hidden)
-                for call in closing:
-                    call()
-                take(h_index, None, after, "clip")
-
-        return run
+        width = sums.shape[-1]
+        calls: list[Call] = []
+        for before, x, after in zip(arrays.h[:-1], arrays.of_x, arrays.h[1:], strict=True):
+            calls += [
+                *([] if self._of_new is None else late.of(before, buffers)),
+                *early.of(before, buffers),
+                partial(np.add, sums, x[..., :width], sums),
+                *opening,
+                partial(np.add, hidden, x[..., width:], hidden),
+                *closing,
+                partial(take, h_index, None, after, "clip"),
+            ]
+        return call_sequence(calls)
 
     def _linear(self, buffers: Buffers, reset: Array, spare: Array) -> list[Call]:
         """Return the calls that multiply the sum with h by the reset gate."""
@@ -201,7 +185,6 @@ class _Gru:
         bias = np.ascontiguousarray(np.broadcast_to(self._of_new[:, None], hidden.shape))
         low, high = (np.full_like(hidden, end) for end in ARGUMENT.dtype.stored_range())
         return [
-            *self._late.multiplied(buffers),
             partial(np.add, hidden, bias, hidden),
             partial(np.rint, hidden, hidden),
             partial(np.clip, hidden, low, high, hidden),

@@ -95,6 +95,8 @@ class _Lstm:
         self._indices = Room(call, (2, *shape), np.int64)  # of c and h
         self._states = [call.read(i) if call.has(i) else None for i in _STATES]
         self._last = None if call.fused else (call.write(1), call.write(2))
+        state, _, last = directions[0].view.outs
+        self._to_last = requantized(stored_integers(state), state, last)
         self._steps: Bound | None = None
 
     def bind(self, buffers: Buffers) -> Bound:
@@ -110,31 +112,23 @@ class _Lstm:
         products = self._products
         index, opened = self._index.array(buffers), self._opened.array(buffers)
         spare, c_index = self._spare.array(buffers), self._indices.array(buffers)[0]
-        first, inner = products.multiplied(buffers), products.arguments(buffers, index)
+        inner = products.arguments(buffers, index)
         inner += [
             looked_up(function_of_arguments("sigmoid"), index[:3], opened),
             looked_up(function_of_arguments("tanh"), index[3], pair[1]),
         ]
         inner += self._cell(opened, pair, spare, (c_index, h_index))
         take = levels_of(self._directions[0].view.outs[0], arrays.h.dtype).take
-        add, dot, h, sums = np.add, np.dot, arrays.h, products.sums.array(buffers)
-        steps = [
-            (products.dots(before, buffers), x, after)
-            for before, x, after in zip(h[:-1], arrays.of_x, h[1:], strict=True)
-        ]
-
-        def run() -> None:
-            for dots, x, after in steps:
-                for operands in dots:
-                    dot(*operands)
-                for call in first:
-                    call()
-                add(sums, x, sums)
-                for call in inner:
-                    call()
-                take(h_index, None, after, "clip")
-
-        return run
+        h, sums = arrays.h, products.sums.array(buffers)
+        calls: list[Call] = []
+        for before, x, after in zip(h[:-1], arrays.of_x, h[1:], strict=True):
+            calls += [
+                *products.of(before, buffers),
+                functools.partial(np.add, sums, x, sums),
+                *inner,
+                functools.partial(take, h_index, None, after, "clip"),
+            ]
+        return call_sequence(calls)
 
     def _start(self, buffers: Buffers, h: Array, c: Array) -> list[Call]:
         """Return the calls that set the states."""
@@ -182,13 +176,12 @@ class _Lstm:
         """Return the calls that store the states."""
         if self._last is None:
             return []
-        state, cell, last = self._directions[0].view.outs
+        cell = self._directions[0].view.outs[1]
         out_c, out_h = (buffers.array(value) for value in self._last)
-        table = requantized(stored_integers(state), state, last)
         zero = float(grid_of(cell)[1])
         return [
             functools.partial(np.add, c[0], zero, out_c, casting="unsafe"),
-            looked_up(table, h_index[0], out_h),
+            looked_up(self._to_last, h_index[0], out_h),
         ]
 
 
