@@ -7,9 +7,9 @@ import math
 
 from dovetail.errors import PluginError
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
+from dovetail_numpy.kernels.directions import can_fuse_sibling
 from dovetail_onednn import movement
 from dovetail_onednn.convolution import convolution, depthwise_convolution
-from dovetail_onednn.directions import can_fuse_sibling
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
 from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.local_response import lrn

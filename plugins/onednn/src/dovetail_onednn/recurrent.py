@@ -20,9 +20,9 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.kernels.directions import Direction, Ports, are_supported, directions_of
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.directions import Direction, Ports, are_supported, directions_of
 from dovetail_onednn.layouts import OneDnnLayout, dense, permuted
 from dovetail_onednn.precision import math_mode
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc

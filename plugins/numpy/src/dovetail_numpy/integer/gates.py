@@ -65,14 +65,13 @@ class Matrix:
     """Weights (units, k) that multiply vectors on one grid, for sums on another."""
 
     def __init__(self, vectors: Spec, stored: Array, weights: Spec, target: Spec) -> None:
-        step, _, _ = grid_of(target)
         self._vectors = vectors
         self.products = scales(vectors) * scales(weights).reshape(-1)
         self._passes = [
             (
                 narrow,
                 part(stored, weights, wide).T,
-                np.asarray(self.products / step, np.float32) * np.float32(2 ** (wide + narrow)),
+                multipliers(self.products, target) * np.float32(2 ** (wide + narrow)),
             )
             for wide, narrow in itertools.product(byte_shifts(weights), byte_shifts(vectors))
         ]
@@ -83,10 +82,20 @@ class Matrix:
         return [(parts[narrow] @ weights, m) for narrow, weights, m in self._passes]
 
 
+def multipliers(products: Array, target: Spec) -> Floats:
+    """Return scales of products in steps of a grid."""
+    return np.asarray(products / grid_of(target)[0], np.float32)
+
+
+def offsets(bias: Array | float, target: Spec) -> Floats:
+    """Return a real bias in steps of a grid."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.asarray(bias) / grid_of(target)[0], np.float32)
+
+
 def add_up(sums: Sums, bias: Array | float, target: Spec) -> Array:
     """Return sums plus a real bias, which comes after the first of them, on a grid."""
-    step, zero, limits = grid_of(target)
+    _, zero, limits = grid_of(target)
     (acc, multiplier), *further = sums
-    with np.errstate(over="ignore"):
-        added = np.asarray(np.asarray(bias) / step, np.float32)
-    return Rescale(multiplier, added, zero, limits).apply(acc, target, *further)
+    rescale = Rescale(multiplier, offsets(bias, target), zero, limits)
+    return rescale.apply(acc, target, *further)

@@ -134,7 +134,7 @@ def prepare_lstm(
     def run(ins: Sequence[Array | None]) -> Sequence[Array]:
         ins = [*ins, *[None] * (25 - len(ins))]
         layer = make(view, ins)
-        h, c = _start(view, ins, (10, 11), 24, left)
+        h, c = start_of(view, ins, (10, 11), 24, left)
         result = np.empty(view.outs[0].shape, view.outs[0].dtype.storage)
         gates = [np.zeros(c.shape, np.int64)] * 4
         for x, position in zip(
@@ -250,7 +250,7 @@ def gru(view: NodeView) -> Run:
 
     def run(ins: Sequence[Array | None]) -> Sequence[Array]:
         ins = [*ins, *[None] * (15 - len(ins))]
-        (h,) = _start(view, ins, (13,), 14, left)
+        (h,) = start_of(view, ins, (13,), 14, left)
         result = np.empty(view.outs[0].shape, view.outs[0].dtype.storage)
         layer = _Gru(view, ins)
         for x, position in zip(
@@ -311,7 +311,7 @@ class _Gru:
             yield 0.0 if stored is None else real_bias(stored, spec, matrix.products)
 
 
-def _start(
+def start_of(
     view: NodeView,
     ins: Sequence[Array | None],
     ports: Sequence[int],

@@ -11,6 +11,8 @@ from dovetail_numpy.kernels import (  # noqa: F401 - registers their kernels
     convolution,
     elementwise,
     gather,
+    integer_gru,
+    integer_lstm,
     integer_norms,
     layout,
     local_response,
