@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.errors import TraceError
+from dovetail.errors import DovetailError, TraceError
 from dovetail.runtime.api_table import API, ArgKind
 from dovetail.runtime.calls import CallRecord
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
@@ -26,11 +26,10 @@ _SHARED: Mapping[str, type[msgspec.Struct]] = {
     "graph_set_config": GraphConfig,
     "backend_validate_op": GraphConfig,
 }
-_CONFIGURED = tuple(_SHARED)
 
 
 class Retarget:
-    """Rewrites records so that they are calls of another backend.
+    """Rewriting of records into calls of another backend.
 
     Args:
         backend: Name of the backend; None for the recorded ones.
@@ -126,7 +125,7 @@ class Retarget:
 def _canonical(name: str) -> str:
     try:
         return backend_name(name)
-    except Exception:  # noqa: BLE001 - a name that no backend has
+    except DovetailError:  # a name that no backend has
         return name
 
 
