@@ -211,7 +211,7 @@ class _Waiting:
         self.blobs: list[tuple[Blob, Role]] = []
 
     def wants(self, role: Role) -> bool:
-        """Return True: all payloads of the program are kept."""
+        """Return True."""
         return True
 
     def add(self, blob: Blob, role: Role) -> str:
