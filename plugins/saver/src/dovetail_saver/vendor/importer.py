@@ -210,6 +210,10 @@ class _Waiting:
     def __init__(self) -> None:
         self.blobs: list[tuple[Blob, Role]] = []
 
+    def wants(self, role: Role) -> bool:
+        """Return True."""
+        return True
+
     def add(self, blob: Blob, role: Role) -> str:
         """Remember a payload and return its key."""
         self.blobs.append((blob, role))
