@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import kit_calls
 import msgspec
 import numpy as np
 import pytest
@@ -34,6 +31,7 @@ from dovetail.runtime.calls import (
     decode_record,
     differences,
 )
+from dovetail.testing.ops import PACKAGE as KIT_PACKAGE
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 RESOLVER = InstalledResolver({"reference": ReferenceBackend}, [PACKAGE])
@@ -104,20 +102,6 @@ def demand_same(tape: Tape) -> list[Played]:
             found += differences(played[-1])
     assert found == []
     return played
-
-
-def test_calls_of_the_kit_are_played_in_a_fresh_process(tmp_path: Path) -> None:
-    records = kit_calls.record(tmp_path)
-    refused = [r for r in records if r.error is not None]
-    assert len(refused) > 40
-    command = [sys.executable, kit_calls.__file__, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
-    assert found["differences"] == []
-    assert sum(found["played"].values()) == len(records)
-    # what is added to the table must be played, too
-    assert runtime.API.keys() - found["played"].keys() == set()
 
 
 def test_arguments_are_announced_with_their_defaults(tape: Tape, backend: runtime.Backend) -> None:
@@ -326,7 +310,7 @@ def test_a_package_is_never_loaded_from_a_recorded_path(
 ) -> None:
     (tmp_path / "evil.py").write_text("raise SystemExit('loaded')")
     package = {"name": "evil", "version": "1", "path": str(tmp_path / "evil.py")}
-    backend.register_op_package(kit_calls.PACKAGE)
+    backend.register_op_package(KIT_PACKAGE)
     lines = changed(tape.lines, "backend_register_op_package", {"package": package})
     with pytest.raises(TraceError, match="op package 'evil' 1 not found") as caught:
         play_all(lines, tape.payloads)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from network import run_network
-from sessions import quantized, record, several_graphs
+from recorded_sessions import quantized, record, several_graphs
 
 import dovetail as dt
 

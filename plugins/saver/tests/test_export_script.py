@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import (
+from recorded_sessions import (
     asynchronous,
     quantized,
     record,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faulty_backend import FAULT
-from sessions import (
+from recorded_sessions import (
     asynchronous,
     record,
     several_graphs,

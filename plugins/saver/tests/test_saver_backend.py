@@ -1,5 +1,6 @@
 """The backend `saver`: every call succeeds and is recorded, and nothing is computed."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from dovetail.ir import DType, TensorKind
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime import Backend, Graph
 from dovetail.runtime.calls import CallRecord, CompletionRecord, differences
+from dovetail.runtime.config_file import load_config
 from dovetail_saver.replay import replay
 from dovetail_saver.trace import Trace
+from dovetail_saver.vendor.importer import import_program
 
 
 def saver(folder: Path, **options: Any) -> Backend:
@@ -192,3 +195,96 @@ def test_a_backend_that_is_not_freed_is_closed_at_the_end(program: Program, tmp_
     trace = Trace(tmp_path / "saver_output")
     assert trace.count() == 2
     assert trace.mark is not None
+
+
+def run_on_saver(folder: Path, monkeypatch: pytest.MonkeyPatch, **keys: object) -> None:
+    """Run a network on the Saver with a config file of the SDK."""
+    monkeypatch.chdir(folder)
+    (folder / "saver.json").write_text(json.dumps(keys))
+    config = load_config(folder / "saver.json", "libQnnSaver.so")
+    with Backend.create("libQnnSaver.so", config.options) as backend:
+        finalized(backend).execute({"x": INPUT})
+
+
+def test_the_sdk_configs_write_the_vendors_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_on_saver(tmp_path, monkeypatch, OUTPUT_DIRECTORY="out", BACKEND_ID=6)
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "params.bin",
+        "saver_output.c",
+        "trace",
+    ]
+    import_program(
+        tmp_path / "out" / "saver_output.c", tmp_path / "out" / "params.bin", tmp_path / "again"
+    )
+    assert "graph_execute" in functions(tmp_path / "again")
+    assert functions(tmp_path / "out" / "trace")[-1] == "backend_free"
+
+
+def test_the_vendors_files_have_other_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"modelFileName": "net.c", "dataFileName": "net.bin"}
+    run_on_saver(tmp_path, monkeypatch, FILE_CONFIG=names)
+    output = tmp_path / "saver_output"
+    assert sorted(p.name for p in output.iterdir()) == ["net.bin", "net.c", "trace"]
+    assert 'fopen("net.bin", "rb")' in (output / "net.c").read_text()
+    run_on_saver(tmp_path, monkeypatch, APPEND_TIMESTAMP=1)
+    (program,) = output.glob("saver_output_*.c")
+    (data,) = output.glob("params_*.bin")
+    assert data.name in program.read_text()
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ({"FILE_CONFIG": {"modelFileName": "../net.c"}}, "modelFileName"),
+        ({"FILE_CONFIG": {"dataFileName": 'a";system("b'}}, "dataFileName"),
+        ({"FILE_CONFIG": {}, "APPEND_TIMESTAMP": 1}, "mutually exclusive"),
+        ({"OUTPUT_DIRECTORY": "a", "OUTPUT_DIR": "a"}, "OUTPUT_DIR"),
+    ],
+)
+def test_wrong_sdk_configs_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        run_on_saver(tmp_path, monkeypatch, **keys)
+    assert text in str(caught.value)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["saver.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("saver", None),
+        ("saver", {"output": "OUT"}),
+        ("saver", {"output": "OUT", "program": {"modelFileName": "evil.c"}}),
+        (
+            "saver",
+            {"target": "hetero", "target_options": {"members": {"saver": {"output": "OUT"}}}},
+        ),
+        ("hetero:cpu,saver", {"members": {"saver": {"output": "OUT"}}}),
+    ],
+)
+def test_a_replay_writes_nothing_that_a_trace_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any] | None
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    outside = tmp_path / "outside"
+    with dt.record(tmp_path / "trace"), saver(tmp_path / "first") as backend:
+        finalized(backend).execute({"x": INPUT})
+    calls = tmp_path / "trace" / "calls.jsonl"
+    first, rest = calls.read_bytes().split(b"\n", 1)
+    changed = json.loads(first)
+    changed["arguments"]["name"]["name"] = name
+    changed["arguments"]["config"] = json.loads(json.dumps(options).replace("OUT", str(outside)))
+    calls.write_bytes(json.dumps(changed).encode() + b"\n" + rest)
+    played = list(replay(Trace(tmp_path / "trace")))
+    assert played[0].error is None
+    assert len(played) >= 9  # a target that supports no op rejects the graph
+    assert not outside.exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["first", "here", "trace"]
+    assert not list((tmp_path / "here").iterdir())
+    assert not hooks.active

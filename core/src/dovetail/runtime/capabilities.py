@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -12,6 +14,14 @@ from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, Sd
 
 class Options(msgspec.Struct, frozen=True):
     """Base of a backend's options: a Struct whose fields all have defaults."""
+
+    @classmethod
+    def without_files(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return recorded options, without files that they let a backend write.
+
+        A backend whose options name such files overrides it: a trace may come from anyone.
+        """
+        return dict(options)
 
 
 @dataclass(frozen=True, slots=True)

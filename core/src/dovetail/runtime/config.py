@@ -83,6 +83,10 @@ class GraphConfig(msgspec.Struct, frozen=True):
 class SdkConfig(msgspec.Struct, frozen=True):
     """A backend's own config file in the SDK's JSON; that of a backend is a subclass."""
 
+    def options(self) -> Mapping[str, Any]:
+        """Return the options of the backend."""
+        return {}
+
     def device(self) -> DeviceConfig:
         """Return the settings of the device."""
         return DeviceConfig()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
@@ -53,3 +54,19 @@ def named_options(name: str, options: contract.Options) -> contract.Options:
             f"backend '{plugin}' has no architectures", where=name, hint=f"use '{plugin}'"
         )
     return msgspec.structs.replace(options, arch=arch)
+
+
+def without_files(name: str, options: Any) -> Any:
+    """Return the recorded options of an installed backend without files that it would write.
+
+    Args:
+        name: Name of the backend, as for `backend_class`.
+        options: What a trace has for them; None for the defaults.
+    """
+    if not isinstance(options, Mapping) and options is not None:
+        return options
+    try:
+        found = backend_class(name).configs.backend
+    except PluginError:
+        return options  # creating it fails, too
+    return found.without_files(options or {}) or options

@@ -7,11 +7,13 @@ from typing import Any
 
 import msgspec
 
-from dovetail.ir import DType
+from dovetail.ir import DataFormat, DType, MemoryType
 from dovetail.runtime.api_table import API, ArgKind, Value
 from dovetail.runtime.calls import CallRecord, CompletionRecord
 from dovetail_saver.trace import OpaqueRecord
 
+# Defaults that say nothing.
+_USUAL = {"memory_type": int(MemoryType.RAW), "data_format": int(DataFormat.DENSE)}
 _LONGEST = 200  # characters of one argument
 _decode = msgspec.json.Decoder().decode
 
@@ -73,8 +75,9 @@ def describe_call(
     arguments = _plain(record.arguments)
     texts = [] if record.owner is None else [names.of(record.owner)]
     for name, value in function.args.items():
-        if isinstance(arguments, dict) and arguments.get(name) not in (None, [], {}, ()):
-            text = _value(value, arguments[name], names)
+        given = arguments.get(name) if isinstance(arguments, dict) else None
+        if given not in (None, [], {}) and given != _USUAL.get(name):
+            text = _value(value, given, names)
             texts.append(f"{name}={_shortened(text, limit)}")
     texts += [f"{name}=<{kind}>" for name, kind in record.unrecorded.items()]
     return f"{record.function}({', '.join(texts)})"

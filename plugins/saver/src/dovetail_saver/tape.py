@@ -48,6 +48,7 @@ class Tape:
         folder: The folder of the trace. If it has one already, the trace is in `process-PID` in it.
         policy: The payloads that are kept.
         make_hook: Returns the hooks that write it.
+        finished: Receives the folder of a trace that was closed.
 
     Attributes:
         folder: The folder.
@@ -59,10 +60,12 @@ class Tape:
         folder: Path,
         policy: PayloadPolicy,
         make_hook: Callable[[Tape], CallRecorder] = TapeHook,
+        finished: Callable[[Path], None] = lambda _: None,
     ) -> None:
         self.folder = folder
         self._policy, self._wanted = policy, WANTED[policy]
         self._make_hook = make_hook
+        self._finished = finished
         self._writer: TraceWriter | None = None
         self._is_closed = False
         self.hook = make_hook(self)
@@ -124,9 +127,11 @@ class Tape:
             return
         try:
             self._writer.close(reason)
-        except OSError as error:
             if not reason:
-                _LOG.error("the trace %s has no end: %s", self.folder, _text(error))
+                self._finished(self._writer.folder)
+        except (OSError, DovetailError) as error:
+            if not reason:
+                _LOG.error("the trace %s is not complete: %s", self.folder, _text(error))
 
 
 _TAPES: WeakSet[Tape] = WeakSet()

@@ -1,142 +1,294 @@
-"""Sessions of several kinds of calls, to record."""
+"""Traces of drawn sessions: any tensors, params and encodings, which no backend has to accept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
-import pytest
+from hypothesis import strategies as st
+from msgspec import Raw
 
-import dovetail as dt
-from dovetail.errors import BackendError
-from dovetail.ir import AxisScaleOffset, Blob, DType, Scalar, ScaleOffset, Tensor, TensorKind
-from dovetail.runtime import Backend, Context, Graph
+from dovetail.container.entries import dump_encoding, dump_param
+from dovetail.ir import (
+    AxisScaleOffset,
+    Blob,
+    Block,
+    BlockwiseExpansion,
+    DataFormat,
+    DType,
+    Encoding,
+    FloatBlock,
+    Mapped,
+    MemoryType,
+    Scalar,
+    ScaleOffset,
+    Tensor,
+    TensorKind,
+    Vector,
+    pack,
+)
+from dovetail.ir.encodings import EncodingMapping
+from dovetail.runtime.api_table import API, ArgKind
+from dovetail.runtime.calls import BackendReference, CallRecord, Role
+from dovetail.runtime.calls.payloads import CallPayloads
+from dovetail.runtime.calls.values import ArrayValue, BlobValue, ObservedValue, arguments_type
+from dovetail_saver.trace import Header, TraceWriter
 
-F32 = DType.FLOAT_32
-SHAPE = (4,)
-
-
-def chain(context: Context, name: str, ops: list[str], **config: Any) -> Graph:
-    """Return a finalized graph of ops one after another; `+` adds a constant."""
-    graph = context.create_graph(name, config or None)
-    last = graph.create_tensor("x", F32, SHAPE, TensorKind.APP_WRITE)
-    for i, op in enumerate(ops):
-        kind = TensorKind.APP_READ if i == len(ops) - 1 else TensorKind.NATIVE
-        out = graph.create_tensor(f"t{i}", F32, SHAPE, kind)
-        inputs = [last]
-        if op == "+":
-            data = np.full(SHAPE, i, np.float32)
-            inputs.append(graph.create_tensor(f"c{i}", F32, SHAPE, TensorKind.STATIC, data=data))
-        graph.add_node(f"n{i}", "qti.aisw", "ElementWiseAdd" if op == "+" else op, inputs, [out])
-        last = out
-    graph.finalize()
-    return graph
-
-
-def given(i: int) -> dict[str, Any]:
-    return {"x": np.arange(4, dtype=np.float32) - i}
-
-
-def record(folder: Path, session: Callable[[Context], None]) -> Path:
-    with dt.record(folder), Backend.create("cpu") as backend:
-        session(backend.create_context())
-    return folder
+_ENCODER = msgspec.json.Encoder()
+SHAPE = (2, 4, 3)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
+SCALES = st.floats(2**-20, 2**20, width=32)
 
 
-LONG = ["Sigmoid", "+", "Relu", "Sigmoid", "+", "ElementWiseSquareRoot", "Tanh", "+", "Sigmoid"]
-
-
-def several_graphs(context: Context) -> None:
-    graphs = [chain(context, f"g{i}", LONG[i:]) for i in range(4)]
-    for i in range(10):
-        for graph in graphs:
-            graph.execute(given(i))
-
-
-def with_profiles(context: Context) -> None:
-    profile = context.backend.create_profile(1)
-    graph = chain(context, "g", LONG, graph_priority="high")
-    for i in range(20):
-        graph.execute(given(i), profile=profile)
-        profile.get_events()
-
-
-def asynchronous(context: Context) -> None:
-    graph = chain(context, "g", LONG)
-    for i in range(10):
-        graph.execute_async(given(i), {f"t{len(LONG) - 1}": np.zeros(SHAPE, np.float32)}).wait()
-
-
-def with_updates(context: Context) -> None:
-    graph = context.create_graph("g")
-    x = graph.create_tensor("x", F32, SHAPE, TensorKind.APP_WRITE)
-    c = graph.create_tensor("c", F32, SHAPE, TensorKind.UPDATEABLE_STATIC, data=given(0)["x"])
-    a = graph.create_tensor("a", F32, SHAPE, TensorKind.NATIVE)
-    b = graph.create_tensor("b", F32, SHAPE, TensorKind.NATIVE)
-    y = graph.create_tensor("y", F32, SHAPE, TensorKind.APP_READ)
-    graph.add_node("add", "qti.aisw", "ElementWiseAdd", [x, c], [a])
-    graph.add_node("relu", "qti.aisw", "Relu", [a], [b])
-    graph.add_node("tanh", "qti.aisw", "Tanh", [b], [y])
-    graph.finalize()
-    for i in range(8):
-        graph.execute(given(i))
-        graph.update_tensor(c, data=given(i)["x"])
-        graph.finalize()
-
-
-def with_state(context: Context) -> None:
-    state = context.create_tensor("state", F32, SHAPE, data=given(1)["x"])
-    write = context.create_graph("write")
-    z = write.create_tensor("z", F32, SHAPE, TensorKind.APP_WRITE)
-    write.add_node("sigmoid", "qti.aisw", "Sigmoid", [z], [state])
-    write.finalize()
-    read = context.create_graph("read")
-    a = read.create_tensor("a", F32, SHAPE, TensorKind.NATIVE)
-    y = read.create_tensor("y", F32, SHAPE, TensorKind.APP_READ)
-    read.add_node("tanh", "qti.aisw", "Tanh", [state], [a])
-    read.add_node("relu", "qti.aisw", "Relu", [a], [y])
-    read.finalize()
-    for i in range(6):
-        write.execute({"z": given(i)["x"]})
-        read.execute({})
-
-
-def with_memory(context: Context) -> None:
-    graph = chain(context, "g", ["Relu"])
-    given, taken = np.zeros(SHAPE, np.float32), np.zeros(SHAPE, np.float32)
-    x = context.register_memory(given, F32)
-    y = context.register_memory(taken, F32)
-    for i in range(3):
-        given[:] = np.arange(4) - i
-        graph.execute({"x": x}, {"t0": y})
-    y.deregister()
-
-
-def quantized(context: Context) -> None:
-    """Per-axis weights, tensor params, scalars, and a call that fails."""
-    graph = context.create_graph("a graph/with: odd 'names'")
-    u8, coded = DType.UFIXED_POINT_8, ScaleOffset(0.5, -3)
-    x = graph.create_tensor("x", u8, (1, 4, 4, 2), TensorKind.APP_WRITE, coded)
-    weights = np.random.default_rng(3).integers(-8, 8, (3, 3, 2, 3)).astype(np.int8)
-    axis = AxisScaleOffset(3, np.array([0.1, 0.2, 0.3], np.float32))
-    w = graph.create_tensor(
-        "w", DType.SFIXED_POINT_8, (3, 3, 2, 3), TensorKind.STATIC, axis, weights
+def _floats(count: int) -> st.SearchStrategy[np.ndarray]:
+    return st.lists(SCALES, min_size=count, max_size=count).map(
+        lambda values: np.array(values, np.float32)
     )
-    y = graph.create_tensor("y", u8, (1, 4, 4, 3), TensorKind.APP_READ, ScaleOffset(1.0, -128))
-    params = {
-        "stride": _param("stride", [1, 1]),
-        "pad_amount": _param("pad", [[1, 1], [1, 1]]),
-        "group": Scalar(DType.UINT_32, 1),
-    }
-    graph.add_node("conv", "qti.aisw", "Conv2d", [x, w], [y], params)
-    graph.finalize()
-    with pytest.raises(BackendError):
-        graph.finalize()
-    graph.execute({"x": np.arange(32, dtype=np.uint8).reshape(1, 4, 4, 2)})
 
 
-def _param(name: str, value: Any) -> Tensor:
-    array = np.array(value, np.uint32)
-    return Tensor(name, DType.UINT_32, array.shape, TensorKind.STATIC, data=Blob(array))
+def _ints(count: int, low: int, high: int) -> st.SearchStrategy[np.ndarray]:
+    return st.lists(st.integers(low, high), min_size=count, max_size=count).map(
+        lambda values: np.array(values, np.int32)
+    )
+
+
+OFFSETS = _ints(4, -200, 200)
+AXIS = st.builds(AxisScaleOffset, st.just(1), _floats(4), OFFSETS)
+BW_AXIS = st.builds(AxisScaleOffset, st.just(1), _floats(4), st.none() | OFFSETS, st.just(4))
+BLOCK = st.builds(
+    lambda scales, offsets: Block((1, 2, 3), scales.reshape(2, 2, 1), offsets.reshape(2, 2, 1)),
+    _floats(4),
+    OFFSETS,
+)
+FLOAT_BLOCK = st.builds(
+    lambda scales, offsets, bits: FloatBlock(
+        (2, 2, 3), scales.reshape(1, 2, 1), offsets.reshape(1, 2, 1), bits
+    ),
+    _floats(2),
+    _floats(2),
+    st.none() | st.just(4),
+)
+EXPANSION = st.builds(
+    lambda scales, factors, kind, offsets: BlockwiseExpansion(
+        1, scales, factors.reshape(4, 2).astype(kind), offsets, None, 4
+    ),
+    _floats(4),
+    _ints(8, 0, 15),
+    st.sampled_from([np.uint8, np.uint16]),
+    OFFSETS,
+)
+
+
+def _with_bits(encoding: Any) -> Any:
+    """Return a block encoding with a bit width, which its mapped form has."""
+    if isinstance(encoding, Block):
+        return Block(encoding.block_size, encoding.scales, encoding.offsets, 4)
+    return BlockwiseExpansion(
+        encoding.axis, encoding.scales, encoding.block_scales, encoding.offsets, 4, 4
+    )
+
+
+ENCODINGS: st.SearchStrategy[Encoding | None] = st.one_of(
+    st.none(),
+    st.builds(ScaleOffset, SCALES, st.integers(-(2**31), 2**31 - 1), st.none() | st.just(4)),
+    AXIS,
+    BW_AXIS,
+    BLOCK,
+    FLOAT_BLOCK,
+    EXPANSION,
+    st.builds(
+        Mapped,
+        BW_AXIS | BLOCK.map(_with_bits) | EXPANSION.map(_with_bits),
+        st.sampled_from(EncodingMapping),
+    ),
+    st.builds(Vector, BW_AXIS, *[st.integers(1, 8)] * 5),
+)
+SCALARS = st.one_of(
+    st.builds(Scalar, st.just(DType.FLOAT_32), st.floats(width=32)),
+    st.builds(Scalar, st.just(DType.FLOAT_64), st.floats()),
+    st.builds(Scalar, st.just(DType.FLOAT_16), st.floats(width=16, allow_nan=False)),
+    st.builds(Scalar, st.just(DType.BFLOAT_16), st.sampled_from([0.0, -1.5, float("inf")])),
+    st.builds(Scalar, st.just(DType.BOOL_8), st.booleans()),
+    st.builds(Scalar, st.just(DType.STRING), TEXT),
+    st.builds(Scalar, st.just(DType.INT_64), st.integers(-(2**63), 2**63 - 1)),
+    st.builds(Scalar, st.just(DType.UINT_64), st.integers(0, 2**64 - 1)),
+    st.builds(Scalar, st.just(DType.UFIXED_POINT_16), st.integers(0, 2**16 - 1)),
+)
+DTYPES = [d for d in DType if d not in (DType.STRING, DType.UNDEFINED)]
+
+
+def _data(dtype: DType, shape: tuple[int, ...], byte: int) -> Blob:
+    return Blob(np.full(dtype.nbytes(shape), byte, np.uint8))
+
+
+@st.composite
+def tensors(draw: st.DrawFn, name: str, kind: TensorKind) -> Tensor:
+    dtype = draw(st.sampled_from(DTYPES))
+    shape = draw(st.sampled_from([SHAPE, (), (0, 3), (5,)]))
+    is_static = kind.is_static
+    return Tensor(
+        name,
+        dtype,
+        shape,
+        kind,
+        encoding=draw(ENCODINGS) if shape == SHAPE else None,
+        data=_data(dtype, shape, draw(st.integers(0, 255))) if is_static else None,
+        dynamic=[True, False, True] if shape == SHAPE and draw(st.booleans()) else (),
+        memory_type=draw(st.sampled_from(MemoryType)) if not is_static else MemoryType.RAW,
+        data_format=draw(st.sampled_from([DataFormat.DENSE, DataFormat.UBWC_NV12])),
+    )
+
+
+class Sessions:
+    """Writes records of calls.
+
+    Args:
+        folder: The folder of the trace.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.writer = TraceWriter(folder, Header())
+        self._number = 0
+        self._handles = 0
+
+    def call(
+        self,
+        function: str,
+        owner: int | None = None,
+        payloads: CallPayloads | None = None,
+        result: Any = None,
+        **given: Any,
+    ) -> int:
+        """Write a record; return the handle that it creates."""
+        api = API[function]
+        values = {
+            name: ObservedValue()
+            if value.kind is ArgKind.OBSERVED
+            else None
+            if value.nullable
+            else ()
+            if value.many
+            else None
+            for name, value in api.args.items()
+        }
+        if api.result is not None and api.result.kind is ArgKind.HANDLE:
+            self._handles += 1
+            result = self._handles
+        arguments = arguments_type(function)(**{**values, **given})
+        self.writer.write(
+            CallRecord(
+                number=self._number,
+                function=function,
+                owner=owner,
+                arguments=Raw(_ENCODER.encode(arguments)),
+                result=Raw(_ENCODER.encode(result)),
+                payloads=() if payloads is None else tuple(payloads.keys),
+            )
+        )
+        self._number += 1
+        return self._handles
+
+    def payloads(self) -> CallPayloads:
+        """Return a receiver of the payloads of a record."""
+        return CallPayloads(self.writer.payloads)
+
+    def tensor(self, function: str, owner: int, tensor: Tensor) -> int:
+        """Write the creation of a tensor."""
+        payloads = self.payloads()
+        given: dict[str, Any] = {
+            "name": tensor.name,
+            "dtype": tensor.dtype,
+            "shape": tensor.shape,
+            "kind": tensor.kind,
+        }
+        if tensor.encoding is not None:
+            given["encoding"] = dump_encoding(tensor.encoding, payloads, "")
+        if tensor.data is not None:
+            given["data"] = BlobValue(payloads.add(tensor.data))
+        if function == "graph_create_tensor":
+            given["dynamic"] = tensor.dynamic
+            given["memory_type"] = tensor.memory_type
+            given["data_format"] = tensor.data_format
+        return self.call(function, owner, payloads, **given)
+
+    def node(self, graph: int, ins: list[int | None], outs: list[int], **given: Any) -> None:
+        """Write the addition of a node."""
+        payloads = self.payloads()
+        params: Mapping[str, Any] = given.pop("params")
+        found = tuple(dump_param(name, each, payloads, "") for name, each in params.items())
+        self.call(
+            "graph_add_node", graph, payloads, inputs=ins, outputs=outs, params=found or None,
+            **given,
+        )  # fmt: skip
+
+    def execute(self, function: str, graph: int, given: Tensor, found: Tensor, **more: Any) -> None:
+        """Write an execution with an input of zeros."""
+        payloads = self.payloads()
+        blob = pack(np.zeros(given.shape, given.dtype.storage), given.dtype)
+        index = payloads.add(blob, Role.INPUT)
+        if given.dtype.is_packed:
+            zeros = np.zeros(given.shape, given.dtype.storage)
+            index = payloads.add_array(zeros, Role.INPUT)
+        result = {found.name: ArrayValue(found.dtype.storage.str, found.shape)}
+        self.call(
+            function,
+            graph,
+            payloads,
+            None if function == "graph_execute_async" else result,
+            inputs={given.name: ArrayValue(given.dtype.storage.str, given.shape, index)},
+            outputs=result if function == "graph_execute_async" else None,
+            **more,
+        )
+
+
+def write_session(folder: Path, draw: Any) -> None:
+    """Write the trace of a drawn session: two contexts, graphs, nodes, executions, profiles."""
+    session = Sessions(folder)
+    with session.writer:
+        log = session.call("log_create", level=draw(st.integers(1, 5)))
+        backend = session.call("backend_create", name=BackendReference("htp"))
+        session.call("backend_has_capability", key=draw(st.integers(0, 2**40)))
+        device = session.call("device_create", backend)
+        profile = session.call("profile_create", backend, level=2)
+        signal = session.call(
+            "signal_create", backend, kind=2, timeout_us=draw(st.integers(0, 2**40))
+        )
+        for index in range(2):
+            config = {"context_priority": "high", "async_execute_queue_depth": 3}
+            context = session.call(
+                "context_create", backend, device=draw(st.sampled_from([None, device])),
+                config=draw(st.sampled_from([None, config, {"unknown": [1]}])),
+            )  # fmt: skip
+            shared = draw(tensors("shared", TensorKind.STATIC))
+            shared_number = session.tensor("context_create_tensor", context, shared)
+            graph = session.call(
+                "graph_create", context, name=draw(TEXT),
+                config=draw(st.sampled_from([None, {"graph_priority": "low"}])),
+            )  # fmt: skip
+            given = draw(tensors(f"x{draw(TEXT)}", TensorKind.APP_WRITE))
+            found = draw(tensors(f"y{draw(TEXT)}", TensorKind.APP_READ))
+            weights = draw(tensors(f"w{draw(TEXT)}", TensorKind.STATIC))
+            x, w, y = (
+                session.tensor("graph_create_tensor", graph, each)
+                for each in (given, weights, found)
+            )
+            param = draw(tensors(draw(st.sampled_from(["", "p", weights.name])), TensorKind.STATIC))
+            session.node(
+                graph, [x, None, w, shared_number], [y],
+                name=draw(TEXT), package=draw(TEXT), op_type=draw(TEXT),
+                sources=draw(st.sampled_from([None, ("a", "b")])),
+                params={"a": draw(SCALARS), "b": param, draw(TEXT): draw(SCALARS)},
+            )  # fmt: skip
+            session.call("graph_finalize", graph, profile=profile)
+            session.call("profile_clear", profile)
+            kind = ("graph_execute", "graph_execute_async")[index]
+            if MemoryType.RAW is given.memory_type is found.memory_type:
+                session.execute(kind, graph, given, found, signal=signal)
+            session.call("context_free", context)
+        session.call("profile_get_events", profile, result=[])
+        session.call("signal_trigger", signal)
+        session.call("log_free", log)
+        session.call("backend_free", backend)

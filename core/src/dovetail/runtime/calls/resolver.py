@@ -12,6 +12,7 @@ from dovetail.plugins.ops import GROUP as OP_PACKAGES
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
 from dovetail.runtime.calls.references import BackendReference, OpsReference, PackageReference
+from dovetail.runtime.installed import without_files
 
 Options = Mapping[str, Any]
 
@@ -37,13 +38,18 @@ class InstalledResolver:
     Args:
         backends: Classes that are not installed, by their names.
         packages: Op packages that are not installed.
+        writes_files: Whether backends may write files that their options name; not if the options
+            are those of a trace.
     """
 
     def __init__(
         self,
         backends: Mapping[str, type[contract.Backend]] | None = None,
         packages: Sequence[OpPackage] = (),
+        *,
+        writes_files: bool = False,
     ) -> None:
+        self._writes_files = writes_files
         self._backends = dict(backends or {})
         self._packages = {package.name: package for package in packages}
 
@@ -51,7 +57,10 @@ class InstalledResolver:
         self, reference: BackendReference, options: Options | None
     ) -> tuple[str | type[contract.Backend], Options | None]:
         """Return the recorded backend and options; an unknown name is an error of the call."""
-        return self._backends.get(reference.name, reference.name), options
+        name = reference.name
+        if name not in self._backends and not self._writes_files:
+            options = without_files(name, options)
+        return self._backends.get(name, name), options
 
     def op_package(self, reference: PackageReference) -> OpPackage:
         """Return a given package, else the installed one of the name."""

@@ -116,7 +116,7 @@ def _inner(file: Path, configs: Configs, faults: Faults) -> RunConfig:
     graphs = tuple(GraphSettings(tuple(names), own) for names, own in found.graphs())
     for i, settings in enumerate(graphs):
         faults.check_names(settings.names, f"{where}: $.graphs[{i}]")
-    return RunConfig({}, {}, found.device(), found.context(), graphs)
+    return RunConfig(found.options(), {}, found.device(), found.context(), graphs)
 
 
 def _backend_of(library: str | None) -> str | None:

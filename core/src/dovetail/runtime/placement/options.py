@@ -12,6 +12,7 @@ from dovetail.errors import Problem, suggest_name
 from dovetail.plugins import names
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
 from dovetail.runtime.contract import Options
+from dovetail.runtime.installed import without_files
 from dovetail.runtime.names import HETERO, split_arch, split_order, without_arch
 
 # Settings of members by their names; typed by the members' own configs.
@@ -44,6 +45,14 @@ class HeteroOptions(PlacementOptions, frozen=True):
     """
 
     members: MemberSettings = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def without_files(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return recorded options without files that members write; see `Options`."""
+        members = options.get("members")
+        if not isinstance(members, Mapping):
+            return dict(options)
+        return {**options, "members": {n: without_files(n, own) for n, own in members.items()}}
 
     def ordered(self, order: tuple[str, ...]) -> HeteroOptions:
         """Return these options with an order of names such as `htp` or `htp:v75`."""

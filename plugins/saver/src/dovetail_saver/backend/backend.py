@@ -28,7 +28,7 @@ from dovetail.runtime.contract import (
     Restored,
     Support,
 )
-from dovetail_saver.backend.options import SaverOptions
+from dovetail_saver.backend.options import SaverOptions, SaverSdkConfig
 from dovetail_saver.backend.own_calls import OwnCalls
 from dovetail_saver.backend.prepared import SavedGraph, image_of, restored_graphs
 from dovetail_saver.backend.target import Target
@@ -85,18 +85,16 @@ class SaverBackend(BackendBase):
     """
 
     name: ClassVar[str] = "saver"
-    configs: ClassVar[Configs] = Configs(backend=SaverOptions)
+    configs: ClassVar[Configs] = Configs(backend=SaverOptions, sdk=SaverSdkConfig)
 
     def __init__(self, ops: OpRegistry, options: SaverOptions) -> None:
         super().__init__(ops, options)
         self._target = Target(ops, options) if options.target else None
-        folder = Path(options.output).absolute()
-        require_usable(folder)
-        arguments = {"name": self.name, "config": options, "ops": ops}
-        policy = PayloadPolicy(options.payloads)
-        self._tape = Tape(folder, policy, lambda tape: OwnCalls(tape, self, arguments))
-        hooks.register(self._tape.hook)
-        atexit.register(self._tape.close)
+        self._tape: Tape | None = None
+        if options.output is not None:
+            self._tape = self._new_tape(Path(options.output).absolute(), options)
+            hooks.register(self._tape.hook)
+            atexit.register(self._tape.close)
 
     def capabilities(self) -> Capabilities:
         """Return all capabilities, or those of the target; nothing is computed in any case."""
@@ -134,6 +132,34 @@ class SaverBackend(BackendBase):
         """End the trace, after the record of `backend_free` if that is the caller."""
         if self._target is not None:
             self._target.plugin.close()
+        if self._tape is None:
+            return
         if not (isinstance(self._tape.hook, OwnCalls) and self._tape.hook.is_freeing):
             self._tape.close()
         atexit.unregister(self._tape.close)
+
+    def _new_tape(self, output: Path, options: SaverOptions) -> Tape:
+        """Return the trace of this backend.
+
+        Raises:
+            TraceError: The folder is in use for something other than traces.
+        """
+        folder = output if options.program is None else output / "trace"
+        require_usable(folder)
+        arguments = {"name": self.name, "config": options, "ops": self.ops}
+
+        def finished(trace: Path) -> None:
+            if options.program is not None:
+                # imported here: most traces stay traces
+                from dovetail_saver.vendor.exporter import export_program
+
+                names = options.program
+                names = names.with_time() if options.append_timestamp else names
+                export_program(trace, output, names.model_file_name, names.data_file_name)
+
+        return Tape(
+            folder,
+            PayloadPolicy(options.payloads),
+            lambda tape: OwnCalls(tape, self, arguments),
+            finished,
+        )

@@ -161,7 +161,8 @@ class Literals:
         for parameter in inspect.signature(type(value)).parameters.values():
             given = getattr(value, parameter.name)
             is_empty = given is None or (isinstance(given, tuple) and not given)
-            if is_empty and parameter.default is not parameter.empty:
+            is_usual = is_empty or given is parameter.default or parameter.name == "source"
+            if is_usual and parameter.default is not parameter.empty:
                 continue
             texts.append(f"{parameter.name}={self.of(given, f'{hint}_{parameter.name}')}")
         return f"{name}({', '.join(texts)})"

@@ -8,6 +8,8 @@ from typing import Any
 
 from dovetail.errors import TraceError
 from dovetail.files import staged_folder, unwritable
+from dovetail.ir import DataFormat, MemoryType
+from dovetail.ops import NOTHING
 from dovetail.runtime.api_table import API, ArgKind
 from dovetail.runtime.calls import CallRecord, CompletionRecord
 from dovetail.runtime.calls.decoding import Scene, decode_arguments
@@ -21,6 +23,12 @@ from dovetail_saver.uses import returned_handle, typed_arguments
 SCRIPT_NAME = "replay.py"
 DATA_NAME = "data"
 _CLASSES = {"backend_create": "Backend", "log_create": "Log"}
+# Defaults that no call needs to name.
+_USUAL = {
+    "memory_type": MemoryType.RAW,
+    "data_format": DataFormat.DENSE,
+    "observed": NOTHING,
+}
 _EXECUTES = ("graph_execute", "graph_execute_async")
 _RESERVED = frozenset({"np", "main", "load", "expect", "fails", "fill", "package", "op_registry"})
 _IMPORTED = {
@@ -228,6 +236,8 @@ class _Script:
             given = arguments[name]
             is_empty = given is None or (isinstance(given, tuple | dict) and not given)
             if is_empty and (value.nullable or name in ("dynamic", "outputs")):
+                continue
+            if name in _USUAL and given == _USUAL[name]:
                 continue
             if value.kind is ArgKind.OUTPUTS and isinstance(given, dict):
                 texts.append(f"{name}={self._outputs(given)}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.errors import TraceError
+from dovetail.errors import DovetailError, TraceError
 from dovetail.runtime.api_table import API, ArgKind
 from dovetail.runtime.calls import CallRecord
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
@@ -26,11 +26,10 @@ _SHARED: Mapping[str, type[msgspec.Struct]] = {
     "graph_set_config": GraphConfig,
     "backend_validate_op": GraphConfig,
 }
-_CONFIGURED = tuple(_SHARED)
 
 
 class Retarget:
-    """Rewrites records so that they are calls of another backend.
+    """Rewriting of records into calls of another backend.
 
     Args:
         backend: Name of the backend; None for the recorded ones.
@@ -38,11 +37,13 @@ class Retarget:
 
     Attributes:
         dropped: The recorded settings that were left out, each with the call that had them.
+        has_config: Whether the settings are those of a config, not the recorded ones.
     """
 
     def __init__(self, backend: str | None, config: RunConfig | None = None) -> None:
         self._backend = backend
         self._config = config
+        self.has_config = config is not None
         self._is_other: dict[int, bool] = {}  # by handle: whether its backend was replaced
         self.dropped: dict[str, None] = {}
 
@@ -124,7 +125,7 @@ class Retarget:
 def _canonical(name: str) -> str:
     try:
         return backend_name(name)
-    except Exception:  # noqa: BLE001 - a name that no backend has
+    except DovetailError:  # a name that no backend has
         return name
 
 

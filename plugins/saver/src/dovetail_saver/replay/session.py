@@ -163,7 +163,8 @@ class Session:
         retarget = None if request.retarget is None else request.retarget()
         loop = _Loop(request, report, trace, is_first=not report.seconds)
         start = time.perf_counter()
-        with Player(trace.payloads, InstalledResolver()) as player:
+        is_own = retarget is not None and retarget.has_config  # nobody else's options
+        with Player(trace.payloads, InstalledResolver(writes_files=is_own)) as player:
             stepper = Stepper(player, retarget)
             run = run_in_order if request.threads is Threads.ONE else run_in_threads
             run(trace, stepper.step, lambda step: loop.take(step, player), Clock(request.timing))
@@ -201,7 +202,8 @@ class _Loop:
         record = entry.record
         if isinstance(record, CallRecord):
             self._count(record, step)
-            self._names.note(record)
+            if record.function != _EXECUTES[0]:  # which returns no handle, and is the most frequent
+                self._names.note(record)
             if API[record.function].ends_later:
                 self._owners[record.number] = record.owner
         if played is None:
@@ -211,7 +213,8 @@ class _Loop:
             self._report.add_difference(
                 Difference(entry.index, text, reason, step.is_rejected, entry.where)
             )
-        if played.error is None and isinstance(played.result, dict):
+        is_used = self._request.compare or self._request.outputs is not None
+        if is_used and played.error is None and isinstance(played.result, dict):
             owner = (
                 played.record.owner
                 if isinstance(played.record, CallRecord)
@@ -231,13 +234,16 @@ class _Loop:
         if self._is_first:
             if self._first_ns is None:
                 self._first_ns = record.start_ns
-            end_ns = record.start_ns + record.duration_ns - self._first_ns
-            report.recorded_seconds = max(report.recorded_seconds, end_ns / 1e9)
+            seconds = (record.start_ns + record.duration_ns - self._first_ns) / 1e9
+            if seconds > report.recorded_seconds:
+                report.recorded_seconds = seconds
 
     def _reason(self, played: Played) -> str:
         """Return how a call differs from its record, apart from its outputs."""
-        is_execute = getattr(played.record, "function", _EXECUTES[1]) in _EXECUTES
         wanted, error = played.record.error, played.error
+        if wanted is None and error is None and not self._request.all_results:
+            return ""
+        is_execute = getattr(played.record, "function", _EXECUTES[1]) in _EXECUTES
         if (wanted is None) is not (error is None) or is_execute or not self._request.all_results:
             return _error_difference(wanted, error)
         return "; ".join(differences(played))

@@ -56,8 +56,9 @@ class Trace:
         """
         count = 0
         unfinished: dict[int, int] = {}  # indices of asynchronous calls, by number
+        path = str(self.folder / CALLS_NAME)
         for number, data in self.lines():
-            where = f"{self.folder / CALLS_NAME}:{number}"
+            where = f"{path}:{number}"
             line = decode_line(data, where)
             if self.mark is not None:
                 raise TraceError("a line after the end of the trace", where=where)

@@ -32,7 +32,12 @@ from dovetail_saver.vendor.written_tensors import Buffer, TensorText
 PROGRAM_NAME, PAYLOADS_NAME = "saver_output.c", "params.bin"
 
 
-def export_program(trace: str | os.PathLike[str], folder: str | os.PathLike[str]) -> Summary:
+def export_program(
+    trace: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    program_name: str = PROGRAM_NAME,
+    payloads_name: str = PAYLOADS_NAME,
+) -> Summary:
     """Write the calls of a trace as a Saver program: `saver_output.c` and `params.bin`.
 
     Results, times and threads are not in a program. What C cannot express is left out, with a
@@ -41,12 +46,14 @@ def export_program(trace: str | os.PathLike[str], folder: str | os.PathLike[str]
     Args:
         trace: The trace.
         folder: The folder of the files.
+        program_name: Name of the program.
+        payloads_name: Name of its payloads.
 
     Raises:
         TraceError: The trace is invalid.
         ContainerError: The files cannot be written.
     """
-    names = [Path(PROGRAM_NAME), Path(PAYLOADS_NAME)]
+    names = [Path(program_name), Path(payloads_name)]
     recorded = Trace(trace)
     with staged_folder(Path(folder)) as staging:
         try:
@@ -54,7 +61,7 @@ def export_program(trace: str | os.PathLike[str], folder: str | os.PathLike[str]
                 (staging.new / names[0]).open("xb") as program,
                 (staging.new / names[1]).open("xb") as payloads,
             ):
-                summary = _write(recorded, ProgramFile(program, payloads))
+                summary = _write(recorded, ProgramFile(program, payloads, payloads_name))
         except OSError as error:
             raise unwritable(Path(folder), error) from error
         staging.commit(names)

@@ -60,14 +60,15 @@ class ProgramFile:
     Args:
         text: The file of the program.
         payloads: The file of the payloads.
+        payloads_name: Its name, as the program opens it.
     """
 
-    def __init__(self, text: IO[bytes], payloads: IO[bytes]) -> None:
+    def __init__(self, text: IO[bytes], payloads: IO[bytes], payloads_name: str) -> None:
         self._text = text
         self._payloads = payloads
         self._read: dict[str, str] = {}  # variables by the hash of their content
         self._arrays = 0
-        self._text.write(_BEGIN.encode())
+        self._text.write(_BEGIN.replace("params.bin", payloads_name).encode())
 
     def line(self, text: str = "") -> None:
         """Write a line of `main`."""
