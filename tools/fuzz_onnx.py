@@ -5,6 +5,8 @@
     python tools/fuzz_onnx.py --only 12345 --save DIR
     python tools/fuzz_onnx.py --target extremes each number of ONNX's test models set to extremes
     python tools/fuzz_onnx.py --target dvt      load mutated containers
+    python tools/fuzz_onnx.py --target trace    read, verify and play mutated traces
+    python tools/fuzz_onnx.py --target saver    import mutated Saver programs
 
 Conversion includes the passes; small results are saved, loaded and prepared on the backend `cpu`,
 which may reject them. A file that takes over 10 s, grows memory by over 1 GiB, ends the process or
@@ -29,8 +31,10 @@ from fuzz import trial
 from fuzz.containers import mutate_container
 from fuzz.extremes import extreme_seeds, mutate_extreme
 from fuzz.mutation import Mutate, mutate_onnx
+from fuzz.programs import import_mutated, mutate_program, program_seeds
 from fuzz.seeds import Seed, container_seeds, onnx_seeds
 from fuzz.summary import Summary
+from fuzz.traces import mutate_trace, read_trace, trace_seeds
 from fuzz.workers import Read, try_all
 
 Target = tuple[Callable[[], Sequence[Seed]], Mutate, Read, str]
@@ -38,6 +42,8 @@ TARGETS: dict[str, Target] = {
     "onnx": (onnx_seeds, mutate_onnx, trial.convert, ".onnx"),
     "extremes": (extreme_seeds, mutate_extreme, trial.convert, ".onnx"),
     "dvt": (container_seeds, mutate_container, trial.load, ".dvt"),
+    "trace": (trace_seeds, mutate_trace, read_trace, ".trace"),
+    "saver": (program_seeds, mutate_program, import_mutated, ".c"),
 }
 
 _COUNT = 20_000

@@ -39,7 +39,7 @@ def mutate_container(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
     offsets = placement_of(header.manifest_bytes, sizes).offsets
     blobs = [seed.data[o : o + s] for o, s in zip(offsets, sizes, strict=True)]
     for _ in range(random.choice((1, 1, 2, 3))):
-        _change(manifest, random)
+        change(manifest, random)
     raw = json.dumps(manifest).encode()
     if random.random() < 0.1:
         raw = damage(raw, random)
@@ -58,9 +58,9 @@ def _sealed(raw: bytes, blobs: Sequence[bytes]) -> bytes:
     return bytes(data)
 
 
-def _change(manifest: Any, random: Random) -> None:
+def change(document: Any, random: Random) -> None:
     """Change one value, anywhere."""
-    places = list(_places(manifest))
+    places = list(_places(document))
     parent, key = random.choice(places)
     how = random.random()
     if how < 0.15:

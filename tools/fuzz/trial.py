@@ -13,7 +13,13 @@ from pathlib import Path
 
 import dovetail
 from dovetail import Model, Session
-from dovetail.errors import ContainerError, DovetailError, FrontendError, UnsupportedOpError
+from dovetail.errors import (
+    ContainerError,
+    DovetailError,
+    FrontendError,
+    TraceError,
+    UnsupportedOpError,
+)
 from fuzz.models import WEIGHTS_BYTES, WEIGHTS_FILE
 
 # In the paths of our modules, whatever the checkout's folder is called
@@ -64,7 +70,7 @@ def attempt(read: Callable[[Path], None], path: Path) -> Outcome:
     try:
         read(path)
         outcome = Outcome("succeeded")
-    except (FrontendError, UnsupportedOpError, ContainerError) as error:
+    except (FrontendError, UnsupportedOpError, ContainerError, TraceError) as error:
         outcome = _refused(error)
     except (Exception, RecursionError) as error:  # noqa: BLE001 - any other is a finding
         outcome = _found(error)

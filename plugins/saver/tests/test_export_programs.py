@@ -53,7 +53,7 @@ def creations(folder: Path) -> list[tuple[object, ...]]:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_import_restores_what_was_imported(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:

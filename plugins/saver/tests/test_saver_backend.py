@@ -241,7 +241,7 @@ def test_the_vendors_files_have_other_names(
     [
         ({"FILE_CONFIG": {"modelFileName": "../net.c"}}, "modelFileName"),
         ({"FILE_CONFIG": {"dataFileName": 'a";system("b'}}, "dataFileName"),
-        ({"FILE_CONFIG": {}, "APPEND_TIMESTAMP": 1}, "exclude each other"),
+        ({"FILE_CONFIG": {}, "APPEND_TIMESTAMP": 1}, "mutually exclusive"),
         ({"OUTPUT_DIRECTORY": "a", "OUTPUT_DIR": "a"}, "OUTPUT_DIR"),
     ],
 )
@@ -257,6 +257,7 @@ def test_wrong_sdk_configs_are_refused(
 @pytest.mark.parametrize(
     ("name", "options"),
     [
+        ("saver", None),
         ("saver", {"output": "OUT"}),
         ("saver", {"output": "OUT", "program": {"modelFileName": "evil.c"}}),
         (
@@ -267,7 +268,7 @@ def test_wrong_sdk_configs_are_refused(
     ],
 )
 def test_a_replay_writes_nothing_that_a_trace_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any] | None
 ) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

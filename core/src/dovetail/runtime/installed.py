@@ -61,12 +61,12 @@ def without_files(name: str, options: Any) -> Any:
 
     Args:
         name: Name of the backend, as for `backend_class`.
-        options: What a trace has for them.
+        options: What a trace has for them; None for the defaults.
     """
-    if not isinstance(options, Mapping):
+    if not isinstance(options, Mapping) and options is not None:
         return options
     try:
         found = backend_class(name).configs.backend
     except PluginError:
         return options  # creating it fails, too
-    return found.without_files(options)
+    return found.without_files(options or {}) or options

@@ -19,6 +19,7 @@ from dovetail_onednn.descriptors import MemoryDesc
 
 FLOAT_BYTES = 4
 BYTES = {DataType.F32: FLOAT_BYTES, DataType.BF16: 2}
+STRIDED_BYTES = BYTES | {DataType.U8: 1, DataType.S8: 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Strided:
     @property
     def nbytes(self) -> int:
         """Size of a value in this layout."""
-        return math.prod(self.shape) * BYTES[self.type]
+        return math.prod(self.shape) * STRIDED_BYTES[self.type]
 
     @property
     def key(self) -> str:

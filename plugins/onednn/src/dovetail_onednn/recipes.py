@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Collection
 from ctypes import POINTER, c_float, c_int64, c_void_p
 from functools import cached_property
 from typing import Any
@@ -34,7 +35,7 @@ from dovetail_onednn.attributes import (
     post_op_of,
 )
 from dovetail_onednn.descriptors import Choice, MemoryDesc
-from dovetail_onednn.layouts import BYTES, Narrow, OneDnnLayout, Strided
+from dovetail_onednn.layouts import BYTES, STRIDED_BYTES, Narrow, OneDnnLayout, Strided
 from dovetail_onednn.primitives import (
     ENGINE,
     Described,
@@ -231,7 +232,7 @@ def _layout(data: LayoutData, source: Source) -> OneDnnLayout:
 def _narrow(data: NarrowData, source: Source) -> Narrow:
     if not 0 <= data.count < _MAX_BYTES:
         raise RecipeError(f"impossible number of elements {data.count}")
-    return Narrow(_float(data.type), data.count)
+    return Narrow(_one_of(BYTES, data.type), data.count)
 
 
 @BUILDERS.builds(_STRIDED, StridedData)
@@ -240,7 +241,7 @@ def _strided(data: StridedData, source: Source) -> Strided:
     is_possible = len(data.shape) == len(data.strides) and all(0 < n < _MAX_BYTES for n in sizes)
     if not is_possible or math.prod(data.shape) >= _MAX_BYTES:
         raise RecipeError(f"impossible strides {data.strides} of the shape {data.shape}")
-    return Strided(data.shape, data.strides, _float(data.type))
+    return Strided(data.shape, data.strides, _one_of(STRIDED_BYTES, data.type))
 
 
 @BUILDERS.builds(_PRIMITIVE, PrimitiveData)
@@ -382,8 +383,8 @@ def _type(number: int) -> DataType:
         raise RecipeError(f"unknown element type {number}") from error
 
 
-def _float(number: int) -> DataType:
+def _one_of(types: Collection[DataType], number: int) -> DataType:
     kind = _type(number)
-    if kind not in BYTES:
+    if kind not in types:
         raise RecipeError(f"unexpected element type {kind.name}")
     return kind

@@ -72,6 +72,8 @@ def moved(data: Array, source: MemoryDesc, target: MemoryDesc, count: int = 1) -
 def _descs(source: Value, target: Value) -> tuple[MemoryDesc, MemoryDesc]:
     known = [v.layout.dense for v in (source, target) if isinstance(v.layout, OneDnnLayout)]
     form = known[0] if known else dense(source.spec.shape)
+    if isinstance(source.layout, Strided) and not source.spec.dtype.is_float:
+        form = form.of_type(source.layout.type)
     return _desc(source, form), _desc(target, form)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.ir import DType
+from dovetail.runtime.plan.binds import VIEW
 
 U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
 SIZES = st.integers(1, 70)
@@ -118,3 +121,35 @@ def test_sums_beyond_float32(
     x = net.input("x", (rows, depth), *source)
     w = net.weights("w", shape, weights[0], zero=weights[1], axis=axis)
     net.check(net.add(op, x, w, net.bias("b", units), name="y", scale=9.0, zero=30))
+
+
+@pytest.mark.parametrize("is_read_again", [False, True])
+@pytest.mark.parametrize("dtype", [U8, S8])
+@pytest.mark.parametrize("perm", [(0, 2, 1, 3), (0, 2, 3, 1), (2, 0, 1, 3), (0, 1, 3, 2)])
+@pytest.mark.parametrize("index", [0, 1])
+def test_transposes_without_a_copy(
+    new_network: Any, index: int, perm: tuple[int, ...], dtype: DType, is_read_again: bool
+) -> None:
+    net = new_network()
+    given = net.input("x", (2, 40, 24, 16), dtype, 20)
+    moved = net.add("Transpose", given, name="t", dtype=dtype, perm=np.array(perm, np.uint32))
+    moved.encoding = given.encoding
+    *stack, rows, columns = moved.shape
+    other = net.input("other", (*stack, columns, 11) if index == 0 else (*stack, 11, rows), U8, 77)
+    ins = (moved, other) if index == 0 else (other, moved)
+    results = [net.add("MatMul", *ins, name="y", scale=0.2, zero=9)]
+    if is_read_again:
+        results.append(net.add("Relu", moved, name="again", dtype=dtype, scale=0.03, zero=5))
+    net.check(*results, engine=is_read_again)
+    steps = net.prepare().steps
+    assert len(steps) == (3 if is_read_again else 2)
+    assert [step.bind is VIEW for step in steps].count(True) == (not is_read_again)
+
+
+def test_a_transpose_for_a_product_that_numpy_computes(new_network: Any) -> None:
+    net = new_network()
+    given = net.input("x", (2, 40, 24, 16), U8, 20)
+    moved = net.add("Transpose", given, name="t", perm=np.array((0, 2, 3, 1), np.uint32))
+    moved.encoding = given.encoding
+    other = net.input("other", (2, 24, 40, 11), DType.UFIXED_POINT_16, 77)
+    net.check(net.add("MatMul", moved, other, name="y", scale=0.2, zero=9), engine=False)

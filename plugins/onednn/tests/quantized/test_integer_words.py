@@ -19,6 +19,7 @@ ENDS = {
     ),
     "bias": st.sampled_from([None, S32, S8]),
     "per_unit": st.booleans(),
+    "weights": st.sampled_from([(S8, 0), (S8, 0), (U8, 140), (U8, 0)]),
     "extreme": st.booleans(),
 }
 
@@ -39,16 +40,21 @@ def test_convolution(
     target: Any,
     bias: DType | None,
     per_unit: bool,
+    weights: tuple[DType, int],
     extreme: bool,
 ) -> None:
     net, (height, width, channels, units) = new_network(extreme=extreme), sizes
+    stored, own = weights
     group = 2 if op == "grouped" else 1
     channels, units = channels * group, units * group
     if op == "DepthWiseConv2d":
         units = channels
     taken = 1 if op == "DepthWiseConv2d" else channels // group
     x = net.input("x", (1, height, width, channels), *source)
-    ins = [x, net.weights("w", (3, 3, taken, units), axis=3 if per_unit else None)]
+    ins = [
+        x,
+        net.weights("w", (3, 3, taken, units), stored, zero=own, axis=3 if per_unit else None),
+    ]
     if bias is not None:
         ins.append(net.bias("b", units, bias))
     params: dict[str, Any] = {"stride": (stride, stride), "pad_amount": ((1, 1), (0, 1))}
@@ -58,7 +64,8 @@ def test_convolution(
     kind = "DepthWiseConv2d" if op == "DepthWiseConv2d" else "Conv2d"
     grid = {"dtype": dtype, "scale": scale, "zero": zero}
     y = net.add(kind, *ins, name="y", **grid, **params)
-    net.check(y, engine=library().has_vnni)
+    # without VNNI, large sums of few channels are left to the definition
+    net.check(y, engine=library().has_vnni or not (extreme and op == "grouped"))
 
 
 @settings(max_examples=100, derandomize=True)
@@ -75,15 +82,17 @@ def test_one_matrix(
     target: Any,
     bias: DType | None,
     per_unit: bool,
+    weights: tuple[DType, int],
     extreme: bool,
 ) -> None:
     net, (rows, depth, units) = new_network(extreme=extreme), sizes
+    stored, own = weights
     shape = (units, depth) if op == "FullyConnected" else (depth, units)
     axis = shape.index(units) if op == "FullyConnected" else 1
     x = net.input("x", (rows, depth), *source)
-    ins = [x, net.weights("w", shape, axis=axis if per_unit else None)]
+    ins = [x, net.weights("w", shape, stored, zero=own, axis=axis if per_unit else None)]
     if bias is not None:
         ins.append(net.bias("b", units, bias))
     dtype, scale, zero = target
     y = net.add(op, *ins, name="y", dtype=dtype, scale=scale, zero=zero)
-    net.check(y, engine=library().has_vnni)
+    net.check(y, engine=True)

@@ -57,12 +57,13 @@ def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = 
         grid = _grid(encoding, dtype, is_narrow, real.shape)
     stored = np.empty(real.shape, dtype.storage) if out is None else out
     if grid.zero.ndim or not (real.flags.c_contiguous and stored.flags.c_contiguous):
-        _quantize(real, grid, stored)
+        _quantize(real, grid, stored, np.empty(real.shape, grid.step.dtype))
         return stored
     flat, target = real.reshape(-1), stored.reshape(-1)
+    steps = np.empty(min(flat.size, _PIECE), grid.step.dtype)
     for start in range(0, flat.size, _PIECE):
-        piece = slice(start, start + _PIECE)
-        _quantize(flat[piece], grid, target[piece])
+        given = flat[start : start + _PIECE]
+        _quantize(given, grid, target[start : start + _PIECE], steps[: given.size])
     return stored
 
 
@@ -95,8 +96,8 @@ def _one_grid(encoding: ScaleOffset, dtype: DType, is_narrow: bool) -> _Grid:
     return _grid(encoding, dtype, is_narrow, ())
 
 
-def _quantize(real: Array, grid: _Grid, out: Array) -> None:
-    steps = np.empty(real.shape, grid.step.dtype)
+def _quantize(real: Array, grid: _Grid, out: Array, steps: Array) -> None:
+    """Write stored integers; `steps` is overwritten."""
     with np.errstate(invalid="ignore", over="ignore"):  # inf / inf; beyond float32 is inf
         np.divide(real, grid.step, out=steps, dtype=steps.dtype)
     if grid.fraction is not None:
@@ -106,7 +107,7 @@ def _quantize(real: Array, grid: _Grid, out: Array) -> None:
     if np.isnan(np.maximum.reduce(steps, axis=None, initial=0.0)):
         # NaN is not on the grid; before the conversion to integers, which is undefined for NaN
         np.copyto(steps, grid.zero, where=np.isnan(steps))
-    low, high = grid.limits
-    np.maximum(steps, low, out=steps)
-    np.minimum(steps, high, out=steps)
+    steps.clip(
+        *grid.limits, out=steps
+    )  # a maximum and a minimum with a scalar take 6 times as long
     np.copyto(out, steps, casting="unsafe")

@@ -14,7 +14,7 @@ from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import OneDnnLayout, filters, images, transposed_filters
 from dovetail_onednn.primitives import PrimitiveDesc
-from dovetail_onednn.quantized.floats import float_step
+from dovetail_onednn.quantized.floats import Describe, float_step
 from dovetail_onednn.quantized.parts import MOST_PARTS, SIGN, copy_channels
 from dovetail_onednn.quantized.products import (
     DATA,
@@ -26,7 +26,14 @@ from dovetail_onednn.quantized.products import (
     split,
 )
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.words import is_of_words, words_step
+from dovetail_onednn.quantized.words import (
+    Form,
+    Words,
+    is_of_words,
+    step_of_bytes,
+    step_of_floats,
+    words_of,
+)
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.transposed import transposed_geometry
@@ -61,7 +68,8 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     Source and result are dense: the library's code for integers is fastest with channels last.
     """
     if is_of_words(call):
-        return _in_words(call, geometry_in())
+        words = words_of(call)
+        return None if words is None else _in_words(call, geometry_in(), words)
     integers = integers_of(call, call.outputs[0].shape[-1])
     if integers is None:
         return None
@@ -84,16 +92,64 @@ def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step 
         return product_step(call, desc, integers, geometry.weights.of_type(DataType.S8), mask)
 
 
-def _in_words(call: KernelCall, geometry: Geometry) -> Step | None:
-    def describe(
-        kind: DataType, ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
-    ) -> PrimitiveDesc:
-        made = replace(geometry, bias=geometry.bias if has_bias else None)
-        types = geometry.source.of_type(kind), geometry.target
-        return convolution_desc(made, ops, types, quantization)
+def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None:
+    """Return the step of a convolution of 16-bit data, in the order of `_step`."""
 
-    mask = _BY_GROUP_AND_UNIT if _has_groups(geometry) else _BY_UNIT
-    return words_step(call, describe, (geometry.source, geometry.weights, geometry.target), mask)
+    def of_bytes() -> Step | None:
+        return step_of_bytes(call, words, _form_of_words(call, geometry, words.parts))
+
+    def of_floats(accepts: Callable[[PrimitiveDesc], bool]) -> Step | None:
+        operands = geometry.source, geometry.weights, geometry.target
+        describe = _described_in_floats(geometry)
+        return step_of_floats(call, words, describe, operands, accepts)
+
+    is_whole = words.parts == 1  # then no channels are copied
+    makes: list[Callable[[], Step | None]] = []
+    if is_whole or (words.parts <= MOST_PARTS and _fills_vectors(geometry)):
+        makes.append(of_bytes)
+    if words.is_exact_in_float:
+        makes.append(lambda: of_floats(_has_code))
+        if _has_groups(geometry) and not is_whole:
+            makes.insert(0, lambda: of_floats(_has_good_code))
+    return next(filter(None, (make() for make in makes)), None)
+
+
+def _form_of_words(call: KernelCall, geometry: Geometry, parts: int) -> Form:
+    spread, groups, terms = _spread(call, geometry, parts)
+    mask = _BY_GROUP_AND_UNIT if groups > 1 else _BY_UNIT
+
+    def describe(
+        ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
+    ) -> PrimitiveDesc:
+        made = replace(spread, bias=geometry.bias if has_bias else None)
+        return convolution_desc(made, ops, (spread.source, spread.target), quantization)
+
+    return Form(describe, spread.source, spread.weights, spread.target, groups, mask, terms)
+
+
+def _spread(
+    call: KernelCall, geometry: Geometry, parts: int
+) -> tuple[Geometry, int, Callable[[Array], Array]]:
+    """Return a convolution with copies of the input channels, one for each term of the weights.
+
+    Returns:
+        The convolution, of unsigned bytes by signed ones; its number of groups; and the function
+        from levels of the weights to their terms.
+    """
+    _, channels, *spatial = geometry.source.dims
+    *window, taken, units = call.spec(WEIGHTS).shape
+    groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
+    new = (1,) * (len(spatial) - len(window))
+    filters_of = transposed_filters if geometry.is_transposed else filters
+    plain = filters_of((*new, *window, taken * parts, units), groups).of_type(DataType.S8)
+    copies = images((geometry.source.dims[0], *spatial, channels * parts)).of_type(DataType.U8)
+
+    def terms(levels: Array) -> Array:
+        if geometry.is_transposed:  # the terms of each group of inputs are neighbours
+            levels = levels.reshape(*window, groups, taken // groups, units)
+        return split(levels, parts, -2)
+
+    return replace(geometry, source=copies, weights=plain), groups, terms
 
 
 def _in_parts(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
@@ -104,29 +160,19 @@ def _in_parts(call: KernelCall, geometry: Geometry, integers: Integers) -> Step 
     parts, is_shifted = integers.parts, not library().has_vnni and integers.source is DataType.S8
     if is_shifted:
         integers = replace(integers, source=DataType.U8, zero=integers.zero + SIGN)
-    _, channels, *spatial = geometry.source.dims
-    *window, taken, units = call.spec(WEIGHTS).shape
-    groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
-    new = (1,) * (len(spatial) - len(window))
-    filters_of = transposed_filters if geometry.is_transposed else filters
-    plain = filters_of((*new, *window, taken * parts, units), groups).of_type(DataType.S8)
-    copies = images((geometry.source.dims[0], *spatial, channels * parts))
-    types = copies.of_type(integers.source), geometry.target.of_type(integers.target)
+    spread, groups, terms = _spread(call, geometry, parts)
+    types = spread.source.of_type(integers.source), geometry.target.of_type(integers.target)
     mask = _BY_GROUP_AND_UNIT if groups > 1 else _BY_UNIT
     quantization, ops = integers.quantization(mask), integers.fused.ops
-    spread = replace(geometry, source=copies, weights=plain)
     with convolution_desc(spread, ops, types, quantization) as desc:
         if is_slow(desc) or integers.fused.added is not None:
             return None
-        stages, layout = Stages(call), OneDnnLayout(desc.desc(Arg.WEIGHTS), plain)
+        stages, layout = Stages(call), OneDnnLayout(desc.desc(Arg.WEIGHTS), spread.weights)
 
         def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
-            levels = levels_of(given(arrays[0]), specs[0])
-            if geometry.is_transposed:  # the terms of each group of inputs are neighbours
-                levels = levels.reshape(*window, groups, taken // groups, units)
-            return pack(split(levels, parts, -2), layout)
+            return pack(terms(levels_of(given(arrays[0]), specs[0])), layout)
 
-        room = stages.room(types[0], spare=channels * parts)
+        room = stages.room(types[0], spare=types[0].dims[1])
         copy_channels(
             stages, Argument(room.desc, call.read(DATA)), room, (groups, parts), is_shifted
         )
@@ -158,6 +204,10 @@ def _in_fast_floats(call: KernelCall, geometry: Geometry, integers: Integers) ->
     return _in_floats(call, geometry, integers, accepts=_has_good_code)
 
 
+def _has_code(desc: PrimitiveDesc) -> bool:
+    return not is_slow(desc)
+
+
 def _has_good_code(desc: PrimitiveDesc) -> bool:
     """Return whether the code is neither generic nor a product of matrices for each group."""
     return not is_slow(desc) and not desc.implementation.startswith(_BY_MATRICES)
@@ -168,12 +218,16 @@ def _in_floats(
     geometry: Geometry,
     integers: Integers,
     *,
-    accepts: Callable[[PrimitiveDesc], bool] = lambda desc: not is_slow(desc),
+    accepts: Callable[[PrimitiveDesc], bool] = _has_code,
 ) -> Step | None:
+    operands = geometry.source, geometry.weights, geometry.target
+    return float_step(call, integers, _described_in_floats(geometry), operands, accepts)
+
+
+def _described_in_floats(geometry: Geometry) -> Describe:
     plain, dense = replace(geometry, bias=None), (geometry.source, geometry.target)
 
     def describe(ops: tuple[PostOp, ...], is_dense: bool) -> PrimitiveDesc:
         return convolution_desc(plain, ops, dense if is_dense else (None, None))
 
-    operands = geometry.source, geometry.weights, geometry.target
-    return float_step(call, integers, describe, operands, accepts)
+    return describe

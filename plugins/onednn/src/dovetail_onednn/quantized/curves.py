@@ -70,9 +70,9 @@ def line_ops(line: Line, out: Spec) -> Curve:
 
 
 @lru_cache(maxsize=128)
-def _evaluated(ops: Curve, least: int) -> Array:
-    """Return what the library computes of all bytes from the smallest one on, (256,), float32."""
-    stored = np.arange(least, least + 256, dtype=np.float32)
+def _evaluated(ops: Curve, first: int) -> Array:
+    """Return what the library computes of 256 bytes in order, float32."""
+    stored = np.arange(first, first + 256, dtype=np.float32)
     flat, number, one = vector(stored.size), vector(1), np.ones(1, np.float32)
     description = Description(
         "binary",

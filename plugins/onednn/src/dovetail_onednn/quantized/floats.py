@@ -45,12 +45,11 @@ def float_step(
     source, weights, target = operands
     if integers.fused.added is not None:
         return None
-    axes = (1, integers.units, *(1,) * (len(target.dims) - 2))
-    per_unit = MemoryDesc.strided(axes, tuple(1 if n > 1 else integers.units for n in axes))
+    of_each = per_unit(integers.units, target)
     terms = [(BinaryAlgorithm.MULTIPLY, integers.rescale.multiplier)]
     terms += [(BinaryAlgorithm.ADD, integers.rescale.bias)] if integers.has_bias else []
     zero = integers.fused.zero
-    binary = [Binary(algorithm, per_unit) for algorithm, _ in terms]
+    binary = [Binary(algorithm, of_each) for algorithm, _ in terms]
     ops: tuple[PostOp, ...] = (
         *binary,
         *integers.fused.ops,
@@ -63,21 +62,38 @@ def float_step(
     data = Argument(source.of_type(integers.source), call.read(DATA))
     real = stages.room(desc.desc(Arg.SOURCE))
     stages.move(data, real, integers.zero)
+    result = stages.room(desc.desc(Arg.DESTINATION))
+    arguments: dict[int, Argument] = {
+        Arg.SOURCE: real,
+        Arg.WEIGHTS: packed(call, desc, weights),
+        Arg.DESTINATION: result,
+    }
+    for position, (op, (_, values)) in enumerate(zip(binary, terms, strict=True)):
+        full = np.broadcast_to(values, (integers.units,))
+        arguments[operand(position, op)] = stages.numbers(full, of_each)
+    stages.add(desc, arguments)
+    stages.move(result, Argument(target.of_type(integers.target), call.write(0)))
+    return stages.step()
+
+
+def per_unit(units: int, target: MemoryDesc) -> MemoryDesc:
+    """Describe a number for each output channel of a result."""
+    axes = (1, units, *(1,) * (len(target.dims) - 2))
+    return MemoryDesc.strided(axes, tuple(1 if n > 1 else units for n in axes))
+
+
+def packed(call: KernelCall, desc: PrimitiveDesc, weights: MemoryDesc) -> Argument:
+    """Return the levels of the weights as float32, packed for a primitive.
+
+    Args:
+        call: The call of the kernel.
+        desc: The primitive.
+        weights: Dense descriptor of the weights, float32.
+    """
     layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), weights)
 
     def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
         return pack(np.ascontiguousarray(levels_of(given(arrays[0]), specs[0]), np.float32), layout)
 
-    packed = call.read_packed(WEIGHTS, f"integers as float32 {layout.key}", make, layout)
-    result = stages.room(desc.desc(Arg.DESTINATION))
-    arguments: dict[int, Argument] = {
-        Arg.SOURCE: real,
-        Arg.WEIGHTS: Argument(layout.desc, packed),
-        Arg.DESTINATION: result,
-    }
-    for position, (op, (_, values)) in enumerate(zip(binary, terms, strict=True)):
-        full = np.broadcast_to(values, (integers.units,))
-        arguments[operand(position, op)] = stages.numbers(full, per_unit)
-    stages.add(desc, arguments)
-    stages.move(result, Argument(target.of_type(integers.target), call.write(0)))
-    return stages.step()
+    value = call.read_packed(WEIGHTS, f"integers as float32 {layout.key}", make, layout)
+    return Argument(layout.desc, value)

@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.ir import Array, ScaleOffset, Shape, Spec
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import ZERO_POINTS, Algorithm, Arg, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import REAL, Eltwise, PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.layouts import OneDnnLayout, aligned, dense, permuted
+from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, dense, permuted
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.floats import float_step
 from dovetail_onednn.quantized.parts import MOST_PARTS, SIGN, copy_channels
@@ -31,7 +31,13 @@ from dovetail_onednn.quantized.products import (
 )
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.quantized.words import is_of_words, words_step
+from dovetail_onednn.quantized.words import (
+    Form,
+    is_of_words,
+    step_of_bytes,
+    step_of_floats,
+    words_of,
+)
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.threads import threads_for
@@ -149,17 +155,49 @@ def _in_parts(call: KernelCall, integers: Integers, shape: Shape, by_units: bool
 
 
 def _in_words(call: KernelCall, depth: int, units: int, strides: tuple[int, int]) -> Step | None:
-    rows = math.prod(call.outputs[0].shape) // units
-    matrix = MemoryDesc.strided((depth, units), strides, DataType.S8)
-    source, target, row = dense((rows, depth)), dense((rows, units)), dense((1, units))
+    """Return the step of a product of 16-bit data with a constant matrix."""
+    words = words_of(call)
+    if words is None:
+        return None
+    rows, by_units = math.prod(call.outputs[0].shape) // units, strides[0] == 1
+    target, row = dense((rows, units)), dense((1, units))
 
-    def describe(
-        kind: DataType, ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
-    ) -> PrimitiveDesc:
-        wanted, bias = MemoryDesc.any(matrix.dims, DataType.S8), row if has_bias else None
-        return _described((source.of_type(kind), wanted, bias, target), ops, quantization)
+    def of_bytes() -> Step | None:
+        if words.parts > MOST_PARTS:
+            return None
+        dims = (depth * words.parts, units)
+        source = dense((rows, dims[0])).of_type(DataType.U8)
+        plain = MemoryDesc.strided(dims, (1, dims[0]) if by_units else (units, 1), DataType.S8)
 
-    return words_step(call, describe, (source, matrix, target), _BY_COLUMN)
+        def describe(
+            ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
+        ) -> PrimitiveDesc:
+            wanted = MemoryDesc.any(dims, DataType.S8)
+            return _described(
+                (source, wanted, row if has_bias else None, target), ops, quantization
+            )
+
+        def terms(levels: Array) -> Array:
+            shape = (units, depth) if by_units else (depth, units)
+            return split(levels.reshape(shape), words.parts, 1 if by_units else 0)
+
+        form = Form(describe, source, plain, target, 1, _BY_COLUMN, terms)
+        return step_of_bytes(call, words, form)
+
+    def of_floats() -> Step | None:
+        if not words.is_exact_in_float:
+            return None
+        source, matrix = dense((rows, depth)), MemoryDesc.strided((depth, units), strides)
+
+        def describe(ops: tuple[PostOp, ...], is_dense: bool) -> PrimitiveDesc:
+            return _described((source, MemoryDesc.any(matrix.dims), None, target), ops, REAL)
+
+        return step_of_floats(call, words, describe, (source, matrix, target))
+
+    makes = (
+        (of_floats, of_bytes) if words.parts > 1 and rows < _MANY_ROWS else (of_bytes, of_floats)
+    )
+    return next(filter(None, (make() for make in makes)), None)
 
 
 def _batched(call: KernelCall) -> Step | None:
@@ -169,9 +207,7 @@ def _batched(call: KernelCall) -> Step | None:
     if integers is None:
         return None
     transposed = (call.op.transpose_in0, call.op.transpose_in1)
-    source, weights = (
-        _matrices(call.spec(index).shape, len(result), transposed[index]) for index in (0, 1)
-    )
+    source, weights = (_matrices(call, index, len(result), transposed[index]) for index in (0, 1))
     operands = source, weights, dense(result)
     return _with_zero_point(call, integers, operands) or _in_floats(call, integers, operands)
 
@@ -205,8 +241,10 @@ def _in_floats(
             return None
         stages = Stages(call)
         left, right = stages.room(source), stages.room(matrix)
-        stages.move(Argument(source.of_type(integers.source), call.read(DATA)), left, integers.zero)
-        stages.move(Argument(matrix.of_type(kind), call.read(WEIGHTS)), right, zero)
+        stages.move(
+            Argument(source.of_type(integers.source), _read(call, DATA)), left, integers.zero
+        )
+        stages.move(Argument(matrix.of_type(kind), _read(call, WEIGHTS)), right, zero)
         arguments: dict[int, Argument] = {Arg.SOURCE: left, Arg.WEIGHTS: right}
         arguments[Arg.DESTINATION] = stages.room(target)
         stages.add(desc, arguments)
@@ -215,11 +253,18 @@ def _in_floats(
     return stages.step()
 
 
-def _matrices(shape: Shape, rank: int, is_transposed: bool) -> MemoryDesc:
-    """Describe a dense stack of matrices."""
+def _matrices(call: KernelCall, index: int, rank: int, is_transposed: bool) -> MemoryDesc:
+    """Describe a stack of matrices, dense or a transpose without a copy."""
     *batch, row, column = range(rank)
     axes = (*batch, column, row) if is_transposed else (*batch, row, column)
-    return permuted(aligned(shape, rank), axes)
+    form, layout = permuted(aligned(call.spec(index).shape, rank), axes), call.layout(index)
+    return layout.along(form).of_type(form.type) if isinstance(layout, Strided) else form
+
+
+def _read(call: KernelCall, index: int) -> Value:
+    """Declare that an input of a product of matrices is read; see `_matrices`."""
+    layout = call.layout(index)
+    return call.read(index, layout if isinstance(layout, Strided) else None)
 
 
 def _with_zero_point(
@@ -257,13 +302,13 @@ def _with_zero_point(
             numbers[ZERO_POINTS | Arg.WEIGHTS] = np.full(1, zero, np.int32)
         stages = Stages(call)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-        arguments[Arg.SOURCE] = Argument(desc.desc(Arg.SOURCE), call.read(DATA))
+        arguments[Arg.SOURCE] = Argument(desc.desc(Arg.SOURCE), _read(call, DATA))
         if has_data:
             layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), signed)
             data = f"{integers.source.name} {bool(integers.zero)}"
             arguments[Arg.WEIGHTS] = _packed(call, layout, shift, data)
         else:
-            arguments[Arg.WEIGHTS] = Argument(matrix.of_type(kind), call.read(WEIGHTS))
+            arguments[Arg.WEIGHTS] = Argument(matrix.of_type(kind), _read(call, WEIGHTS))
             if shift:
                 room = stages.room(signed)
                 stages.move(arguments[Arg.WEIGHTS], room, shift)

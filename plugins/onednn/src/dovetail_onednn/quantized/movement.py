@@ -7,14 +7,15 @@ import math
 
 import numpy as np
 
-from dovetail.ir import Array
+from dovetail.ir import Array, Tensor
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import only_moves
 from dovetail_onednn._api import MAX_DIMS, Arg, DataType
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work
-from dovetail_onednn.layouts import row_major
+from dovetail_onednn.layouts import Strided, row_major
 from dovetail_onednn.primitives import reorder_primitive
+from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.steps import execute
 
 # NumPy copies fewer elements in less time than the call of a primitive takes.
@@ -30,16 +31,18 @@ def rearranged(call: KernelCall) -> Step | None:
     is_large = math.prod(shape) >= _LEAST
     if out.dtype.storage.itemsize > 1 or not is_large or not only_moves(call, 0):
         return None
+    if (view := _view(call)) is not None:
+        return view
     # the elements are never read, so all share one byte
     dense = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), shape, row_major(shape))
     if call.head.op_type == "Transpose":
-        view: Array = dense.transpose([int(axis) for axis in call.op.perm])
+        moved: Array = dense.transpose([int(axis) for axis in call.op.perm])
     else:
-        view = call.op.arranged(dense)
-    if not 0 < view.ndim <= MAX_DIMS:
+        moved = call.op.arranged(dense)
+    if not 0 < moved.ndim <= MAX_DIMS:
         return None
-    source = MemoryDesc.strided(view.shape, view.strides, DataType.S8)
-    target = MemoryDesc.strided(view.shape, row_major(view.shape), DataType.S8)
+    source = MemoryDesc.strided(moved.shape, moved.strides, DataType.S8)
+    target = MemoryDesc.strided(moved.shape, row_major(moved.shape), DataType.S8)
     arguments: dict[int, Argument] = {
         Arg.SOURCE: Argument(source, call.read(0)),
         Arg.DESTINATION: Argument(target, call.write()),
@@ -72,3 +75,21 @@ def concatenated(call: KernelCall) -> Step | None:
         }
         works.append(Work(reorder_primitive(source, part), arguments))
     return execute(call, *works)
+
+
+def _view(call: KernelCall) -> Step | None:
+    """Return a transpose by strides, if products of two activations alone read the result."""
+    view, kind, readers = call.head, TYPES.get(call.spec(0).dtype), call.readers()
+    are_products = all(
+        node.op_type == "MatMul" and node.package == view.package and _is_computed(node.inputs[1])
+        for node in readers
+    )
+    if view.op_type != "Transpose" or kind is None or not readers or not are_products:
+        return None
+    perm = [int(axis) for axis in call.op.perm]
+    return call.view(0, Strided.transposed(call.spec(0).shape, perm, kind))
+
+
+def _is_computed(tensor: Tensor | None) -> bool:
+    """Return whether a tensor is not constant."""
+    return tensor is not None and tensor.data is None

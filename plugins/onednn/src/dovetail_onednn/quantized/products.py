@@ -137,7 +137,7 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
     if library().has_vnni and _is_plain(weights, spec):
         return Integers(*numbers, parts=1, is_exact_in_float=False)
     is_exact = _largest(weights, spec, axis, low - zero, high - zero) < _EXACT
-    return Integers(*numbers, _parts(weights, spec), is_exact)
+    return Integers(*numbers, parts_of(weights, spec), is_exact)
 
 
 def product_step(
@@ -203,15 +203,7 @@ def _term() -> tuple[int, int]:
     return (-128, 127) if library().has_vnni else (-64, 64)
 
 
-def are_signed_bytes(stored: Array, spec: Spec) -> bool:
-    """Return whether the levels of weights are signed bytes."""
-    if _is_plain(stored, spec):
-        return True
-    levels, limits = part(stored, spec, 0), np.iinfo(np.int8)
-    return bool(limits.min <= levels.min() and levels.max() <= limits.max)
-
-
-def _parts(stored: Array, spec: Spec) -> int:
+def parts_of(stored: Array, spec: Spec) -> int:
     """Return the number of terms of the levels of weights."""
     levels, (low, high) = levels_of(stored, spec), _term()
     most = max(float(levels.min()) / low, float(levels.max()) / high)

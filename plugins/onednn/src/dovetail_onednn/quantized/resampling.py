@@ -47,7 +47,7 @@ def resize_bilinear(call: KernelCall) -> Step | None:
     parts = math.prod(_parts(call))
     if not 0 < parts <= _MOST_PARTS:
         return None
-    if {data.dtype, out.dtype} & WORDS.keys():
+    if {data.dtype, out.dtype} & WORDS:
         return _in_words(call)
     line = _line(call, parts)
     if line is None:
@@ -66,7 +66,7 @@ def resize_bilinear(call: KernelCall) -> Step | None:
 
 def _is_usual(spec: Spec) -> bool:
     """Return whether a tensor has bytes or words, and float32 has its interpolated integers."""
-    if 0 in spec.shape or spec.dtype not in WORDS | TYPES:
+    if 0 in spec.shape or spec.dtype not in WORDS | TYPES.keys():
         return False
     return is_narrow(spec) if spec.dtype in TYPES else is_tabular(spec)
 

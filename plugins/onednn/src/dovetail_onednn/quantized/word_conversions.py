@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,11 @@ from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.recipes import BUILDERS
 
-WORDS = {DType.UFIXED_POINT_16: DataType.U8, DType.SFIXED_POINT_16: DataType.S8}  # upper bytes
+WORDS = frozenset({DType.UFIXED_POINT_16, DType.SFIXED_POINT_16})
 BYTE = 8  # bits
 _MAGIC = 1.5 * 2**23
 _LINE = 64  # bytes
-_ROOMS = 4  # of a byte for each element
-_SIGN = 128
+_SIGN = 1 << 15  # from signed words to unsigned ones
 _FLOAT = 4  # bytes
 _WORDS = "onednn.words"
 
@@ -57,23 +57,30 @@ def rounding(zero: int, limits: tuple[int, int]) -> list[Eltwise]:
 
 
 class WordBytes:
-    """The bytes of an input of a call, as the primitives of its step read them.
+    """The bytes of an input of a call, as the primitives of its step read them: unsigned.
 
     Args:
         call: The call of the kernel.
         index: Its input, of 16 bits.
+        groups: Number of groups of channels.
+        copies: Number of copies of the channels of each group, one after the other.
     """
 
-    def __init__(self, call: KernelCall, index: int) -> None:
-        self._spec = call.spec(index)
-        self._count = math.prod(self._spec.shape)
-        self.data = call.read(index)
-        self.room = call.scratch(_ROOMS * _apart(self._count))
+    def __init__(self, call: KernelCall, index: int, groups: int = 1, copies: int = 1) -> None:
+        shape = call.spec(index).shape
+        self._count, self._copies = math.prod(shape), copies
+        self._width = shape[-1] // groups if copies > 1 else self._count
+        self._data, self._room = call.read(index), call.scratch(_room(self._count, copies))
+
+    @property
+    def split(self) -> Split:
+        """The conversion."""
+        return Split(self._data, self._room, self._width, self._copies)
 
     def argument(self, desc: MemoryDesc, shift: int) -> Argument:
         """Return the lower bytes (shift 0) or the upper ones (shift 8)."""
-        at = _apart(self._count) if shift else 0
-        return Argument(desc.of_type(byte_type(self._spec, shift)), self.room, at)
+        at = _apart(self._count * self._copies) if shift else 0
+        return Argument(desc.of_type(DataType.U8), self._room, at)
 
 
 class StoredReals:
@@ -85,32 +92,27 @@ class StoredReals:
     """
 
     def __init__(self, call: KernelCall, index: int) -> None:
-        self.data = call.read(index)
-        self.room = call.scratch(_FLOAT * math.prod(call.spec(index).shape))
+        self._data = call.read(index)
+        self._room = call.scratch(_FLOAT * math.prod(call.spec(index).shape))
 
     def argument(self, desc: MemoryDesc) -> Argument:
         """Return them as an argument of a primitive."""
-        return Argument(desc.of_type(DataType.F32), self.room)
+        return Argument(desc.of_type(DataType.F32), self._room)
+
+    @property
+    def pair(self) -> tuple[Value, Value]:
+        """The input, and its numbers as float32."""
+        return self._data, self._room
 
     def conversion(self, buffers: Buffers) -> Bound:
         """Return the call that converts them."""
-        return _convert(buffers, self.data, self.room)
-
-
-def byte_type(spec: Spec, shift: int) -> DataType:
-    """Return the type of lower (shift 0) or upper bytes (shift 8), or of a tensor of bytes."""
-    return TYPES[spec.dtype] if spec.dtype in TYPES else WORDS[spec.dtype] if shift else DataType.U8
+        return _convert(buffers, *self.pair)
 
 
 def byte_zero(spec: Spec, shift: int) -> int:
-    """Return the zero point of lower (shift 0) or upper bytes (shift 8), or of bytes."""
-    zero = grid_of(spec)[1]
-    if spec.dtype in TYPES:
-        return zero
-    zero -= spec.dtype.stored_range()[0]
-    if not shift:
-        return zero & 255
-    return (zero >> BYTE) - (_SIGN if spec.dtype.is_signed else 0)
+    """Return the zero point of lower (shift 0) or upper bytes (shift 8)."""
+    zero = grid_of(spec)[1] - spec.dtype.stored_range()[0]
+    return zero >> BYTE if shift else zero & 255
 
 
 def step_of_words(
@@ -128,17 +130,73 @@ def step_of_words(
         total: Their result.
     """
     result, dtype = call.write(0), call.outputs[0].dtype
-    bytes_of = [(each.data, each.room) for each in inputs if isinstance(each, WordBytes)]
-    reals = [(each.data, each.room) for each in inputs if isinstance(each, StoredReals)]
+    splits = [each.split for each in inputs if isinstance(each, WordBytes)]
+    reals = [each.pair for each in inputs if isinstance(each, StoredReals)]
     joined = (total.value, result) if dtype in WORDS else None
     if joined is None:
         stages.move(total, Argument(total.desc.of_type(TYPES[dtype]), result))
-    return call.step(_Words(stages.execution(), bytes_of, reals, joined))
+    return call.step(_Words(stages.execution(), splits, reals, joined))
 
 
 def _apart(count: int) -> int:
     """Return the distance of the upper bytes from the lower ones, for a number of elements."""
     return -(-count // _LINE) * _LINE
+
+
+def _room(count: int, copies: int) -> int:
+    """Return the bytes of copies of lower and upper bytes, and of words."""
+    return 2 * _apart(count * copies) + 2 * _apart(count)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A conversion of words to lower and upper bytes.
+
+    Attributes:
+        data: The words.
+        room: Scratchpad for lower bytes, upper bytes, and shifted words.
+        width: Number of neighbors that are copied together.
+        copies: Number of their copies.
+    """
+
+    data: Value
+    room: Value
+    width: int
+    copies: int
+
+    def check(self) -> None:
+        """Raise if the values do not match, as they may not in an image.
+
+        Raises:
+            RecipeError: They do not.
+        """
+        count = math.prod(self.data.spec.shape)
+        is_whole = self.width > 0 and self.copies > 0 and count % self.width == 0
+        are_words = self.data.spec.dtype in WORDS and self.data.layout is None
+        fits = is_whole and are_words and self.room.nbytes >= _room(count, self.copies)
+        _check(self.data, self.room, fits=fits)
+
+    def bind(self, buffers: Buffers) -> Bound:
+        """Return the call that copies the bytes."""
+        words = buffers.array(self.data).reshape(-1).view(np.uint16)
+        pad, size = buffers.array(self.room).reshape(-1).view(np.uint8), words.size
+        many, apart = size * self.copies, _apart(size * self.copies)
+        shape, one = (-1, self.copies, self.width), (-1, 1, self.width)
+        lower, upper = (pad[at : at + many].reshape(shape) for at in (0, apart))
+        room = pad[2 * apart : 2 * apart + 2 * size].view(np.uint16)
+        plain, shifted = words.reshape(one), room.reshape(one)
+        is_signed = self.data.spec.dtype.is_signed
+
+        def run() -> None:
+            np.copyto(lower, plain, casting="unsafe")  # drops the upper bytes
+            if is_signed:
+                np.bitwise_xor(words, _SIGN, out=room)
+                np.right_shift(room, BYTE, out=room)
+            else:
+                np.right_shift(words, BYTE, out=room)
+            np.copyto(upper, shifted, casting="unsafe")
+
+        return run
 
 
 Pairs = Sequence[tuple[Value, Value]]
@@ -149,7 +207,7 @@ class _Words:
 
     Args:
         product: The bind of the primitives.
-        bytes_of: Data of 16 bits, and scratchpads for lower bytes, upper bytes, and shifted words.
+        splits: Conversions to bytes.
         reals: Stored integers, and scratchpads for them as float32.
         joined: Float32 numbers with the result in their lower two bytes, and where these are copied
             to; None for a result of other types, which `product` writes.
@@ -158,19 +216,22 @@ class _Words:
         RecipeError: Values do not match, as they may not in an image.
     """
 
-    __slots__ = ("_bytes_of", "_joined", "_product", "_reals")
+    __slots__ = ("_joined", "_product", "_reals", "_splits")
 
     def __init__(
-        self, product: Bind, bytes_of: Pairs, reals: Pairs, joined: tuple[Value, Value] | None
+        self,
+        product: Bind,
+        splits: Sequence[Split],
+        reals: Pairs,
+        joined: tuple[Value, Value] | None,
     ) -> None:
         self._product, self._joined = product, joined
-        self._bytes_of, self._reals = tuple(bytes_of), tuple(reals)
-        for data, room in self._bytes_of:
-            fits = data.nbytes % 2 == 0 and room.nbytes >= _ROOMS * _apart(data.nbytes // 2)
-            _check(data, room, fits=fits)
+        self._splits, self._reals = tuple(splits), tuple(reals)
+        for split in self._splits:
+            split.check()
         for data, room in self._reals:
             elements, dtype = math.prod(data.spec.shape), data.spec.dtype
-            is_stored = dtype in WORDS | TYPES and data.layout is None
+            is_stored = dtype in WORDS | TYPES.keys() and data.layout is None
             _check(data, room, fits=is_stored and room.nbytes == _FLOAT * elements)
         if joined is None:
             return
@@ -181,7 +242,7 @@ class _Words:
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for these buffers."""
-        calls = [_split(buffers, data, room) for data, room in self._bytes_of]
+        calls = [split.bind(buffers) for split in self._splits]
         calls += [_convert(buffers, data, room) for data, room in self._reals]
         calls.append(self._product(buffers))
         if self._joined is not None:
@@ -193,32 +254,21 @@ class _Words:
     def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
         """Return it as data; see `Recipe`."""
         name, data = recorder.inner(self._product)
-        bytes_of, reals, joined = (
+        reals, joined = (
             tuple((recorder.value(value), recorder.value(room)) for value, room in pairs)
-            for pairs in (self._bytes_of, self._reals, [self._joined] if self._joined else [])
+            for pairs in (self._reals, [self._joined] if self._joined else [])
         )
-        return _WORDS, WordsData(name, data, bytes_of, reals, joined)
+        splits = tuple(
+            (recorder.value(s.data), recorder.value(s.room), s.width, s.copies)
+            for s in self._splits
+        )
+        return _WORDS, WordsData(name, data, splits, reals, joined)
 
 
 def _check(data: Value, room: Value, *, fits: bool) -> None:
     """Raise if a value and its other form do not match."""
     if not fits or room.root.storage is not Storage.ARENA:
         raise RecipeError(f"the bytes of '{data.name}' do not fit their buffers")
-
-
-def _split(buffers: Buffers, data: Value, room: Value) -> Bound:
-    """Return the call that copies lower and upper bytes."""
-    words = buffers.array(data).reshape(-1).view(np.uint16)
-    pad, apart = buffers.array(room).reshape(-1).view(np.uint8), _apart(words.size)
-    lower, upper = pad[: words.size], pad[apart : apart + words.size]
-    shifted = pad[2 * apart : 2 * apart + 2 * words.size].view(np.uint16)
-
-    def run() -> None:
-        np.copyto(lower, words, casting="unsafe")  # drops the upper bytes
-        np.right_shift(words, BYTE, out=shifted)
-        np.copyto(upper, shifted, casting="unsafe")
-
-    return run
 
 
 def _convert(buffers: Buffers, data: Value, room: Value) -> Bound:
@@ -228,22 +278,23 @@ def _convert(buffers: Buffers, data: Value, room: Value) -> Bound:
 
 
 class WordsData(Data, frozen=True):
-    """A `_Words`: the builder and data of its primitives, and pairs of values."""
+    """A `_Words`: the builder and data of its primitives, values, and the numbers of splits."""
 
     builder: str
     product: Any
-    bytes_of: tuple[tuple[int, int], ...]
+    splits: tuple[tuple[int, int, int, int], ...]
     reals: tuple[tuple[int, int], ...]
     joined: tuple[tuple[int, int], ...]
 
 
 @BUILDERS.builds(_WORDS, WordsData)
 def _words(data: WordsData, source: Source) -> _Words:
-    bytes_of, reals, joined = (
+    reals, joined = (
         [(source.value(value), source.value(other)) for value, other in pairs]
-        for pairs in (data.bytes_of, data.reals, data.joined)
+        for pairs in (data.reals, data.joined)
     )
+    splits = [Split(source.value(v), source.value(r), *numbers) for v, r, *numbers in data.splits]
     if len(joined) > 1:
         raise RecipeError("a step of words has more than one result")
     product = source.bind(data.builder, data.product)
-    return _Words(product, bytes_of, reals, joined[0] if joined else None)
+    return _Words(product, splits, reals, joined[0] if joined else None)

@@ -74,7 +74,7 @@ def batchnorm_of_words(call: KernelCall) -> Step | None:
 def _is_plain(call: KernelCall) -> bool:
     """Return whether a call has nothing fused, constants alone, and types that bytes serve."""
     out, tensors = call.outputs[0].spec, [*call.tensors, call.outputs[0]]
-    known = WORDS.keys() | TYPES.keys()
+    known = WORDS | TYPES.keys()
     return (
         not call.fused
         and DEFINITIONS.of(call.head) is not None

@@ -1,46 +1,35 @@
 """Products of 16-bit data and 8-bit weights: the lower bytes of the data, then the upper ones.
 
-The sums are added in float32 in the order of the definition, on a scratchpad that the second
-primitive adds to.
+The sums are added in float32 in the order of the definition: the second product adds to the first
+one's scratchpad, or a third primitive adds both. Float32 code serves as well, while sums stay below
+2**24, which is exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.integer.products import (
-    Pass,
-    accumulator_bound,
-    channel_scales,
-    passes,
-)
-from dovetail_numpy.integer.rescaling import grid_of, rescale_of_products
-from dovetail_onednn._api import SCALES, ZERO_POINTS, Algorithm, Arg, DataType
-from dovetail_onednn._library import library
-from dovetail_onednn.attributes import Eltwise, PostOp, Quantization, Sum
+from dovetail_numpy.integer import DEFINITIONS, Pass, Rescale, passes
+from dovetail_numpy.integer.products import accumulator_bound, channel_scales
+from dovetail_numpy.integer.rescaling import rescale_of_products
+from dovetail_onednn._api import SCALES, ZERO_POINTS, Algorithm, Arg, BinaryAlgorithm, DataType
+from dovetail_onednn.attributes import Binary, Eltwise, PostOp, Quantization, Sum, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import OneDnnLayout
-from dovetail_onednn.primitives import PrimitiveDesc
-from dovetail_onednn.quantized.products import (
-    BIAS,
-    DATA,
-    LARGEST,
-    WEIGHTS,
-    are_signed_bytes,
-    levels_of,
-)
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.quantized import floats
+from dovetail_onednn.quantized.products import BIAS, DATA, LARGEST, WEIGHTS, levels_of, parts_of
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.quantized.word_conversions import (
     WORDS,
     WordBytes,
-    byte_type,
     byte_zero,
     rounding,
     step_of_words,
@@ -48,8 +37,57 @@ from dovetail_onednn.quantized.word_conversions import (
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 
-# Describes the primitive: types of source and result, post-ops, quantization, whether with a bias.
-Describe = Callable[[DataType, tuple[PostOp, ...], Quantization, bool], PrimitiveDesc]
+_EXACT = 1 << 24  # below this, float32 holds each integer
+
+# Describes the primitive: its post-ops, quantization, and whether it has a bias.
+Describe = Callable[[tuple[PostOp, ...], Quantization, bool], PrimitiveDesc]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The numbers of a product of 16-bit data.
+
+    Attributes:
+        sums: Those of lower and upper bytes.
+        rescale: Bias, and how sums become stored integers of the result.
+        has_bias: Whether there is a bias.
+        parts: Number of terms, which the library multiplies exactly, that the weights are sums of.
+        is_exact_in_float: Whether float32 holds every partial sum.
+    """
+
+    sums: tuple[Pass, Pass]
+    rescale: Rescale
+    has_bias: bool
+    parts: int
+    is_exact_in_float: bool
+
+    def last(self, spec: Spec) -> list[PostOp]:
+        """Return the post-ops after the sum for a result."""
+        if spec.dtype in WORDS:
+            return [*rounding(self.rescale.zero, self.rescale.limits)]
+        zero = float(self.rescale.zero)
+        return [Eltwise(Algorithm.LINEAR, 1.0, zero)] if zero else []
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A product of bytes by weights of several terms, each for a copy of the input channels.
+
+    Attributes:
+        describe: Describes the primitive, whose result is float32.
+        source, weights, target: Dense descriptors; the first two have copies.
+        groups: Number of groups of channels.
+        mask: Mask of the axes of the weights along which output channels differ.
+        terms: Returns the terms of levels, signed bytes in the order of `weights`.
+    """
+
+    describe: Describe
+    source: MemoryDesc
+    weights: MemoryDesc
+    target: MemoryDesc
+    groups: int
+    mask: int
+    terms: Callable[[Array], Array]
 
 
 def is_of_words(call: KernelCall) -> bool:
@@ -57,88 +95,141 @@ def is_of_words(call: KernelCall) -> bool:
     return call.spec(DATA).dtype in WORDS
 
 
-def words_step(
-    call: KernelCall,
-    describe: Describe,
-    operands: tuple[MemoryDesc, MemoryDesc, MemoryDesc],
-    mask: int,
-) -> Step | None:
-    """Return the step of a product; None if the library cannot compute it with the same bits.
+def words_of(call: KernelCall) -> Words | None:
+    """Return the numbers of a call; None if the library cannot compute it with the same bits."""
+    view, weights, out = call.head, call.static(WEIGHTS), call.outputs[0].spec
+    tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
+    if call.fused or DEFINITIONS.of(view) is None or weights is None:
+        return None
+    if any(t.kind.is_updateable or 0 in t.shape for t in tensors):
+        return None
+    if out.dtype not in WORDS | TYPES.keys() or call.has(BIAS) != (call.static(BIAS) is not None):
+        return None
+    sums, bound, sizes = passes(view), accumulator_bound(view), (1, out.shape[-1])
+    rescale = rescale_of_products(view, call.static(BIAS), channel_scales(view))
+    numbers = [rescale.bias, *(each.multiplier for each in sums)]
+    fits = (
+        len(sums) == 2
+        and not any(each.block for each in sums)
+        and all(n.size in sizes and bool(np.isfinite(n).all()) for n in numbers)
+        and (out.dtype in WORDS or rescale.limits == out.dtype.stored_range())
+        and bound <= LARGEST
+    )
+    if not fits:
+        return None
+    parts = parts_of(weights, call.spec(WEIGHTS))
+    return Words((sums[0], sums[1]), rescale, call.has(BIAS), parts, bound < _EXACT)
 
-    Args:
-        call: A call without fused nodes.
-        describe: Describes the primitive, whose result is float32.
-        operands: Dense descriptors of source, weights and result.
-        mask: Mask of the axes of the weights along which output channels differ.
-    """
-    source, plain, target = operands
-    spec, out = call.spec(DATA), call.outputs[0].spec
-    units = out.shape[-1]
-    sums = _passes(call, units)
-    if sums is None:
+
+def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
+    """Return the step of a product by code for bytes; None if the library only has generic code."""
+    spec, units = call.spec(DATA), call.outputs[0].shape[-1]
+    last = tuple(words.last(call.outputs[0].spec))
+    zeros = [byte_zero(spec, each.data_shift) for each in words.sums]
+
+    def described(which: int, ops: tuple[PostOp, ...]) -> PrimitiveDesc:
+        zero = (Arg.SOURCE,) if zeros[which] else ()
+        quantization = Quantization(((Arg.WEIGHTS, form.mask),), zero)
+        return form.describe(ops, quantization, words.has_bias and not which)
+
+    descs = [described(0, ()), described(1, (Sum(1.0, DataType.F32), *last))]
+    # for some convolutions the library has no good code that adds to the destination
+    is_joint = descs[0].implementation == descs[1].implementation
+    if not is_joint:
+        descs[1] = described(1, ())
+    if any(map(is_slow, descs)):
         return None
-    bias = call.static(BIAS)
-    rescale = rescale_of_products(call.head, bias, channel_scales(call.head))
-    if not np.isfinite(rescale.bias).all() or rescale.bias.size not in (1, units):
-        return None
-    last: list[PostOp] = [Sum(1.0, DataType.F32)]
-    if out.dtype in WORDS:
-        last += rounding(rescale.zero, rescale.limits)
-    elif rescale.zero:
-        last.append(Eltwise(Algorithm.LINEAR, 1.0, float(rescale.zero)))
-    stages, data = Stages(call), WordBytes(call, DATA)
-    total = stages.room(target)
-    for each, ops, has_bias in zip(sums, ((), tuple(last)), (bias is not None, False), strict=True):
-        kind, own = byte_type(spec, each.data_shift), byte_zero(spec, each.data_shift)
-        quantization = Quantization(((Arg.WEIGHTS, mask),), (Arg.SOURCE,) if own else ())
-        with describe(kind, ops, quantization, has_bias) as desc:
-            if is_slow(desc):
-                return None
-            layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), plain.of_type(DataType.S8))
-            numbers = {SCALES | Arg.WEIGHTS: np.broadcast_to(each.multiplier.reshape(-1), units)}
-            if has_bias:
-                numbers[Arg.BIAS] = np.broadcast_to(rescale.bias.reshape(-1), units)
-            if own:
-                numbers[ZERO_POINTS | Arg.SOURCE] = np.full(1, own, np.int32)
-            arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-            arguments[Arg.SOURCE] = data.argument(source, each.data_shift)
-            arguments[Arg.WEIGHTS] = _weights(call, layout, f"{kind.name} {bool(own)}")
-            arguments[Arg.DESTINATION] = total
-            stages.add(desc, arguments)
+    stages, data = Stages(call), WordBytes(call, DATA, form.groups, words.parts)
+    total = stages.room(form.target)
+    results = [total, total if is_joint else stages.room(form.target)]
+    for each, own, desc, result in zip(words.sums, zeros, descs, results, strict=True):
+        layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), form.weights)
+        numbers = {SCALES | Arg.WEIGHTS: np.broadcast_to(each.multiplier.reshape(-1), units)}
+        if words.has_bias and each is words.sums[0]:
+            numbers[Arg.BIAS] = np.broadcast_to(words.rescale.bias.reshape(-1), units)
+        if own:
+            numbers[ZERO_POINTS | Arg.SOURCE] = np.full(1, own, np.int32)
+        arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
+        arguments[Arg.SOURCE] = data.argument(form.source, each.data_shift)
+        arguments[Arg.WEIGHTS] = _weights(call, layout, form, f"{words.parts} {bool(own)}")
+        arguments[Arg.DESTINATION] = result
+        stages.add(desc, arguments)
+    if not is_joint:
+        _added(stages, results, last)
     return step_of_words(call, stages, [data], total)
 
 
-def _passes(call: KernelCall, units: int) -> list[Pass] | None:
-    """Return the sums of a call, if it is a product of words and signed bytes that is exact."""
-    view, weights, out = call.head, call.static(WEIGHTS), call.outputs[0].spec
-    tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
-    if call.fused or not library().has_vnni or DEFINITIONS.of(view) is None:
+def step_of_floats(
+    call: KernelCall,
+    words: Words,
+    describe: floats.Describe,
+    operands: tuple[MemoryDesc, MemoryDesc, MemoryDesc],
+    accepts: Callable[[PrimitiveDesc], bool] = lambda desc: not is_slow(desc),
+) -> Step | None:
+    """Return the step of a product by float32 code; None if none is accepted.
+
+    Args:
+        call: The call of the kernel.
+        words: Its numbers; it is exact in float32.
+        describe: Describes the primitive, without a bias.
+        operands: Dense descriptors of source, weights and result, float32.
+        accepts: Returns whether the code of a primitive is good enough.
+    """
+    source, weights, target = operands
+    spec, units = call.spec(DATA), call.outputs[0].shape[-1]
+    numbers = [[(BinaryAlgorithm.MULTIPLY, each.multiplier)] for each in words.sums]
+    if words.has_bias:
+        numbers[0].append((BinaryAlgorithm.ADD, words.rescale.bias))
+    per_unit = floats.per_unit(units, target)
+    chains = [tuple(Binary(algorithm, per_unit) for algorithm, _ in each) for each in numbers]
+    for is_dense in (True, False):
+        descs = [describe(ops, is_dense) for ops in chains]
+        if all(map(accepts, descs)):
+            break
+    else:
         return None
-    if any(t.kind.is_updateable or 0 in t.shape for t in tensors) or weights is None:
-        return None
-    if out.dtype not in WORDS | TYPES or call.has(BIAS) != (call.static(BIAS) is not None):
-        return None
-    found = passes(view)
-    are_plain = all(
-        not p.block and p.multiplier.size in (1, units) and bool(np.isfinite(p.multiplier).all())
-        for p in found
-    )
-    fits = (
-        len(found) == 2
-        and are_plain
-        and are_signed_bytes(weights, call.spec(WEIGHTS))
-        and grid_of(out)[2] == out.dtype.stored_range()
-        and accumulator_bound(view) <= LARGEST
-    )
-    return found if fits else None
+    stages, data = Stages(call), WordBytes(call, DATA)
+    results = []
+    for each, desc, ops, values in zip(words.sums, descs, chains, numbers, strict=True):
+        real = stages.room(desc.desc(Arg.SOURCE))
+        own = data.argument(source, each.data_shift)
+        stages.move(own, real, byte_zero(spec, each.data_shift))
+        arguments: dict[int, Argument] = {
+            Arg.SOURCE: real,
+            Arg.WEIGHTS: floats.packed(call, desc, weights),
+            Arg.DESTINATION: stages.room(desc.desc(Arg.DESTINATION)),
+        }
+        for position, (op, (_, number)) in enumerate(zip(ops, values, strict=True)):
+            full = np.broadcast_to(number.reshape(-1), (units,))
+            arguments[operand(position, op)] = stages.numbers(full, per_unit)
+        stages.add(desc, arguments)
+        results.append(arguments[Arg.DESTINATION])
+    total = _added(stages, results, tuple(words.last(call.outputs[0].spec)))
+    if total.desc != target:
+        total, chosen = stages.room(target), total
+        stages.move(chosen, total)
+    return step_of_words(call, stages, [data], total)
 
 
-def _weights(call: KernelCall, layout: OneDnnLayout, data: str) -> Argument:
-    """Return packed weights, which the library packs for the data."""
+def _added(stages: Stages, results: Sequence[Argument], ops: tuple[PostOp, ...]) -> Argument:
+    """Add the sum of two results, and post-ops; return the sum, which overwrites the first."""
+    first, second = results
+    description = Description(
+        "binary",
+        (ENGINE, BinaryAlgorithm.ADD, first.desc, second.desc, first.desc),
+        lambda: f"a sum of products of bytes of {first.desc.key}",
+        ops,
+    )
+    with PrimitiveDesc(description) as desc:
+        stages.add(desc, {Arg.SOURCE: first, Arg.OTHER: second, Arg.DESTINATION: first})
+    return first
+
+
+def _weights(call: KernelCall, layout: OneDnnLayout, form: Form, data: str) -> Argument:
+    """Return packed terms of the weights, which the library packs for the data."""
 
     def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
-        levels = levels_of(given(arrays[0]), specs[0])
-        return pack(np.ascontiguousarray(levels, np.int8), layout)
+        return pack(form.terms(levels_of(given(arrays[0]), specs[0])), layout)
 
-    packed = call.read_packed(WEIGHTS, f"integer {data} {layout.key}", make, layout)
+    packed = call.read_packed(WEIGHTS, f"terms of bytes {data} {layout.key}", make, layout)
     return Argument(layout.desc, packed)

@@ -90,7 +90,7 @@ class SaverSdkConfig(SdkConfig, frozen=True, rename=str.upper):
 
     def __post_init__(self) -> None:
         if self.append_timestamp and self.file_config is not None:
-            raise ValueError("APPEND_TIMESTAMP and FILE_CONFIG exclude each other")
+            raise ValueError("APPEND_TIMESTAMP and FILE_CONFIG are mutually exclusive")
 
     def options(self) -> dict[str, Any]:
         """Return the options of the backend."""

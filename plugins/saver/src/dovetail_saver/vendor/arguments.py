@@ -19,8 +19,8 @@ from dovetail_saver.vendor.forms import FORMS, Part, Slot
 from dovetail_saver.vendor.scope import At, Scope, UnsupportedError
 from dovetail_saver.vendor.structs import OP_CONFIG, PARAM, TENSOR
 from dovetail_saver.vendor.tensors import (
+    CreatedTensors,
     ProgramTensor,
-    created_variable,
     read_param,
     read_tensor,
 )
@@ -35,9 +35,11 @@ class Arguments:
         scope: The variables of the program.
         given: The arguments as they are in the program.
         payloads: The payloads of the record.
+        tensors: The tensors that calls have created.
         values: Our arguments by name.
         owner: The handle that it is called on, where the program gives one.
         created: The variable that receives a handle.
+        tensor: The tensor that the call creates.
         result: The result; None for a handle.
         notes: What our API does not have.
     """
@@ -46,14 +48,18 @@ class Arguments:
     scope: Scope
     given: list[At]
     payloads: CallPayloads
+    tensors: CreatedTensors
     values: dict[str, Any]
     owner: int | None = None
     created: At | None = None
+    tensor: ProgramTensor | None = None
     result: Any = None
     notes: list[str] = field(default_factory=list)
 
 
-def read_arguments(function: str, scope: Scope, given: list[At], payloads: Payloads) -> Arguments:
+def read_arguments(
+    function: str, scope: Scope, given: list[At], payloads: Payloads, tensors: CreatedTensors
+) -> Arguments:
     """Return the arguments of a call.
 
     Args:
@@ -61,12 +67,14 @@ def read_arguments(function: str, scope: Scope, given: list[At], payloads: Paylo
         scope: The variables of the program.
         given: As many arguments as the form of the call has.
         payloads: Receives their payloads.
+        tensors: The tensors that calls have created.
 
     Raises:
         TraceError: They are not well formed.
         UnsupportedError: They are what our call does not have.
     """
-    found = Arguments(function, scope, given, CallPayloads(payloads), dict(_DEFAULTS[function]))
+    values = dict(_DEFAULTS[function])
+    found = Arguments(function, scope, given, CallPayloads(payloads), tensors, values)
     for index, part in enumerate(FORMS[function]):
         read = _READERS.get(part.slot)
         if read is not None:
@@ -108,7 +116,7 @@ def _number(found: Arguments, part: Part, index: int) -> None:
 def _new_tensor(found: Arguments, _: Part, index: int) -> None:
     scope, values = found.scope, found.values
     found.created = found.given[index]
-    tensor = read_tensor(scope, found.given[index])
+    tensor = found.tensor = read_tensor(scope, found.given[index])
     if tensor.is_sparse:
         found.notes.append(f"tensor '{tensor.name}': the params of its sparsity")
     try:
@@ -133,11 +141,11 @@ def _node(found: Arguments, _: Part, index: int) -> None:
         scope.text(each) for each in fields[:3]
     ]
     param_count, params, in_count, ins, out_count, outs = fields[3:]
-    values["inputs"] = _uses(scope, ins, in_count)
-    values["outputs"] = _uses(scope, outs, out_count)
+    values["inputs"] = _uses(found, ins, in_count)
+    values["outputs"] = _uses(found, outs, out_count)
     given = scope.array(params, PARAM, scope.integer(param_count))
     try:
-        read = tuple(read_param(scope, each, found.payloads) for each in given)
+        read = tuple(read_param(scope, each, found.payloads, found.tensors) for each in given)
     except TraceError:
         raise
     except DovetailError as error:
@@ -145,20 +153,19 @@ def _node(found: Arguments, _: Part, index: int) -> None:
     values["params"] = read or None
 
 
-def _uses(scope: Scope, at: At, count: At) -> tuple[int | None, ...]:
+def _uses(found: Arguments, at: At, count: At) -> tuple[int | None, ...]:
     """Return the handles of a node's tensors."""
-    found: list[int | None] = []
-    for each in scope.array(at, TENSOR, scope.integer(count)):
-        variable = created_variable(scope, each)
-        found.append(None if variable is None else scope.handle(variable, "tensor"))
-    return tuple(found)
+    array = found.scope.array(at, TENSOR, found.scope.integer(count))
+    used = (found.tensors.used(each) for each in array)
+    return tuple(None if each is None else each.number for each in used)
 
 
 def _buffers(found: Arguments, part: Part, index: int) -> None:
     """Read the buffers of an execution; the contents of outputs do not matter."""
     scope = found.scope
     count = scope.integer(found.given[index + 1])
-    tensors = [read_tensor(scope, each) for each in scope.array(found.given[index], TENSOR, count)]
+    array = scope.array(found.given[index], TENSOR, count)
+    tensors = [found.tensors.buffer(each, found.owner) for each in array]
     is_input = part.name == "inputs"
     values = {each.name: _buffer(each, found.payloads, is_input) for each in tensors}
     found.values[part.name] = values
@@ -167,8 +174,6 @@ def _buffers(found: Arguments, part: Part, index: int) -> None:
 
 
 def _buffer(tensor: ProgramTensor, payloads: CallPayloads, is_input: bool) -> ArrayValue:
-    if not tensor.has_buffer:
-        raise UnsupportedError(f"tensor '{tensor.name}' has no buffer in the program")
     dtype, data = tensor.dtype, tensor.data
     index = None
     if data is not None and is_input:

@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Raw
 
 from dovetail.files import staged_folder, unwritable
+from dovetail.ir import Blob
 from dovetail.runtime.api_table import API
-from dovetail.runtime.calls import BackendReference, CallRecord
+from dovetail.runtime.calls import BackendReference, CallRecord, Role
 from dovetail.runtime.calls.payloads import CallPayloads
 from dovetail.runtime.calls.values import arguments_decoder, arguments_type
 from dovetail_saver.trace import Header, OpaqueRecord, TraceWriter, require_new
@@ -29,6 +30,7 @@ from dovetail_saver.vendor.source import (
     map_file,
 )
 from dovetail_saver.vendor.summary import Summary
+from dovetail_saver.vendor.tensors import CreatedTensors
 
 MAX_TEXT = 1 << 12  # bytes of an opaque record's text
 
@@ -88,6 +90,7 @@ class _Importer:
     def __init__(self, scope: Scope, writer: TraceWriter, backend: str) -> None:
         self.summary = Summary()
         self._scope = scope
+        self._tensors = CreatedTensors(scope)
         self._writer = writer
         self._backend_name = backend
         self._backend: int | None = None  # the last that was created
@@ -119,7 +122,11 @@ class _Importer:
         try:
             if len(given) != len(parts):
                 raise UnsupportedError(f"expected {len(parts)} arguments, got {len(given)}")
-            found = read_arguments(function, self._scope, given, self._writer.payloads)
+            waiting = _Waiting()
+            found = read_arguments(function, self._scope, given, waiting, self._tensors)
+            for blob, role in waiting.blobs:
+                self._writer.payloads.add(blob, role)
+                blob.release()
             self._record(call, found)
         except UnsupportedError as reason:
             self._opaque(call, str(reason))
@@ -142,6 +149,8 @@ class _Importer:
             self._scope.assign(found.created, Handle(str(api.result.of), result))
             if found.function == "backend_create":
                 self._backend = result
+            if found.tensor is not None:
+                self._tensors.add(result, owner, found.tensor)
         self._write(found.function, call, owner, found.values, result, found.payloads)
 
     def _write(
@@ -189,6 +198,22 @@ class _Importer:
 
     def _leave_out(self, offset: int, what: str) -> None:
         self.summary.leave_out(self._scope.source.where(offset), what)
+
+
+class _Waiting:
+    """Payloads of a call that may still turn out to be unsupported.
+
+    Attributes:
+        blobs: The payloads with their roles.
+    """
+
+    def __init__(self) -> None:
+        self.blobs: list[tuple[Blob, Role]] = []
+
+    def add(self, blob: Blob, role: Role) -> str:
+        """Remember a payload and return its key."""
+        self.blobs.append((blob, role))
+        return blob.hash
 
 
 def _short(text: bytes) -> str:

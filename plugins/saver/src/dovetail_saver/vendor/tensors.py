@@ -73,7 +73,73 @@ class ProgramTensor:
         )
 
 
-def created_variable(scope: Scope, at: At) -> At | None:
+@dataclass(frozen=True, slots=True)
+class CreatedTensor:
+    """A tensor that a call has created.
+
+    Attributes:
+        number: Its handle.
+        owner: The handle of its graph or context.
+        tensor: The tensor at the time of the call.
+    """
+
+    number: int
+    owner: int | None
+    tensor: ProgramTensor
+
+
+class CreatedTensors:
+    """The tensors that calls have created.
+
+    Args:
+        scope: The variables of the program.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._found: dict[int, CreatedTensor] = {}
+        self._names: dict[tuple[int | None, str], CreatedTensor] = {}
+
+    def add(self, number: int, owner: int | None, tensor: ProgramTensor) -> None:
+        """Remember a tensor."""
+        made = CreatedTensor(number, owner, tensor)
+        self._found[number] = made
+        self._names.setdefault((owner, tensor.name), made)
+
+    def used(self, at: At) -> CreatedTensor | None:
+        """Return the tensor that a use refers to; None for an omitted input.
+
+        Raises:
+            TraceError: No call has created it.
+            UnsupportedError: Its creation was not imported.
+        """
+        variable = _created_variable(self._scope, at)
+        number = None if variable is None else self._scope.handle(variable, "tensor")
+        return None if number is None else self._found[number]
+
+    def buffer(self, at: At, graph: int | None) -> ProgramTensor:
+        """Return a tensor with the buffer of an execution.
+
+        Raises:
+            TraceError: No call has created it.
+            UnsupportedError: It does not match the tensor of its graph, or has no buffer.
+        """
+        found = read_tensor(self._scope, at)
+        used = self.used(at)
+        if used is None or self._names.get((graph, found.name)) is not used:
+            raise UnsupportedError(f"tensor '{found.name}' is not the one of its graph")
+        wanted = used.tensor
+        fits = found.shape == wanted.shape or (
+            bool(wanted.dynamic) and len(found.shape) == len(wanted.shape)
+        )
+        if found.dtype is not wanted.dtype or not fits:
+            raise UnsupportedError(f"the buffer of '{found.name}' does not match the tensor")
+        if not found.has_buffer:
+            raise UnsupportedError(f"tensor '{found.name}' has no buffer in the program")
+        return found
+
+
+def _created_variable(scope: Scope, at: At) -> At | None:
     """Return the variable of the tensor that a use refers to; None for an omitted input.
 
     A use is the variable itself, or another tensor with its id.
@@ -113,7 +179,7 @@ def read_tensor(scope: Scope, at: At) -> ProgramTensor:
             is_sparse = scope.integer(scope.struct(fields[11], SPARSE)[0]) != _UNDEFINED
     memory_type = _enum(scope, memory, MemoryType)
     data, has_buffer = None, False
-    if memory_type is MemoryType.RAW:
+    if memory_type is MemoryType.RAW and buffer.value is not None:
         pointer, size = scope.struct(buffer, CLIENT_BUFFER)
         if pointer.value is not None:
             has_buffer = True
@@ -137,7 +203,7 @@ def read_tensor(scope: Scope, at: At) -> ProgramTensor:
     )
 
 
-def read_param(scope: Scope, at: At, payloads: CallPayloads) -> ParamEntry:
+def read_param(scope: Scope, at: At, payloads: CallPayloads, created: CreatedTensors) -> ParamEntry:
     """Return a param in its form for records.
 
     Raises:
@@ -148,7 +214,10 @@ def read_param(scope: Scope, at: At, payloads: CallPayloads) -> ParamEntry:
     if scope.integer(kind) == 0:
         return ParamEntry(scope.text(name), scalar=_scalar(scope, value))
     if scope.integer(kind) == 1:
-        return ParamEntry(scope.text(name), tensor=read_tensor(scope, value).entry(payloads))
+        used = created.used(value)
+        if used is None:
+            raise UnsupportedError(f"param '{name.value}' without a tensor")
+        return ParamEntry(scope.text(name), tensor=used.tensor.entry(payloads))
     raise UnsupportedError(f"type {kind.value} of param '{name.value}'")
 
 
@@ -181,7 +250,7 @@ def _sign_extended(data: Blob, dtype: DType, bitwidth: int) -> Blob:
     """
     storage = dtype.storage
     gap = dtype.bits - bitwidth
-    if dtype.is_packed or not dtype.is_signed or gap <= 0 or data.nbytes % storage.itemsize:
+    if dtype.is_packed or storage.kind != "i" or gap <= 0 or data.nbytes % storage.itemsize:
         return data
     values = data.bytes.view(storage)
     extended = values << gap >> gap
