@@ -3,8 +3,8 @@
     python -m benchmarks.traces
 
 The long trace has a million executions. The program composes, finalizes and executes a network of
-examples; the replay makes its calls. Both run in turns in this process, and the shortest time of each
-counts: the machine may be busy.
+examples; the replay makes its calls. Both run in turns in this process, and the shortest time of
+each counts: the machine may be busy.
 """
 
 from __future__ import annotations
