@@ -20,7 +20,7 @@ each_dist = pytest.mark.parametrize("dist", DISTS, ids=lambda dist: dist.folder)
 
 # What the workspace does not consist of: git's own files and what .gitignore leaves to programs.
 IGNORED = (ROOT / ".gitignore").read_text("utf-8").split()
-FOREIGN = {".git", *(line.rstrip("/") for line in IGNORED if re.fullmatch(r"[\w.]+/", line))}
+FOREIGN = {".git", *(line.rstrip("/") for line in IGNORED if re.fullmatch(r"[\w.-]+/", line))}
 
 
 def project_of(dist: Dist) -> dict[str, Any]:

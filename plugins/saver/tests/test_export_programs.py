@@ -126,6 +126,13 @@ def test_names_cannot_become_code(tmp_path: Path) -> None:
     assert records[3].text == f"*/ {hostile}"
 
 
+def test_names_of_files_cannot_become_code(trace: Path, tmp_path: Path) -> None:
+    export_program(trace, tmp_path, payloads_name='a"; system("ls"); "')
+    text = (tmp_path / "saver_output.c").read_text()
+    assert r'fopen("a\"; system(\"ls\"); \"", "rb")' in text
+    assert text.count("system") == 1
+
+
 def test_a_command_exports_and_another_imports(
     trace: Path, tmp_path: Path, dovetail: Callable[..., Any]
 ) -> None:

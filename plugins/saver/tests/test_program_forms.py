@@ -120,6 +120,13 @@ def test_an_unknown_statement_is_reported(imported: Import) -> None:
     assert summary.left_out[0][1] == "memcpy(a, b, 3);"
 
 
+def test_the_first_unknown_statements_are_listed(imported: Import) -> None:
+    _, summary = imported("memcpy(a, b, 3);\n" * 300)
+    assert (len(summary.left_out), summary.left_out_count) == (20, 300)
+    assert summary.left_out[-1][0].endswith("a.c:26")
+    assert summary.lines()[-1] == "... and 280 more"
+
+
 def test_an_unknown_config_is_reported(imported: Import) -> None:
     trace, summary = imported("""
     QnnContext_Config_t oem = {QNN_CONTEXT_CONFIG_OPTION_OEM_STRING, .oemString = "x"};

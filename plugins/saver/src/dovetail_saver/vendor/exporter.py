@@ -309,12 +309,12 @@ class _Exporter:
     def _comment(self, record: OpaqueRecord, what: str) -> None:
         shown = msgspec.structs.replace(record, thread=0)
         self._file.line(f"{RECORD_COMMENT.decode()}{encode_line(shown).decode()}")
-        self.summary.leave_out(self._where, what)
+        self.summary.leave_out(lambda: self._where, what)
 
     def _leave_out(self, what: str) -> None:
         if what not in self._said:
             self._said.add(what)
-            self.summary.leave_out(self._where, what)
+            self.summary.leave_out(lambda: self._where, what)
 
 
 _WRITERS: Mapping[Slot, Callable[[_Exporter, Part, RecordedArguments], str]] = {

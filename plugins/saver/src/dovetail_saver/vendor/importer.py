@@ -197,7 +197,7 @@ class _Importer:
         self._leave_out(comment.offset, found.name)
 
     def _leave_out(self, offset: int, what: str) -> None:
-        self.summary.leave_out(self._scope.source.where(offset), what)
+        self.summary.leave_out(lambda: self._scope.source.where(offset), what)
 
 
 class _Waiting:
@@ -209,6 +209,10 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.blobs: list[tuple[Blob, Role]] = []
+
+    def wants(self, role: Role) -> bool:
+        """Return True."""
+        return True
 
     def add(self, blob: Blob, role: Role) -> str:
         """Remember a payload and return its key."""

@@ -6,12 +6,13 @@ from typing import IO
 
 from dovetail.ir import Blob, DType
 from dovetail_saver.vendor.literals import element_type
+from dovetail_saver.vendor.literals import text as text_literal
 from dovetail_saver.vendor.structs import SIZES
 
 _BEGIN = """\
-// A session of QNN's API: the calls in their order, with their data in params.bin.
+// A session of QNN's API: the calls in their order. Their data are in the file that main opens.
 // Build it with the headers of QNN's SDK, link or load the library of a backend, and run it in the
-// folder of params.bin.
+// folder of that file.
 
 #include <math.h>
 #include <stdint.h>
@@ -33,9 +34,9 @@ _BEGIN = """\
 int main(void) {
    Qnn_ErrorHandle_t error = QNN_SUCCESS;
 
-   FILE* fp = fopen("params.bin", "rb");
+   FILE* fp = fopen(PAYLOADS, "rb");
    if (!fp) {
-      fprintf(stderr, "cannot open params.bin\\n");
+      fprintf(stderr, "cannot open the file of the data\\n");
       return 1;
    }
 
@@ -68,7 +69,7 @@ class ProgramFile:
         self._payloads = payloads
         self._read: dict[str, str] = {}  # variables by the hash of their content
         self._arrays = 0
-        self._text.write(_BEGIN.replace("params.bin", payloads_name).encode())
+        self._text.write(_BEGIN.replace("PAYLOADS", text_literal(payloads_name)).encode())
 
     def line(self, text: str = "") -> None:
         """Write a line of `main`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,11 +26,11 @@ class Summary:
     left_out_count: int = 0
     unread_bytes: int = 0
 
-    def leave_out(self, where: str, what: str) -> None:
-        """Note what has no equivalent."""
+    def leave_out(self, where: Callable[[], str], what: str) -> None:
+        """Note what has no equivalent; `where` is called only for what is listed."""
         self.left_out_count += 1
         if len(self.left_out) < MOST:
-            self.left_out.append((where, what))
+            self.left_out.append((where(), what))
 
     def lines(self) -> list[str]:
         """Return a line for each thing that was left out, as far as they are listed."""
