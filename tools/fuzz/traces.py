@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import chdir
 from pathlib import Path
 from random import Random
 
@@ -80,14 +81,14 @@ def read_trace(path: Path) -> None:
     folder.mkdir()
     for name, data in zip(_NAMES, path.read_bytes().split(_BETWEEN), strict=False):
         _write(folder / name, data)
-    before, here = _listing(root), _listing(Path())
+    before = set(root.iterdir())
     try:
-        failure = _first_error((_iterate, _verify, _play), folder)
+        with chdir(root):
+            failure = _first_error((_iterate, _verify, _play), folder)
+        if written := set(root.iterdir()) - before:
+            raise FaultError(f"files were written: {sorted(map(str, written))[:3]}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    written = (_listing(root) | {path.with_suffix("")}) - before | (_listing(Path()) - here)
-    if written - {path.with_suffix("")}:
-        raise FaultError(f"files were written: {sorted(map(str, written))[:3]}")
     if failure is not None:
         raise failure
 
@@ -141,10 +142,6 @@ def _write(path: Path, data: bytes) -> None:
         path.mkdir()
     elif data != _NOTHING:
         path.write_bytes(data)
-
-
-def _listing(folder: Path) -> set[Path]:
-    return set(folder.iterdir())
 
 
 # -- mutations of lines --------------------------------------------------------------------------

@@ -1,14 +1,17 @@
 """What is recorded is replayed with the same results."""
 
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
-from recorded import run_relu
+from recorded import INPUT, relu_graph, run_relu
 
 import dovetail as dt
 from dovetail.errors import ConfigError, TraceError
 from dovetail.plugins.hooks import hooks
-from dovetail.runtime.calls import differences
+from dovetail.runtime import Backend
+from dovetail.runtime.calls import CallRecord, differences
 from dovetail_saver.replay import replay
 from dovetail_saver.trace import Trace
 
@@ -63,3 +66,28 @@ def test_payloads_are_kept_as_the_policy_says(
     assert [differences(p) for p in played if policy != "none"] == [()] * (
         len(played) if policy != "none" else 0
     )
+
+
+def test_calls_of_threads_are_recorded_one_by_one(tmp_path: Path) -> None:
+    with dt.record(tmp_path / "trace"), Backend.create("cpu") as backend:
+        graphs = [relu_graph(backend) for _ in range(4)]
+
+        def run(i: int) -> None:
+            for k in range(50):
+                graphs[i].execute({"x": INPUT * (i + k)})
+                graphs[i].execute_async({"x": INPUT + k}, {"y": np.empty_like(INPUT)}).wait()
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    records = [entry.record for entry in Trace(tmp_path / "trace")]
+    calls = [r for r in records if isinstance(r, CallRecord)]
+    assert len({r.number for r in calls}) == len(calls)
+    executes = [r for r in calls if r.function == "graph_execute"]
+    owners = {r.thread: {e.owner for e in executes if e.thread == r.thread} for r in executes}
+    assert sorted(map(len, owners.values())) == [1] * 4
+    assert len(records) - len(calls) == 200  # completions
+    found = [differences(played) for played in replay(Trace(tmp_path / "trace"))]
+    assert found == [()] * len(records)
