@@ -63,6 +63,19 @@ def test_convolution(new_network: Any, group: int, dtype: DType, zero: int, spre
         net.check(y, engine=True)
 
 
+@pytest.mark.parametrize("channels", [1, 3, 8, 20, 37, 64])
+@pytest.mark.parametrize("zero", [0, 119])
+@pytest.mark.parametrize("extreme", [True, False])
+def test_depthwise(new_network: Any, channels: int, zero: int, *, extreme: bool) -> None:
+    net = new_network(extreme=extreme)
+    x = net.input("x", (1, 11, 10, channels), U8, zero)
+    w = net.weights("w", (3, 3, 1, channels), S8, axis=3)
+    bias = net.bias("b", channels)
+    params = {"stride": (1, 2), "dilation": (1, 1), "pad_amount": [(1, 1), (1, 0)]}
+    y = net.add("DepthWiseConv2d", x, w, bias, name="y", scale=0.3, zero=100, **params)
+    net.check(y)
+
+
 def test_concatenation_of_short_rows(new_network: Any) -> None:
     for widths in ((16, 64), (3, 7), (4, 64, 5)):
         net = new_network()

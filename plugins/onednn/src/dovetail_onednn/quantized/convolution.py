@@ -75,6 +75,10 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     geometry = geometry_in()
     if integers.parts == 1 and (library().has_vnni or integers.source is DataType.U8):
         return _in_bytes(call, geometry, integers)
+    if _is_depthwise(geometry) and integers.source is DataType.U8:
+        step = _in_unpaired_bytes(call, geometry, integers)
+        if step is not None:
+            return step
     makes = [_in_parts] if integers.parts <= MOST_PARTS and _fills_vectors(geometry) else []
     if makes and integers.parts == _HALVES and not geometry.is_transposed:
         makes.insert(0, _in_pairs)
@@ -191,6 +195,19 @@ def _on_copies(
         arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))
         stages.add(desc, arguments)
     return stages.step()
+
+
+def _in_unpaired_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
+    """Return the step of a depthwise convolution, whose products the library adds one by one."""
+    stored = call.static(WEIGHTS)
+    if stored is None or not are_signed_bytes(stored, call.spec(WEIGHTS)):
+        return None
+    return _in_bytes(call, geometry, integers)
+
+
+def _is_depthwise(geometry: Geometry) -> bool:
+    """Return whether each group has one channel on both sides."""
+    return _has_groups(geometry) and geometry.weights.dims[1:3] == (1, 1)
 
 
 def _has_groups(geometry: Geometry) -> bool:
