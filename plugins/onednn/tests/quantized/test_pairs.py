@@ -74,11 +74,3 @@ def test_depthwise(new_network: Any, channels: int, zero: int, *, extreme: bool)
     params = {"stride": (1, 2), "dilation": (1, 1), "pad_amount": [(1, 1), (1, 0)]}
     y = net.add("DepthWiseConv2d", x, w, bias, name="y", scale=0.3, zero=100, **params)
     net.check(y)
-
-
-def test_concatenation_of_short_rows(new_network: Any) -> None:
-    for widths in ((16, 64), (3, 7), (4, 64, 5)):
-        net = new_network()
-        parts = [net.input(f"x{i}", (1, 30, 31, width)) for i, width in enumerate(widths)]
-        y = net.add("Concat", *parts, name="y", axis=3, scale=0.02)
-        net.check(y)

@@ -80,12 +80,11 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
         if step is not None:
             return step
     makes = [_in_parts] if integers.parts <= MOST_PARTS and _fills_vectors(geometry) else []
-    if makes and integers.parts == _HALVES and not geometry.is_transposed:
-        makes.insert(0, _in_pairs)
     if integers.is_exact_in_float:
-        makes = (
-            [_in_fast_floats, *makes, _in_floats] if _has_groups(geometry) else [*makes, _in_floats]
-        )
+        fast = [_in_fast_floats] if _has_groups(geometry) else []
+        makes = [*fast, *makes, _in_floats]
+    if _in_parts in makes and integers.parts == _HALVES and not geometry.is_transposed:
+        makes.insert(0, _in_pairs)
     return next(filter(None, (make(call, geometry, integers) for make in makes)), None)
 
 
