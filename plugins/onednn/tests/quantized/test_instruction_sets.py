@@ -26,7 +26,11 @@ FAMILIES = (
     "word_functions",
     "words",
 )
-FILES = [*(f"test_integer_{name}.py" for name in FAMILIES), "test_fused_integers.py"]
+FILES = [
+    *(f"test_integer_{name}.py" for name in FAMILIES),
+    "test_fused_integers.py",
+    "test_pairs.py",
+]
 
 
 @pytest.mark.parametrize("limit", ["AVX2", "AVX512_CORE"])

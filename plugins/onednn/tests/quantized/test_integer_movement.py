@@ -39,3 +39,11 @@ def test_exchange_of_axes(
     np.testing.assert_array_equal(found["y"], wanted["y"])
     engine = "dovetail_onednn.execution" if dtype.bits == 8 else "dovetail_numpy.kernels"
     assert all(step.bind.__module__.startswith(engine) for step in prepared.steps)
+
+
+def test_concatenation_of_short_rows(new_network: Any) -> None:
+    for widths in ((16, 64), (3, 7), (4, 64, 5)):
+        net = new_network()
+        parts = [net.input(f"x{i}", (1, 30, 31, width)) for i, width in enumerate(widths)]
+        y = net.add("Concat", *parts, name="y", axis=3, scale=0.02)
+        net.check(y)

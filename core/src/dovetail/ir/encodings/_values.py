@@ -107,6 +107,5 @@ def _quantize(real: Array, grid: _Grid, out: Array, steps: Array) -> None:
     if np.isnan(np.maximum.reduce(steps, axis=None, initial=0.0)):
         # NaN is not on the grid; before the conversion to integers, which is undefined for NaN
         np.copyto(steps, grid.zero, where=np.isnan(steps))
-    # A maximum and a minimum with a scalar would take 6 times as long.
-    steps.clip(*grid.limits, out=steps)
+    steps.clip(*grid.limits, out=steps)  # six times as fast as two comparisons with scalars
     np.copyto(out, steps, casting="unsafe")

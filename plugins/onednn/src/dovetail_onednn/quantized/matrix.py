@@ -143,7 +143,7 @@ def _in_parts(call: KernelCall, integers: Integers, shape: Shape, by_units: bool
         room = data = Argument(wide, call.read(DATA))
         if parts > 1 or is_shifted:
             room = stages.room(wide, spare=depth * parts)
-            copy_channels(stages, data, room, (1, parts), is_shifted)
+            copy_channels(stages, data, room, (1, depth), is_shifted, [1] * parts)
         form = f"integer {parts} {integers.source.name} {bool(integers.zero)} {layout.key}"
         numbers = integers.numbers(_BY_COLUMN)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}

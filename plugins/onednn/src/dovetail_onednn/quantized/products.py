@@ -203,6 +203,14 @@ def _term() -> tuple[int, int]:
     return (-128, 127) if library().has_vnni else (-64, 64)
 
 
+def are_signed_bytes(stored: Array, spec: Spec) -> bool:
+    """Return whether the levels of weights are signed bytes."""
+    if _is_plain(stored, spec):
+        return True
+    levels, limits = part(stored, spec, 0), np.iinfo(np.int8)
+    return bool(limits.min <= levels.min() and levels.max() <= limits.max)
+
+
 def parts_of(stored: Array, spec: Spec) -> int:
     """Return the number of terms of the levels of weights."""
     levels, (low, high) = levels_of(stored, spec), _term()
