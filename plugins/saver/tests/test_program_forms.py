@@ -168,6 +168,9 @@ def test_signals_and_logs(imported: Import) -> None:
         ("fread(x, 4, 1, fp);", "'x' is not declared"),
         ('uint32_t x = "unfinished;', "cannot be read|without an end"),
         ("VALIDATE(error, interface.graphFinalize(g, NULL, NULL);", "not a call"),
+        ("x /* " * 200_000, "without an end"),  # linear: a quadratic scan would take minutes
+        ("if (x) { /* " * 200_000, "without an end"),
+        ('if (x) { "' + '\\"' * 300_000, "without an end"),
         ("if (1) { static float x[1]; fread(x, 4, 1, fp); }", "read in a block"),
         ('// dovetail-record {"record":"opaque"}\n', "not a record"),
     ],

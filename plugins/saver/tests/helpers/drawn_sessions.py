@@ -288,8 +288,7 @@ def write_session(folder: Path, draw: Any) -> None:
             session.call("graph_finalize", graph, profile=profile)
             session.call("profile_clear", profile)
             kind = ("graph_execute", "graph_execute_async")[index]
-            if MemoryType.RAW is given.memory_type is found.memory_type:
-                session.execute(kind, graph, given, found, signal=signal)
+            session.execute(kind, graph, given, found, signal=signal)
             session.call("context_free", context)
         session.call("profile_get_events", profile, result=[])
         session.call("signal_trigger", signal)

@@ -19,14 +19,15 @@ RECORD_COMMENT = b"// dovetail-record "  # before the JSON of what C cannot expr
 
 _STRING = rb'"(?:[^"\\\n]++|\\.)*+"'
 _CHARACTER = rb"'(?:[^'\\\n]++|\\.)*+'"
-_COMMENT = rb"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
+_COMMENT = rb"//[^\n]*+|(?>/\*(?s:.*?)\*/)"
 # All but comments up to the `;` of a statement.
 _BODY = rb"(?>[^;\"'/]++|" + _STRING + rb"|" + _CHARACTER + rb"|/(?![/*]))*+"
 _NAME = rb"[A-Za-z_]\w*+"
 _NUMBER = rb"\d{1,20}+"
 _BLOCKS = rb"if|for|while|do|else|switch"
 
-_SPACE = re.compile(rb"(?:\s++|" + _COMMENT + rb"|\#(?:[^\n\\]++|\\(?:.|\n)?+)*+)*+")
+# Between statements: also empty statements.
+_SPACE = re.compile(rb"(?:[\s;]++|" + _COMMENT + rb"|\#(?:[^\n\\]++|\\(?:.|\n)?+)*+)*+")
 _MAIN = re.compile(rb"\bint\s++main\s*+\([^()]*+\)\s*+\{")
 _STATEMENT = re.compile(
     rb"(?P<block>(?:" + _BLOCKS + rb")\b|\{)"
@@ -43,10 +44,12 @@ _STATEMENT = re.compile(
 _CALL = re.compile(
     rb"\s*+(?:(?:interface\s*+\.)\s*+)?+(?P<api>" + _NAME + rb")\s*+\((?P<given>(?s:.*))\)\s*\)\s*"
 )
-_COMMENTED = re.compile(rb"(?>[^;\"'/]++|" + _STRING + rb"|" + _CHARACTER + rb"|" + _COMMENT
-                        + rb"|/)*+;")  # fmt: skip
+_COMMENTED = re.compile(
+    rb"(?>[^;\"'/]++|" + _STRING + rb"|" + _CHARACTER + rb"|" + _COMMENT + rb"|/(?![/*]))*+;"
+)
 _PIECE = re.compile(_STRING + rb"|" + _CHARACTER + rb"|(" + _COMMENT + rb")")
-_BRACKET = re.compile(_STRING + rb"|" + _CHARACTER + rb"|" + _COMMENT + rb"|([;{}()])")
+_BRACKET = re.compile(_STRING + rb"|" + _CHARACTER + rb"|" + _COMMENT
+                      + rb"|([;{}()])|(/\*|[\"'])")  # fmt: skip
 
 Text = memoryview | bytes  # the mapped file, or a statement without its comments
 
@@ -218,6 +221,8 @@ class Source:
         braces = parentheses = 0
         for found in _BRACKET.finditer(self._data, offset):
             bracket = found[1]
+            if found[2] is not None:
+                break  # text or a comment without an end
             if bracket is None:
                 continue
             braces += (bracket == b"{") - (bracket == b"}")

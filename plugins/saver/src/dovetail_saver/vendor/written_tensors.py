@@ -18,6 +18,7 @@ from dovetail.ir import (
     EncodingKind,
     FloatBlock,
     Mapped,
+    MemoryType,
     Scalar,
     ScaleOffset,
     Shape,
@@ -126,6 +127,7 @@ class TensorText:
             nbytes = buffer.nbytes
             pointer = f"(void*){self._file.array(tensor.dtype, nbytes, buffer.data)}"
         self._declare("Qnn_ClientBuffer_t", f"{variable}_clientBuf", [pointer, str(nbytes)])
+        memory_type = MemoryType.RAW if like else tensor.memory_type  # of a use: its own buffer
         fields = [
             f"{like}.v{version}.id" if like else "0",
             text(tensor.name),
@@ -135,7 +137,7 @@ class TensorText:
             quantization,
             str(len(shape)),
             dims,
-            f"(Qnn_TensorMemType_t){int(tensor.memory_type)}",
+            f"(Qnn_TensorMemType_t){int(memory_type)}",
             f"{variable}_clientBuf",
         ]
         if version == 2:
