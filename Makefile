@@ -37,8 +37,8 @@ help:
 	@echo 'make test-avx2   the tests as on a processor with AVX2 only; needs gcc and objdump'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make vendor-test   compare integer ops with the HTP simulator of onnxruntime-qnn'
-	@echo 'make fuzz    read 20,000 each of mutated ONNX files, traces and Saver programs:'
-	@echo '             each must succeed or be rejected'
+	@echo 'make fuzz    read 20,000 mutated ONNX files, as many traces and as many programs of'
+	@echo '             QNN'\''s Saver: each must succeed or be rejected; FUZZ=--help lists more'
 	@echo 'make clean   remove .venv and all caches'
 
 install: $(READY)
@@ -101,11 +101,11 @@ vendor-test: $(READY)
 	  --disable-pip-version-check 'onnxruntime-qnn==2.7.0' 'onnxruntime>=1.20,<2'
 	@$(BIN)/python -m benchmarks.vendor --python $(VENDOR_PYTHON) $(VENDOR)
 
-# Set FUZZ='--seed 2' or FUZZ='--target dvt' for other files alone.
+# Set FUZZ='--seed 2' or FUZZ='--target dvt' to read those files alone.
 fuzz: $(READY)
-	@$(BIN)/python tools/fuzz_onnx.py --details $(FUZZ)
-	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_onnx.py --details --target trace)
-	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_onnx.py --details --target saver)
+	@$(BIN)/python tools/fuzz_files.py --details $(FUZZ)
+	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target trace)
+	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target saver)
 
 # The peers that only measurements need: nothing else may depend on them.
 $(BENCH_READY): $(READY)

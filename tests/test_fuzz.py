@@ -18,7 +18,7 @@ from onnx import ModelProto
 
 from dovetail.errors import FrontendError, GraphError
 
-SCRIPT = Path(__file__).parents[1] / "tools" / "fuzz_onnx.py"
+SCRIPT = Path(__file__).parents[1] / "tools" / "fuzz_files.py"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

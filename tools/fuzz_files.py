@@ -1,12 +1,12 @@
-"""Convert mutated ONNX files: each must succeed or be rejected with the right error.
+"""Read mutated files: each must succeed or be rejected with the right error.
 
-    python tools/fuzz_onnx.py                   20,000 files, 2 workers
-    python tools/fuzz_onnx.py --only 12345      one file, with its traceback
-    python tools/fuzz_onnx.py --only 12345 --save DIR
-    python tools/fuzz_onnx.py --target extremes each number of ONNX's test models set to extremes
-    python tools/fuzz_onnx.py --target dvt      load mutated containers
-    python tools/fuzz_onnx.py --target trace    read, verify and play mutated traces
-    python tools/fuzz_onnx.py --target saver    import mutated Saver programs
+    python tools/fuzz_files.py                    convert 20,000 ONNX files, 2 workers
+    python tools/fuzz_files.py --only 12345       one file, with its traceback
+    python tools/fuzz_files.py --only 12345 --save DIR
+    python tools/fuzz_files.py --target extremes  each number of ONNX's test models set to extremes
+    python tools/fuzz_files.py --target dvt       load mutated containers
+    python tools/fuzz_files.py --target trace     read, verify and play mutated traces
+    python tools/fuzz_files.py --target saver     import mutated Saver programs
 
 Conversion includes the passes; small results are saved, loaded and prepared on the backend `cpu`,
 which may reject them. A file that takes over 10 s, grows memory by over 1 GiB, ends the process or
