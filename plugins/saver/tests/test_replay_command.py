@@ -54,7 +54,7 @@ def test_without_compare_outputs_may_differ(trace: Path, dovetail: Any) -> None:
 
 
 def test_the_backend_of_a_replay_is_named(trace: Path, dovetail: Any) -> None:
-    assert "htp, recorded on cpu" in dovetail("replay", trace, "--backend", "htp").out
+    assert "hetero, recorded on cpu" in dovetail("replay", trace, "--backend", "hetero:cpu").out
     assert dovetail("replay", trace, "--backend", "no").code == 6
 
 
