@@ -7,7 +7,6 @@ graph would be another one. Recorded outputs are left out, since they do not bel
 
 from __future__ import annotations
 
-import enum
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,16 +20,10 @@ from dovetail.ir import Array, Blob, DType, pack, unpack
 from dovetail.runtime.calls import CallRecord, CompletionRecord
 from dovetail.runtime.calls.payloads import NOT_RECORDED
 from dovetail.runtime.calls.values import ArrayValue, BlobValue, MemoryValue, recorded_result
+from dovetail_saver.choices import Redacted
 from dovetail_saver.rewriting import TraceCopier, TraceRecord, rewrite
 from dovetail_saver.trace import Entry, OpaqueRecord, Trace
 from dovetail_saver.uses import returned_handle, typed_arguments
-
-
-class Redacted(enum.StrEnum):
-    """Payloads that are replaced."""
-
-    WEIGHTS = "weights"
-    INPUTS = "inputs"
 
 
 def redact(path: Path, folder: Path, what: frozenset[Redacted], seed: int = 0) -> int:

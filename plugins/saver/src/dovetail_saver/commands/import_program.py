@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dovetail_saver.commands.options import NewTrace
 from dovetail_saver.vendor.backend import DEFAULT_BACKEND
 
 
@@ -15,9 +16,7 @@ def import_program(
         Path, typer.Argument(metavar="SAVER_OUTPUT_C", help="The program of the vendor's Saver.")
     ],
     params: Annotated[Path, typer.Argument(metavar="PARAMS_BIN", help="Its payloads.")],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder of the trace, new or empty.")
-    ],
+    out: NewTrace,
     backend: Annotated[
         str, typer.Option(metavar="NAME", help="Backend of the trace; the program names none.")
     ] = DEFAULT_BACKEND,

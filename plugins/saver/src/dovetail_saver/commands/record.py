@@ -15,9 +15,9 @@ import typer
 from dovetail.cli.output import current_output
 from dovetail.errors import ConfigError, suggest_name
 from dovetail.plugins import COMMANDS, names
+from dovetail_saver.choices import PayloadPolicy
+from dovetail_saver.commands.options import NewTrace
 from dovetail_saver.environment import FOLDER, PAYLOADS
-from dovetail_saver.trace import PayloadPolicy, Trace, require_new
-from dovetail_saver.trace.header import CALLS_NAME
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -33,9 +33,7 @@ def record(
             help="A dovetail command, a Python script or any other program, with its arguments.",
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder of the trace, new or empty.")
-    ],
+    out: NewTrace,
     payloads: Annotated[
         PayloadPolicy,
         typer.Option(
@@ -49,6 +47,9 @@ def record(
     The exit code is that of the program. The first process that makes calls records into DIR, and
     each other one into a folder `process-PID` in it.
     """
+    # imported here: the help needs no runtime
+    from dovetail_saver.trace import require_new
+
     require_new(out)
     environment = {FOLDER: str(out.absolute()), PAYLOADS: payloads.value}
     code = _run(_command(program), {**os.environ, **environment})
@@ -103,6 +104,9 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
 
 def _report(folder: Path) -> None:
     """Print a line about each trace to stderr."""
+    from dovetail_saver.trace import Trace
+    from dovetail_saver.trace.header import CALLS_NAME
+
     found = [folder, *sorted(folder.glob("process-*"))]
     traces = [each for each in found if (each / CALLS_NAME).is_file()]
     if not traces:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Annotated
 
 import typer
 
+from dovetail_saver.choices import Redacted
 from dovetail_saver.commands.options import NewTrace, TracePath
-
-
-class Kind(enum.StrEnum):
-    """The values of `--redact`."""
-
-    WEIGHTS = "weights"
-    INPUTS = "inputs"
 
 
 def redact(
     path: TracePath,
     out: NewTrace,
     kinds: Annotated[
-        list[Kind],
+        list[Redacted],
         typer.Option(
             "--redact", metavar="weights|inputs", help="Data to replace. May be repeated."
         ),
@@ -36,9 +29,8 @@ def redact(
     """
     # imported here: the help needs no runtime
     from dovetail.cli.output import current_output
-    from dovetail_saver.redaction import Redacted
     from dovetail_saver.redaction import redact as write_redacted
 
-    count = write_redacted(path, out, frozenset(Redacted(kind.value) for kind in kinds), seed)
+    count = write_redacted(path, out, frozenset(kinds), seed)
     data = {"trace": str(out), "replaced": count}
     current_output().data(data, f"{out}: {count:,} payloads replaced")

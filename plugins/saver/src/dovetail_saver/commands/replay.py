@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail_saver.choices import Threads, Timing
 from dovetail_saver.commands.options import TracePath
 
 if TYPE_CHECKING:
     from dovetail_saver.replay import Report, Request
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-
-class Timing(enum.StrEnum):
-    """The values of `--timing`."""
-
-    FAST = "fast"
-    AS_RECORDED = "as-recorded"
-
-
-class Threads(enum.StrEnum):
-    """The values of `--threads`."""
-
-    ONE = "one"
-    AS_RECORDED = "as-recorded"
 
 
 @app.command()
@@ -93,8 +79,6 @@ def replay(
 
     from dovetail_saver.recording import Recorder
     from dovetail_saver.replay import Request, Session
-    from dovetail_saver.replay import Threads as SessionThreads
-    from dovetail_saver.replay import Timing as SessionTiming
     from dovetail_saver.replay.settings import retargeting, verifiers_of
 
     wanted = compare or []
@@ -104,8 +88,8 @@ def replay(
         compare=bool(wanted),
         all_results=bool(wanted) and backend is None and config is None,
         loops=loop,
-        timing=SessionTiming(timing.value),
-        threads=SessionThreads(threads.value),
+        timing=timing,
+        threads=threads,
         keep_going=keep_going,
         outputs=save_outputs,
     )

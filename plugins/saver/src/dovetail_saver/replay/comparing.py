@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -53,6 +54,12 @@ class TensorComparison:
     largest_error: float = float("nan")
     verifications: tuple[Comparison, ...] = ()
     reason: str = ""
+
+    @property
+    def badness(self) -> tuple[bool, float]:
+        """The order of comparisons: those that fail and have large or unknown errors come last."""
+        error = self.largest_error
+        return self.verdict is Verdict.DIFFERENT, math.inf if math.isnan(error) else error
 
 
 def compare_outputs(

@@ -7,7 +7,6 @@ overlap where the recorded ones did.
 
 from __future__ import annotations
 
-import enum
 import heapq
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,25 +15,12 @@ from contextlib import ExitStack
 
 from dovetail.errors import TraceError
 from dovetail.runtime.calls import CallRecord
+from dovetail_saver.choices import Timing
 from dovetail_saver.replay.playing import Step
 from dovetail_saver.trace import Entry
 
 _AHEAD = 1024  # records that are read before the one that began first is made
 _MAX_THREADS = 256
-
-
-class Timing(enum.StrEnum):
-    """When calls are made."""
-
-    FAST = "fast"  # as soon as possible
-    AS_RECORDED = "as-recorded"  # not before their recorded time
-
-
-class Threads(enum.StrEnum):
-    """Threads that calls are made from."""
-
-    ONE = "one"
-    AS_RECORDED = "as-recorded"
 
 
 class Clock:

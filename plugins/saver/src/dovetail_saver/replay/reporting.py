@@ -56,7 +56,7 @@ def report_text(path: Path, request: Request, report: Report) -> str:
     rows.append(("time", times if request.loops == 1 else f"{times}; best of {request.loops}"))
     parts = [f"{path}: {_verdict(report)}", table(("", ""), rows).lstrip("\n")]
     if report.unequal:
-        shown = sorted(report.unequal, key=_badness)[:_SHOWN]
+        shown = sorted(report.unequal, key=lambda each: each.badness, reverse=True)[:_SHOWN]
         headers = ("CALL", "GRAPH", "TENSOR", "VERDICT", "ELEMENTS", "LARGEST ERROR", "VERIFIERS")
         parts.append(table(headers, map(_row, shown)) + _more(len(report.unequal)))
     if report.differences:
@@ -112,11 +112,6 @@ def _row(found: TensorComparison) -> tuple[object, ...]:
         error,
         found.reason or verifiers,
     )
-
-
-def _badness(found: TensorComparison) -> tuple[bool, float]:
-    error = found.largest_error
-    return found.verdict is not Verdict.DIFFERENT, -math.inf if math.isnan(error) else -error
 
 
 def _more(count: int) -> str:

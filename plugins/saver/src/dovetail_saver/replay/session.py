@@ -20,9 +20,10 @@ from dovetail.runtime.calls import CallRecord, InstalledResolver, Played, Player
 from dovetail.runtime.calls.record import ErrorRecord
 from dovetail.runtime.graph import Graph
 from dovetail.verification import ConfiguredVerifier
+from dovetail_saver.choices import Threads, Timing
 from dovetail_saver.describing import HandleNames, describe
 from dovetail_saver.replay.comparing import TensorComparison, Verdict, compare_outputs
-from dovetail_saver.replay.pacing import Clock, Threads, Timing, run_in_order, run_in_threads
+from dovetail_saver.replay.pacing import Clock, run_in_order, run_in_threads
 from dovetail_saver.replay.playing import Step, Stepper
 from dovetail_saver.replay.retargeting import Retarget
 from dovetail_saver.trace import Entry, Trace
@@ -121,7 +122,7 @@ class Report:
         self.failures += found.verdict is Verdict.DIFFERENT
         if len(self.unequal) < _MAX_LISTED:
             self.unequal.append(found)
-        if self.worst is None or _badness(found) > _badness(self.worst):
+        if self.worst is None or found.badness > self.worst.badness:
             self.worst = found
 
     def add_difference(self, found: Difference) -> None:
@@ -129,11 +130,6 @@ class Report:
         self.failures += 1
         if len(self.differences) < _MAX_LISTED:
             self.differences.append(found)
-
-
-def _badness(found: TensorComparison) -> tuple[bool, float]:
-    error = found.largest_error
-    return found.verdict is Verdict.DIFFERENT, error if error == error else float("inf")
 
 
 class Session:

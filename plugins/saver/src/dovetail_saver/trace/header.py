@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +10,7 @@ import msgspec
 
 from dovetail.errors import TraceError
 from dovetail.plugins import GROUPS, list_plugins
+from dovetail_saver.choices import PayloadPolicy
 from dovetail_saver.trace.members import open_member
 
 FORMAT = "dovetail-trace"
@@ -23,15 +23,6 @@ CALLS_NAME = "calls.jsonl"
 PAYLOADS_NAME = "params.bin"
 
 _MAX_BYTES = 1 << 20
-
-
-class PayloadPolicy(enum.Enum):
-    """The payloads that a trace keeps; data of graphs are static payloads."""
-
-    ALL = "all"
-    INPUTS = "inputs"  # no outputs
-    OUTPUTS_HASH = "outputs-hash"  # of outputs their hashes only
-    NONE = "none"
 
 
 class Host(msgspec.Struct, frozen=True):

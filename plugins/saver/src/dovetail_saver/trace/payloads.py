@@ -12,7 +12,8 @@ from dovetail.errors import DovetailError, TraceError
 from dovetail.ir import Blob
 from dovetail.runtime.calls import Role
 from dovetail.runtime.calls.payloads import NOT_RECORDED
-from dovetail_saver.trace.header import PAYLOADS_NAME, PayloadPolicy
+from dovetail_saver.choices import PayloadPolicy
+from dovetail_saver.trace.header import PAYLOADS_NAME
 from dovetail_saver.trace.lines import PayloadLine
 from dovetail_saver.trace.members import region
 

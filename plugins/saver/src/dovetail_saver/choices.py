@@ -1,0 +1,35 @@
+"""Values of options. This module imports nothing, so that the help of commands does not either."""
+
+from __future__ import annotations
+
+import enum
+
+
+class PayloadPolicy(enum.Enum):
+    """The payloads that a trace keeps; data of graphs are static payloads."""
+
+    ALL = "all"
+    INPUTS = "inputs"  # no outputs
+    OUTPUTS_HASH = "outputs-hash"  # of outputs their hashes only
+    NONE = "none"
+
+
+class Timing(enum.StrEnum):
+    """When a replay makes calls."""
+
+    FAST = "fast"  # as soon as possible
+    AS_RECORDED = "as-recorded"  # not before their recorded time
+
+
+class Threads(enum.StrEnum):
+    """Threads that a replay makes calls from."""
+
+    ONE = "one"
+    AS_RECORDED = "as-recorded"
+
+
+class Redacted(enum.StrEnum):
+    """Payloads that are replaced."""
+
+    WEIGHTS = "weights"
+    INPUTS = "inputs"
