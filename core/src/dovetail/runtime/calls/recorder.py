@@ -24,7 +24,6 @@ from dovetail.runtime.calls.record import (
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle
 
-
 # A call that has not returned: its arguments, the types of those that are not recorded, the
 # payloads, and the thread.
 _Open = tuple[dict[str, Any], dict[str, str], CallPayloads, int]
