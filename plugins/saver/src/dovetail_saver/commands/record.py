@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ import typer
 
 from dovetail.cli.output import current_output
 from dovetail.errors import ConfigError, suggest_name
+from dovetail.files import unwritable
 from dovetail.plugins import COMMANDS, names
 from dovetail_saver.choices import PayloadPolicy
 from dovetail_saver.commands.options import NewTrace
@@ -51,6 +53,10 @@ def record(
     from dovetail_saver.trace import require_new
 
     require_new(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(out, error) from error
     environment = {FOLDER: str(out.absolute()), PAYLOADS: payloads.value}
     code = _run(_command(program), {**os.environ, **environment})
     _report(out)
@@ -110,7 +116,11 @@ def _report(folder: Path) -> None:
     found = [folder, *sorted(folder.glob("process-*"))]
     traces = [each for each in found if (each / CALLS_NAME).is_file()]
     if not traces:
-        current_output().message(f"record: no API calls were made; {folder} has no trace")
+        with suppress(OSError):
+            folder.rmdir()
+        current_output().message(
+            f"record: {folder} has no trace: no API calls were made, or the log says why"
+        )
     for each in traces:
         trace = Trace(each)
         calls = trace.count()
