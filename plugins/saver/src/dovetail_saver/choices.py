@@ -1,8 +1,10 @@
-"""Values of options. This module imports nothing, so that the help of commands does not either."""
+"""Values of options, for commands whose help imports no runtime."""
 
 from __future__ import annotations
 
 import enum
+
+DEFAULT_BACKEND = "htp"  # of programs of the vendor's Saver, which name none
 
 
 class PayloadPolicy(enum.Enum):

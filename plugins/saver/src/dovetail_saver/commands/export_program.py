@@ -26,7 +26,10 @@ def export_program(
 
     summary = convert(path, out)
     files = out / PROGRAM_NAME, out / PAYLOADS_NAME
-    lines = [f"{files[0]}, {files[1]}: {sum(summary.calls.values())} calls", *summary.lines()]
+    lines = [
+        f"{files[0]}, {files[1]}: {sum(summary.calls.values())} calls",
+        *summary.lines("not in the program"),
+    ]
     current_output().data(
         {"program": str(files[0]), "params": str(files[1]), **summary.data()}, "\n".join(lines)
     )

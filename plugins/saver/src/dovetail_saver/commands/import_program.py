@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dovetail_saver.choices import DEFAULT_BACKEND
 from dovetail_saver.commands.options import NewTrace
-from dovetail_saver.vendor.backend import DEFAULT_BACKEND
 
 
 def import_program(
@@ -32,7 +32,7 @@ def import_program(
 
     summary = convert(program, params, out, backend)
     lines = [f"{out}: {sum(summary.calls.values())} calls on backend {backend}"]
-    lines += summary.lines()
+    lines += summary.lines("without an equivalent, left out by a replay")
     if summary.unread_bytes:
         lines.append(f"{params}: {summary.unread_bytes} bytes are not read by the program")
     current_output().data({"trace": str(out), **summary.data()}, "\n".join(lines))

@@ -28,8 +28,8 @@ def stats(path: TracePath) -> None:
     ]
     headers = ("CALL", "COUNT", "ERRORS", "TOTAL MS", "MEAN US", "MAX US")
     text = [
-        f"{path}: {found.calls:,} calls in {found.span_ns / 1e9:,.3f} s"
-        f" from {len(found.threads)} threads, {found.errors:,} errors, {found.end}",
+        f"{path}: {found.calls:,} calls in {found.span_ns / 1e9:,.3f} s, {len(found.threads)} "
+        f"thread(s), {found.errors:,} error(s), {found.end}",
         f"payloads: {found.payloads:,}, {found.payload_bytes:,} bytes",
         "",
         table(headers, rows),

@@ -16,9 +16,9 @@ from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import BackendReference, CallRecord, Role
 from dovetail.runtime.calls.payloads import CallPayloads
 from dovetail.runtime.calls.values import arguments_decoder, arguments_type
+from dovetail_saver.choices import DEFAULT_BACKEND
 from dovetail_saver.trace import Header, OpaqueRecord, TraceWriter, require_new
 from dovetail_saver.vendor.arguments import Arguments, read_arguments
-from dovetail_saver.vendor.backend import DEFAULT_BACKEND
 from dovetail_saver.vendor.forms import FORMS, FUNCTIONS, IGNORED, Slot
 from dovetail_saver.vendor.scope import Handle, Scope, UnsupportedError
 from dovetail_saver.vendor.source import (

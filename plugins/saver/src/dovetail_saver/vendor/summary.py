@@ -32,11 +32,17 @@ class Summary:
         if len(self.left_out) < MOST:
             self.left_out.append((where(), what))
 
-    def lines(self) -> list[str]:
-        """Return a line for each thing that was left out, as far as they are listed."""
-        found = [f"{where}: {what}" for where, what in self.left_out]
+    def lines(self, title: str) -> list[str]:
+        """Return a title and a line for each thing that has no equivalent, if there are any."""
+        if not self.left_out_count:
+            return []
+        found = [f"  {where}: {what}" for where, what in self.left_out]
         more = self.left_out_count - len(found)
-        return [*found, f"... and {more} more"] if more else found
+        return [
+            f"{title}: {self.left_out_count}",
+            *found,
+            *([f"  ... and {more} more"] if more else []),
+        ]
 
     def data(self) -> dict[str, Any]:
         """Return the summary as plain data."""

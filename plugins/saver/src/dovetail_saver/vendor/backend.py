@@ -1,3 +1,0 @@
-"""The backend of programs, which name none."""
-
-DEFAULT_BACKEND = "htp"
