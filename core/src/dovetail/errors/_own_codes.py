@@ -267,6 +267,6 @@ OWN_CODES: tuple[Entry, ...] = (
         "TRACE_INVALID",
         3,
         "A recorded trace cannot be read.",
-        "Record it again; a truncated trace ends with a mark.",
+        "Record it again; `dovetail trace verify` lists what is wrong with a trace.",
     ),
 )
