@@ -186,13 +186,15 @@ def test_updates_take_two_arrays_for_each_tensor(wrong: Any) -> None:
     assert "two arrays for each tensor" in caught.value.hint
 
 
-def test_a_comparison_says_every_number() -> None:
+def test_a_comparison_says_every_number_that_is_not_0() -> None:
     worst = Worst(1, (0, 2), 1.5, -2)
     found = Comparison(False, 12.5, 30, "dB", worst, {"noise": 0.25}, "SQNR", 7)
     assert str(found) == (
         "SQNR failed: 12.5 dB (threshold 30 dB, 7 elements, noise 0.25, "
         "worst -2 at [0, 2] of block 1, expected 1.5)"
     )
+    first = Comparison(False, 1, 0, worst=Worst(0, (3,), 1, 2), details={"nan": 0}, name="X")
+    assert str(first) == "X failed: 1 (threshold 0, 0 elements, worst 2 at [3], expected 1)"
     assert str(Comparison(True, math.inf, 1, name="X")) == (
         "X passed: inf (threshold 1, 0 elements)"
     )

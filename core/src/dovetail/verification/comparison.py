@@ -32,7 +32,8 @@ class Worst:
     target: float
 
     def __str__(self) -> str:
-        where = f"{list(self.index)} of block {self.block}"
+        block = f" of block {self.block}" if self.block else ""
+        where = f"{list(self.index)}{block}"
         return f"{self.target:g} at {where}, expected {self.golden:g}"
 
 
@@ -66,7 +67,7 @@ class Comparison:
         verdict = "passed" if self.passed else "failed"
         unit = f" {self.unit}" if self.unit else ""
         parts = [f"threshold {self.threshold:g}{unit}", f"{self.elements} elements"]
-        parts += [f"{name} {value:g}" for name, value in self.details.items()]
+        parts += [f"{name} {value:g}" for name, value in self.details.items() if value]
         if self.worst is not None:
             parts.append(f"worst {self.worst}")
         return f"{self.name} {verdict}: {self.value:g}{unit} ({', '.join(parts)})"
