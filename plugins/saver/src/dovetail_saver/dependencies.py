@@ -17,7 +17,7 @@ from dovetail.runtime.calls import CallRecord
 from dovetail.runtime.calls.payloads import NOT_RECORDED
 from dovetail.runtime.calls.values import MemoryValue
 from dovetail_saver.trace import Entry, OpaqueRecord
-from dovetail_saver.uses import returned_handle, typed_arguments
+from dovetail_saver.uses import EXECUTES, returned_handle, typed_arguments
 
 # Calls that change the handle they are made on.
 _CHANGES_OWNER = frozenset(
@@ -27,7 +27,6 @@ _CHANGES_OWNER = frozenset(
         *("graph_finalize", "profile_clear", "profile_stream_to"),
     }
 )
-_EXECUTES = ("graph_execute", "graph_execute_async")
 # Ops that remember earlier executions.
 _STATEFUL = ("Buffer", "RandomUniformLike", "RandomNormalLike")
 
@@ -205,7 +204,7 @@ class Dependencies:
             )
             if arguments.op_type in _STATEFUL:
                 self._stateful.add(owner)
-        elif function in _EXECUTES:
+        elif function in EXECUTES:
             for changed in (*self._stateful & {owner}, *self._written.get(owner, ())):
                 self._change(changed)
 

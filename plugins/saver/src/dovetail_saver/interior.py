@@ -19,9 +19,7 @@ from dovetail.runtime.calls.payloads import PayloadSource
 from dovetail.runtime.graph import Graph
 from dovetail_saver.replay import Retarget
 from dovetail_saver.trace import Entry, OpaqueRecord
-from dovetail_saver.uses import typed_arguments
-
-EXECUTES = ("graph_execute", "graph_execute_async")
+from dovetail_saver.uses import EXECUTES, typed_arguments
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from dovetail.runtime.api_table import API, ArgKind
 from dovetail.runtime.calls import CallRecord
 from dovetail.runtime.calls.values import MemoryValue, arguments_decoder, recorded_result
 
+# Calls that run a graph; their inputs and outputs are payloads.
+EXECUTES = ("graph_execute", "graph_execute_async")
 _HANDLES: dict[str, tuple[str, ...]] = {}
 _BUFFERS: dict[str, tuple[str, ...]] = {}
 for _name, _function in API.items():

@@ -18,7 +18,7 @@ from dovetail.runtime.calls.player import LIMIT_BYTES
 from dovetail.runtime.calls.values import MemoryValue, recorded_result
 from dovetail_saver.exporting.literals import Data, Literals, Named, Referenced, identifier, unique
 from dovetail_saver.trace import Entry, OpaqueRecord, Trace
-from dovetail_saver.uses import returned_handle, typed_arguments
+from dovetail_saver.uses import EXECUTES, returned_handle, typed_arguments
 
 SCRIPT_NAME = "replay.py"
 DATA_NAME = "data"
@@ -29,7 +29,6 @@ _USUAL = {
     "data_format": DataFormat.DENSE,
     "observed": NOTHING,
 }
-_EXECUTES = ("graph_execute", "graph_execute_async")
 _RESERVED = frozenset({"np", "main", "load", "expect", "fails", "fill", "package", "op_registry"})
 _IMPORTED = {
     "Observed": "dovetail.ops",
@@ -186,7 +185,7 @@ class _Script:
         blobs = RecordedBlobs(record.payloads, self._trace.payloads, where)
         scene = Scene(self._handles, blobs, Referenced(), LIMIT_BYTES, where)
         arguments = decode_arguments(record, scene)
-        if record.function in _EXECUTES:
+        if record.function in EXECUTES:
             yield from self._fills(record, blobs, where)
         call = self._expression(record, entry, arguments)
         if record.error is not None:
@@ -203,7 +202,7 @@ class _Script:
             yield f"{variable} = {call}"
         elif function.ends_later:
             yield from self._begin(record, entry, arguments)
-        elif record.function in _EXECUTES and (wanted := self._recorded(record, entry)):
+        elif record.function in EXECUTES and (wanted := self._recorded(record, entry)):
             yield f"outputs = {call}"
             yield f"expect({entry.index}, outputs, {wanted})"
         else:

@@ -8,9 +8,8 @@ from dovetail.runtime.api_table import API, ArgKind
 from dovetail.runtime.calls import CallRecord, CompletionRecord
 from dovetail_saver.minimizing.drafts import Draft, arguments_of, with_arguments
 from dovetail_saver.rewriting import TraceRecord
-from dovetail_saver.uses import returned_handle, used_handles
+from dovetail_saver.uses import EXECUTES, returned_handle, used_handles
 
-_EXECUTES = ("graph_execute", "graph_execute_async")
 _UPDATES = ("graph_update_tensor", "context_update_tensor")
 
 
@@ -36,7 +35,7 @@ def removable(draft: Draft) -> list[int]:
                 or (function == "graph_add_node" and owner in finalized)
             )
             used |= set(used_handles(_without_optional(record), entry.where))
-            executed |= {owner} if function in _EXECUTES else set()
+            executed |= {owner} if function in EXECUTES else set()
             finalized |= {owner} if function == "graph_finalize" else set()
             if is_needed:
                 continue

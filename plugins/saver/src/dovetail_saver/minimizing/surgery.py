@@ -16,9 +16,9 @@ import numpy as np
 from dovetail.ir import Array, Blob, TensorKind
 from dovetail.runtime.calls import CallRecord, CompletionRecord
 from dovetail.runtime.calls.payloads import NOT_RECORDED
-from dovetail_saver.interior import EXECUTES
 from dovetail_saver.minimizing.drafts import Draft, arguments_of, with_arguments
 from dovetail_saver.rewriting import TraceRecord
+from dovetail_saver.uses import EXECUTES
 
 Interior = Mapping[int, Mapping[str, Array]]  # values of tensors, by number of the execution
 

@@ -27,8 +27,8 @@ from dovetail_saver.replay.pacing import Clock, run_in_order, run_in_threads
 from dovetail_saver.replay.playing import Step, Stepper
 from dovetail_saver.replay.retargeting import Retarget
 from dovetail_saver.trace import Entry, Trace
+from dovetail_saver.uses import EXECUTES
 
-_EXECUTES = ("graph_execute", "graph_execute_async")
 _MAX_LISTED = 1000  # differences and tensors that a report names
 
 
@@ -204,7 +204,7 @@ class _Loop:
         record = entry.record
         if isinstance(record, CallRecord):
             self._count(record, step)
-            if record.function != _EXECUTES[0]:  # which returns no handle, and is the most frequent
+            if record.function != EXECUTES[0]:  # which returns no handle, and is the most frequent
                 self._names.note(record)
             if API[record.function].ends_later:
                 self._owners[record.number] = record.owner
@@ -234,7 +234,7 @@ class _Loop:
             report.skipped += 1
             return
         report.calls += 1
-        report.executes += record.function in _EXECUTES
+        report.executes += record.function in EXECUTES
         if self._is_first:
             if self._first_ns is None:
                 self._first_ns = record.start_ns
@@ -247,7 +247,7 @@ class _Loop:
         wanted, error = played.record.error, played.error
         if wanted is None and error is None and not self._request.all_results:
             return ""
-        is_execute = getattr(played.record, "function", _EXECUTES[1]) in _EXECUTES
+        is_execute = getattr(played.record, "function", EXECUTES[1]) in EXECUTES
         if (wanted is None) is not (error is None) or is_execute or not self._request.all_results:
             return _error_difference(wanted, error)
         return "; ".join(differences(played))
