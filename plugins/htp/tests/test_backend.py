@@ -1,12 +1,14 @@
 """The backend runs what is defined on integers, and rejects everything else with its rule."""
 
 import itertools
+from copy import deepcopy
 
 import numpy as np
 import pytest
 
 import dovetail
 from dovetail import runtime
+from dovetail.api.node_runs import NodeRuns
 from dovetail.container import Model, Producer
 from dovetail.errors import ConfigError, UnsupportedOpError
 from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
@@ -248,3 +250,8 @@ def test_one_warning_counts_the_nodes_that_compute_on_floats(
         pass
     (record,) = caplog.records
     assert record.message.startswith("graph 'net': 1 of 3 nodes compute on floats")
+    caplog.clear()
+    with NodeRuns("htp") as runs:  # one warning for all graphs of a name
+        for each in (graph, deepcopy(graph)):
+            runs.run(each, {"x": np.zeros((2, 3), np.float32)})
+    assert len(caplog.records) == 1

@@ -62,6 +62,7 @@ class HtpBackend(PlanBackend):
             engine = replace(engine, kernels=own.with_fallback(engine.kernels))
         super().__init__(ops, options, engine)
         self.num_threads = options.num_threads
+        self._warned: set[str] = set()  # graphs whose nodes on floats were reported
         self.target(HtpDevice())  # a wrong architecture is an error now
 
     @property
@@ -124,8 +125,13 @@ class HtpBackend(PlanBackend):
     def prepare(
         self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
     ) -> Prepared:
-        """Prepare a graph, and log a warning if nodes of it compute on floats."""
-        if count := sum(map(computes_on_floats, graph.nodes)):
+        """Prepare a graph, and log a warning if nodes of it compute on floats.
+
+        There is one warning for each name: tools that run nodes alone prepare graphs many times.
+        """
+        count = 0 if graph.where in self._warned else sum(map(computes_on_floats, graph.nodes))
+        if count:
+            self._warned.add(graph.where)
             log.warning(
                 "%s: %d of %d nodes compute on floats, for which '%s' defines no exact results "
                 "(see docs/htp_arithmetic.md); quantize the model to compute on integers",
