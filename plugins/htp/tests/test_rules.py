@@ -152,7 +152,7 @@ def test_a_verdict_on_an_input_names_the_node_that_writes_it() -> None:
         gather(0.1),
         convolution(S8, [0, 0]),
         function("Sigmoid", U16, ScaleOffset(2**-16)),
-        function("Sigmoid", U16, ScaleOffset(1 / 65535)),  # as the quantizer writes it
+        function("Sigmoid", U16, ScaleOffset(1 / 65535)),  # from the range 0 to 1
         function("Tanh", U16, ScaleOffset(1 / 32767.5, -32768)),
         function("Tanh", DType.SFIXED_POINT_16, ScaleOffset(1 / 32767)),
         function("Tanh", U8, ScaleOffset(0.1)),
