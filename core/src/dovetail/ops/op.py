@@ -152,13 +152,14 @@ class Op:
         """
         return 0
 
-    def states(self, ins: Arrays) -> Mapping[int, Array]:
+    def states(self, ins: Arrays, outs: Arrays) -> Mapping[int, Array]:
         """Return the values of the state that no output has, by index in `state_outputs`.
 
         An encoding must span them as well. Indices without such values may be left out.
 
         Args:
             ins: Real values, one for each declared input; None for an omitted one.
+            outs: Results for them, one for each declared output.
         """
         return {}
 
