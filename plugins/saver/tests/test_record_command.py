@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import pytest
 from recorded import SESSION_CALLS, Program
 
 from dovetail.runtime.calls import CallRecord
@@ -39,6 +40,15 @@ def test_a_program_that_does_not_exist(program: Program, tmp_path: Path) -> None
     assert "did you mean 'convert'" in done.stderr
 
 
+def test_options_after_the_program_are_its_own(program: Program, tmp_path: Path) -> None:
+    without_dashes = (*RECORD[:-1], "plugins", "--out")
+    assert "No such option: --out" in program("", command=without_dashes).stderr
+    unknown = (*RECORD[:-3], "--output-dir", "trace", "--", "plugins")
+    done = program("", command=unknown)
+    assert done.returncode == 2
+    assert "No such option: --output-dir" in done.stderr
+
+
 def test_a_used_folder_is_refused_before_the_program_starts(
     program: Program, tmp_path: Path
 ) -> None:
@@ -47,6 +57,39 @@ def test_a_used_folder_is_refused_before_the_program_starts(
     done = program("print('started')", command=RECORD)
     assert (done.returncode, done.stdout) == (3, "")
     assert "new or empty" in done.stderr
+
+
+def test_an_unwritable_folder_is_refused_before_the_program_starts(
+    program: Program, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    done = program(
+        "print('started')", command=[each.replace("trace", "file/trace") for each in RECORD]
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "file/trace: cannot be written: Not a directory" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "broken", ["os.posix_fallocate", "writer.PayloadWriter", "writer.atomic_write"]
+)
+def test_a_disk_that_is_full_from_the_start(program: Program, tmp_path: Path, broken: str) -> None:
+    text = f"""
+import errno, os
+import dovetail_saver.trace.writer as writer
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+{broken} = full
+session()
+raise SystemExit(7)
+"""
+    done = program(text, command=RECORD)
+    assert done.returncode == 7
+    assert done.stderr.count("No space left on device") == 1
+    assert "trace has no trace" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["program.py"]
 
 
 def test_every_process_has_its_own_trace(program: Program, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ import typer
 
 from dovetail.cli.output import current_output
 from dovetail.errors import ConfigError, suggest_name
+from dovetail.files import unwritable
 from dovetail.plugins import COMMANDS, names
 from dovetail_saver.environment import FOLDER, PAYLOADS
 from dovetail_saver.trace import PayloadPolicy, Trace, require_new
@@ -24,7 +26,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 _USAGE = "--out DIR [OPTIONS] --"
 
 
-@app.command(context_settings={"ignore_unknown_options": True}, options_metavar=_USAGE)
+@app.command(context_settings={"allow_interspersed_args": False}, options_metavar=_USAGE)
 def record(
     program: Annotated[
         list[str],
@@ -40,7 +42,7 @@ def record(
         PayloadPolicy,
         typer.Option(
             "--payloads",
-            help="Data to keep: all, no outputs, hashes of outputs instead of outputs, or none.",
+            help="Data to keep: all; all but outputs; outputs as hashes only; or none.",
         ),
     ] = PayloadPolicy.ALL,
 ) -> int:
@@ -50,6 +52,10 @@ def record(
     each other one into a folder `process-PID` in it.
     """
     require_new(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(out, error) from error
     environment = {FOLDER: str(out.absolute()), PAYLOADS: payloads.value}
     code = _run(_command(program), {**os.environ, **environment})
     _report(out)
@@ -79,7 +85,8 @@ def _command(program: list[str]) -> list[str]:
             f"program '{name}' not found",
             code="USAGE",
             where="dovetail record",
-            hint=f"{suggest_name(name, known)}; or name a Python script or a program",
+            hint=f"name a dovetail command ({suggest_name(name, known)}), a Python script or "
+            "a program",
         )
     return [found, *rest]
 
@@ -105,7 +112,11 @@ def _report(folder: Path) -> None:
     found = [folder, *sorted(folder.glob("process-*"))]
     traces = [each for each in found if (each / CALLS_NAME).is_file()]
     if not traces:
-        current_output().message(f"record: no API calls were made; {folder} has no trace")
+        with suppress(OSError):
+            folder.rmdir()
+        current_output().message(
+            f"record: {folder} has no trace: no API calls were made, or the log says why"
+        )
     for each in traces:
         trace = Trace(each)
         calls = trace.count()

@@ -37,6 +37,7 @@ class LinesFile:
             self._map = self._grown(_FIRST)
         except BaseException:
             os.close(self._file)
+            path.unlink(missing_ok=True)
             raise
 
     @property

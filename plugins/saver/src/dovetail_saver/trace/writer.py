@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
@@ -45,22 +45,24 @@ class TraceWriter(Closing):
         self._header = header
         self._is_closed = False
         require_new(self.folder)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            # first of all: of two processes, one creates it
-            self._lines = LinesFile(self.folder / CALLS_NAME)
-        except FileExistsError as error:
-            raise _in_use(self.folder) from error
-        except OSError as error:
-            raise unwritable(self.folder, error) from error
+        is_old = self.folder.exists()
         with ExitStack() as opened:
-            opened.callback(self._lines.abandon)
             try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                if not is_old:
+                    opened.callback(_remove_empty, self.folder)
+                # first of all: of two processes, one creates it
+                self._lines = LinesFile(self.folder / CALLS_NAME)
+                opened.callback((self.folder / CALLS_NAME).unlink, missing_ok=True)
+                opened.callback(self._lines.abandon)
                 path = self.folder / PAYLOADS_NAME
                 self.payloads = PayloadWriter(path, header.payloads, self.write)
+                opened.callback(path.unlink, missing_ok=True)
+                opened.callback(self.payloads.close)
+            except FileExistsError as error:
+                raise _in_use(self.folder) from error
             except OSError as error:
                 raise unwritable(self.folder, error) from error
-            opened.callback(self.payloads.close)
             self._write_header()
             opened.pop_all()
 
@@ -142,6 +144,11 @@ def require_new(folder: Path) -> None:
         raise TraceError(f"cannot use the folder: {error}", where=str(folder)) from error
     if is_used:
         raise _in_use(folder)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _in_use(folder: Path) -> TraceError:
