@@ -84,6 +84,7 @@ def test_the_rules_are_of_ops_of_the_standard_set() -> None:
     for op in (*rules.max_rank, *rules.one_encoding):
         OPS.find("qti.aisw", op)
     assert set(rules.max_rank.values()) == {4, 5}
+    assert all(OPS.find("qti.aisw", op).op().result_encodings for op in rules.result_encodings)
 
 
 @pytest.mark.parametrize(
