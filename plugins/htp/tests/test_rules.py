@@ -84,6 +84,7 @@ def test_the_rules_are_of_ops_of_the_standard_set() -> None:
     for op in (*rules.max_rank, *rules.one_encoding):
         OPS.find("qti.aisw", op)
     assert set(rules.max_rank.values()) == {4, 5}
+    assert all(OPS.find("qti.aisw", op).op().result_encodings for op in rules.result_encodings)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_a_verdict_on_an_input_names_the_node_that_writes_it() -> None:
         gather(0.1),
         convolution(S8, [0, 0]),
         function("Sigmoid", U16, ScaleOffset(2**-16)),
-        function("Sigmoid", U16, ScaleOffset(1 / 65535)),  # as the quantizer writes it
+        function("Sigmoid", U16, ScaleOffset(1 / 65535)),  # from the range 0 to 1
         function("Tanh", U16, ScaleOffset(1 / 32767.5, -32768)),
         function("Tanh", DType.SFIXED_POINT_16, ScaleOffset(1 / 32767)),
         function("Tanh", U8, ScaleOffset(0.1)),

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dovetail.ir import Array, DType
+from dovetail.ir import Array, DType, ScaleOffset
 from dovetail.ops.params import ParamField, Specs
 from dovetail.ops.roles import Role
 
@@ -101,8 +101,9 @@ class Op:
         state_outputs: Indices of the outputs whose encodings are also those of the op's state
             between its steps; see `states`.
 
-    Quantization reads more facts: `value_range`, `clips`, `flat_beyond`, `keeps` and `added_range`.
-    A subclass states them as class attributes too, or as properties if they depend on params.
+    Quantization reads more facts: `value_range`, `result_encodings`, `clips`, `flat_beyond`,
+    `keeps` and `added_range`. A subclass states them as class attributes too, or as properties if
+    they depend on params.
     """
 
     inputs: ClassVar[tuple[Port, ...]] = ()
@@ -151,13 +152,14 @@ class Op:
         """
         return 0
 
-    def states(self, ins: Arrays) -> Mapping[int, Array]:
+    def states(self, ins: Arrays, outs: Arrays) -> Mapping[int, Array]:
         """Return the values of the state that no output has, by index in `state_outputs`.
 
         An encoding must span them as well. Indices without such values may be left out.
 
         Args:
             ins: Real values, one for each declared input; None for an omitted one.
+            outs: Results for them, one for each declared output.
         """
         return {}
 
@@ -165,6 +167,11 @@ class Op:
     def value_range(self) -> Range:
         """The range of all results, whatever the inputs are."""
         return UNBOUNDED
+
+    @property
+    def result_encodings(self) -> Mapping[DType, ScaleOffset]:
+        """The encodings of the first output that the op's source prescribes, by type."""
+        return {}
 
     @property
     def clips(self) -> bool:

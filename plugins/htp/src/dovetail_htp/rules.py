@@ -17,7 +17,8 @@ from dovetail.ops import NodeView
 from dovetail.runtime.contract import Support
 from dovetail_htp._data import read_data
 
-# The quantizer divides the range of 16-bit results into 65535 or 32767 steps, not 65536 or 32768.
+# Tools that know only the range of 16-bit results divide it into 65535 or 32767 steps, instead of
+# 65536 or 32768.
 _NEAR = 2.0**-14
 
 
@@ -27,14 +28,14 @@ class Rules(msgspec.Struct, frozen=True):
     Attributes:
         max_rank: Maximum rank of the first input by op.
         one_encoding: Ops whose first input and output have one encoding, if they have one type.
-        result_encodings: Encodings of first outputs by op and type; scales may be off by one step
-            of a range.
+        result_encodings: Ops whose first output has the encoding that the op prescribes for its
+            type; scales may be off by one step of a range.
         symmetric_channels: Whether weights with a scale for each channel are signed and symmetric.
     """
 
     max_rank: dict[str, int] = msgspec.field(default_factory=dict)
     one_encoding: list[str] = msgspec.field(default_factory=list)
-    result_encodings: dict[str, dict[str, ScaleOffset]] = msgspec.field(default_factory=dict)
+    result_encodings: list[str] = msgspec.field(default_factory=list)
     symmetric_channels: bool = False
 
 
@@ -78,9 +79,10 @@ def _one_encoding(view: NodeView, rules: Rules) -> Support | None:
 
 def _result_encoding(view: NodeView, rules: Rules) -> Support | None:
     y = view.outs[0] if view.outs else None
-    wanted = rules.result_encodings.get(view.op_type, {})
-    fixed = None if y is None else wanted.get(y.dtype.name)
-    if y is None or fixed is None or y.encoding is None or _is_near(y.encoding, fixed):
+    if view.op_type not in rules.result_encodings or y is None or y.encoding is None:
+        return None
+    fixed = view.op.result_encodings.get(y.dtype)
+    if fixed is None or _is_near(y.encoding, fixed):
         return None
     found, allowed = encoding_text(y.encoding), (encoding_text(fixed),)
     hint = "give the output this encoding, and insert a Convert after the node"

@@ -39,7 +39,9 @@ Types = tuple[tuple[DType, ...], tuple[DType, ...]]
 # Half precision has 11 bits, and ops sum some dozens of numbers.
 _TOLERANCE = {"rtol": 2e-2, "atol": 2e-2}
 ONE_ENCODING = rules_of("htp").one_encoding
-RESULT_ENCODINGS = rules_of("htp").result_encodings
+RESULT_ENCODINGS = {
+    name: PACKAGE.schemas[name].op().result_encodings for name in rules_of("htp").result_encodings
+}
 _CASES = 3  # of an op, with the same types
 _MOST = 256  # combinations of a row that are all tried
 
@@ -120,7 +122,7 @@ def retyped(case: OpCase, types: Types, ops: OpRegistry) -> OpCase | None:
         specs = tuple(_spec(y, dtype) for y, dtype in zip(values, types_of, strict=True))
         if case.op_type in ONE_ENCODING and inputs[0] is not None and ins[0] is outs[0]:
             specs = (replace(specs[0], encoding=inputs[0].encoding), *specs[1:])
-        if prescribed := RESULT_ENCODINGS.get(case.op_type, {}).get(outs[0].name):
+        if prescribed := RESULT_ENCODINGS.get(case.op_type, {}).get(outs[0]):
             specs = (replace(specs[0], encoding=prescribed), *specs[1:])
         made = replace(
             case,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from dovetail.ir import DType, ScaleOffset
 from dovetail.ops import Op, Range
 
 
@@ -19,6 +22,11 @@ class Variants(Op):
     def value_range(self) -> Range:
         """The range of all results, whatever the inputs are."""
         return self.single.value_range
+
+    @property
+    def result_encodings(self) -> Mapping[DType, ScaleOffset]:
+        """The encodings of the result that the op's source prescribes, by type."""
+        return self.single.result_encodings
 
     @property
     def clips(self) -> bool:

@@ -144,7 +144,7 @@ def test_states_are_the_last_ones_of_shorter_sequences(
 ) -> None:
     ins = lstm_inputs(rng, (4, 3, 5), 4, 3, parts)
     x, params = ins[0], {"direction": direction, "cell_clip_threshold": 0.7}
-    found = PACKAGE.schemas["Lstm"].states(Lstm(**params), ins)
+    found = PACKAGE.schemas["Lstm"].states(Lstm(**params), ins, run_op("Lstm", *ins, **params))
     starts = [x[4 - n :] if direction else x[:n] for n in range(4)]
     wanted = [run_op("Lstm", start, *ins[1:], **params)[1] for start in starts]
     np.testing.assert_allclose(found[1], wanted["states" not in parts :], **TOLERANCE)

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import enum
 import math
+from types import MappingProxyType
 from typing import ClassVar, cast
 
 import numpy as np
 
 from dovetail.errors import OpError
-from dovetail.ir import Array, DType, Spec
+from dovetail.ir import Array, DType, ScaleOffset, Spec
 from dovetail.ops import UNBOUNDED, In, Op, Range, Weight, choice, float32, scalar
 from dovetail.ops.op import param_fields
 from dovetail_opset._erf import erf
@@ -164,6 +165,12 @@ class Sigmoid(_Activation):
     """1 / (1 + exp(-x)). Returns the shape of x."""
 
     value_range = (0.0, 1.0)
+    result_encodings = MappingProxyType(
+        {
+            DType.UFIXED_POINT_16: ScaleOffset(2.0**-16),
+            DType.SFIXED_POINT_16: ScaleOffset(2.0**-15),
+        }
+    )
     flat_beyond = (-12.0, 12.0)
 
     def reference(self, x: Array) -> Array:
@@ -175,6 +182,12 @@ class Tanh(_Activation):
     """The hyperbolic tangent. Returns the shape of x."""
 
     value_range = (-1.0, 1.0)
+    result_encodings = MappingProxyType(
+        {
+            DType.UFIXED_POINT_16: ScaleOffset(2.0**-15, -(2**15)),
+            DType.SFIXED_POINT_16: ScaleOffset(2.0**-15),
+        }
+    )
     flat_beyond = (-6.5, 6.5)
 
     def reference(self, x: Array) -> Array:

@@ -155,55 +155,49 @@ class Lstm(_Recurrent):
         return tuple(computed(x, s, out) for s, out in zip(shapes, outs, strict=True))
 
     def reference(self, ins: Arrays, outs: Sequence[Spec]) -> tuple[Array, ...]:
-        x = given(ins[0])
-        weights, (h, c) = self.packed(ins), self._before(ins)
-        result = np.empty((*x.shape[:-1], h.shape[1]), x.dtype)
-        last: Sequence[Array] = [np.zeros(c.shape, x.dtype) for _ in range(4)]
-        steps = self._steps(weights, x, h, c)
-        for found, position in zip(steps, self.in_order(result), strict=True):
-            h, c, *last = found
-            position[...] = h
-        self._keep(ins, h, c)
-        return (result, c, h, *last, h)
-
-    def states(self, ins: Arrays) -> Mapping[int, Array]:
-        first, c = self._before(ins)
-        h, cells = first, [c]
-        for found in self._steps(self.packed(ins), given(ins[0]), first, c):
-            h = found[0]
-            cells.append(found[1])
-        self._keep(ins, h, cells[-1])
-        # the last c is a result; what is omitted starts with 0, which is on every grid
-        inner = np.array(cells)[int(ins[11] is None) : -1]
-        return {1: inner} if ins[10] is None else {0: first, 1: inner}
-
-    def _before(self, ins: Arrays) -> tuple[Array, ...]:
-        """Return h and c before the first step."""
-        batch = self._batch(given(ins[0]).shape)
-        units, size = given(ins[FORGET.recurrent]).shape
-        return self._start(ins[10:12], [(batch, size), (batch, units)], ins[24])
-
-    def _keep(self, ins: Arrays, h: Array, c: Array) -> None:
-        if ins[24] is not None:
-            self._left = (h.copy(), c.copy())
-
-    def _steps(
-        self, weights: LstmWeights, x: Array, h: Array, c: Array
-    ) -> Iterator[tuple[Array, ...]]:
-        """Yield the results of `_step` for each step, from the states before the first one."""
-        steps = self.in_order(x)
-        count, batch, features = steps.shape
-        gates, units = weights.bias.shape
+        weights = self.packed(ins)
+        projected = self._projected(weights, given(ins[0]))
+        _, batch, gates, units = projected.shape
         # a row-major copy of the transposed matrix is multiplied up to five times as fast as a view
         recurrent = np.ascontiguousarray(weights.recurrent.T)
+        size = len(recurrent)
+        h, c = self._start(ins[10:12], [(batch, size), (batch, units)], ins[24])
+        result = np.empty((*given(ins[0]).shape[:-1], size), projected.dtype)
+        last = [np.zeros((batch, units), projected.dtype) for _ in range(4)]
+        for step, position in zip(projected, self.in_order(result), strict=True):
+            step += (h @ recurrent).reshape(batch, gates, units)
+            h, c, *last = self._step(weights, step, c)
+            position[...] = h
+        if ins[24] is not None:
+            self._left = (h.copy(), c.copy())
+        return (result, c, h, *last, h)
+
+    def states(self, ins: Arrays, outs: Arrays) -> Mapping[int, Array]:
+        weights = self.packed(ins)
+        sums = self._projected(weights, given(ins[0]))
+        y, c, h = (given(outs[i]) for i in range(3))
+        start = self._start(ins[10:12], [h.shape, c.shape], ins[24])
+        if ins[24] is not None:
+            self._left = (h.copy(), c.copy())
+        # h is known: one product for all steps
+        before = np.concatenate([start[0][None], self.in_order(y)])[: len(sums)]
+        sums += (before @ weights.recurrent.T).reshape(sums.shape)
+        cells = [start[1]]
+        for step in sums[:-1]:
+            cells.append(self._cell(weights, step, cells[-1])[0])
+        # the last c is a result; an omitted first one is 0, which is on every grid
+        inner = np.array(cells)[int(ins[11] is None) :]
+        return {1: inner} if ins[10] is None else {0: start[0], 1: inner}
+
+    def _projected(self, weights: LstmWeights, x: Array) -> Array:
+        """Return the part of sums that needs no state, (steps, batch, gates, units)."""
+        steps = self.in_order(x)
+        count, batch, features = steps.shape
         rows = steps.reshape(count * batch, features) @ weights.inputs.T
-        projected = rows.reshape(count, batch, gates * units)
+        projected = rows.reshape(count, batch, *weights.bias.shape)
         if weights.norm is None:
-            projected += weights.bias.reshape(-1)
-        for step in projected:
-            step += h @ recurrent
-            h, c, *_ = found = self._step(weights, step.reshape(batch, gates, units), c)
-            yield found
+            projected += weights.bias
+        return projected
 
     def packed(self, ins: Arrays) -> LstmWeights:
         """Return the weights of all gates in one array, from inputs as real values."""
@@ -222,14 +216,8 @@ class Lstm(_Recurrent):
 
     def _step(self, weights: LstmWeights, gates: Array, c: Array) -> tuple[Array, ...]:
         """Return h, c, the gates i, f, the cell's tanh and o for sums (batch, gates, units)."""
-        early = gates.shape[1] - 2  # the gates that read the cell before the step
-        if weights.peepholes is not None:
-            gates[:, :early] += c[:, None] * weights.peepholes[:early]
-        opened = sigmoid(weights.settled(gates, slice(0, early)))
-        new = np.tanh(weights.settled(gates, slice(early + 1, None)))[:, 0]
-        forget = opened[:, -1]
-        taken = opened[:, 0] if early == 2 else 1 - forget
-        c = clipped(forget * c + taken * new, self.cell_clip_threshold)
+        early = gates.shape[1] - 2
+        c, *opened = self._cell(weights, gates, c)
         if weights.peepholes is not None:
             gates[:, early] += c * weights.peepholes[early]
         out = sigmoid(weights.settled(gates, slice(early, early + 1)))[:, 0]
@@ -238,7 +226,19 @@ class Lstm(_Recurrent):
             h = h @ weights.projection.T
             h = h if weights.projection_bias is None else h + weights.projection_bias
             h = clipped(h, self.output_clip_threshold)
-        return h, c, taken, forget, new, out
+        return h, c, *opened, out
+
+    def _cell(self, weights: LstmWeights, gates: Array, c: Array) -> tuple[Array, ...]:
+        """Return c, the gates i, f and the cell's tanh for sums (batch, gates, units)."""
+        early = gates.shape[1] - 2  # the gates that read the cell before the step
+        if weights.peepholes is not None:
+            gates[:, :early] += c[:, None] * weights.peepholes[:early]
+        opened = sigmoid(weights.settled(gates, slice(0, early)))
+        new = np.tanh(weights.settled(gates, slice(early + 1, None)))[:, 0]
+        forget = opened[:, -1]
+        taken = opened[:, 0] if early == 2 else 1 - forget
+        c = clipped(forget * c + taken * new, self.cell_clip_threshold)
+        return c, taken, forget, new
 
 
 @PACKAGE.op("Gru")
@@ -309,8 +309,8 @@ class Gru(_Recurrent):
             self._left = (h.copy(),)
         return result, h[None]
 
-    def states(self, ins: Arrays) -> Mapping[int, Array]:
-        # all others are results; those of the last run, without `reset`, were
+    def states(self, ins: Arrays, outs: Arrays) -> Mapping[int, Array]:
+        # all others are results, of this run or of the last one
         return {} if ins[13] is None else {0: ins[13]}
 
     def packed(self, ins: Arrays) -> GruWeights:

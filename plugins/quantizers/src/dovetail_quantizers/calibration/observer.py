@@ -147,7 +147,7 @@ def observe(
     tensors = {t.name: t for each in watched.values() for t in each}
     names = {t: name for name, each in watched.items() for t in each}
     states = state_nodes(graph, names, ops)
-    shows = {*tensors, *(t.name for each in states for t in each.inputs)}
+    shows = {*tensors, *(t.name for each in states for t in each.shown)}
     looks = {name: ValueFilter((counting or {}).get(name), extremes_only) for name in tensors}
     seen = Observed()
     total = len(calibration) if isinstance(calibration, Sized) else None

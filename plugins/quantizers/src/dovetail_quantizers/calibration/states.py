@@ -30,9 +30,10 @@ class StateNode:
     tensors: Mapping[int, Tensor]
 
     @property
-    def inputs(self) -> list[Tensor]:
-        """The inputs that a run must show."""
-        return [t for i, t in present(self.node) if i not in self.constants]
+    def shown(self) -> list[Tensor]:
+        """The tensors that a run must show."""
+        inputs = [t for i, t in present(self.node) if i not in self.constants]
+        return [*inputs, *self.node.outputs]
 
     def values(self, shown: Mapping[str, Array]) -> Iterator[tuple[Tensor, Array]]:
         """Yield observed outputs with further values of their encodings, from one run."""
@@ -41,7 +42,8 @@ class StateNode:
             else to_real(shown[t.name], t.spec)
             for i, t in enumerate(self.node.inputs)
         ]  # fmt: skip
-        for i, values in self.schema.states(self.op, ins).items():
+        outs = [to_real(shown[t.name], t.spec) for t in self.node.outputs]
+        for i, values in self.schema.states(self.op, ins, outs).items():
             if i in self.tensors:
                 yield self.tensors[i], values
 

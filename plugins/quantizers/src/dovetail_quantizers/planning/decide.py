@@ -15,6 +15,7 @@ from dovetail.errors import Problem, QuantizationError
 from dovetail.ir import Node, Tensor
 from dovetail.ops import Range
 from dovetail_opset import is_op
+from dovetail_quantizers.grid import Grid
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
@@ -42,7 +43,10 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
             continue
         minimum, maximum = reach.range(group)
         try:
-            grid = plan.recipe(group).grid(minimum, maximum)
+            recipe = plan.recipe(group)
+            grid = recipe.grid(minimum, maximum)
+            if recipe.steps is None:
+                grid = prescribed(group, grid, minimum, maximum) or grid
         except QuantizationError as error:
             problems.append(Problem(error.message, f"tensor '{group.leader.source}'", error.hint))
             continue
@@ -62,11 +66,31 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
     return found
 
 
+def prescribed(group: Group, grid: Grid, minimum: float, maximum: float) -> Grid | None:
+    """Return the grid that ops prescribe for a group; None if there is none, or it is too narrow.
+
+    Such a grid ends one step below the maximum of the ops' results. Other values may be as far.
+
+    Args:
+        group: The group.
+        grid: The grid of its range, which has the type.
+        minimum: The smallest value of the group.
+        maximum: The largest value.
+    """
+    found = {b.encodings[grid.dtype] for b in group.bounds if grid.dtype in b.encodings}
+    if len(found) != 1 or grid.bitwidth < grid.dtype.bits:
+        return None
+    (encoding,) = found
+    made = Grid(grid.dtype, grid.bitwidth, encoding.scale, encoding.offset)
+    low, high = made.range
+    return made if low <= minimum and maximum <= high + made.scale else None
+
+
 def _reason(plan: Plan, group: Group, observed: ValueRange | None, has_infinity: bool) -> str:
     parts = []
     if observed is not None:
         parts.append(f"{plan.recipes.activation.estimator} of the observed values")
-    parts += [f"always {low:g} to {high:g} ({where})" for (low, high), where in group.bounds]
+    parts += [f"always {b.range[0]:g} to {b.range[1]:g} ({b.where})" for b in group.bounds]
     if observed is not None and (observed[0] < group.needed[0] or observed[1] > group.needed[1]):
         parts.append("clipped where the ops that read it are flat")
     if group.floors:

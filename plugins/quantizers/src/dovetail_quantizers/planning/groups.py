@@ -10,10 +10,12 @@ import functools
 import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
-from dovetail.ir import Graph, Node, Tensor, TensorKind
+from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import OpRegistry, Range
 from dovetail.quantization import Sharing
 from dovetail_quantizers.planning.roles import schema_of
@@ -27,6 +29,20 @@ from dovetail_quantizers.planning.rules import (
 from dovetail_quantizers.planning.value_range import Far, RowFloor, ValueRange, value_range_of
 
 
+class Bound(NamedTuple):
+    """Values that an op adds to a group.
+
+    Attributes:
+        range: The range of these values.
+        where: The node.
+        encodings: The encodings that the op prescribes for them, by type.
+    """
+
+    range: Range
+    where: str
+    encodings: Mapping[DType, ScaleOffset] = MappingProxyType({})
+
+
 @dataclass(eq=False, slots=True)
 class Group:
     """Tensors with one encoding.
@@ -35,7 +51,7 @@ class Group:
         members: In the order of the graph, with constants.
         sources: Members with new values, which are observed.
         constants: Static members.
-        bounds: Ranges that are known from ops, with their nodes.
+        bounds: Ranges that are known from ops.
         inside: Nodes that only move or clip values within the group.
         states: Members with the encoding of a node's state, whose clipping would change every
             following step.
@@ -48,7 +64,7 @@ class Group:
     members: dict[Tensor, None] = field(default_factory=dict)
     sources: dict[Tensor, None] = field(default_factory=dict)
     constants: dict[Tensor, None] = field(default_factory=dict)
-    bounds: list[tuple[Range, str]] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)
     inside: set[Node] = field(default_factory=set)
     states: dict[Tensor, None] = field(default_factory=dict)
     squashed: dict[Tensor, Node] = field(default_factory=dict)
@@ -63,7 +79,7 @@ class Group:
 
     def known_extent(self) -> ValueRange | None:
         """Return the range that is known without observing: constants and bounds."""
-        extents = [ValueRange(*ends) for ends, _ in self.bounds]
+        extents = [ValueRange(*bound.range) for bound in self.bounds]
         for tensor in self.constants:
             values = np.asarray(tensor.values(), np.float32)
             if values.size:
@@ -133,7 +149,7 @@ class _Finder:
             merged.sources.pop(tensor, None)
         merged.inside.add(node)
         if (added := added_by(node, self._ops)) is not None:
-            merged.bounds.append((added, node.where))
+            merged.bounds.append(Bound(added, node.where))
 
     def squash(self, node: Node) -> None:
         """Join input and output of a clipping node, if the input has no other consumer."""
@@ -171,7 +187,8 @@ class _Finder:
         group = self.groups.get(node.outputs[0])
         if group is not None and node.outputs[0] in group.sources:
             del group.sources[node.outputs[0]]
-            group.bounds.append((known, node.where))
+            encodings = op_of(node, self._ops).result_encodings
+            group.bounds.append(Bound(known, node.where, encodings))
 
     def _is_hidden(self, tensor: Tensor, group: Group, last: Node) -> bool:
         if tensor.kind is not TensorKind.NATIVE:
