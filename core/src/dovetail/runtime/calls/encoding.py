@@ -34,6 +34,7 @@ from dovetail.runtime.memory import Memory
 
 _PLAIN = re.compile(DTYPE)
 _ENCODER = msgspec.json.Encoder()
+_STATIC, _INPUT, _OUTPUT = Role
 # The usual types first: a check against an abstract class takes 0.3 us.
 _MAPPING, _SEQUENCE = (dict, Mapping), (tuple, list, Sequence)
 
@@ -59,25 +60,26 @@ def encode_arguments(
         given: The arguments by name.
         payloads: Receives their payloads.
     """
-    found: dict[str, Any] = {}
+    encoders, nullable = _argument_encoders(function)
+    found = dict(given)
     unrecorded: dict[str, str] = {}
-    for name, nullable, encode in _argument_encoders(function):
-        value = given[name]
-        if value is None and nullable:  # most arguments of most calls
-            found[name] = None
+    for name, value in given.items():
+        if value is None and name in nullable:  # most arguments of most calls
             continue
         try:
-            found[name] = encode(value, payloads)
+            found[name] = encoders[name](value, payloads)
         except UNFIT:
+            del found[name]
             unrecorded[name] = type(value).__name__
     return found, unrecorded
 
 
 @functools.cache
-def _argument_encoders(function: str) -> tuple[tuple[str, bool, Encode], ...]:
-    """Return the name of each argument of a call, whether it may be None, and its encoder."""
+def _argument_encoders(function: str) -> tuple[Mapping[str, Encode], frozenset[str]]:
+    """Return the encoders of a call's arguments, and the names of those that may be None."""
     args = API[function].args
-    return tuple((name, value.nullable, _encoder(value)) for name, value in args.items())
+    nullable = frozenset(name for name, value in args.items() if value.nullable)
+    return {name: _encoder(value) for name, value in args.items()}, nullable
 
 
 def encode_result(function: str, result: object, payloads: CallPayloads) -> Any:
@@ -192,7 +194,7 @@ def _data(given: Any, payloads: CallPayloads) -> BlobValue | Raw:
 
 
 def _array(given: Any, payloads: CallPayloads) -> Raw:
-    return _array_value(given, payloads, Role.STATIC)
+    return _array_value(given, payloads, _STATIC)
 
 
 def _array_value(given: Any, payloads: CallPayloads | None, role: Role) -> Raw:
@@ -214,30 +216,32 @@ def _array_json(dtype: np.dtype[Any], *rest: Any) -> Raw:
 
 
 def _buffers(given: Any, payloads: CallPayloads | None) -> dict[str, Any]:
-    _require(isinstance(given, _MAPPING))
+    """Return arrays and memory; without payloads, their content does not matter."""
+    if not isinstance(given, _MAPPING):
+        raise UnrecordedError
     found: dict[str, Any] = {}
     for name, each in given.items():
         if not isinstance(name, str):
             raise UnrecordedError
-        found[name] = _buffer(each, payloads)
+        try:
+            if isinstance(each, Memory):
+                found[name] = _memory(each, payloads)
+            else:
+                found[name] = _array_value(each, payloads, _INPUT)
+        except UnrecordedError:
+            found[name] = UnrecordedValue(type(each).__name__)
     return found
 
 
-def _buffer(given: Any, payloads: CallPayloads | None) -> MemoryValue | UnrecordedValue | Raw:
-    """Return a buffer; without payloads, one whose content does not matter."""
-    if isinstance(given, Memory):
-        array = given.descriptor.array
-        if payloads is None or array is None:
-            return MemoryValue(given.id)
-        return MemoryValue(given.id, payloads.add_array(array, Role.INPUT))
-    try:
-        return _array_value(given, payloads, Role.INPUT)
-    except UnrecordedError:
-        return UnrecordedValue(type(given).__name__)
+def _memory(given: Memory, payloads: CallPayloads | None) -> MemoryValue:
+    array = given.descriptor.array
+    if payloads is None or array is None:
+        return MemoryValue(given.id)
+    return MemoryValue(given.id, payloads.add_array(array, _INPUT))
 
 
 def _results(given: Any, payloads: CallPayloads) -> dict[str, Raw]:
-    return {name: _array_value(each, payloads, Role.OUTPUT) for name, each in given.items()}
+    return {name: _array_value(each, payloads, _OUTPUT) for name, each in given.items()}
 
 
 def _config(given: Any, _: CallPayloads) -> Any:

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from typing import Protocol, overload
 
+import msgspec
 import numpy as np
 
 from dovetail.errors import TraceError
@@ -68,36 +69,33 @@ class Hashes:
         return blob.hash
 
 
-class CallPayloads:
+class CallPayloads(msgspec.Struct):
     """The payloads of one call, by index: a `BlobSink`.
 
-    Args:
+    Attributes:
         payloads: Receives them.
         has_outputs: Whether outputs mean anything; else they are not recorded.
-
-    Attributes:
         keys: Their keys.
     """
 
-    __slots__ = ("_payloads", "_wanted", "keys")
-
-    def __init__(self, payloads: Payloads, *, has_outputs: bool = True) -> None:
-        wanted = payloads.wanted
-        self._payloads = payloads
-        self._wanted = wanted if has_outputs else (*wanted[: Role.OUTPUT], False)
-        self.keys: list[str] = []
+    payloads: Payloads
+    has_outputs: bool = True
+    keys: list[str] = []  # copied for each call by msgspec
 
     def add(self, blob: Blob, role: Role = Role.STATIC) -> int:
         """Return the index of a payload."""
-        self.keys.append(self._payloads.add(blob, role) if self._wanted[role] else NOT_RECORDED)
+        self.keys.append(self.payloads.add(blob, role) if self._wants(role) else NOT_RECORDED)
         return len(self.keys) - 1
 
     def add_array(self, array: Array, role: Role) -> int:
         """Return the index of an array's elements in C order."""
-        if self._wanted[role]:
+        if self._wants(role):
             return self.add(Blob(np.ascontiguousarray(array)), role)
         self.keys.append(NOT_RECORDED)
         return len(self.keys) - 1
+
+    def _wants(self, role: Role) -> bool:
+        return self.payloads.wanted[role] and (self.has_outputs or role is not Role.OUTPUT)
 
 
 class PayloadSource(Protocol):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hookspecs import hookimpl
@@ -26,7 +25,7 @@ from dovetail.runtime.handle import Handle
 
 # A call that has not returned: its arguments, the types of those that are not recorded, the
 # payloads, and the thread.
-_Open = tuple[dict[str, Any], dict[str, str], CallPayloads, int]
+_Open = tuple[Any, dict[str, str], CallPayloads, int]
 
 
 class CallRecorder:
@@ -89,7 +88,7 @@ class CallRecorder:
             self._is_closed = True
 
     def _begin(self, call: ApiCall) -> None:
-        payloads = CallPayloads(self._payloads, has_outputs=_has_outputs(call))
+        payloads = CallPayloads(self._payloads, _has_outputs(call))
         arguments, unrecorded = encode_arguments(call.function, call.arguments, payloads)
         self._open[call.number] = arguments, unrecorded, payloads, self._thread()
 
@@ -105,27 +104,25 @@ class CallRecorder:
             thread=thread,
             function=call.function,
             owner=owner.id if isinstance(owner, Handle) else None,
-            # as JSON in the line that is written: one encoding for all of it
-            arguments=cast("Raw", arguments),
+            arguments=arguments,  # as JSON in the line: one encoding for all of it
             unrecorded=unrecorded,
-            result=cast("Raw", result),
+            result=result,
             payloads=tuple(payloads.keys),
             error=None if error is None else ErrorRecord.of(error),
             start_ns=call.start_ns,
             duration_ns=call.duration_ns or 0,
         )
         self._write(_line(record))
-        early = self._early.pop(call.number, None)
-        if early is not None:
-            self._write(_line(early))
+        if call.number in self._early:
+            self._write(_line(self._early.pop(call.number)))
 
     def _complete(self, call: ApiCall) -> None:
-        payloads = CallPayloads(self._payloads, has_outputs=_has_outputs(call))
+        payloads = CallPayloads(self._payloads, _has_outputs(call))
         result = encode_result("", call.result, payloads)
         record = CompletionRecord(
             number=call.number,
             thread=self._thread(),
-            result=cast("Raw", result),
+            result=result,
             payloads=tuple(payloads.keys),
             error=None if call.error is None else ErrorRecord.of(call.error),
         )
@@ -145,7 +142,7 @@ def _line(record: Record) -> bytes:
     except UNFIT:
         changes: dict[str, Any] = {"result": to_json(record.result) or NULL}
         if isinstance(record, CallRecord):
-            given = cast("dict[str, Any]", record.arguments)
+            given: Any = record.arguments
             kept = {name: each for name, each in given.items() if to_json(each) is not None}
             unfit = {name: type(given[name]).__name__ for name in given if name not in kept}
             changes |= {"arguments": kept, "unrecorded": record.unrecorded | unfit}
