@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_saver.commands.options import Calls, TracePath
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def bisect(
         ),
     ] = "RtolAtol",
     calls: Calls = None,
+    op_packages: OpPackages = None,
 ) -> None:
     """Replay a trace on two backends and name the first node whose outputs differ.
 
@@ -37,6 +39,7 @@ def bisect(
     found. All tensors are outputs of their graphs, so that no nodes are fused.
     """
     # imported here: the help needs no runtime
+    from dovetail.cli.op_packages import load_op_packages
     from dovetail.cli.output import current_output
     from dovetail.errors import ConfigError
     from dovetail_saver.bisecting import Bisector
@@ -52,7 +55,9 @@ def bisect(
         )
     chosen = None if calls is None else parse_call_set(calls)
     reference, target = backend
-    found = Bisector(path, (reference, target), single_verifier(compare), chosen).run()
+    packages = load_op_packages(split_list(op_packages, "--op-packages"))
+    verifier = single_verifier(compare)
+    found = Bisector(path, (reference, target), verifier, chosen, packages).run()
     current_output().data(_data(found), _text(found, reference, target))
     if found.found is not None:
         raise typer.Exit(1)

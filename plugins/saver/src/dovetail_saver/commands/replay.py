@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_saver.commands.options import TracePath
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def replay(
             "it.",
         ),
     ] = False,
+    op_packages: OpPackages = None,
 ) -> None:
     """Make the recorded calls again: the same objects in the same order, on any backend.
 
@@ -85,6 +87,7 @@ def replay(
     # imported here: the help needs no runtime
     from contextlib import nullcontext
 
+    from dovetail.cli.op_packages import load_op_packages
     from dovetail_saver.recording import Recorder
     from dovetail_saver.replay import Request, Session
     from dovetail_saver.replay import Threads as SessionThreads
@@ -102,6 +105,7 @@ def replay(
         threads=SessionThreads(threads.value),
         keep_going=keep_going,
         outputs=save_outputs,
+        packages=load_op_packages(split_list(op_packages, "--op-packages")),
     )
     with nullcontext() if re_record is None else Recorder(re_record):
         report = Session(trace, request).run()
