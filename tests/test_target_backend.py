@@ -85,6 +85,34 @@ def test_it_runs_there_as_accurately_as_in_simulation(network: Model) -> None:
     assert errors[0] < 0.05 * np.square(real).mean()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_cells_that_shrink_in_the_last_steps_do_not_saturate(seed: int) -> None:
+    """The grid of c is from all steps; that of the last one would be several times too small."""
+    rng = np.random.default_rng(seed)
+    graph, ports = Graph("net"), [None] * 25
+    ports[0] = graph.add_tensor(Tensor("x", DType.FLOAT_32, (12, 1, 4), TensorKind.APP_WRITE))
+    shapes = dict.fromkeys((1, 2, 3, 16), (8, 4)) | dict.fromkeys((4, 5, 6, 17), (8, 8))
+    for i, shape in (shapes | dict.fromkeys((7, 8, 9, 21), (8,))).items():
+        drawn = rng.normal(0, shape[-1] ** -0.5, shape).astype(np.float32)
+        ports[i] = static(graph, f"w{i}", drawn)
+    for tensor in add_all(graph, "Lstm", ports, name="layer", outputs=["y", "c", "h"]):
+        tensor.kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    fading = np.array([4.0] * 6 + [0.0] * 6).reshape(-1, 1, 1)
+    given = [(rng.random((12, 1, 4)) * fading).astype(np.float32) for _ in range(8)]
+    made = dt.quantize(model, given, target_backend="htp:v73", bias_bitwidth=32)
+
+    def states(model: Model, backend: str, **more: Any) -> Any:
+        with dt.Session(model, backend=backend, **more) as session:
+            return np.array([session.run({"x": x})["y"] for x in given])
+
+    real = states(model, "cpu")
+    simulated = states(made, "cpu", options={"quantized": "simulate"})
+    emulated = states(made, "htp:v73")
+    errors = [np.sqrt(np.square(found - real).mean()) for found in (emulated, simulated)]
+    assert errors[0] < 1.5 * errors[1]
+
+
 def test_given_encodings_stay_and_the_rejected_node_is_named(
     network: Model, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ def test_wrong_options_and_rejected_calls(trace: Path, dovetail: Any) -> None:
     assert dovetail("trace", "bisect", trace, "--backend", "cpu").code == 2
     assert dovetail("trace", "bisect", trace, *SIDES, "--calls", "0").code == 2
     assert dovetail("trace", "bisect", trace, *SIDES, "--compare", "no").code == 2
-    done = dovetail("trace", "bisect", trace, "--backend", "cpu", "--backend", "htp,nothing")
+    assert dovetail("trace", "bisect", trace, "--backend", "cpu", "--backend", "no").code == 6
+    done = dovetail("trace", "bisect", trace, "--backend", "cpu", "--backend", "cpu:v73")
     assert done.code == 7
     assert "rejects call 0" in done.err

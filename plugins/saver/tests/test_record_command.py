@@ -40,6 +40,15 @@ def test_a_program_that_does_not_exist(program: Program, tmp_path: Path) -> None
     assert "did you mean 'convert'" in done.stderr
 
 
+def test_options_after_the_program_are_its_own(program: Program, tmp_path: Path) -> None:
+    without_dashes = (*RECORD[:-1], "plugins", "--out")
+    assert "No such option: --out" in program("", command=without_dashes).stderr
+    unknown = (*RECORD[:-3], "--output-dir", "trace", "--", "plugins")
+    done = program("", command=unknown)
+    assert done.returncode == 2
+    assert "No such option: --output-dir" in done.stderr
+
+
 def test_a_used_folder_is_refused_before_the_program_starts(
     program: Program, tmp_path: Path
 ) -> None:

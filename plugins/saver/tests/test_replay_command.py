@@ -29,6 +29,7 @@ def test_a_replay_on_the_same_backend_is_equal(trace: Path, dovetail: Any) -> No
     text = dovetail("replay", trace, "--compare", "exact").out
     assert "as recorded" in text
     assert "3: 3 equal" in text
+    assert "cpu, as recorded" in text
 
 
 def test_other_values_are_found_and_measured(trace: Path, dovetail: Any) -> None:
@@ -47,7 +48,22 @@ def test_other_values_are_found_and_measured(trace: Path, dovetail: Any) -> None
 
 
 def test_without_compare_outputs_may_differ(trace: Path, dovetail: Any) -> None:
-    assert dovetail("replay", edited(trace, RELU, '"op_type":"Tanh"')).code == 0
+    done = dovetail("replay", edited(trace, RELU, '"op_type":"Tanh"'))
+    assert done.code == 0
+    assert "outputs not compared" in done.out
+
+
+def test_the_backend_of_a_replay_is_named(trace: Path, dovetail: Any) -> None:
+    assert "htp, recorded on cpu" in dovetail("replay", trace, "--backend", "htp").out
+    assert dovetail("replay", trace, "--backend", "no").code == 6
+
+
+def test_a_replay_that_stops_reads_no_cut_trace(trace: Path, dovetail: Any) -> None:
+    edited(trace, RELU, '"op_type":"Rely"')
+    done = dovetail("replay", trace, "--json")
+    assert done.code == 1
+    assert not done.data["is_cut"]
+    assert "cut off" not in done.err
 
 
 def test_a_rejected_call_is_shown_as_recorded(trace: Path, dovetail: Any) -> None:

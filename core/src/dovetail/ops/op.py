@@ -98,6 +98,8 @@ class Op:
         is_elementwise: Whether each element of the results depends only on the elements of the
             inputs at its position, after broadcasting.
         quantization_roles: The inputs that are weights and biases, by index.
+        state_outputs: Indices of the outputs whose encodings are also those of the op's state
+            between its steps; see `states`.
 
     Quantization reads more facts: `value_range`, `clips`, `flat_beyond`, `keeps` and `added_range`.
     A subclass states them as class attributes too, or as properties if they depend on params.
@@ -110,6 +112,7 @@ class Op:
     is_pure: ClassVar[bool] = True
     is_elementwise: ClassVar[bool] = False
     quantization_roles: ClassVar[Mapping[int, Role]] = MappingProxyType({})
+    state_outputs: ClassVar[tuple[int, ...]] = ()
 
     if TYPE_CHECKING:  # subclasses choose a form; see the module docstring
         infer: Callable[..., Results]
@@ -147,6 +150,16 @@ class Op:
             outs: Specs of the outputs.
         """
         return 0
+
+    def states(self, ins: Arrays) -> Mapping[int, Array]:
+        """Return the values of the state that no output has, by index in `state_outputs`.
+
+        An encoding must span them as well. Indices without such values may be left out.
+
+        Args:
+            ins: Real values, one for each declared input; None for an omitted one.
+        """
+        return {}
 
     @property
     def value_range(self) -> Range:

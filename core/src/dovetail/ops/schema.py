@@ -105,6 +105,16 @@ class OpSchema:
             results = self._reference(op, _filled(ins, self.inputs), _filled(outs, self.outputs))
         return tuple(np.asarray(r) for r in _as_tuple(results)[: len(outs)])
 
+    def states(self, op: Op, ins: Arrays) -> Mapping[int, Array]:
+        """Return the values of an op's state that no output has; see `Op.states`.
+
+        Args:
+            op: From `bind`.
+            ins: Real values, one for each declared input; None for an omitted one.
+        """
+        with np.errstate(all="ignore"):
+            return op.states(_filled(ins, self.inputs))
+
     def work(self, op: Op, ins: Specs, outs: Sequence[Spec]) -> int:
         """Return the multiply-accumulates of one execution.
 

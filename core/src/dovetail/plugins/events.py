@@ -46,17 +46,16 @@ class ApiCall(msgspec.Struct, frozen=True, eq=False):
 
     def returned(self, result: object) -> ApiCall:
         """Return the event of this call, which returns a result now."""
-        return self._ended(result, None)
+        return ApiCall(
+            self.number, self.function, self.owner, self.arguments, self.start_ns,
+            result, None, time.perf_counter_ns() - self.start_ns,
+        )  # fmt: skip
 
     def failed(self, error: BaseException) -> ApiCall:
         """Return the event of this call, which raises an error now."""
-        return self._ended(None, error)
-
-    def _ended(self, result: object, error: BaseException | None) -> ApiCall:
-        took = time.perf_counter_ns() - self.start_ns
         return ApiCall(
             self.number, self.function, self.owner, self.arguments, self.start_ns,
-            result, error, took,
+            None, error, time.perf_counter_ns() - self.start_ns,
         )  # fmt: skip
 
 

@@ -85,18 +85,15 @@ def api_call(name: str) -> Callable[[Method], Method]:
     def decorate(method: Method) -> Method:
         arguments = _Arguments(method)
 
-        def checked(owner: Any, *values: object) -> Any:
+        def slow(owner: Any, *values: object) -> Any:
             if owner._freed:
                 owner.require_alive()
             arguments.check(values)
             return method(owner, *values)
 
-        def slow(owner: Any, *values: object) -> Any:
-            if hooks.active:
-                return _announced(function, arguments.names, checked, owner, values)
-            return checked(owner, *values)
-
-        run = with_fast_path(method, slow, arguments.accepted)
+        checked = with_fast_path(method, slow, arguments.accepted)
+        announced = _announced(function, checked)
+        run = with_fast_path(method, slow, arguments.accepted, announced)
         setattr(run, CALL_MARK, name)
         return cast("Method", run)
 
@@ -138,27 +135,27 @@ class _Arguments:
 
 
 def _announced(
-    function: ApiFunction,
-    names: tuple[str, ...],
-    run: Callable[..., Any],
-    owner: object,
-    values: tuple[object, ...],
-) -> Any:
-    """Run a call and notify the hooks before and after it."""
-    handle = owner if isinstance(owner, Handle) else None
-    call = ApiCall.begin(function.name, dict(zip(names, values, strict=True)), handle)
-    hooks.api_call(call)
-    token = _CURRENT.set(call) if function.ends_later else None
-    try:
-        result = run(owner, *values)
-    except BaseException as error:
-        hooks.api_return(call.failed(error))
-        raise
-    finally:
-        if token is not None:
-            _CURRENT.reset(token)
-    hooks.api_return(call.returned(result))
-    return result
+    function: ApiFunction, run: Callable[..., Any]
+) -> Callable[[Any, dict[str, object]], Any]:
+    """Return a function that runs a call and notifies the hooks before and after it."""
+
+    def announced(owner: Any, arguments: dict[str, object]) -> Any:
+        values = tuple(arguments.values())  # whatever a hook does to the others
+        call = ApiCall.begin(function.name, arguments, owner if function.owner else None)
+        hooks.api_call(call)
+        token = _CURRENT.set(call) if function.ends_later else None
+        try:
+            result = run(owner, *values)
+        except BaseException as error:
+            hooks.api_return(call.failed(error))
+            raise
+        finally:
+            if token is not None:
+                _CURRENT.reset(token)
+        hooks.api_return(call.returned(result))
+        return result
+
+    return announced
 
 
 def current_call() -> ApiCall | None:

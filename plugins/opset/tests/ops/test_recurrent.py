@@ -12,6 +12,7 @@ from dovetail.ir import Array, DType, Graph, ScaleOffset, Spec, Tensor, TensorKi
 from dovetail.ops import simulate
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add_all
+from dovetail_opset.ops.recurrent import Direction, Lstm
 
 Run = Callable[..., Any]
 # float32 against float64: a handful of steps, each of sums of a dozen products
@@ -134,6 +135,20 @@ def test_lstm(
         assert have.dtype == np.float32
         np.testing.assert_allclose(have, want, err_msg=f"out[{i}]", strict=False, **TOLERANCE)
         assert have.shape == want.shape
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("parts", [(), ("input", "projection"), ALL])
+def test_states_are_the_last_ones_of_shorter_sequences(
+    run_op: Run, rng: np.random.Generator, parts: tuple[str, ...], direction: Direction
+) -> None:
+    ins = lstm_inputs(rng, (4, 3, 5), 4, 3, parts)
+    x, params = ins[0], {"direction": direction, "cell_clip_threshold": 0.7}
+    found = PACKAGE.schemas["Lstm"].states(Lstm(**params), ins)
+    starts = [x[4 - n :] if direction else x[:n] for n in range(4)]
+    wanted = [run_op("Lstm", start, *ins[1:], **params)[1] for start in starts]
+    np.testing.assert_allclose(found[1], wanted["states" not in parts :], **TOLERANCE)
+    np.testing.assert_array_equal(found.get(0), ins[10])
 
 
 def test_clipping(run_op: Run, rng: np.random.Generator) -> None:

@@ -48,7 +48,7 @@ class CallSet:
             f"no call of the trace is in the set '{self.text}'",
             code="USAGE",
             where=where,
-            hint="list the calls with `dovetail trace dump`",
+            hint="see the calls in `dovetail trace dump`, their names in `dovetail trace stats`",
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from dovetail.ir import DataFormat, DType, MemoryType
 from dovetail.runtime.api_table import API, ArgKind, Value
@@ -14,6 +15,10 @@ from dovetail_saver.trace import OpaqueRecord
 
 # Defaults that say nothing.
 _USUAL = {"memory_type": int(MemoryType.RAW), "data_format": int(DataFormat.DENSE)}
+# NumPy's names of the types that records have as codes such as `|u1`.
+_DTYPE_NAMES = {
+    np.dtype(code).str: np.dtype(code).name for code in ["?", *np.typecodes["AllInteger"], *"efd"]
+}
 _LONGEST = 200  # characters of one argument
 _decode = msgspec.json.Decoder().decode
 
@@ -132,7 +137,8 @@ def _array(given: object, names: HandleNames | None = None) -> str:
     if "handle" in given:
         return names.of(given["handle"]) if names is not None else f"handle {given['handle']}"
     if "dtype" in given and "shape" in given:
-        return f"{given['dtype']}{given['shape']}"
+        dtype = given["dtype"]
+        return f"{_DTYPE_NAMES.get(str(dtype), dtype)}{given['shape']}"
     return f"<{given.get('is', 'data')}>"
 
 

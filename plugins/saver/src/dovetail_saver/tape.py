@@ -53,6 +53,7 @@ class Tape:
     Attributes:
         folder: The folder.
         hook: The hooks.
+        wanted: Whether payloads are recorded, or at least their keys; by role.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Tape:
         finished: Callable[[Path], None] = lambda _: None,
     ) -> None:
         self.folder = folder
-        self._policy, self._wanted = policy, WANTED[policy]
+        self._policy, self.wanted = policy, WANTED[policy]
         self._make_hook = make_hook
         self._finished = finished
         self._writer: TraceWriter | None = None
@@ -85,10 +86,6 @@ class Tape:
     def add(self, blob: Blob, role: Role) -> str:
         """Write a payload, and return its key."""
         return (self._writer or self.open()).payloads.add(blob, role)
-
-    def wants(self, role: Role) -> bool:
-        """Return whether payloads of a role are recorded, or at least their keys."""
-        return self._wanted[role]
 
     def write(self, line: bytes) -> None:
         """Write the line of a record."""

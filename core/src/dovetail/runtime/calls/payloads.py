@@ -23,10 +23,13 @@ class Role(enum.IntEnum):
 
 
 class Payloads(Protocol):
-    """Receives payloads."""
+    """Receives payloads.
 
-    def wants(self, role: Role) -> bool:
-        """Return whether payloads of a role are recorded, or at least their keys."""
+    Attributes:
+        wanted: Whether payloads are recorded, or at least their keys; by role.
+    """
+
+    wanted: Sequence[bool]
 
     def add(self, blob: Blob, role: Role) -> str:
         """Return the key of a payload, its content hash; empty if it is not recorded.
@@ -40,14 +43,13 @@ class MemoryPayloads:
 
     Attributes:
         blobs: Copies of the payloads.
+        wanted: All.
     """
+
+    wanted: Sequence[bool] = (True, True, True)
 
     def __init__(self) -> None:
         self.blobs: dict[str, Blob] = {}
-
-    def wants(self, role: Role) -> bool:
-        """Return True."""
-        return True
 
     def add(self, blob: Blob, role: Role) -> str:
         """Keep a copy of a payload and return its key."""
@@ -59,9 +61,7 @@ class MemoryPayloads:
 class Hashes:
     """Payloads that are not kept: only their keys are returned."""
 
-    def wants(self, role: Role) -> bool:
-        """Return True."""
-        return True
+    wanted: Sequence[bool] = (True, True, True)
 
     def add(self, blob: Blob, role: Role) -> str:
         """Return the key of a payload."""
@@ -79,27 +79,25 @@ class CallPayloads:
         keys: Their keys.
     """
 
-    __slots__ = ("_has_outputs", "_payloads", "keys")
+    __slots__ = ("_payloads", "_wanted", "keys")
 
     def __init__(self, payloads: Payloads, *, has_outputs: bool = True) -> None:
+        wanted = payloads.wanted
         self._payloads = payloads
-        self._has_outputs = has_outputs
+        self._wanted = wanted if has_outputs else (*wanted[: Role.OUTPUT], False)
         self.keys: list[str] = []
 
     def add(self, blob: Blob, role: Role = Role.STATIC) -> int:
         """Return the index of a payload."""
-        self.keys.append(self._payloads.add(blob, role) if self._wants(role) else NOT_RECORDED)
+        self.keys.append(self._payloads.add(blob, role) if self._wanted[role] else NOT_RECORDED)
         return len(self.keys) - 1
 
     def add_array(self, array: Array, role: Role) -> int:
         """Return the index of an array's elements in C order."""
-        if self._wants(role):
+        if self._wanted[role]:
             return self.add(Blob(np.ascontiguousarray(array)), role)
         self.keys.append(NOT_RECORDED)
         return len(self.keys) - 1
-
-    def _wants(self, role: Role) -> bool:
-        return (self._has_outputs or role is not Role.OUTPUT) and self._payloads.wants(role)
 
 
 class PayloadSource(Protocol):

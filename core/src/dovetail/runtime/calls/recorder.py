@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
@@ -24,14 +24,9 @@ from dovetail.runtime.calls.record import (
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle
 
-
-class _Open(NamedTuple):
-    """A call that has not returned."""
-
-    arguments: dict[str, Any]
-    unrecorded: dict[str, str]
-    payloads: CallPayloads
-    thread: int
+# A call that has not returned: its arguments, the types of those that are not recorded, the
+# payloads, and the thread.
+_Open = tuple[dict[str, Any], dict[str, str], CallPayloads, int]
 
 
 class CallRecorder:
@@ -96,24 +91,25 @@ class CallRecorder:
     def _begin(self, call: ApiCall) -> None:
         payloads = CallPayloads(self._payloads, has_outputs=_has_outputs(call))
         arguments, unrecorded = encode_arguments(call.function, call.arguments, payloads)
-        self._open[call.number] = _Open(arguments, unrecorded, payloads, self._thread())
+        self._open[call.number] = arguments, unrecorded, payloads, self._thread()
 
     def _end(self, call: ApiCall) -> None:
         begun = self._open.pop(call.number, None)
         if begun is None:
             return  # it began before the recorder was registered
+        arguments, unrecorded, payloads, thread = begun
         owner, error = call.owner, call.error
-        result = encode_result(call.function, call.result, begun.payloads)
+        result = encode_result(call.function, call.result, payloads)
         record = CallRecord(
             number=call.number,
-            thread=begun.thread,
+            thread=thread,
             function=call.function,
             owner=owner.id if isinstance(owner, Handle) else None,
             # as JSON in the line that is written: one encoding for all of it
-            arguments=cast("Raw", begun.arguments),
-            unrecorded=begun.unrecorded,
+            arguments=cast("Raw", arguments),
+            unrecorded=unrecorded,
             result=cast("Raw", result),
-            payloads=tuple(begun.payloads.keys),
+            payloads=tuple(payloads.keys),
             error=None if error is None else ErrorRecord.of(error),
             start_ns=call.start_ns,
             duration_ns=call.duration_ns or 0,

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -129,6 +129,7 @@ class Lstm(_Recurrent):
         **dict.fromkeys((*range(1, 7), *range(12, 21), 22), Weight()),
         **dict.fromkeys((7, 8, 9, 21, 23), Bias()),
     }
+    state_outputs = (0, 1)
     matrices = (*range(1, 7), 16, 17, 22)
     source = "spec/qnn_ops.md, Lstm; NNAPI, UNIDIRECTIONAL_SEQUENCE_LSTM"
 
@@ -154,27 +155,55 @@ class Lstm(_Recurrent):
         return tuple(computed(x, s, out) for s, out in zip(shapes, outs, strict=True))
 
     def reference(self, ins: Arrays, outs: Sequence[Spec]) -> tuple[Array, ...]:
-        weights = self.packed(ins)
-        steps = self.in_order(given(ins[0]))
+        x = given(ins[0])
+        weights, (h, c) = self.packed(ins), self._before(ins)
+        result = np.empty((*x.shape[:-1], h.shape[1]), x.dtype)
+        last: Sequence[Array] = [np.zeros(c.shape, x.dtype) for _ in range(4)]
+        steps = self._steps(weights, x, h, c)
+        for found, position in zip(steps, self.in_order(result), strict=True):
+            h, c, *last = found
+            position[...] = h
+        self._keep(ins, h, c)
+        return (result, c, h, *last, h)
+
+    def states(self, ins: Arrays) -> Mapping[int, Array]:
+        first, c = self._before(ins)
+        h, cells = first, [c]
+        for found in self._steps(self.packed(ins), given(ins[0]), first, c):
+            h = found[0]
+            cells.append(found[1])
+        self._keep(ins, h, cells[-1])
+        # the last c is a result; what is omitted starts with 0, which is on every grid
+        inner = np.array(cells)[int(ins[11] is None) : -1]
+        return {1: inner} if ins[10] is None else {0: first, 1: inner}
+
+    def _before(self, ins: Arrays) -> tuple[Array, ...]:
+        """Return h and c before the first step."""
+        batch = self._batch(given(ins[0]).shape)
+        units, size = given(ins[FORGET.recurrent]).shape
+        return self._start(ins[10:12], [(batch, size), (batch, units)], ins[24])
+
+    def _keep(self, ins: Arrays, h: Array, c: Array) -> None:
+        if ins[24] is not None:
+            self._left = (h.copy(), c.copy())
+
+    def _steps(
+        self, weights: LstmWeights, x: Array, h: Array, c: Array
+    ) -> Iterator[tuple[Array, ...]]:
+        """Yield the results of `_step` for each step, from the states before the first one."""
+        steps = self.in_order(x)
         count, batch, features = steps.shape
         gates, units = weights.bias.shape
         # a row-major copy of the transposed matrix is multiplied up to five times as fast as a view
         recurrent = np.ascontiguousarray(weights.recurrent.T)
-        size = len(recurrent)
         rows = steps.reshape(count * batch, features) @ weights.inputs.T
         projected = rows.reshape(count, batch, gates * units)
         if weights.norm is None:
             projected += weights.bias.reshape(-1)
-        h, c = self._start(ins[10:12], [(batch, size), (batch, units)], ins[24])
-        result = np.empty((*given(ins[0]).shape[:-1], size), projected.dtype)
-        last = [np.zeros((batch, units), projected.dtype) for _ in range(4)]
-        for step, position in zip(projected, self.in_order(result), strict=True):
+        for step in projected:
             step += h @ recurrent
-            h, c, *last = self._step(weights, step.reshape(batch, gates, units), c)
-            position[...] = h
-        if ins[24] is not None:
-            self._left = (h.copy(), c.copy())
-        return (result, c, h, *last, h)
+            h, c, *_ = found = self._step(weights, step.reshape(batch, gates, units), c)
+            yield found
 
     def packed(self, ins: Arrays) -> LstmWeights:
         """Return the weights of all gates in one array, from inputs as real values."""
@@ -238,6 +267,7 @@ class Gru(_Recurrent):
         **dict.fromkeys(range(1, 7), Weight()),
         **dict.fromkeys(range(7, 13), Bias()),
     }
+    state_outputs = (0,)
     matrices = tuple(range(1, 7))
     source = "spec/qnn_ops.md, Gru; ONNX, GRU"
 
@@ -278,6 +308,10 @@ class Gru(_Recurrent):
         if ins[14] is not None:
             self._left = (h.copy(),)
         return result, h[None]
+
+    def states(self, ins: Arrays) -> Mapping[int, Array]:
+        # all others are results; those of the last run, without `reset`, were
+        return {} if ins[13] is None else {0: ins[13]}
 
     def packed(self, ins: Arrays) -> GruWeights:
         """Return the weights of all gates in one array, from inputs as real values."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from dovetail.plugins.hooks import hooks
 from dovetail.quantization import Calibration
 from dovetail_quantizers.calibration.running import runner
 from dovetail_quantizers.calibration.samples import samples_of
+from dovetail_quantizers.calibration.states import state_nodes
 from dovetail_quantizers.planning.value_range import HUGE, Far, RowFloor, ValueRange
 
 TASK = "calibrating"
@@ -129,7 +131,8 @@ def observe(
     Args:
         graph: Not changed.
         calibration: The samples.
-        watched: Observed tensors by the name of their group.
+        watched: Observed tensors by the name of their group. Values of a node's state count as
+            values of the output that they share the encoding of.
         estimators: By that name; each observes the values of all tensors of its group.
         ops: Finds ops.
         backend: Name of the backend that runs the graph.
@@ -142,23 +145,26 @@ def observe(
             listed, with the first sample) or no finite value.
     """
     tensors = {t.name: t for each in watched.values() for t in each}
+    names = {t: name for name, each in watched.items() for t in each}
+    states = state_nodes(graph, names, ops)
+    shows = {*tensors, *(t.name for each in states for t in each.inputs)}
     looks = {name: ValueFilter((counting or {}).get(name), extremes_only) for name in tensors}
     seen = Observed()
     total = len(calibration) if isinstance(calibration, Sized) else None
-    with runner(graph, ops, backend, tensors) as run:
+    with runner(graph, ops, backend, shows) as run:
         for seen.samples, sample in enumerate(samples_of(graph, calibration), 1):
             shown = run(sample)
             is_bad = False
-            for name, group in watched.items():
-                for tensor in group:
-                    values = to_real(shown[tensor.name], tensor.spec)
-                    sight = looks[tensor.name].at(values)
-                    if seen.samples <= _DRAWN_SAMPLES and values.size:
-                        seen.drawn.setdefault(tensor.name, []).append(_drawn(values))
-                    is_bad |= sight.is_bad
-                    estimators[name].observe(sight.values)
-                    before = seen.members.get(tensor.name, NOTHING)
-                    seen.members[tensor.name] = before.joined(sight.range)
+            outputs = ((t, to_real(shown[t.name], t.spec)) for t in names)
+            inner = (found for each in states for found in each.values(shown))
+            for tensor, values in itertools.chain(outputs, inner):
+                sight = looks[tensor.name].at(values)
+                if seen.samples <= _DRAWN_SAMPLES and values.size:
+                    seen.drawn.setdefault(tensor.name, []).append(_drawn(values))
+                is_bad |= sight.is_bad
+                estimators[names[tensor]].observe(sight.values)
+                before = seen.members.get(tensor.name, NOTHING)
+                seen.members[tensor.name] = before.joined(sight.range)
             if is_bad:
                 _refuse(graph, shown, tensors, looks, seen.samples, lenient=lenient)
                 seen.is_infinite = True

@@ -16,6 +16,7 @@ import numpy as np
 from dovetail.ir import Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry, Range
 from dovetail.quantization import Sharing
+from dovetail_quantizers.planning.roles import schema_of
 from dovetail_quantizers.planning.rules import (
     added_by,
     fixed_range,
@@ -36,6 +37,8 @@ class Group:
         constants: Static members.
         bounds: Ranges that are known from ops, with their nodes.
         inside: Nodes that only move or clip values within the group.
+        states: Members with the encoding of a node's state, whose clipping would change every
+            following step.
         squashed: Members whose own range does not count, with the nodes that clip them.
         needed: The range in which the consumers are not flat: values beyond are clipped.
         floors: Members that only Softmaxes read, and their values that count; see `masks`.
@@ -47,6 +50,7 @@ class Group:
     constants: dict[Tensor, None] = field(default_factory=dict)
     bounds: list[tuple[Range, str]] = field(default_factory=list)
     inside: set[Node] = field(default_factory=set)
+    states: dict[Tensor, None] = field(default_factory=dict)
     squashed: dict[Tensor, Node] = field(default_factory=dict)
     needed: Range = (-math.inf, math.inf)
     floors: dict[Tensor, RowFloor] = field(default_factory=dict)
@@ -106,6 +110,10 @@ class _Finder:
         self._claims = claims
         for tensor in _flowing(graph):
             self.groups[tensor] = Group({tensor: None}, {tensor: None})
+        for node in graph.nodes:
+            for i in schema_of(node, ops).op.state_outputs:
+                if i < len(node.outputs) and (group := self.groups.get(node.outputs[i])):
+                    group.states[node.outputs[i]] = None
 
     def move(self, node: Node, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
         """Join the tensors between which a node only moves values."""
@@ -133,7 +141,7 @@ class _Finder:
         if cut is None or cut not in self.groups or left not in self.groups:
             return
         before, after = self.groups[cut], self.groups[left]
-        if before is after or before.constants or before.bounds:
+        if before is after or before.constants or before.bounds or before.states:
             return
         # an encoding of the input is not valid for the output
         if self._claimed(before) and self._claimed(before) != self._claimed(after):
@@ -150,7 +158,7 @@ class _Finder:
     def limit(self) -> None:
         """Find the ranges in which the consumers of each group are not flat."""
         for group in dict.fromkeys(self.groups.values()):
-            if any(t.kind is not TensorKind.NATIVE for t in group.members):
+            if group.states or any(t.kind is not TensorKind.NATIVE for t in group.members):
                 continue
             readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
             needs = [op_of(node, self._ops).flat_beyond for node in readers]
@@ -181,6 +189,7 @@ class _Finder:
         one.constants |= other.constants
         one.bounds += other.bounds
         one.inside |= other.inside
+        one.states |= other.states
         one.squashed |= other.squashed
         for tensor in other.members:
             self.groups[tensor] = one

@@ -61,7 +61,7 @@ class Masks:
 
     def _found(self, group: Group) -> dict[Tensor, RowFloor]:
         found: dict[Tensor, RowFloor] = {}
-        if any(tensor.kind is not TensorKind.NATIVE for tensor in group.members):
+        if group.states or any(tensor.kind is not TensorKind.NATIVE for tensor in group.members):
             return {}
         for tensor in group.members:
             for node in self._graph.consumers(tensor):

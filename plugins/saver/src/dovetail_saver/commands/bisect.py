@@ -32,16 +32,18 @@ def bisect(
     calls: Calls = None,
     op_packages: OpPackages = None,
 ) -> None:
-    """Replay a trace on two backends and name the first node whose outputs differ.
+    """Name the first node whose outputs differ on two backends.
 
-    The node is run once more on the target with the inputs of the reference: what differs then is
-    its own error, and the rest is inherited from nodes before it. The exit code is 1 if a node is
-    found. All tensors are outputs of their graphs, so that no nodes are fused.
+    The trace is replayed on both. The node is run once more on the target with the inputs of the
+    reference: what differs then is its own error, and the rest is inherited from nodes before it.
+    The exit code is 1 if a node is found. All tensors are outputs of their graphs, so that no nodes
+    are fused.
     """
     # imported here: the help needs no runtime
     from dovetail.cli.op_packages import load_op_packages
     from dovetail.cli.output import current_output
     from dovetail.errors import ConfigError
+    from dovetail.runtime.installed import backend_class
     from dovetail_saver.bisecting import Bisector
     from dovetail_saver.call_sets import parse_call_set
     from dovetail_saver.replay.settings import single_verifier
@@ -54,6 +56,8 @@ def bisect(
             hint="write --backend REFERENCE --backend TARGET",
         )
     chosen = None if calls is None else parse_call_set(calls)
+    for name in backend:
+        backend_class(name)  # an unknown name is an error of its own
     reference, target = backend
     packages = load_op_packages(split_list(op_packages, "--op-packages"))
     verifier = single_verifier(compare)

@@ -12,10 +12,11 @@ def diff(
     first: Annotated[Path, typer.Argument(metavar="A", help="A trace.")],
     second: Annotated[Path, typer.Argument(metavar="B", help="Another trace.")],
 ) -> None:
-    """Show the calls that only one of two traces has, and those with other data.
+    """Show the calls in which two traces differ.
 
-    Times, threads and the numbers of handles do not count. The exit code is 1 if the traces
-    differ. With --json, print one JSON object for each difference.
+    `-` and `+` mark calls that only A or only B has, and `!` those with other data. Times, threads
+    and the numbers of handles do not count. The exit code is 1 if the traces differ. With --json,
+    print one JSON object for each difference.
     """
     # imported here: the help needs no runtime
     import json
@@ -32,3 +33,4 @@ def diff(
         write(sys.stdout, f"{json.dumps(asdict(change)) if is_json else text}\n")
     if found:
         raise typer.Exit(1)
+    current_output().message("no differences")

@@ -6,9 +6,10 @@ from dovetail_saver.commands.options import Calls, TracePath
 
 
 def dump(path: TracePath, calls: Calls = None) -> None:
-    """Print the calls of a trace: number, thread, name, arguments and result.
+    """Print the calls of a trace with their arguments and results.
 
-    With --json, print one JSON object for each line.
+    The columns are the number of the call, the thread, and the call. With --json, print one JSON
+    object for each line.
     """
     # imported here: the help needs no runtime
     import json

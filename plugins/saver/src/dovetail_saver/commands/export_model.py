@@ -18,9 +18,10 @@ def export_model(
         typer.Option(metavar="NAME", help="A graph to write instead of all. May be repeated."),
     ] = None,
 ) -> None:
-    """Write the graphs of a trace as a .dvt file, which net-run and Session load.
+    """Write the graphs of a trace as a .dvt file.
 
-    Constants have the values with which the graphs were composed, without later updates.
+    The commands and Session load it. Constants have the values with which the graphs were composed,
+    without later updates.
     """
     # imported here: the help needs no runtime
     from dovetail.cli.output import current_output

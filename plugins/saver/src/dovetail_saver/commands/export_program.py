@@ -14,10 +14,10 @@ def export_program(
     path: TracePath,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the files.")],
 ) -> None:
-    """Write saver_output.c and params.bin, as the vendor's Saver does: a program in C.
+    """Write a program in C, as the vendor's Saver does.
 
-    The program makes the recorded calls on a backend of the vendor. What C cannot express is left
-    out, with a comment, and listed.
+    The files are saver_output.c and params.bin. The program makes the recorded calls on a backend
+    of the vendor. What C cannot express is left out, with a comment, and listed.
     """
     # imported here: the help needs no runtime
     from dovetail.cli.output import current_output

@@ -16,10 +16,10 @@ def export_python(
         Path, typer.Option("--out", metavar="DIR", help="Folder of the script and its data.")
     ],
 ) -> None:
-    """Write DIR/replay.py, a script of the recorded API calls, and its data to DIR/data.
+    """Write a Python script of the recorded API calls.
 
-    The script compares errors and outputs with the recorded ones. It makes all calls from one
-    thread; callbacks do nothing.
+    The script is DIR/replay.py, and its data are in DIR/data. It compares errors and outputs with
+    the recorded ones. It makes all calls from one thread; callbacks do nothing.
     """
     # imported here: the help needs no runtime
     from dovetail.cli.output import current_output

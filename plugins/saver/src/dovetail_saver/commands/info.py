@@ -6,7 +6,7 @@ from dovetail_saver.commands.options import TracePath
 
 
 def info(path: TracePath) -> None:
-    """Show where a trace comes from, how it ends and how many calls it has."""
+    """Show who recorded a trace, on what, and whether it is complete."""
     # imported here: the help needs no runtime
     import msgspec
 

@@ -16,29 +16,33 @@ def minimize(
         str,
         typer.Option(
             metavar="COMMAND",
-            help="Checks a trace, which replaces {} or follows as the last argument.",
+            help="Command that checks a trace; the trace replaces {} or follows as the last "
+            "argument.",
         ),
     ],
     backend: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Computes the values of tensors inside of graphs; by default the recorded "
-            "backend.",
+            help="Backend that computes the values of tensors inside of graphs; by default the "
+            "recorded one.",
         ),
     ] = None,
 ) -> None:
-    """Shrink a failing trace: fewer calls, fewer nodes of each graph, one fault.
+    """Shrink a failing trace to the smallest that still fails.
 
-    The exit codes of the command are those of `git bisect run`: 0 for a good trace, 1 to 127 for a
-    bad one, but 125 for one that cannot be checked. Where nodes are cut off, their results become
-    inputs.
+    First there are fewer calls, then fewer nodes of each graph. The exit codes of the command are
+    those of `git bisect run`: 0 for a good trace, 1 to 127 for a bad one, but 125 for one that
+    cannot be checked. Where nodes are cut off, their results become inputs.
     """
     # imported here: the help needs no runtime
     from dovetail.cli.output import current_output
+    from dovetail.runtime.installed import backend_class
     from dovetail_saver.minimizing import CommandCheck
     from dovetail_saver.minimizing import minimize as write_minimized
 
+    if backend is not None:
+        backend_class(backend)  # an unknown name is an error of its own
     found = write_minimized(path, out, CommandCheck(check), backend)
     output = current_output()
     if found.uncut:

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 TracePath = Annotated[
-    Path, typer.Argument(metavar="TRACE", help="The folder of a trace, or a packed trace.")
+    Path, typer.Argument(metavar="TRACE", help="The folder of a trace, or a packed one (.dvtrace).")
 ]
 Calls = Annotated[
     str | None,
     typer.Option(
         metavar="SET",
-        help="Numbers, ranges and API names, such as 0-100,200,graph_execute; 7- is all from 7 on.",
+        help="Calls: numbers, ranges and API names, such as 0-100,200,graph_execute; 7- is all "
+        "from 7 on. By default all.",
     ),
 ]
 NewTrace = Annotated[

@@ -26,7 +26,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 _USAGE = "--out DIR [OPTIONS] --"
 
 
-@app.command(context_settings={"ignore_unknown_options": True}, options_metavar=_USAGE)
+@app.command(context_settings={"allow_interspersed_args": False}, options_metavar=_USAGE)
 def record(
     program: Annotated[
         list[str],
@@ -42,7 +42,7 @@ def record(
         PayloadPolicy,
         typer.Option(
             "--payloads",
-            help="Data to keep: all, no outputs, hashes of outputs instead of outputs, or none.",
+            help="Data to keep: all; all but outputs; outputs as hashes only; or none.",
         ),
     ] = PayloadPolicy.ALL,
 ) -> int:
@@ -85,7 +85,8 @@ def _command(program: list[str]) -> list[str]:
             f"program '{name}' not found",
             code="USAGE",
             where="dovetail record",
-            hint=f"{suggest_name(name, known)}; or name a Python script or a program",
+            hint=f"name a dovetail command ({suggest_name(name, known)}), a Python script or "
+            "a program",
         )
     return [found, *rest]
 

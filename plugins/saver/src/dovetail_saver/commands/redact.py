@@ -21,14 +21,18 @@ def redact(
     path: TracePath,
     out: NewTrace,
     kinds: Annotated[
-        list[Kind], typer.Option("--redact", help="Data to replace. May be repeated.")
+        list[Kind],
+        typer.Option(
+            "--redact", metavar="weights|inputs", help="Data to replace. May be repeated."
+        ),
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the random numbers.")] = 0,
 ) -> None:
-    """Write a trace with random data of the same types and statistics, to give it away.
+    """Write a trace with random weights or inputs, to give it away.
 
-    Weights are constants of float and fixed-point types; indices, shapes and params of nodes are
-    kept. Recorded outputs are left out. Names of tensors and nodes are kept.
+    The random data have the same types and statistics. Weights are constants of float and
+    fixed-point types; indices, shapes and params of nodes are kept. Recorded outputs are left out.
+    Names of tensors and nodes are kept.
     """
     # imported here: the help needs no runtime
     from dovetail.cli.output import current_output

@@ -36,11 +36,15 @@ def replay(
     trace: TracePath,
     backend: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A backend instead of the recorded ones."),
+        typer.Option(metavar="NAME", help="Backend to use instead of the recorded one."),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Settings instead of the recorded ones, as for net-run."),
+        typer.Option(
+            *("--config", "--config-file"),
+            metavar="FILE",
+            help="Settings instead of the recorded ones, as for net-run; needs --backend.",
+        ),
     ] = None,
     compare: Annotated[
         list[str] | None,
@@ -63,11 +67,12 @@ def replay(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write outputs to DIR/call_N/TENSOR.npy, stored values; of the first replay.",
+            help="Write the outputs of the first replay to DIR/call_N/TENSOR.npy, as stored "
+            "values.",
         ),
     ] = None,
     re_record: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Record the replay to a new trace.")
+        Path | None, typer.Option(metavar="DIR", help="Record the replay as a new trace.")
     ] = None,
     keep_going: Annotated[
         bool,
@@ -81,8 +86,9 @@ def replay(
 ) -> None:
     """Make the recorded calls again: the same objects in the same order, on any backend.
 
-    The exit code is 1 if a call fails that did not, or the other way round, or if an output
-    differs. Outputs whose values were not recorded are compared by their hashes.
+    Without --compare, outputs are not compared. The exit code is 1 if a call fails that did not, or
+    the other way round, or if an output differs. Outputs whose values were not recorded are
+    compared by their hashes.
     """
     # imported here: the help needs no runtime
     from contextlib import nullcontext

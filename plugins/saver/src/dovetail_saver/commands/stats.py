@@ -6,7 +6,7 @@ from dovetail_saver.commands.options import TracePath
 
 
 def stats(path: TracePath) -> None:
-    """Show how often each call was made, how long it took and how often it failed."""
+    """Count the calls of a trace by name, with errors and times."""
     # imported here: the help needs no runtime
     from dataclasses import asdict
 

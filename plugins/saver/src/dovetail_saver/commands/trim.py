@@ -16,14 +16,15 @@ def trim(
         str,
         typer.Option(
             metavar="SET",
-            help="Calls to keep: numbers, ranges and API names, such as 0-100,200,graph_execute.",
+            help="Calls to keep: numbers, ranges and API names, such as 0-100,200,graph_execute; "
+            "7- is all from 7 on.",
         ),
     ],
 ) -> None:
-    """Write a trace of some calls and of all calls that they depend on.
+    """Write a trace of some calls and of those that they depend on.
 
-    Those are the calls that created their handles, and those that changed what they read, such as
-    updates of weights, op packages, and executes that wrote a shared tensor.
+    The latter are the calls that created their handles, and those that changed what they read, such
+    as updates of weights, op packages, and executes that wrote a shared tensor.
     """
     # imported here: the help needs no runtime
     from dovetail.cli.output import current_output

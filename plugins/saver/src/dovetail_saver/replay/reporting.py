@@ -19,6 +19,8 @@ def report_data(path: Path, request: Request, report: Report) -> dict[str, Any]:
     """Return a report as plain data."""
     return {
         "trace": str(path),
+        "backends": report.backends,
+        "recorded_backends": list(report.recorded_backends),
         "calls": report.calls,
         "executes": report.executes,
         "skipped": report.skipped,
@@ -38,20 +40,21 @@ def report_data(path: Path, request: Request, report: Report) -> dict[str, Any]:
 def report_text(path: Path, request: Request, report: Report) -> str:
     """Return a report for people."""
     rows = [
+        ("backend", _backends(report)),
         ("calls", f"{report.calls:,}"),
         ("executes", f"{report.executes:,}"),
         ("calls that differ", f"{len(report.differences):,}"),
     ]
     if report.skipped:
         rows.append(("calls skipped", f"{report.skipped:,}"))
-    if request.compare:
-        rows.append(("tensors compared", _tensors(report)))
+    rows.append(("tensors compared", _tensors(request, report)))
     if report.worst is not None:
         rows.append(("worst tensor", _name(report.worst)))
-    times = f"{min(report.seconds):.3f} s, recorded in {report.recorded_seconds:.3f} s"
+    times = f"{min(report.seconds):.3f} s"
+    if report.recorded_seconds:  # programs of the vendor's Saver have no times
+        times += f", recorded in {report.recorded_seconds:.3f} s"
     rows.append(("time", times if request.loops == 1 else f"{times}; best of {request.loops}"))
-    verdict = "differs from the recording" if report.failures else "as recorded"
-    parts = [f"{path}: {verdict}", table(("", ""), rows).lstrip("\n")]
+    parts = [f"{path}: {_verdict(report)}", table(("", ""), rows).lstrip("\n")]
     if report.unequal:
         shown = sorted(report.unequal, key=_badness)[:_SHOWN]
         headers = ("CALL", "GRAPH", "TENSOR", "VERDICT", "ELEMENTS", "LARGEST ERROR", "VERIFIERS")
@@ -65,10 +68,30 @@ def report_text(path: Path, request: Request, report: Report) -> str:
     return "\n\n".join(parts)
 
 
-def _tensors(report: Report) -> str:
+def _verdict(report: Report) -> str:
+    if report.failures:
+        return "differs from the recording"
+    return "as recorded" if _compared(report) else "calls as recorded, outputs not compared"
+
+
+def _backends(report: Report) -> str:
+    made, recorded = ", ".join(report.backends) or "none", ", ".join(report.recorded_backends)
+    if not recorded:  # the trace is cut off
+        return made
+    return f"{made}, as recorded" if made == recorded else f"{made}, recorded on {recorded}"
+
+
+def _compared(report: Report) -> int:
+    return sum(n for verdict, n in report.tensors.items() if verdict != Verdict.NOT_RECORDED)
+
+
+def _tensors(request: Request, report: Report) -> str:
+    if not request.compare:
+        return "none: use --compare"
     counts = [f"{count:,} {verdict}" for verdict, count in report.tensors.items()]
-    compared = sum(n for v, n in report.tensors.items() if v != Verdict.NOT_RECORDED)
-    return f"{compared:,}: {', '.join(counts)}" if counts else "none: no outputs were recorded"
+    if not counts:
+        return "none: no outputs were recorded"
+    return f"{_compared(report):,}: {', '.join(counts)}"
 
 
 def _name(found: TensorComparison) -> str:

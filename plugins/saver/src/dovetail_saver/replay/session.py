@@ -16,6 +16,7 @@ from dovetail.files import safe_name, unwritable
 from dovetail.ir import Array
 from dovetail.ops import OpPackage
 from dovetail.runtime.api_table import API
+from dovetail.runtime.backend import Backend
 from dovetail.runtime.calls import CallRecord, InstalledResolver, Played, Player, differences
 from dovetail.runtime.calls.record import ErrorRecord
 from dovetail.runtime.graph import Graph
@@ -87,6 +88,8 @@ class Report:
     Attributes:
         calls, executes, skipped: Counts of calls that were made, of executions among them, and of
             calls that were not made.
+        backends: Names of the backends that made the calls.
+        recorded_backends: Names of the backends in the header of the trace.
         tensors: Count of compared outputs by verdict.
         differences: Calls that did something else; the first of them.
         unequal: Outputs that are not equal; the first of them.
@@ -101,6 +104,8 @@ class Report:
     calls: int = 0
     executes: int = 0
     skipped: int = 0
+    backends: list[str] = field(default_factory=list)
+    recorded_backends: tuple[str, ...] = ()
     tensors: dict[str, int] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
     unequal: list[TensorComparison] = field(default_factory=list)
@@ -173,7 +178,8 @@ class Session:
             run = run_in_order if request.threads is Threads.ONE else run_in_threads
             run(trace, stepper.step, lambda step: loop.take(step, player), Clock(request.timing))
         report.seconds.append(time.perf_counter() - start)
-        report.is_cut = trace.mark is None
+        report.recorded_backends = tuple(trace.header.backends)
+        report.is_cut = trace.mark is None and trace.read_mark() is None
         if retarget is not None:
             report.dropped = tuple(retarget.dropped)
         return not loop.is_stopped
@@ -212,6 +218,8 @@ class _Loop:
                 self._owners[record.number] = record.owner
         if played is None:
             return
+        if isinstance(played.result, Backend) and played.result.name not in self._report.backends:
+            self._report.backends.append(played.result.name)
         if reason := self._reason(played):
             text = describe(record, self._names)
             self._report.add_difference(

@@ -8,6 +8,7 @@ from pathlib import Path
 from dovetail.errors import ConfigError
 from dovetail.plugins.verifiers import parse_verifiers
 from dovetail.runtime.config_file import load_config
+from dovetail.runtime.installed import backend_class
 from dovetail.verification import ConfiguredVerifier
 from dovetail_saver.replay.retargeting import Retarget
 
@@ -34,6 +35,7 @@ def retargeting(backend: str | None, config: Path | None) -> Callable[[], Retarg
 
     Raises:
         ConfigError: The file cannot be read, has faults, or no backend is named for it.
+        PluginError: The backend is not installed.
     """
     if backend is None:
         if config is None:
@@ -44,6 +46,7 @@ def retargeting(backend: str | None, config: Path | None) -> Callable[[], Retarg
             where="--config",
             hint="add --backend NAME",
         )
+    backend_class(backend)  # an unknown name is no difference from the recording
     settings = None if config is None else load_config(config, backend)
     return lambda: Retarget(backend, settings)
 

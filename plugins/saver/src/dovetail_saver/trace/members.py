@@ -9,7 +9,7 @@ from typing import IO
 
 from dovetail.errors import TraceError
 from dovetail.files import contained
-from dovetail_saver.trace.packed import Region, open_packed, packed_region
+from dovetail_saver.trace.packed import EXPECTED, Region, open_packed, packed_region
 
 
 def region(folder: Path, name: str) -> Region:
@@ -63,4 +63,4 @@ def _open(path: str, flags: int) -> int:
 
 def _unreadable(path: Path, error: Exception) -> TraceError:
     reason = getattr(error, "strerror", None) or str(error)
-    return TraceError(f"cannot read the trace: {reason}", where=str(path))
+    return TraceError(f"cannot read the trace: {reason}", where=str(path), hint=EXPECTED)

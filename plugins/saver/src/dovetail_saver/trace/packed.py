@@ -27,6 +27,7 @@ _ZIP64_EXTRA = 20  # bytes that zipfile adds to the extra field of a large membe
 _PADDING_ID = 0xD935  # as Android's zipalign
 _TIME = (1980, 1, 1, 0, 0, 0)  # the same trace gives the same file
 _CHUNK = 1 << 20
+EXPECTED = "name the folder of a trace, which has trace.json and calls.jsonl, or a packed trace"
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 # What zipfile raises for files that are damaged or of a kind that it does not read.
@@ -152,7 +153,11 @@ def _translated(path: Path, name: str) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        raise TraceError(f"the packed trace has no '{name}'", where=str(path)) from error
+        raise TraceError(
+            f"the packed trace has no '{name}'", where=str(path), hint=EXPECTED
+        ) from error
     except _DAMAGED as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise TraceError(f"not a packed trace, or damaged: {reason}", where=str(path)) from error
+        raise TraceError(
+            f"not a packed trace, or damaged: {reason}", where=str(path), hint=EXPECTED
+        ) from error

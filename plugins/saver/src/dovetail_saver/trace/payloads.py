@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dovetail.container import MappedBlob, MappedFile
@@ -20,7 +20,7 @@ ALIGNMENT = 64  # bytes
 _GAP = bytes(ALIGNMENT)
 
 # Whether payloads are kept, and whether their keys are recorded at least; by role.
-_KEPT: Mapping[PayloadPolicy, tuple[bool, ...]] = {
+_KEPT: Mapping[PayloadPolicy, Sequence[bool]] = {
     PayloadPolicy.ALL: (True, True, True),
     PayloadPolicy.INPUTS: (True, True, False),
     PayloadPolicy.OUTPUTS_HASH: (True, True, False),
@@ -37,6 +37,9 @@ class PayloadWriter:
         policy: The payloads to keep.
         announce: Receives the position of each new payload.
 
+    Attributes:
+        wanted: Whether payloads are recorded, or at least their keys; by role.
+
     Raises:
         OSError: The file cannot be written; by `add`, too.
     """
@@ -45,18 +48,14 @@ class PayloadWriter:
         self, path: Path, policy: PayloadPolicy, announce: Callable[[PayloadLine], None]
     ) -> None:
         self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by `close`
-        self._kept, self._wanted = _KEPT[policy], WANTED[policy]
+        self._kept, self.wanted = _KEPT[policy], WANTED[policy]
         self._announce = announce
         self._size = 0
         self._written: set[str] = set()
 
-    def wants(self, role: Role) -> bool:
-        """Return whether payloads of a role are recorded, or at least their keys."""
-        return self._wanted[role]
-
     def add(self, blob: Blob, role: Role) -> str:
         """Write a payload unless it is there or not to be kept, and return its key."""
-        if not self._wanted[role]:
+        if not self.wanted[role]:
             return NOT_RECORDED
         key = blob.hash
         if not self._kept[role]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -205,14 +206,13 @@ class _Waiting:
 
     Attributes:
         blobs: The payloads with their roles.
+        wanted: All.
     """
+
+    wanted: Sequence[bool] = (True, True, True)
 
     def __init__(self) -> None:
         self.blobs: list[tuple[Blob, Role]] = []
-
-    def wants(self, role: Role) -> bool:
-        """Return True."""
-        return True
 
     def add(self, blob: Blob, role: Role) -> str:
         """Remember a payload and return its key."""
