@@ -260,6 +260,7 @@ def test_a_backend_whose_code_fails_is_named(
         ("dspv65", "dsp:v65"),
         ("dspv79", "htp:v79"),
         ("hetero:dspv73,libQnnCpu.so", "hetero:htp:v73,cpu"),
+        ("hetero:" * 3000 + "cpu", "hetero:" * 3000 + "cpu"),
     ],
 )
 def test_the_sdks_library_names_are_backends(text: str, name: str) -> None:

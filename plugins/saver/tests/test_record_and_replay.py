@@ -2,18 +2,40 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from recorded import INPUT, relu_graph, run_relu
 
 import dovetail as dt
+from dovetail.cli.op_packages import load_op_packages
 from dovetail.errors import ConfigError, TraceError
+from dovetail.ir import DType, TensorKind
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime import Backend
 from dovetail.runtime.calls import CallRecord, differences
 from dovetail_saver.replay import replay
 from dovetail_saver.trace import Trace
+
+TWICE = """
+from dovetail.ops import In, Op, OpPackage, Out
+
+PACKAGE = OpPackage("my.ops", "1.0.0")
+
+
+@PACKAGE.op("Twice")
+class Twice(Op):
+    inputs = (In("x"),)
+    outputs = (Out("y"),)
+    source = "a test"
+
+    def infer(self, x, y):
+        return x
+
+    def reference(self, x):
+        return x + x
+"""
 
 
 def test_a_session_is_recorded_and_replayed(tmp_path: Path) -> None:
@@ -91,3 +113,26 @@ def test_calls_of_threads_are_recorded_one_by_one(tmp_path: Path) -> None:
     assert len(records) - len(calls) == 200  # completions
     found = [differences(played) for played in replay(Trace(tmp_path / "trace"))]
     assert found == [()] * len(records)
+
+
+def test_op_packages_that_are_not_installed(tmp_path: Path, dovetail: Any) -> None:
+    module = tmp_path / "twice.py"
+    module.write_text(TWICE)
+    package = load_op_packages([str(module)])[0]
+    trace, given = tmp_path / "trace", ("--op-packages", module)
+    with dt.record(trace), Backend.create("cpu") as backend:
+        backend.register_op_package(package)
+        graph = backend.create_context().create_graph("g")
+        x = graph.create_tensor("x", DType.FLOAT_32, (3,), TensorKind.APP_WRITE)
+        y = graph.create_tensor("y", DType.FLOAT_32, (3,), TensorKind.APP_READ)
+        graph.add_node("twice", "my.ops", "Twice", [x], [y])
+        graph.finalize()
+        graph.execute({"x": np.ones(3, np.float32)})
+    done = dovetail("replay", trace)
+    assert done.code == 3
+    assert "op package 'my.ops' 1.0.0 not found" in done.err
+    assert "pass it with --op-packages" in done.err
+    done = dovetail("replay", trace, "--compare", "exact", "--json", *given)
+    assert (done.code, done.data["tensors"]) == (0, {"equal": 1})
+    sides = ("--backend", "cpu", "--backend", "htp")
+    assert dovetail("trace", "bisect", trace, *sides, *given).code == 0

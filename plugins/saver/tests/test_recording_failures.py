@@ -135,3 +135,29 @@ def test_a_cut_trace_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
             count = whole[:size].count(b"\n")
             assert len(list(trace)) == wanted[:count].count("call")
             assert trace.is_cut is bool(tail or whole[:size][-1:] not in (b"", b"\n"))
+
+
+def test_calls_of_a_signal_handler_that_interrupts_the_recorder(
+    program: Program, tmp_path: Path
+) -> None:
+    text = """
+import signal
+import dovetail_saver.trace.payloads as payloads
+
+write = payloads.os.write
+
+def interrupted(file, data):
+    payloads.os.write = write
+    signal.raise_signal(signal.SIGTERM)
+    return write(file, data)
+
+signal.signal(signal.SIGTERM, lambda *_: session())
+payloads.os.write = interrupted
+session()
+print("done")
+"""
+    done = program(text, DOVETAIL_RECORD="trace")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+    trace = Trace(tmp_path / "trace")
+    assert trace.count() == 2 * SESSION_CALLS
+    assert len(list(replay(trace))) == 2 * SESSION_CALLS

@@ -53,6 +53,12 @@ def test_without_compare_outputs_may_differ(trace: Path, dovetail: Any) -> None:
     assert "outputs not compared" in done.out
 
 
+def test_a_call_that_is_rejected_before_outputs_are_compared(trace: Path, dovetail: Any) -> None:
+    done = dovetail("replay", edited(trace, RELU, '"op_type":"No"'), "--compare", "exact")
+    assert done.code == 1
+    assert "none: no execution had outputs" in done.out
+
+
 def test_the_backend_of_a_replay_is_named(trace: Path, dovetail: Any) -> None:
     assert "hetero, recorded on cpu" in dovetail("replay", trace, "--backend", "hetero:cpu").out
     assert dovetail("replay", trace, "--backend", "no").code == 6

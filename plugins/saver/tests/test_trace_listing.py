@@ -42,3 +42,16 @@ def test_damaged_traces_are_reported(trace: Path, dovetail: Any) -> None:
     calls.write_bytes(b'{"record":"call"}\n')
     for command in (("trace", "info"), ("trace", "dump"), ("replay",)):
         assert dovetail(*command, trace).code == 3
+
+
+def test_a_trace_cannot_control_the_terminal(trace: Path, dovetail: Any) -> None:
+    calls, header = trace / "calls.jsonl", trace / "trace.json"
+    name = r"\u001b]0;mine\u0007\u009b2J\r\n    16   0  backend_free(backend 'cpu')"
+    line = '{"record":"opaque","number":0,"name":"%s","text":"%s"}\n'
+    calls.write_text(line % (name, name) + calls.read_text())
+    header.write_text(header.read_text().replace('"dovetail-saver', r'"\u001b]0;mine\u0007'))
+    for command in ("info", "stats", "dump"):
+        done = dovetail("trace", command, trace)
+        assert done.code == 0, done.err
+        assert done.out.replace("\n", "").isprintable()
+        assert done.out.count("\n    16 ") == (command == "dump")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from dovetail.errors import BackendError
 from dovetail.ir import DType, TensorKind
 from dovetail.runtime import Backend, Context
+from dovetail_saver.dependencies import Dependencies
 from dovetail_saver.recording import Recorder
 from dovetail_saver.trace import Trace
 
@@ -137,3 +139,24 @@ def test_a_used_folder_is_rejected(trace: Path, tmp_path: Path, dovetail: Any) -
     (tmp_path / "mine" / "file").touch()
     assert dovetail("trace", "trim", trace, "--calls", "3", "--out", tmp_path / "mine").code == 3
     assert [p.name for p in (tmp_path / "mine").iterdir()] == ["file"]
+
+
+def test_many_failed_calls_take_memory_in_proportion(tmp_path: Path) -> None:
+    count = 2000
+
+    def session(context: Context) -> None:
+        graph = context.create_graph("g")
+        for _ in range(count):
+            with pytest.raises(BackendError):
+                graph.execute({})
+
+    trace = Trace(recorded(tmp_path, session))
+    dependencies = Dependencies(trace.entries(payloads=False))
+    tracemalloc.start()
+    try:
+        kept = dependencies.closure(range(count))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert kept == set(range(count))
+    assert peak < 1000 * count  # bytes

@@ -40,6 +40,8 @@ class Output:
         write(sys.stderr, f"{text}\n")
 
 
+# Control characters but for tabs and ends of lines, by their codes.
+_CONTROLS = {i: f"\\x{i:02x}" for i in (*range(9), *range(11, 32), *range(127, 160))}
 _current: ContextVar[Output] = ContextVar("dovetail_output")
 
 
@@ -74,12 +76,16 @@ def _plain(obj: object) -> Any:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write text to stdout or stderr; characters that the terminal's encoding lacks are escaped.
+    """Write text to stdout or stderr.
+
+    Characters that the terminal's encoding lacks are escaped, and so are control characters, by
+    which names in a foreign file would reach the terminal.
 
     Raises:
         ContainerError: The text cannot be written (FILE_UNWRITABLE).
         BrokenPipeError: The reader has closed the pipe.
     """
+    text = text.translate(_CONTROLS)
     with _translated():
         try:
             stream.write(text)

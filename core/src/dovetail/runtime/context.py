@@ -228,7 +228,7 @@ class Context(Handle, Closing):
             shape = () if array is None else array.shape
         if array is None:
             self.backend.require("custom_memory", "MEM_ERROR_UNSUPPORTED_MEMTYPE")
-        descriptor = MemoryDescriptor(dtype, shape, array, custom)
+        descriptor = MemoryDescriptor(dtype, tuple(shape), array, custom)
         memory = Memory(self, descriptor)
         with translate_errors(
             self.backend.name, "`register_memory` failed", "MEM_ERROR_INVALID_ARGUMENT"

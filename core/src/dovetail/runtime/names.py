@@ -23,8 +23,10 @@ def backend_name(text: str) -> str:
     in `hetero:a,b`, the backend `hetero` with its order.
     """
     name, order = split_order(text)
-    if order is not None:
-        return f"{name}:{','.join(map(backend_name, order))}"
+    return _plain_name(text) if order is None else f"{name}:{','.join(map(_plain_name, order))}"
+
+
+def _plain_name(text: str) -> str:
     if runtime := _RUNTIME.fullmatch(text):
         return f"{'htp' if int(runtime['arch']) >= _FIRST_HTP else 'dsp'}:v{runtime['arch']}"
     found = _LIBRARY.fullmatch(PurePath(text.replace("\\", "/")).name)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.errors import BackendError, DovetailError
 from dovetail.ir import Array, Node, Tensor, TensorKind
+from dovetail.ops import OpPackage
 from dovetail.ops.simulate import from_real, to_real
 from dovetail.runtime import Tensor as TensorHandle
 from dovetail.runtime.calls import CallRecord
@@ -61,6 +62,7 @@ class Bisector:
         backends: The reference and the target.
         verifier: Decides which outputs differ.
         calls: The executions to compare; None for all.
+        packages: Op packages that are not installed.
     """
 
     def __init__(
@@ -69,11 +71,13 @@ class Bisector:
         backends: tuple[str, str],
         verifier: ConfiguredVerifier,
         calls: CallSet | None = None,
+        packages: Sequence[OpPackage] = (),
     ) -> None:
         self._path = path
         self._backends = backends
         self._verifier = verifier
         self._calls = calls
+        self._packages = packages
         self._names = HandleNames()
         self._executes = 0
         self._nodes = 0
@@ -89,7 +93,7 @@ class Bisector:
         trace = Trace(self._path)
         with ExitStack() as stack:
             players = [
-                stack.enter_context(InteriorPlayer(trace.payloads, Retarget(name)))
+                stack.enter_context(InteriorPlayer(trace.payloads, Retarget(name), self._packages))
                 for name in self._backends
             ]
             for entry in trace:

@@ -88,6 +88,9 @@ class Dependencies:
                 if since <= at:
                     need(tensor, at, True)
 
+        users = self._by_handle() if self._failed else {}
+        related: dict[int, int] = {}  # by handle: the call up to which its users were added
+
         while waiting:
             index = waiting.pop()
             if index in found:
@@ -96,14 +99,8 @@ class Dependencies:
             for handle, is_state in self._uses[index]:
                 need(handle, index, is_state)
             if index in self._failed:
-                waiting.extend(self._related(index))
+                waiting.extend(self._related(index, users, related))
         return found
-
-    def users(self, handles: set[int]) -> Iterator[int]:
-        """Yield the calls that use one of some handles."""
-        for index, uses in enumerate(self._uses):
-            if any(handle in handles for handle, _ in uses):
-                yield index
 
     def uses(self, index: int) -> frozenset[int]:
         """Return the handles that a call uses."""
@@ -113,16 +110,33 @@ class Dependencies:
         """Return the call that returned each handle."""
         return dict(self._creators)
 
-    def _related(self, failed: int) -> Iterator[int]:
-        """Yield all earlier calls on the handles of a call that failed: any may be the reason."""
-        handles: set[int] = set()
+    def _related(
+        self, failed: int, users: dict[int, list[int]], related: dict[int, int]
+    ) -> Iterator[int]:
+        """Yield earlier calls on the handles of a call that failed: any may be the reason.
+
+        Args:
+            failed: The call.
+            users: Calls by the handles that they use.
+            related: By handle, the call up to which its users were yielded before.
+        """
         waiting = [handle for handle, _ in self._uses[failed]]
         while waiting:
             handle = waiting.pop()
-            if handle not in handles:
-                handles.add(handle)
+            before = related.get(handle, -1)
+            if before < failed:
+                related[handle] = failed
+                every = users.get(handle, [])
+                yield from every[bisect_left(every, before) : bisect_left(every, failed)]
                 waiting += [self._parents[handle]] if handle in self._parents else []
-        return (index for index in self.users(handles) if index < failed)
+
+    def _by_handle(self) -> dict[int, list[int]]:
+        """Return the calls that use each handle, in order."""
+        found: dict[int, list[int]] = {}
+        for index, uses in enumerate(self._uses):
+            for handle, _ in uses:
+                found.setdefault(handle, []).append(index)
+        return found
 
     def _note(self, record: CallRecord, entry: Entry) -> tuple[_Use, ...]:
         """Note what a call changes and returns, and return what it uses."""

@@ -72,7 +72,7 @@ def describe_call(
 ) -> str:
     """Return a call with its arguments; as `describe`."""
     if isinstance(record, OpaqueRecord):
-        return f"{record.name}: {record.text[:limit]}".rstrip(": ")
+        return _shortened(f"{record.name}: {record.text}".rstrip(": "), limit)
     if isinstance(record, CompletionRecord):
         return "end of the execution"
     names.note(record)
@@ -92,7 +92,7 @@ def _outcome(
     record: CallRecord | CompletionRecord, value: Value | None, names: HandleNames, limit: int
 ) -> str:
     if record.error is not None:
-        kind = f"{record.error.type} {record.error.code}".strip()
+        kind = _shortened(f"{record.error.type} {record.error.code}".strip(), limit)
         return f" -> {kind}: {_shortened(record.error.message, limit)}"
     result = _plain(record.result)
     if result is None:

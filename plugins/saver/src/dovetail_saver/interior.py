@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from dovetail.container import Closing
 from dovetail.errors import TraceError
 from dovetail.ir import Array, TensorKind
+from dovetail.ops import OpPackage
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord, InstalledResolver, Played, Player
 from dovetail.runtime.calls.payloads import PayloadSource
@@ -46,12 +47,18 @@ class InteriorPlayer(Closing):
     Args:
         payloads: The payloads of the calls.
         retarget: Another backend, or None.
+        packages: Op packages that are not installed.
     """
 
-    def __init__(self, payloads: PayloadSource, retarget: Retarget | None = None) -> None:
+    def __init__(
+        self,
+        payloads: PayloadSource,
+        retarget: Retarget | None = None,
+        packages: Sequence[OpPackage] = (),
+    ) -> None:
         self._payloads = payloads
         self._retarget = retarget
-        self._player = Player(payloads, InstalledResolver())
+        self._player = Player(payloads, InstalledResolver(packages=packages))
         self._begun: dict[int, tuple[CallRecord, str]] = {}  # executions that have not ended
 
     def play(self, entry: Entry) -> tuple[Played | None, Execution | None]:

@@ -107,7 +107,7 @@ def with_memory(context: Context) -> None:
     graph = chain(context, "g", ["Relu"])
     given, taken = np.zeros(SHAPE, np.float32), np.zeros(SHAPE, np.float32)
     x = context.register_memory(given, F32)
-    y = context.register_memory(taken, F32)
+    y = context.register_memory(taken, F32, SHAPE)
     for i in range(3):
         given[:] = np.arange(4) - i
         graph.execute({"x": x}, {"t0": y})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,8 @@ class CallRecorder:
     """Records every call of the runtime API while it is registered with the hooks.
 
     A call is recorded when it returns; its arguments are read before it. The end of an asynchronous
-    execution is a record of its own, after that of the call.
+    execution is a record of its own, after that of the call. Calls of a signal handler that
+    interrupts the recorder are recorded after what it interrupted; their arguments are read then.
 
     Args:
         write: Receives the records as lines of JSON without their ends, one at a time.
@@ -51,7 +53,9 @@ class CallRecorder:
         self._payloads = payloads
         self._failed = failed
         self._is_closed = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_busy = False
+        self._waiting: deque[tuple[Callable[[ApiCall], None], ApiCall]] = deque()
         self._open: dict[int, _Open] = {}
         self._early: dict[int, CompletionRecord] = {}  # ended before their call has returned
         self._threads: dict[int, int] = {}
@@ -73,14 +77,26 @@ class CallRecorder:
 
     def _locked(self, step: Callable[[ApiCall], None], call: ApiCall) -> None:
         with self._lock:
-            if self._is_closed:
+            if self._is_busy:  # a signal handler makes a call while its thread records another
+                self._waiting.append((step, call))
                 return
+            self._is_busy = True
             try:
-                step(call)
-            except BaseException as error:
-                self._is_closed = True
-                self._failed(error)
-                raise
+                self._make(step, call)
+                while self._waiting:
+                    self._make(*self._waiting.popleft())
+            finally:
+                self._is_busy = False
+
+    def _make(self, step: Callable[[ApiCall], None], call: ApiCall) -> None:
+        if self._is_closed:
+            return
+        try:
+            step(call)
+        except BaseException as error:
+            self._is_closed = True
+            self._failed(error)
+            raise
 
     def close(self) -> None:
         """Record nothing more; returns after the record that is being written."""

@@ -72,9 +72,8 @@ class InstalledResolver:
             origin = f"{reference.dist} {reference.dist_version}".strip() or reference.path
             raise TraceError(
                 f"op package '{name}' {reference.version} not found",
-                hint=f"the recorded package came from {origin}"
-                if origin
-                else "pass the op package",
+                hint="install the dist of the op package, or pass it with --op-packages"
+                + (f"; the recorded one came from {origin}" if origin else ""),
             )
         return found
 

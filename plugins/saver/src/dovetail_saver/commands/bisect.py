@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_saver.commands.options import Calls, TracePath
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def bisect(
         ),
     ] = "RtolAtol",
     calls: Calls = None,
+    op_packages: OpPackages = None,
 ) -> None:
     """Name the first node whose outputs differ on two backends.
 
@@ -38,6 +40,7 @@ def bisect(
     are fused.
     """
     # imported here: the help needs no runtime
+    from dovetail.cli.op_packages import load_op_packages
     from dovetail.cli.output import current_output
     from dovetail.errors import ConfigError
     from dovetail.runtime.installed import backend_class
@@ -56,7 +59,9 @@ def bisect(
     for name in backend:
         backend_class(name)  # an unknown name is an error of its own
     reference, target = backend
-    found = Bisector(path, (reference, target), single_verifier(compare), chosen).run()
+    packages = load_op_packages(split_list(op_packages, "--op-packages"))
+    verifier = single_verifier(compare)
+    found = Bisector(path, (reference, target), verifier, chosen, packages).run()
     current_output().data(_data(found), _text(found, reference, target))
     if found.found is not None:
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_saver.choices import Threads, Timing
 from dovetail_saver.commands.options import TracePath
 
@@ -67,6 +68,7 @@ def replay(
             "it.",
         ),
     ] = False,
+    op_packages: OpPackages = None,
 ) -> None:
     """Make the recorded calls again: the same objects in the same order, on any backend.
 
@@ -77,6 +79,7 @@ def replay(
     # imported here: the help needs no runtime
     from contextlib import nullcontext
 
+    from dovetail.cli.op_packages import load_op_packages
     from dovetail_saver.recording import Recorder
     from dovetail_saver.replay import Request, Session
     from dovetail_saver.replay.settings import retargeting, verifiers_of
@@ -92,6 +95,7 @@ def replay(
         threads=threads,
         keep_going=keep_going,
         outputs=save_outputs,
+        packages=load_op_packages(split_list(op_packages, "--op-packages")),
     )
     with nullcontext() if re_record is None else Recorder(re_record):
         report = Session(trace, request).run()

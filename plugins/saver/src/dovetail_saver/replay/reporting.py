@@ -90,7 +90,7 @@ def _tensors(request: Request, report: Report) -> str:
         return "none: use --compare"
     counts = [f"{count:,} {verdict}" for verdict, count in report.tensors.items()]
     if not counts:
-        return "none: no outputs were recorded"
+        return "none: no execution had outputs"
     return f"{_compared(report):,}: {', '.join(counts)}"
 
 

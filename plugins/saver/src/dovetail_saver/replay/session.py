@@ -14,6 +14,7 @@ import numpy as np
 from dovetail.errors import DovetailError
 from dovetail.files import safe_name, unwritable
 from dovetail.ir import Array
+from dovetail.ops import OpPackage
 from dovetail.runtime.api_table import API
 from dovetail.runtime.backend import Backend
 from dovetail.runtime.calls import CallRecord, InstalledResolver, Played, Player, differences
@@ -47,6 +48,7 @@ class Request:
         threads: Threads that calls are made from.
         keep_going: Whether to go on after a call that is rejected.
         outputs: Folder for the outputs, or None.
+        packages: Op packages that are not installed.
     """
 
     retarget: Callable[[], Retarget] | None = None
@@ -58,6 +60,7 @@ class Request:
     threads: Threads = Threads.ONE
     keep_going: bool = False
     outputs: Path | None = None
+    packages: Sequence[OpPackage] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,8 @@ class Session:
         loop = _Loop(request, report, trace, is_first=not report.seconds)
         start = time.perf_counter()
         is_own = retarget is not None and retarget.has_config  # nobody else's options
-        with Player(trace.payloads, InstalledResolver(writes_files=is_own)) as player:
+        resolver = InstalledResolver(packages=request.packages, writes_files=is_own)
+        with Player(trace.payloads, resolver) as player:
             stepper = Stepper(player, retarget)
             run = run_in_order if request.threads is Threads.ONE else run_in_threads
             run(trace, stepper.step, lambda step: loop.take(step, player), Clock(request.timing))
