@@ -51,10 +51,14 @@ Found = Mapping[str, Iterable[str]]
 def main() -> None:
     """Measure and write the document."""
     produced = {"onnx": onnx_operators()}
-    # a placement runs what its backends run
-    backends = [name for name in names("dovetail.backends") if name != HETERO]
-    run = {backend: backend_types(backend) for backend in backends}
+    run = {backend: backend_types(backend) for backend in computing_backends()}
     TARGET.write_text("\n".join(document(produced, run)) + "\n", "utf-8")
+
+
+def computing_backends() -> list[str]:
+    """Return the installed backends that run ops themselves."""
+    # a placement runs what its backends run, and the Saver computes nothing
+    return [name for name in names("dovetail.backends") if name not in (HETERO, "saver")]
 
 
 def onnx_operators(wanted: Callable[[str], bool] = lambda _: True) -> Found:
