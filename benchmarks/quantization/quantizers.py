@@ -86,9 +86,13 @@ class DovetailInt8(Dovetail):
 
 
 class DovetailInt16(DovetailInt8):
-    """The same with 16-bit activations."""
+    """The same with 16-bit activations, also where an HTP has 8 bits only (Lstm)."""
 
-    options: ClassVar[Mapping[str, Any]] = {**DovetailInt8.options, "act_bitwidth": 16}
+    options: ClassVar[Mapping[str, Any]] = {
+        **DovetailInt8.options,
+        "act_bitwidth": 16,
+        "target_backend": None,
+    }
 
 
 class OnnxRuntime:
