@@ -10,7 +10,7 @@ import dovetail
 from dovetail.api.preparation import Preparer
 from dovetail.api.running import run_graph
 from dovetail.container import Closing, Model, Producer
-from dovetail.ir import Array, Graph, Node, Tensor, TensorKind, copy_graph
+from dovetail.ir import Array, Graph, Node, Tensor, TensorKind, copy_graph, copy_tensor
 from dovetail.ops import OpRegistry
 from dovetail.runtime import Context
 
@@ -102,7 +102,9 @@ def _graph_of(node: Node) -> Graph:
         *((t, TensorKind.APP_READ) for t in node.outputs),
     ]:
         if tensor.name not in tensors:
-            tensors[tensor.name] = graph.add_tensor(_of_kind(tensor, kind))
+            tensors[tensor.name] = graph.add_tensor(
+                copy_tensor(tensor, None if tensor.kind.is_static else kind)
+            )
     graph.add_node(
         Node(
             node.name,
@@ -115,20 +117,3 @@ def _graph_of(node: Node) -> Graph:
         )
     )
     return graph
-
-
-def _of_kind(tensor: Tensor, kind: TensorKind) -> Tensor:
-    """Return a copy of a tensor as input or output of a graph; static ones stay so."""
-    return Tensor(
-        tensor.name,
-        tensor.dtype,
-        tensor.shape,
-        tensor.kind if tensor.kind.is_static else kind,
-        encoding=tensor.encoding,
-        data=tensor.data,
-        source=tensor.source,
-        source_perm=tensor.source_perm,
-        dynamic=tensor.dynamic,
-        memory_type=tensor.memory_type,
-        data_format=tensor.data_format,
-    )

@@ -1,7 +1,7 @@
 """Representation of models: dtypes, encodings, tensors, nodes, graphs."""
 
 from dovetail.ir.check import check, find_faults
-from dovetail.ir.copying import copy_graph
+from dovetail.ir.copying import copy_graph, copy_tensor
 from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings import (
     AxisScaleOffset,
@@ -53,6 +53,7 @@ __all__ = [
     "Vector",
     "check",
     "copy_graph",
+    "copy_tensor",
     "dequantize",
     "find_faults",
     "pack",

@@ -24,7 +24,8 @@ def copy_graph(graph: Graph, *, outputs: Collection[str] = ()) -> Graph:
     made.source_encodings = dict(graph.source_encodings)
     made.removed_sources = graph.removed_sources
     tensors = {
-        t: made.add_tensor(_copy(t, as_output=t.name in outputs)) for t in graph.tensors.values()
+        t: made.add_tensor(copy_tensor(t, _AS_OUTPUT.get(t.kind) if t.name in outputs else None))
+        for t in graph.tensors.values()
     }
     for node in graph.nodes:
         made.add_node(
@@ -41,12 +42,13 @@ def copy_graph(graph: Graph, *, outputs: Collection[str] = ()) -> Graph:
     return made
 
 
-def _copy(tensor: Tensor, *, as_output: bool) -> Tensor:
+def copy_tensor(tensor: Tensor, kind: TensorKind | None = None) -> Tensor:
+    """Return a copy that shares the data, of another kind if one is given."""
     return Tensor(
         tensor.name,
         tensor.dtype,
         tensor.shape,
-        _AS_OUTPUT.get(tensor.kind, tensor.kind) if as_output else tensor.kind,
+        tensor.kind if kind is None else kind,
         encoding=tensor.encoding,
         data=tensor.data,
         source=tensor.source,
