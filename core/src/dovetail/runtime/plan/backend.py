@@ -170,7 +170,7 @@ class PlanBackend(BackendBase):
         remaker = Remaker(
             lambda: graph, self.kernels, context.weights, self.options, engine.reorder
         )
-        with self.computing(one_thread=is_small) as computing:
+        with self.computing(request.config, one_thread=is_small) as computing:
             plan = build_plan(
                 graph,
                 self.kernels(graph),
@@ -207,10 +207,11 @@ class PlanBackend(BackendBase):
         return with_package_kernels(self.engine.kernels, graph.packages, self.ops)
 
     @contextmanager
-    def computing(self, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+    def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
         """Enter the context in which a graph is prepared, and return the one of its runs.
 
         Args:
+            config: Settings of the graph.
             one_thread: Whether one thread computes the graph.
         """
         found = self.engine.computing(1 if one_thread else self.num_threads)
@@ -278,7 +279,7 @@ class PlanContext(ContextBase):
             backend.options,
             engine.reorder,
         )
-        with backend.computing(one_thread=one_thread) as computing:
+        with backend.computing(request.config, one_thread=one_thread) as computing:
             plan, arena, interface = reader.plan(name, engine.reorder, remaker)
             with reader.faults():  # it allocates the arena and binds steps
                 prepared = EnginePrepared(
