@@ -6,7 +6,7 @@ import math
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.launching import launch
+from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import element_of, read, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import BINARY, UNARY, StageWriter, can_fuse, first_operand
@@ -31,7 +31,7 @@ def elementwise(call: KernelCall) -> Step | None:
     count, channels = math.prod(result.shape), result.shape[-1] if result.shape else 1
     whole = int(channels % VECTOR == 0 or not stages.by_channel)
     source = Source.of("elementwise", {"WHOLE_VECTORS": whole}, type_lines(element) + stages.lines)
-    arguments = [x, y, count, max(1, channels), *stages.arguments]
+    arguments: list[Argument] = [x, y, count, max(1, channels), *stages.arguments]
     return launch(
         call, source, "stages", arguments, (-(-count // VECTOR),), (_GROUP,), in_place=((0, 0),)
     )
