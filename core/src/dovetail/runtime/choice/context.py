@@ -228,7 +228,7 @@ class _Choosing:
             if prepared is not None:
                 others = [Candidate(p.name) for p in order[i + 1 :]]
                 if not others:
-                    why = "the only candidate that is left"
+                    why = "the only candidate" + (" that is left" if self._excluded else "")
                 return prepared, self._choice(plan.name, why, [Candidate(plan.name), *others])
         raise self._none_left()
 
