@@ -115,6 +115,31 @@ def test_calls_of_threads_are_recorded_one_by_one(tmp_path: Path) -> None:
     assert found == [()] * len(records)
 
 
+def test_threads_have_numbers_of_their_own(tmp_path: Path, dovetail: Any) -> None:
+    """The system gives the identity of a thread that has ended to a later one."""
+    count = 300  # more than a replay has at once
+    with dt.record(tmp_path / "trace"), Backend.create("cpu") as backend:
+        graph = relu_graph(backend)
+        identities = set()
+
+        def run() -> None:
+            identities.add(threading.get_ident())
+            graph.execute({"x": INPUT})
+            graph.execute({"x": INPUT})
+
+        for _ in range(count):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+    assert len(identities) < count
+    calls = [e.record for e in Trace(tmp_path / "trace") if isinstance(e.record, CallRecord)]
+    executes = [call.thread for call in calls if call.function == "graph_execute"]
+    assert executes == [1 + i // 2 for i in range(2 * count)]
+    options = ("--threads", "as-recorded", "--compare", "exact", "--json")
+    done = dovetail("replay", tmp_path / "trace", *options)
+    assert (done.code, done.data["tensors"]) == (0, {"equal": 2 * count})
+
+
 def test_op_packages_that_are_not_installed(tmp_path: Path, dovetail: Any) -> None:
     module = tmp_path / "twice.py"
     module.write_text(TWICE)

@@ -64,7 +64,7 @@ def test_an_unwritable_folder_is_refused_before_the_program_starts(
 ) -> None:
     (tmp_path / "file").write_text("mine")
     done = program(
-        "print('started')", command=[each.replace("trace", "file/trace") for each in RECORD]
+        "print('started')", command=[("file/trace" if each == "trace" else each) for each in RECORD]
     )
     assert (done.returncode, done.stdout) == (3, "")
     assert "file/trace: cannot be written: Not a directory" in done.stderr
