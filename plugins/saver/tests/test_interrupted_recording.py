@@ -95,6 +95,7 @@ def interrupted(file, data):
     signal.raise_signal(signal.SIGINT)
     return write(file, data)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background
 payloads.os.write = interrupted
 try:
     session()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from dovetail.errors import DovetailError, TraceError
+from dovetail.errors import ConfigError, DovetailError, TraceError
 from dovetail.ir import Blob
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
@@ -78,7 +78,7 @@ class Tape:
         """Return the writer, which is created now if there is none.
 
         Raises:
-            TraceError: The folder is in use for something other than traces.
+            ConfigError: The folder is in use for something other than traces.
             ContainerError: It cannot be written.
         """
         if self._writer is None:
@@ -138,7 +138,7 @@ class Tape:
             while self._older:
                 self._older[0].copy_to(writer)
                 del self._older[0]
-        except (TraceError, FileNotFoundError) as error:
+        except TraceError as error:
             raise TraceError(
                 "the process uses handles of the process that forked it, whose trace cannot be "
                 f"read: {error}",
@@ -173,7 +173,7 @@ def require_usable(folder: Path) -> None:
     """Raise unless a tape can use a folder: it is new or empty, or has a trace.
 
     Raises:
-        TraceError: It cannot.
+        ConfigError: It cannot.
     """
     if not (folder / CALLS_NAME).exists():
         require_new(folder)
@@ -183,14 +183,14 @@ def _new_writer(folder: Path, policy: PayloadPolicy) -> TraceWriter:
     """Return the writer of a new trace in a folder, or in `process-PID` in it.
 
     Raises:
-        TraceError: The folder is in use for something other than traces.
+        ConfigError: The folder is in use for something other than traces.
         ContainerError: It cannot be written.
     """
     header, path, number = Header.current(policy), folder, 0
     while True:
         try:
             return TraceWriter(path, header)
-        except TraceError:
+        except ConfigError:
             require_usable(folder)
         number += 1  # the system uses the numbers of processes again
         path = folder / (f"process-{os.getpid()}" + (f"-{number}" if number > 1 else ""))

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from dovetail.container import Closing
-from dovetail.errors import TraceError
+from dovetail.errors import ConfigError, TraceError
 from dovetail.files import atomic_write, unwritable
 from dovetail.runtime.calls import CallRecord
 from dovetail_saver.trace.header import CALLS_NAME, HEADER_NAME, PAYLOADS_NAME, Header
@@ -35,7 +35,8 @@ class TraceWriter(Closing):
         payloads: Receives the payloads of records.
 
     Raises:
-        TraceError: The folder is in use.
+        ConfigError: The folder is in use.
+        TraceError: It cannot be read.
         ContainerError: It cannot be written.
     """
 
@@ -151,7 +152,8 @@ def require_new(folder: Path) -> None:
     """Raise if a folder has content.
 
     Raises:
-        TraceError: It has.
+        ConfigError: It has.
+        TraceError: It cannot be read.
     """
     try:
         is_used = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
@@ -166,9 +168,10 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _in_use(folder: Path) -> TraceError:
-    return TraceError(
+def _in_use(folder: Path) -> ConfigError:
+    return ConfigError(
         "the folder of a trace must be new or empty",
+        code="USAGE",
         where=str(folder),
         hint="name another folder, or remove this one",
     )
