@@ -137,13 +137,17 @@ class CpuBackend(PlanBackend):
         return FloatPrecision.FLOAT16 if is_narrow else FloatPrecision.FLOAT32
 
     @contextmanager
-    def computing(self, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+    def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
         """Enter the context in which a graph is prepared, in its precision.
 
         Args:
+            config: Settings of the graph.
             one_thread: Whether one thread computes the graph.
         """
-        with super().computing(one_thread=one_thread) as found, computing_in(self.precision):
+        with (
+            super().computing(config, one_thread=one_thread) as found,
+            computing_in(self.precision),
+        ):
             yield found
 
     def platform(self) -> Platform:

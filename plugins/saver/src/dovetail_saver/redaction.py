@@ -36,7 +36,8 @@ def redact(path: Path, folder: Path, what: frozenset[Redacted], seed: int = 0) -
         seed: Seed of the random numbers; with the same one, the same trace is written.
 
     Raises:
-        TraceError: The trace is invalid, or the folder is in use.
+        TraceError: The trace is invalid.
+        ConfigError: The folder is in use.
         ContainerError: It cannot be written.
     """
     trace = Trace(path)

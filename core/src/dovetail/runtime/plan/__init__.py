@@ -32,6 +32,7 @@ from dovetail.runtime.plan.recipes import (
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
 from dovetail.runtime.plan.sections import apply_section, section_of
+from dovetail.runtime.plan.spaces import Block, Space, uploaded
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Arena",
     "Bind",
     "Blobs",
+    "Block",
     "Bound",
     "Branch",
     "Buffers",
@@ -67,6 +69,7 @@ __all__ = [
     "Remaker",
     "Reorder",
     "Source",
+    "Space",
     "Step",
     "Storage",
     "Tail",
@@ -77,5 +80,6 @@ __all__ = [
     "digest_of",
     "plan_arena",
     "section_of",
+    "uploaded",
     "with_package_kernels",
 ]

@@ -66,6 +66,7 @@ class Engine:
         name: Its name, version and instruction set.
         threads: Number of threads by default.
         dists: Names of the dists of its kernels; plans depend on their versions.
+        settle: Waits for the calls made so far; see `PlanPrepared.settle`.
     """
 
     kernels: KernelRegistry
@@ -77,6 +78,7 @@ class Engine:
     name: str = "numpy"
     threads: int = 1
     dists: tuple[str, ...] = ()
+    settle: Callable[[], float | None] = lambda: None
 
 
 # Returns the counters of a step that has run; the second argument returns what it wrote, by name.
@@ -168,7 +170,7 @@ class PlanBackend(BackendBase):
         remaker = Remaker(
             lambda: graph, self.kernels, context.weights, self.options, engine.reorder
         )
-        with self.computing(one_thread=is_small) as computing:
+        with self.computing(request.config, one_thread=is_small) as computing:
             plan = build_plan(
                 graph,
                 self.kernels(graph),
@@ -192,6 +194,7 @@ class PlanBackend(BackendBase):
                 interface,
                 lambda: self.fingerprint(context.device),
                 one_thread=is_small,
+                settle=engine.settle,
                 count=self.step_counter(context.device, request.config, lambda: graph),
             )
 
@@ -204,10 +207,11 @@ class PlanBackend(BackendBase):
         return with_package_kernels(self.engine.kernels, graph.packages, self.ops)
 
     @contextmanager
-    def computing(self, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+    def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
         """Enter the context in which a graph is prepared, and return the one of its runs.
 
         Args:
+            config: Settings of the graph.
             one_thread: Whether one thread computes the graph.
         """
         found = self.engine.computing(1 if one_thread else self.num_threads)
@@ -275,7 +279,7 @@ class PlanContext(ContextBase):
             backend.options,
             engine.reorder,
         )
-        with backend.computing(one_thread=one_thread) as computing:
+        with backend.computing(request.config, one_thread=one_thread) as computing:
             plan, arena, interface = reader.plan(name, engine.reorder, remaker)
             with reader.faults():  # it allocates the arena and binds steps
                 prepared = EnginePrepared(
@@ -286,6 +290,7 @@ class PlanContext(ContextBase):
                     interface,
                     lambda: backend.fingerprint(self.device),
                     one_thread=one_thread,
+                    settle=engine.settle,
                     count=backend.step_counter(self.device, request.config, model),
                 )
         if request.record is not None:
@@ -306,6 +311,7 @@ class EnginePrepared(PlanPrepared):
         interface: Inputs and outputs of its graph.
         fingerprint: Returns what it depends on.
         one_thread: Whether one thread computes it.
+        settle: See `Engine`.
         count: Counts quantities of its steps; None for those of all backends.
     """
 
@@ -319,11 +325,13 @@ class EnginePrepared(PlanPrepared):
         fingerprint: Callable[[], Fingerprint],
         *,
         one_thread: bool,
+        settle: Callable[[], float | None],
         count: CountStep | None = None,
     ) -> None:
         self._fingerprint = fingerprint
         self._count = count
         self._computing = computing
+        self._settle = settle
         self.interface = interface
         self.one_thread = one_thread
         # NumPy's settings belong to the context: entering it is faster than setting them each run
@@ -342,6 +350,10 @@ class EnginePrepared(PlanPrepared):
         """Use other data or encodings of tensors; see `Prepared.update`."""
         with self._computing:
             super().update(tensors)
+
+    def settle(self) -> float | None:
+        """Wait for the calls made so far; see `PlanPrepared.settle`."""
+        return self._settle()
 
     def counters(self, step: Step) -> tuple[Counter, ...]:
         """Return quantities of a step that has run, for profiles."""

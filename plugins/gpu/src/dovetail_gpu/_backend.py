@@ -1,0 +1,119 @@
+"""The backend `gpu`: plans of kernels on an OpenCL device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib.metadata import version
+from typing import Any, ClassVar
+
+from dovetail.errors import UnsupportedOpError
+from dovetail.ops import CheckedGraph, NodeView, OpRegistry
+from dovetail.runtime.base import ContextBase
+from dovetail.runtime.contract import (
+    SUPPORTED,
+    Configs,
+    DeviceInfo,
+    Platform,
+    Prepared,
+    PrepareRequest,
+    Support,
+)
+from dovetail.runtime.plan import Engine, KernelCall, KernelRegistry, PlanBackend
+from dovetail_gpu.driver import choose_device, devices
+from dovetail_gpu.engine import ClEngine, Computing, current
+from dovetail_gpu.kernels import kernels
+from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint
+from dovetail_gpu.transfers import BUILDERS, record_layout, reorder
+
+
+class GpuBackend(PlanBackend):
+    """Runs float32 and float16 networks on an OpenCL device.
+
+    Args:
+        ops: The op registry of the handle.
+        options: Its options.
+
+    Raises:
+        PluginError: There is no pyopencl, driver or such device.
+        BackendError: The device cannot be used.
+    """
+
+    name: ClassVar[str] = "gpu"
+    dist: ClassVar[str] = "dovetail-gpu"
+    configs: ClassVar[Configs] = Configs(backend=GpuOptions, graph=GpuGraph)
+    options: GpuOptions
+
+    def __init__(self, ops: OpRegistry, options: GpuOptions) -> None:
+        device = choose_device(options.device)
+        self.opencl = ClEngine(
+            device, options.kernel_repo_path, measures=options.perf_hint is not PerfHint.LOW
+        )
+        engine = Engine(
+            kernels(),
+            reorder,
+            builders=BUILDERS,
+            record_layout=record_layout,
+            name=device.key,
+            dists=(self.dist, "pyopencl"),
+            settle=self.opencl.settle,
+        )
+        super().__init__(ops, options, engine)
+
+    def validate(self, node: NodeView, device: Any, config: Any) -> Support:
+        """Support the ops that have kernels."""
+        if self.engine.kernels.find(node) is None:
+            return Support(False, "op", "op", node.op_type)
+        return SUPPORTED
+
+    @contextmanager
+    def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+        """Enter the context in which a graph is prepared, with its settings."""
+        settings = config if isinstance(config, GpuGraph) else GpuGraph()
+        found = Computing(self.opencl, settings)
+        with found:
+            yield found
+
+    def prepare(
+        self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
+    ) -> Prepared:
+        """Prepare a graph, and keep the variants of kernels that were chosen."""
+        prepared = super().prepare(graph, request, context)
+        self.opencl.tuning.save()
+        return prepared
+
+    def kernels(self, graph: CheckedGraph) -> KernelRegistry:
+        """Return the kernels for a graph; nodes that they decline are errors.
+
+        Raises:
+            PluginError: Kernels of an op package cannot be loaded.
+        """
+        found = super().kernels(graph)
+        if current().config.disable_node_optimizations:
+            found = found.without_fusing()
+        last = KernelRegistry(self.name)
+        for package, op_type in {(view.package, view.op_type) for view in graph.nodes}:
+            last.register(package, op_type)(_reject)
+        return found.with_fallback(last)
+
+    def platform(self) -> Platform:
+        """Return the devices, and lines on their drivers."""
+        found = devices()
+        notes = [f"{device}: {device.version}" for device in found]
+        notes += [
+            f"{device} has no cl_khr_fp16: float16 is stored, and computed in float32"
+            for device in found
+            if not device.has_half
+        ]
+        infos = tuple(DeviceInfo(str(device), device.units) for device in found)
+        return Platform(infos, version(self.dist), tuple(notes))
+
+
+def _reject(call: KernelCall) -> None:
+    """Raise for a node that no kernel of the device runs."""
+    types = " ".join(spec.dtype.name for spec in (*call.head.ins, *call.head.outs) if spec)
+    raise UnsupportedOpError(
+        f"no OpenCL kernel runs {call.head.op_type} with {types}",
+        where=call.head.node.where,
+        hint="run the node on another backend: --backend hetero:gpu,cpu",
+    )

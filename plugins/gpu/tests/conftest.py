@@ -1,0 +1,40 @@
+"""Helpers for tests of the backend `gpu`: one graph on several backends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+import dovetail as dt
+from dovetail.container import Model, Producer
+from dovetail.ir import Array, Graph
+from dovetail_opset import PACKAGE
+
+Run = Callable[..., dict[str, Array]]
+
+
+def run_on(backend: str, graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the results of a graph on a backend, as stored values."""
+    model = Model({graph.name: graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
+    with dt.Session(model, backend=backend) as session:
+        return dict(session.run(dict(feeds), native=True))
+
+
+@pytest.fixture(scope="session")
+def same_as_cpu() -> Callable[..., None]:
+    """Return a function that runs a graph on `gpu` and `cpu`, and compares."""
+
+    def compare(graph: Graph, feeds: Mapping[str, Array], rtol: float = 1e-4) -> None:
+        found, wanted = (run_on(backend, graph, feeds) for backend in ("gpu", "cpu"))
+        assert found.keys() == wanted.keys()
+        for name, array in wanted.items():
+            assert found[name].dtype == array.dtype
+            if array.dtype.kind == "f":
+                scale = np.abs(array[np.isfinite(array)]).max(initial=1e-6)
+                np.testing.assert_allclose(found[name], array, rtol, rtol * float(scale))
+            else:
+                np.testing.assert_array_equal(found[name], array)
+
+    return compare
