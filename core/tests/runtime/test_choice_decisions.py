@@ -17,7 +17,6 @@ from dovetail.ir import DType, Scalar
 from dovetail.ops import EVERYTHING, OpRegistry
 from dovetail.runtime import Backend
 from dovetail.runtime.choice import decisions
-from dovetail.runtime.choice.decisions import cache_folder
 from dovetail.testing.bench import compose
 
 OPS = OpRegistry.of(PACKAGE)
@@ -188,13 +187,13 @@ def test_nothing_that_was_not_measured_is_kept(folder: Path) -> None:
     assert files(folder) == []
 
 
-def test_a_folder_that_cannot_be_written_costs_only_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_folder_that_cannot_be_written_costs_only_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DOVETAIL_CACHE", str(tmp_path / "file"))
-    assert choice().backend == "second"
-    assert "the decision is not kept" in caplog.text
+    assert not choice().cached
+    assert not choice().cached
 
 
 def test_old_decisions_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,14 +207,3 @@ def test_old_decisions_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch
     names = {file.name for file in files(folder)}
     assert len(names) == 2
     assert "2.json" in names
-
-
-def test_the_users_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOVETAIL_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "dovetail"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the specification says: to be ignored
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    found = cache_folder()
-    assert found is not None
-    assert found.is_relative_to(tmp_path / "home")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, ClassVar
 
@@ -12,8 +13,10 @@ from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.base import ContextBase
 from dovetail.runtime.contract import (
     SUPPORTED,
+    Capabilities,
     Configs,
     DeviceInfo,
+    FloatPrecision,
     Platform,
     Prepared,
     PrepareRequest,
@@ -23,7 +26,7 @@ from dovetail.runtime.plan import Engine, KernelCall, KernelRegistry, PlanBacken
 from dovetail_gpu.driver import choose_device, devices
 from dovetail_gpu.engine import ClEngine, Computing, current
 from dovetail_gpu.kernels import kernels
-from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint
+from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint, PrecisionMode
 from dovetail_gpu.transfers import BUILDERS, record_layout, reorder
 
 
@@ -42,6 +45,7 @@ class GpuBackend(PlanBackend):
     name: ClassVar[str] = "gpu"
     dist: ClassVar[str] = "dovetail-gpu"
     configs: ClassVar[Configs] = Configs(backend=GpuOptions, graph=GpuGraph)
+    is_native: ClassVar[bool] = True
     options: GpuOptions
 
     def __init__(self, ops: OpRegistry, options: GpuOptions) -> None:
@@ -59,6 +63,18 @@ class GpuBackend(PlanBackend):
             settle=self.opencl.settle,
         )
         super().__init__(ops, options, engine)
+
+    def capabilities(self) -> Capabilities:
+        """Return what plans can do on the device, with its limits."""
+        found, device = super().capabilities(), self.opencl.device
+        efficiency = found.power_efficiency if device.is_cpu else 0.6
+        return replace(found, max_tensor_bytes=device.max_bytes, power_efficiency=efficiency)
+
+    def float_precision(self, config: Any) -> FloatPrecision:
+        """Return half precision if a graph's settings store real numbers in it."""
+        mode = config.precision_mode if isinstance(config, GpuGraph) else GpuGraph().precision_mode
+        is_half = mode in (PrecisionMode.FP16, PrecisionMode.HYBRID)
+        return FloatPrecision.FLOAT16 if is_half else FloatPrecision.FLOAT32
 
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         """Support the ops that have kernels."""

@@ -6,8 +6,6 @@ import hashlib
 import logging
 import os
 import platform
-import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +14,7 @@ import msgspec
 
 from dovetail import __version__
 from dovetail.errors import DovetailError
-from dovetail.files import atomic_write
+from dovetail.files import atomic_write, user_cache
 from dovetail.ir import Tensor
 from dovetail.ops import CheckedGraph
 from dovetail.runtime.placement.options import HeteroDeviceConfig, HeteroGraphConfig
@@ -28,7 +26,7 @@ if TYPE_CHECKING:  # it makes decisions
 
 log = logging.getLogger("dovetail.auto")
 
-FOLDER_VARIABLE = "DOVETAIL_CACHE"
+_FOLDER = "auto"
 _FORMAT = 1
 _MAX_BYTES = 1 << 16
 _MAX_FILES = 512  # decisions that are kept
@@ -72,7 +70,7 @@ class Decisions:
             device: Settings of the device.
             config: Settings of the graph.
         """
-        folder = cache_folder() if backend.options.cache else None
+        folder = user_cache(_FOLDER) if backend.options.cache else None
         if folder is None:
             return cls(None)
         try:
@@ -92,7 +90,7 @@ class Decisions:
             "machine": machine_facts(),
         }
         key = hashlib.sha256(msgspec.json.encode(facts, order="sorted")).hexdigest()
-        return cls(folder / "auto" / f"{key}.json")
+        return cls(folder / f"{key}.json")
 
     def read(self) -> Decision | None:
         """Return the decision; None if there is none, or its file is damaged."""
@@ -118,37 +116,11 @@ class Decisions:
         if self.path is None:
             return
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(self.path) as file:
                 file.write(msgspec.json.encode(decision))
             _remove_old(self.path.parent)
         except (OSError, DovetailError) as error:
             log.warning("the decision is not kept: %s", error)
-
-
-def cache_folder() -> Path | None:
-    """Return the user's cache folder for Dovetail; None if there is to be none.
-
-    The environment variable `DOVETAIL_CACHE` names another folder; empty, there is none.
-    """
-    given = os.environ.get(FOLDER_VARIABLE)
-    if given is not None:
-        return Path(given) if given else None
-    for base in _bases():
-        if base.is_absolute():
-            return base / "dovetail"
-    return None
-
-
-def _bases() -> Iterator[Path]:
-    """Yield the system's cache folders of a user, the preferred one first."""
-    if found := os.environ.get("XDG_CACHE_HOME"):
-        yield Path(found)
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        yield Path(local)
-    with suppress(RuntimeError):  # a user without a home
-        home = Path.home()
-        yield home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
 
 
 def machine_facts() -> dict[str, str]:
