@@ -297,6 +297,22 @@ def test_impossible_records_are_refused(
         play_all(changed(lines, function, changes), tape.payloads)
 
 
+@pytest.mark.parametrize("function", sorted({"graph_create_tensor", "graph_finalize"}))
+def test_arguments_that_older_records_lack_have_defaults(
+    tape: Tape, lines: list[bytes], function: str
+) -> None:
+    found = []
+    for line in lines:
+        data = json.loads(line)
+        if data.get("function") == function:
+            lacking = ("source", "source_perm", "dynamic", "memory_type", "data_format", "outputs")
+            for name in (*lacking, "profile", "signal"):
+                data["arguments"].pop(name, None)
+        found.append(json.dumps(data).encode())
+    assert found != lines
+    play_all(found, tape.payloads)
+
+
 @pytest.mark.parametrize(
     "line", [b"", b"{", b"[]", b"\xff", b'"' + b"\\ud800" + b'"', b"[" * 10**5, b'{"record":"x"}']
 )
