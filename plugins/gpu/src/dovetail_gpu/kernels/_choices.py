@@ -49,16 +49,18 @@ def choose_tile(product: Product, element: Element) -> Tile:
 
 
 def _candidates(product: Product) -> list[Tile]:
-    """Return the tiles to measure, best guess first."""
-    if product.columns <= _NARROW:
-        return [Tile(min(8, product.positions) or 1, 1)] if product.positions < _NARROW else [Tile(8, 1)]
-    if product.positions == 1:
-        return [Tile(1, 4), Tile(1, 8)]
-    if product.positions <= 4:
-        return [Tile(4, 4), Tile(4, 3), Tile(4, 2)] if product.positions > 2 else [Tile(2, 4)]
-    if product.columns <= _LINE:
-        return [Tile(8, 2), Tile(4, 2)]
-    return [Tile(6, 4), Tile(8, 3), Tile(8, 2), Tile(4, 4)]
+    """Return the tiles to measure, best guess first.
+
+    Sixteen vector registers hold the sums, the weights and an element of the input.
+    """
+    rows, columns = product.positions, product.columns
+    if columns <= _NARROW:
+        return [Tile(8, 1)] if rows > 4 else [Tile(4, 1)]
+    if rows <= 2:
+        return [Tile(1, 4), Tile(1, 8)] if rows == 1 else [Tile(2, 4)]
+    if rows <= 4:
+        return [Tile(4, 2), Tile(4, 3)]
+    return [Tile(6, 2), Tile(4, 3)] if columns > _LINE else [Tile(6, 2)]
 
 
 def _shortened(product: Product, work: int) -> Product:
