@@ -23,6 +23,8 @@ def gather(call: KernelCall) -> Step | None:
     if element is None:
         return None
     shape, axis = call.spec(0).shape, call.op.axis
+    if not shape[axis]:
+        return None
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     rows = math.prod(call.spec(1).shape)
     return _taken(call, element, (outer, rows, inner), [shape[axis]], by_batch=False)
@@ -36,6 +38,8 @@ def gather_nd(call: KernelCall) -> Step | None:
         return None
     shape, indices, batch = call.spec(0).shape, call.spec(1).shape, call.op.batch_dims
     end = batch + indices[-1]
+    if 0 in shape[batch:end]:
+        return None
     outer, rows = math.prod(shape[:batch]), math.prod(indices[batch:-1])
     counts = outer, rows, math.prod(shape[end:])
     return _taken(call, element, counts, shape[batch:end], by_batch=True)
@@ -76,6 +80,8 @@ def gather_elements(call: KernelCall) -> Step | None:
     if element is None:
         return None
     shape, axis = call.spec(0).shape, call.op.axis
+    if not shape[axis]:
+        return None
     whole = described(shape)
     y_view = described(call.spec(1).shape)
     index_shape = y_view.shape

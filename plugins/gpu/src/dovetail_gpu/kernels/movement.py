@@ -112,7 +112,7 @@ def pack(call: KernelCall) -> Step | None:
     """Run Pack: copy each input into its slice of the result."""
     given = [i for i in range(len(call.tensors)) if call.has(i)]
     whole = described(call.outputs[0].shape)
-    return _joined(call, given, whole, list(np.moveaxis(whole, call.op.axis, 0)))
+    return _joined(call, given, whole, _slices(whole, call.op.axis))
 
 
 def _joined(
@@ -143,7 +143,7 @@ def split(call: KernelCall) -> Step | None:
 def unpack(call: KernelCall) -> Step | None:
     """Run UnPack: views along the first axis, else copies of the slices."""
     whole = described(call.spec(0).shape)
-    return _divided(call, whole, list(np.moveaxis(whole, call.op.axis, 0)))
+    return _divided(call, whole, _slices(whole, call.op.axis))
 
 
 def _divided(call: KernelCall, whole: Array, parts: Sequence[Array]) -> Step | None:
@@ -167,3 +167,8 @@ def _divided(call: KernelCall, whole: Array, parts: Sequence[Array]) -> Step | N
 def _along(axis: int, begin: int, end: int) -> tuple[slice, ...]:
     """Return the index of a range on an axis."""
     return (*(slice(None),) * axis, slice(begin, end))
+
+
+def _slices(whole: Array, axis: int) -> list[Array]:
+    """Return the slices along an axis: arrays also where they have no axis left."""
+    return [whole[(*(slice(None),) * axis, i, ...)] for i in range(whole.shape[axis])]
