@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Array, Spec, dequantize, quantize
+from dovetail.ir import Array, DType, Spec, dequantize, quantize
+from dovetail.ops import from_real, to_real
 from dovetail.runtime.plan import (
     PLAN_BUILDERS,
     Bound,
@@ -120,6 +121,8 @@ def _download(layout: DeviceLayout, memory: object, offset: int, taken: Array, s
     layout.space.download(memory, offset, found.reshape(-1).view(np.uint8))
     if is_encoded(spec) and spec.encoding is not None:
         quantize(found, spec.encoding, spec.dtype, taken)
+    elif spec.dtype is DType.BFLOAT_16:
+        np.copyto(taken, from_real(found.astype(np.float32, copy=False), spec))
     else:
         np.copyto(taken, found, casting="unsafe")
 
@@ -128,6 +131,8 @@ def to_device(stored: Array, spec: Spec, element: Element) -> Array:
     """Return stored values of a tensor as elements of a device."""
     if is_encoded(spec) and spec.encoding is not None:
         stored = dequantize(stored, spec.encoding)
+    elif spec.dtype is DType.BFLOAT_16:
+        stored = to_real(stored, spec)
     return np.ascontiguousarray(stored).astype(element.storage, copy=False)
 
 

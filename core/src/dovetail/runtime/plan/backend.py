@@ -376,7 +376,8 @@ class EnginePrepared(PlanPrepared):
         name = self.interface.graph
         if name not in section.graphs:
             raise RecipeError(f"the section has no graph '{name}'")
-        apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
+        with self._computing:
+            apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
 
     def recorded(self, writer: PlanWriter) -> PlanData:
         """Return its plan as data."""
