@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from dovetail.errors import UnsupportedOpError
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.base import ContextBase
 from dovetail.runtime.contract import (
+    Capabilities,
     Configs,
     DeviceInfo,
     Platform,
@@ -25,8 +27,9 @@ from dovetail.runtime.plan import (
     PlanBackend,
     with_package_kernels,
 )
+from dovetail_gpu.computing import Computing, begin, current, settle
 from dovetail_gpu.driver import choose_device, devices
-from dovetail_gpu.engine import ClEngine, Computing, current
+from dovetail_gpu.engine import ClEngine
 from dovetail_gpu.kernels import kernels
 from dovetail_gpu.kernels._registry import PACKAGE
 from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint
@@ -64,9 +67,15 @@ class GpuBackend(PlanBackend):
             record_layout=record_layout,
             name=device.key,
             dists=(self.dist, "pyopencl"),
-            settle=self.opencl.settle,
+            settle=settle,
+            begin=begin,
+            lane=Computing.another,
         )
         super().__init__(ops, options, engine)
+
+    def capabilities(self) -> Capabilities:
+        """Return what plans can do; runs overlap, each with a queue of its own."""
+        return replace(super().capabilities(), overlap=True)
 
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         """Support what a kernel runs; see `verdict`."""

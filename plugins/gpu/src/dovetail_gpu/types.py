@@ -1,4 +1,4 @@
-"""The table of ops and types: rows of `data/types.json`, in the form of `dovetail_opset.type_tables`.
+"""The table of ops and types: rows of `data/types.json`, see `dovetail_opset.type_tables`.
 
 Source: the data types of the GPU's op definition supplement in the vendor's reference, version
 2.25.

@@ -63,9 +63,7 @@ def _unstorable(view: NodeView, device: Device) -> Support | None:
             return Support(False, "encoding", f"{field}.encoding", found, rewrite=hint)
         if spec.dtype not in STORED and not spec.dtype.is_float and not is_encoded(spec):
             allowed = tuple(dtype.name for dtype in STORED)
-            return Support(
-                False, "dtype", f"{field}.dtype", spec.dtype.name, allowed, _ELSEWHERE
-            )
+            return Support(False, "dtype", f"{field}.dtype", spec.dtype.name, allowed, _ELSEWHERE)
         count = math.prod(spec.shape)
         most = min(MOST_ELEMENTS, device.max_bytes // element_of(spec).nbytes)
         if count > most:
