@@ -133,7 +133,7 @@ class Programs:
         return program
 
     def _restored(self, path: Path) -> Any:
-        """Return the program of a file; None if there is none, or the driver refuses it."""
+        """Return the program of a file; None if there is none, or the driver rejects it."""
         cl = opencl()
         try:
             if path.stat().st_size > _MOST_BYTES:
