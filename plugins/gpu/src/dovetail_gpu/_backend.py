@@ -12,18 +12,6 @@ from dovetail.errors import UnsupportedOpError
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.base import ContextBase
 from dovetail.runtime.contract import (
-        """Return what plans can do on the device, with its limits; each run has its own queue."""
-        found, device = super().capabilities(), self.opencl.device
-        efficiency = found.power_efficiency if device.is_cpu else 0.6
-        return replace(
-            found, overlap=True, max_tensor_bytes=device.max_bytes, power_efficiency=efficiency
-        )
-
-    def float_precision(self, config: Any) -> FloatPrecision:
-        """Return half precision if a graph's settings store real numbers in it."""
-        mode = config.precision_mode if isinstance(config, GpuGraph) else GpuGraph().precision_mode
-        is_half = mode in (PrecisionMode.FP16, PrecisionMode.HYBRID)
-        return FloatPrecision.FLOAT16 if is_half else FloatPrecision.FLOAT32
     Capabilities,
     Configs,
     DeviceInfo,
@@ -44,12 +32,8 @@ from dovetail_gpu.computing import Computing, begin, current, settle
 from dovetail_gpu.driver import choose_device, devices
 from dovetail_gpu.engine import ClEngine
 from dovetail_gpu.kernels import kernels
-<<<<<<< HEAD
-from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint, PrecisionMode
-=======
 from dovetail_gpu.kernels._registry import PACKAGE
-from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint
->>>>>>> gpu-platform
+from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint, PrecisionMode
 from dovetail_gpu.transfers import BUILDERS, record_layout, reorder
 from dovetail_gpu.types import type_rows
 from dovetail_gpu.verdicts import verdict
@@ -92,21 +76,18 @@ class GpuBackend(PlanBackend):
         super().__init__(ops, options, engine)
 
     def capabilities(self) -> Capabilities:
-<<<<<<< HEAD
-        """Return what plans can do on the device, with its limits."""
+        """Return what plans can do on the device, with its limits; each run has its own queue."""
         found, device = super().capabilities(), self.opencl.device
         efficiency = found.power_efficiency if device.is_cpu else 0.6
-        return replace(found, max_tensor_bytes=device.max_bytes, power_efficiency=efficiency)
+        return replace(
+            found, overlap=True, max_tensor_bytes=device.max_bytes, power_efficiency=efficiency
+        )
 
     def float_precision(self, config: Any) -> FloatPrecision:
         """Return half precision if a graph's settings store real numbers in it."""
         mode = config.precision_mode if isinstance(config, GpuGraph) else GpuGraph().precision_mode
         is_half = mode in (PrecisionMode.FP16, PrecisionMode.HYBRID)
         return FloatPrecision.FLOAT16 if is_half else FloatPrecision.FLOAT32
-=======
-        """Return what plans can do; runs overlap, each with a queue of its own."""
-        return replace(super().capabilities(), overlap=True)
->>>>>>> gpu-platform
 
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         """Support what a kernel runs; see `verdict`."""
