@@ -15,8 +15,6 @@ from dovetail_opset import PACKAGE
 Run = Callable[..., dict[str, Array]]
 
 
-
-
 def run_on(backend: str, graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Return the results of a graph on a backend, as stored values."""
     model = Model({graph.name: graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
