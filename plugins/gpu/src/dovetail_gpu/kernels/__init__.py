@@ -10,8 +10,8 @@ from dovetail.runtime.plan import KernelRegistry
 @functools.cache
 def kernels() -> KernelRegistry:
     """Return the kernels of all families."""
-    from dovetail_gpu.kernels import convolution, elementwise, matrix
+    from dovetail_gpu.kernels import convolution, depthwise, elementwise, matrix, transposed
     from dovetail_gpu.kernels._registry import KERNELS
 
-    del convolution, elementwise, matrix  # imported for its registrations
+    del convolution, depthwise, elementwise, matrix, transposed  # imported for its registrations
     return KERNELS

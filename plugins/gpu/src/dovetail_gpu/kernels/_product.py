@@ -169,12 +169,13 @@ def product_launch(
         scatter: Where the result is written, if not one position after the other.
     """
     read = operand_element(element)
+    is_pointwise = product.is_pointwise and scatter is None
     defines: dict[str, int | str] = {
         "X": read.text,
         f"X_{read.name}": 1,
         "ROWS": tile.rows,
         "VECTORS": tile.vectors,
-        "POINTWISE": int(product.is_pointwise),
+        "POINTWISE": int(is_pointwise),
         "BATCHED": int(product.batch > 1),
         "STRIDED_OUT": int(scatter is not None),
         "WHOLE": int(product.columns % VECTOR == 0),
@@ -203,7 +204,7 @@ def _arguments(
         product.columns * product.groups,
         max(1, product.blocks(tile)),
     ]
-    if not product.is_pointwise and product.window and operands.zeros:
+    if product.window and operands.zeros and (scatter or not product.is_pointwise):
         found += [operands.zeros, *product.window.numbers]
     if product.batch > 1:
         found += [*operands.tables, product.positions]

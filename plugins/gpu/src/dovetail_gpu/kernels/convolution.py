@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
-import numpy as np
-
-from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._choices import choose_tile
@@ -24,6 +20,7 @@ from dovetail_gpu.kernels._product import (
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._weights import Packing, weights_of
+from dovetail_gpu.kernels._windows import pads_of, window_of
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, layout_for, read, write
 from dovetail_gpu.programs import Source, type_lines
@@ -48,7 +45,7 @@ def convolution(call: KernelCall) -> Step | None:
     launches: list[Launch] = []
     x = read(call, 0, operand_element(element))
     if groups == 1 and _reads_lines(window, taken):
-        before, after = _pads(call)[-1]
+        before, after = pads_of(call)[-1]
         x, product = _as_lines(call, x, product, window, (before, after), launches)
     tile = choose_tile(product, element)
     filters = (*window.taps, taken, made)
@@ -63,33 +60,6 @@ def convolution(call: KernelCall) -> Step | None:
     operands = Operands(x, weights, write(call), zeros=zeros)
     launches.append(product_launch(product, tile, operands, stages, element))
     return launch_all(call, launches)
-
-
-def window_of(call: KernelCall) -> Window:
-    """Return the window of a convolution; that of a signal has one line."""
-    shape, weight = call.spec(0).shape, call.spec(1).shape
-    dims = len(shape) - 2
-    return Window(
-        _pair(shape[1:-1], 1),
-        _pair(call.outputs[0].spec.shape[1:-1], 1),
-        _pair(weight[:-2], 1),
-        _pair(_numbers(call.op.stride, dims), 1),
-        _pair(_numbers(call.op.dilation, dims), 1),
-        _pair([before for before, _ in _pads(call)], 0),
-    )
-
-
-def _numbers(param: Array | int, dims: int) -> list[int]:
-    return [int(n) for n in np.broadcast_to(np.reshape(param, -1), dims)]
-
-
-def _pads(call: KernelCall) -> list[tuple[int, int]]:
-    return [(int(a), int(b)) for a, b in np.reshape(call.op.pad_amount, (-1, 2))]
-
-
-def _pair(values: Sequence[int], missing: int) -> tuple[int, int]:
-    first, second = (missing, *values) if len(values) == 1 else values
-    return int(first), int(second)
 
 
 def _reads_lines(window: Window, channels: int) -> bool:
