@@ -11,10 +11,13 @@ from dovetail_gpu.kernels._registry import KERNELS
 _FAMILIES = (
     "color",
     "convolution",
+    "depthwise",
     "elementwise",
     "indexing",
+    "matrix",
     "movement",
     "padding",
+    "transposed",
 )
 
 

@@ -39,7 +39,9 @@ def choose_tile(product: Product, element: Element) -> Tile:
     part = _shortened(product, work)
 
     def measure(tile: Tile) -> Callable[[], float]:
-        return _stopwatch(product_launch(part, tile, _operands(part, tile, element), NO_STAGES, element))
+        return _stopwatch(
+            product_launch(part, tile, _operands(part, tile, element), NO_STAGES, element)
+        )
 
     text = f"product {element.text} {part}"
     chosen = current().engine.tuning.choose(text, tiles, measure)
@@ -69,7 +71,9 @@ def _shortened(product: Product, work: int) -> Product:
     batch = max(1, min(product.batch, _MOST_WORK // max(1, work)))
     if work > _MOST_WORK:
         positions = max(64, positions * _MOST_WORK // work)
-    return dataclasses.replace(product, window=window, positions=min(positions, product.positions), batch=batch)
+    return dataclasses.replace(
+        product, window=window, positions=min(positions, product.positions), batch=batch
+    )
 
 
 def _operands(product: Product, tile: Tile, element: Element) -> Operands:
