@@ -41,7 +41,12 @@ class Source:
 
     @classmethod
     def of(
-        cls, name: str, defines: Mapping[str, int | str] | None = None, lines: str = ""
+        cls,
+        name: str,
+        defines: Mapping[str, int | str] | None = None,
+        lines: str = "",
+        *,
+        before: str | None = None,
     ) -> Source:
         """Return a program of this package's template of a name.
 
@@ -49,8 +54,10 @@ class Source:
             name: Name of the file, without `.cl`.
             defines: Macros: numbers, and names of types or functions.
             lines: Further definitions, made of closed tables.
+            before: Name of a template that comes before it, shared by several.
         """
-        return cls.from_text(_template(name), defines, lines)
+        text = _template(name) if before is None else _template(before) + _template(name)
+        return cls.from_text(text, defines, lines)
 
     @classmethod
     def from_text(
