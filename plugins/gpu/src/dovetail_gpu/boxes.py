@@ -119,7 +119,9 @@ def boxed(
         more: Arguments after those of the box.
     """
     two = (Axis(1, 0, 0), Axis(1, 1, 1), *box.axes)
-    *outer, row, column = two[2:] if len(box.axes) > 1 else two[-2:] if not box.axes else (two[0], two[-1])
+    *outer, row, column = (
+        two[2:] if len(box.axes) > 1 else two[-2:] if not box.axes else (two[0], two[-1])
+    )
     table = [number for axis in reversed(outer) for number in (axis.size, axis.x, axis.y)] or [0]
     axes = call.constant(np.array(table, np.int32), layout_for(Element.INT, len(table)))
     count = math.prod(axis.size for axis in outer)

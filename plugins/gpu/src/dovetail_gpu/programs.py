@@ -41,7 +41,10 @@ class Source:
 
     @classmethod
     def of(
-        cls, name: str | Sequence[str], defines: Mapping[str, int | str] | None = None, lines: str = ""
+        cls,
+        name: str | Sequence[str],
+        defines: Mapping[str, int | str] | None = None,
+        lines: str = "",
     ) -> Source:
         """Return a program of this package's template of a name.
 
