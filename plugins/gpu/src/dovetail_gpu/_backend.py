@@ -15,6 +15,7 @@ from dovetail.runtime.contract import (
     Capabilities,
     Configs,
     DeviceInfo,
+    FloatPrecision,
     Platform,
     Prepared,
     PrepareRequest,
@@ -32,7 +33,7 @@ from dovetail_gpu.driver import choose_device, devices
 from dovetail_gpu.engine import ClEngine
 from dovetail_gpu.kernels import kernels
 from dovetail_gpu.kernels._registry import PACKAGE
-from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint
+from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint, PrecisionMode
 from dovetail_gpu.transfers import BUILDERS, record_layout, reorder
 from dovetail_gpu.types import type_rows
 from dovetail_gpu.verdicts import verdict
@@ -53,6 +54,7 @@ class GpuBackend(PlanBackend):
     name: ClassVar[str] = "gpu"
     dist: ClassVar[str] = "dovetail-gpu"
     configs: ClassVar[Configs] = Configs(backend=GpuOptions, graph=GpuGraph)
+    is_native: ClassVar[bool] = True
     options: GpuOptions
 
     def __init__(self, ops: OpRegistry, options: GpuOptions) -> None:
@@ -74,8 +76,21 @@ class GpuBackend(PlanBackend):
         super().__init__(ops, options, engine)
 
     def capabilities(self) -> Capabilities:
-        """Return what plans can do; runs overlap, each with a queue of its own."""
-        return replace(super().capabilities(), overlap=True)
+        """Return what plans can do on the device, with its limits; runs overlap."""
+        found, device = super().capabilities(), self.opencl.device
+        efficiency = found.power_efficiency if device.is_cpu else 0.6
+        return replace(
+            found,
+            overlap=True,
+            max_tensor_bytes=device.max_bytes,
+            power_efficiency=efficiency,
+        )
+
+    def float_precision(self, config: Any) -> FloatPrecision:
+        """Return half precision if a graph's settings store real numbers in it."""
+        mode = config.precision_mode if isinstance(config, GpuGraph) else GpuGraph().precision_mode
+        is_half = mode in (PrecisionMode.FP16, PrecisionMode.HYBRID)
+        return FloatPrecision.FLOAT16 if is_half else FloatPrecision.FLOAT32
 
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         """Support what a kernel runs; see `verdict`."""

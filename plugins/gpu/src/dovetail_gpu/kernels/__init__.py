@@ -10,8 +10,8 @@ from dovetail.runtime.plan import KernelRegistry
 @functools.cache
 def kernels() -> KernelRegistry:
     """Return the kernels of all families."""
-    from dovetail_gpu.kernels import elementwise
+    from dovetail_gpu.kernels import convolution, elementwise
     from dovetail_gpu.kernels._registry import KERNELS
 
-    del elementwise  # imported for its registrations
+    del convolution, elementwise  # imported for its registrations
     return KERNELS
