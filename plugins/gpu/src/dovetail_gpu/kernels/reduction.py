@@ -122,14 +122,13 @@ def _program(op_type: str, element: Element, ends: tuple[bool, bool]) -> Source:
     defines: dict[str, int | str] = {"GROUP": lanes()}
     for name, type_ in zip("XY", types, strict=True):
         defines |= {name: type_.text, f"{name}_{type_.name}": 1}
-    return Source.of("reduce", defines, type_lines(element) + lines, before="groups")
+    return Source.of(("groups", "reduce"), defines, type_lines(element) + lines)
 
 
 def _launch(program: Source, part: _Part, x: Value, y: Value, count: int) -> Launch:
-    rows, chunks, chunk = part.outer * part.chunks, part.chunks, part.chunk
+    rows, ends = part.outer * part.chunks, (part.chunks, part.chunk, float(count))
     if part.inner == 1:
-        arguments = (x, y, rows, part.size, chunks, chunk, float(count))
-        return row_launch(program, "rows", arguments, rows)
+        return row_launch(program, "rows", (x, y, rows, part.size, *ends), rows)
     results = rows * -(-part.inner // VECTOR)
-    arguments = (x, y, results, part.size, part.inner, chunks, chunk, float(count))
+    arguments = (x, y, results, part.size, part.inner, *ends)
     return row_launch(program, "columns", arguments, results)

@@ -25,7 +25,7 @@ def softmax(call: KernelCall) -> Step | None:
     sign = -1.0 if beta < 0 else 1.0
     defines: dict[str, int | str] = {"GROUP": lanes()}
     defines["LOGARITHM"] = int(call.head.op_type == "LogSoftmax")
-    source = Source.of("softmax", defines, type_lines(element), before="groups")
+    source = Source.of(("groups", "softmax"), defines, type_lines(element))
     if inner == 1:
         rows: list[Argument] = [x, y, outer, size, beta, sign]
         return launch_all(call, [row_launch(source, "rows", rows, outer)])
