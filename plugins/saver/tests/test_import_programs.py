@@ -1,11 +1,13 @@
 """Saver programs are read as data and replayed."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dovetail.errors import TraceError
+from dovetail.plugins import refresh
 from dovetail.runtime.calls import CallRecord, differences
 from dovetail_saver.replay import replay
 from dovetail_saver.trace import OpaqueRecord, Trace
@@ -66,6 +68,28 @@ def test_the_backend_is_chosen_by_name(tmp_path: Path) -> None:
     trace, _ = imported(tmp_path, RELU.read_text(), backend="cpu")
     assert trace.header.backends == ("cpu",)
     assert b'"name":"cpu"' in bytes(records(trace)[0].arguments)
+
+
+def test_a_backend_that_is_not_installed(
+    tmp_path: Path, dovetail: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "params.bin").write_bytes(INPUT + DUMMY)
+    command = ("trace", "import", RELU, tmp_path / "params.bin", "--out", tmp_path / "trace")
+    done = dovetail(*command, "--backend", "hpt")
+    assert done.code == 6
+    assert "'hpt'" in done.err
+    assert "'htp'" in done.err  # the nearest name
+    assert not (tmp_path / "trace").exists()
+    monkeypatch.setenv("DOVETAIL_PLUGINS", "dovetail-saver,trace,saver")
+    refresh()
+    try:
+        done = dovetail(*command)
+    finally:
+        monkeypatch.undo()
+        refresh()
+    assert done.code == 0
+    assert "backend 'htp' is not installed" in done.err
+    assert Trace(tmp_path / "trace").header.backends == ("htp",)
 
 
 @pytest.mark.parametrize(

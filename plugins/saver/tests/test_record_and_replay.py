@@ -9,33 +9,12 @@ import pytest
 from recorded import INPUT, relu_graph, run_relu
 
 import dovetail as dt
-from dovetail.cli.op_packages import load_op_packages
-from dovetail.errors import ConfigError, TraceError
-from dovetail.ir import DType, TensorKind
+from dovetail.errors import ConfigError
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime import Backend
 from dovetail.runtime.calls import CallRecord, differences
 from dovetail_saver.replay import replay
 from dovetail_saver.trace import Trace
-
-TWICE = """
-from dovetail.ops import In, Op, OpPackage, Out
-
-PACKAGE = OpPackage("my.ops", "1.0.0")
-
-
-@PACKAGE.op("Twice")
-class Twice(Op):
-    inputs = (In("x"),)
-    outputs = (Out("y"),)
-    source = "a test"
-
-    def infer(self, x, y):
-        return x
-
-    def reference(self, x):
-        return x + x
-"""
 
 
 def test_a_session_is_recorded_and_replayed(tmp_path: Path) -> None:
@@ -55,7 +34,7 @@ def test_a_session_is_recorded_and_replayed(tmp_path: Path) -> None:
 
 def test_a_used_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(TraceError, match="new or empty"), dt.record(tmp_path):
+    with pytest.raises(ConfigError, match="new or empty"), dt.record(tmp_path):
         pass
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
@@ -115,24 +94,26 @@ def test_calls_of_threads_are_recorded_one_by_one(tmp_path: Path) -> None:
     assert found == [()] * len(records)
 
 
-def test_op_packages_that_are_not_installed(tmp_path: Path, dovetail: Any) -> None:
-    module = tmp_path / "twice.py"
-    module.write_text(TWICE)
-    package = load_op_packages([str(module)])[0]
-    trace, given = tmp_path / "trace", ("--op-packages", module)
-    with dt.record(trace), Backend.create("cpu") as backend:
-        backend.register_op_package(package)
-        graph = backend.create_context().create_graph("g")
-        x = graph.create_tensor("x", DType.FLOAT_32, (3,), TensorKind.APP_WRITE)
-        y = graph.create_tensor("y", DType.FLOAT_32, (3,), TensorKind.APP_READ)
-        graph.add_node("twice", "my.ops", "Twice", [x], [y])
-        graph.finalize()
-        graph.execute({"x": np.ones(3, np.float32)})
-    done = dovetail("replay", trace)
-    assert done.code == 3
-    assert "op package 'my.ops' 1.0.0 not found" in done.err
-    assert "pass it with --op-packages" in done.err
-    done = dovetail("replay", trace, "--compare", "exact", "--json", *given)
-    assert (done.code, done.data["tensors"]) == (0, {"equal": 1})
-    sides = ("--backend", "cpu", "--backend", "htp")
-    assert dovetail("trace", "bisect", trace, *sides, *given).code == 0
+def test_threads_have_numbers_of_their_own(tmp_path: Path, dovetail: Any) -> None:
+    """The system gives the identity of a thread that has ended to a later one."""
+    count = 300  # more than a replay has at once
+    with dt.record(tmp_path / "trace"), Backend.create("cpu") as backend:
+        graph = relu_graph(backend)
+        identities = set()
+
+        def run() -> None:
+            identities.add(threading.get_ident())
+            graph.execute({"x": INPUT})
+            graph.execute({"x": INPUT})
+
+        for _ in range(count):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+    assert len(identities) < count
+    calls = [e.record for e in Trace(tmp_path / "trace") if isinstance(e.record, CallRecord)]
+    executes = [call.thread for call in calls if call.function == "graph_execute"]
+    assert executes == [1 + i // 2 for i in range(2 * count)]
+    options = ("--threads", "as-recorded", "--compare", "exact", "--json")
+    done = dovetail("replay", tmp_path / "trace", *options)
+    assert (done.code, done.data["tensors"]) == (0, {"equal": 2 * count})

@@ -55,7 +55,7 @@ def test_a_used_folder_is_refused_before_the_program_starts(
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace" / "file").write_text("mine")
     done = program("print('started')", command=RECORD)
-    assert (done.returncode, done.stdout) == (3, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "new or empty" in done.stderr
 
 
@@ -64,7 +64,7 @@ def test_an_unwritable_folder_is_refused_before_the_program_starts(
 ) -> None:
     (tmp_path / "file").write_text("mine")
     done = program(
-        "print('started')", command=[each.replace("trace", "file/trace") for each in RECORD]
+        "print('started')", command=[("file/trace" if each == "trace" else each) for each in RECORD]
     )
     assert (done.returncode, done.stdout) == (3, "")
     assert "file/trace: cannot be written: Not a directory" in done.stderr

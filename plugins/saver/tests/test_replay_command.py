@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from recorded import INPUT, relu_graph
+
+import dovetail as dt
+from dovetail.errors import BackendError
+from dovetail.runtime import Backend
 
 RELU = '"op_type":"Relu"'
 
@@ -90,6 +97,30 @@ def test_keep_going_skips_what_depends_on_a_rejected_call(trace: Path, dovetail:
     # two nodes, finalize, three executes; the context and the backend are freed
     assert done.data["skipped"] == 6
     assert len(done.data["differences"]) == 1
+
+
+def test_counts_include_what_is_not_listed(tmp_path: Path, dovetail: Any) -> None:
+    executes, wrong = 1002, 1011
+    with dt.record(tmp_path / "trace"), Backend.create("cpu") as backend:
+        graph = relu_graph(backend)
+        for _ in range(executes):
+            graph.execute({"x": INPUT})
+        for _ in range(wrong):
+            with suppress(BackendError):
+                graph.execute({"z": INPUT})
+    lines = (tmp_path / "trace" / "calls.jsonl").read_text()
+    (code,) = set(re.findall(r'"error":{"type":"BackendError","code":"(\w+)"', lines))
+    trace = edited(edited(tmp_path / "trace", code, "GRAPH_ERROR"), RELU, '"op_type":"Tanh"')
+    done = dovetail("replay", trace, "--compare", "exact", "--json")
+    assert done.code == 1
+    found = done.data
+    assert (found["calls_that_differ"], len(found["differences"])) == (wrong, 1000)
+    assert (found["unequal_tensors"], len(found["unequal"])) == (executes, 1000)
+    assert found["failures"] == executes + wrong
+    text = dovetail("replay", trace, "--compare", "exact").out
+    assert f"calls that differ  {wrong:,}\n" in text
+    assert f"... and {wrong - 10:,} more; --json has the first 1,000" in text
+    assert f"... and {executes - 10:,} more; --json has the first 1,000" in text
 
 
 def test_loops_threads_and_timing(trace: Path, dovetail: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from recorded import INPUT, Program
 
 import dovetail as dt
-from dovetail.errors import ConfigError, DovetailError, TraceError
+from dovetail.errors import ConfigError, DovetailError
 from dovetail.ir import DType, TensorKind
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime import Backend, Graph
@@ -171,7 +171,7 @@ def test_wrong_options_are_refused(
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(TraceError, match="new or empty"):
+    with pytest.raises(ConfigError, match="new or empty"):
         saver(tmp_path)
 
 

@@ -36,7 +36,7 @@ def record(folder: str | os.PathLike[str], *, payloads: str = "all") -> Iterator
     Raises:
         PluginError: No recorder is installed.
         ConfigError: The value of `payloads` is unknown.
-        TraceError: The folder is in use.
+        ConfigError: The folder is in use.
         ContainerError: It cannot be written.
     """
     recorder = cast("type[Recorder]", load(GROUP, DEFAULT))(folder, payloads)

@@ -85,6 +85,12 @@ def load_op_packages(
     return found
 
 
+def absolute_reference(text: str) -> str:
+    """Return a reference with an absolute path, if it has one, to be used from other folders."""
+    module, *rest = text.split(":")
+    return ":".join((str(Path(module).absolute()) if _is_path(module) else module, *rest))
+
+
 def _parse(text: str) -> Reference:
     module, *rest = text.split(":")
     if PurePath(module).suffix.lower() in _COMPILED:

@@ -25,8 +25,8 @@ class Recorder(Closing):
         payloads: The payloads that are kept: a value of `PayloadPolicy`.
 
     Raises:
-        ConfigError: The value of `payloads` is unknown.
-        TraceError: The folder is in use.
+        ConfigError: The value of `payloads` is unknown, or the folder is in use.
+        TraceError: The folder cannot be read.
         ContainerError: It cannot be written.
     """
 

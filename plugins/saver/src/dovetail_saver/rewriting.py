@@ -68,7 +68,7 @@ def new_trace(folder: Path, header: Header) -> Iterator[TraceWriter]:
         header: The header.
 
     Raises:
-        TraceError: The folder is in use.
+        ConfigError: The folder is in use.
         ContainerError: It cannot be written.
     """
     require_new(folder)
@@ -104,7 +104,8 @@ def rewrite(
         header: The header; by default that of the trace.
 
     Raises:
-        TraceError: The trace is invalid, or the folder is in use.
+        TraceError: The trace is invalid.
+        ConfigError: The folder is in use.
         ContainerError: It cannot be written.
     """
     with new_trace(folder, header or trace.header) as writer:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from dovetail.errors import DovetailError, TraceError
+from dovetail.errors import ConfigError, DovetailError, TraceError
 from dovetail.ir import Blob
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
@@ -19,6 +19,7 @@ from dovetail.runtime.calls import CallRecorder, Role
 from dovetail_saver.trace import Header, PayloadPolicy, TraceWriter, require_new
 from dovetail_saver.trace.header import CALLS_NAME
 from dovetail_saver.trace.payloads import WANTED
+from dovetail_saver.trace.start import TraceStart
 
 _LOG = logging.getLogger(__name__)
 _NUMBERS = itertools.count(1)
@@ -28,7 +29,7 @@ class TapeHook(CallRecorder):
     """The hooks of a tape, with the name that the log shows; pluggy wants another for each."""
 
     def __init__(self, tape: Tape) -> None:
-        super().__init__(tape.write, tape, tape.fail)
+        super().__init__(tape.write, tape, tape.fail, tape.is_last)
         self.__name__ = f"recorder {next(_NUMBERS)} of {tape.folder}"
         self._tape = tape
 
@@ -68,6 +69,7 @@ class Tape:
         self._make_hook = make_hook
         self._finished = finished
         self._writer: TraceWriter | None = None
+        self._older: list[TraceStart] = []  # the records of the processes it was forked from
         self._is_closed = False
         self.hook = make_hook(self)
         _TAPES.add(self)
@@ -76,7 +78,7 @@ class Tape:
         """Return the writer, which is created now if there is none.
 
         Raises:
-            TraceError: The folder is in use for something other than traces.
+            ConfigError: The folder is in use for something other than traces.
             ContainerError: It cannot be written.
         """
         if self._writer is None:
@@ -90,6 +92,10 @@ class Tape:
     def write(self, line: bytes) -> None:
         """Write the line of a record."""
         (self._writer or self.open()).write_record(line)
+
+    def is_last(self, line: bytes) -> bool:
+        """Return whether a line is the last one that was written."""
+        return self._writer is not None and self._writer.is_last(line)
 
     def add_backend(self, name: str) -> None:
         """Note the name of a backend in use."""
@@ -107,16 +113,36 @@ class Tape:
             self._end("")
 
     def restart(self) -> None:
-        """Record a process that was forked into a trace of its own."""
+        """Record a process that was forked into a trace of its own.
+
+        The records of its parent are copied into it if it uses handles of the parent.
+        """
         if self._is_closed:
             return
         if self._writer is not None:
+            self._older.append(self._writer.start)
             self._writer.abandon()
             self._writer = None
-        before, self.hook = self.hook, self._make_hook(self)
-        if hooks.is_registered(before):
-            hooks.unregister(before)
-            hooks.register(self.hook)
+        self.hook.forked(self._inherit if self._older else None)
+
+    def _inherit(self) -> None:
+        """Write the records of the parent.
+
+        Raises:
+            TraceError: They cannot be read.
+            OSError: They cannot be written.
+            ContainerError: The trace cannot be created.
+        """
+        try:
+            writer = self.open()
+            while self._older:
+                self._older[0].copy_to(writer)
+                del self._older[0]
+        except TraceError as error:
+            raise TraceError(
+                "the process uses handles of the process that forked it, whose trace cannot be "
+                f"read: {error}",
+            ) from error
 
     def _end(self, reason: str) -> None:
         self._is_closed = True
@@ -147,7 +173,7 @@ def require_usable(folder: Path) -> None:
     """Raise unless a tape can use a folder: it is new or empty, or has a trace.
 
     Raises:
-        TraceError: It cannot.
+        ConfigError: It cannot.
     """
     if not (folder / CALLS_NAME).exists():
         require_new(folder)
@@ -157,14 +183,14 @@ def _new_writer(folder: Path, policy: PayloadPolicy) -> TraceWriter:
     """Return the writer of a new trace in a folder, or in `process-PID` in it.
 
     Raises:
-        TraceError: The folder is in use for something other than traces.
+        ConfigError: The folder is in use for something other than traces.
         ContainerError: It cannot be written.
     """
     header, path, number = Header.current(policy), folder, 0
     while True:
         try:
             return TraceWriter(path, header)
-        except TraceError:
+        except ConfigError:
             require_usable(folder)
         number += 1  # the system uses the numbers of processes again
         path = folder / (f"process-{os.getpid()}" + (f"-{number}" if number > 1 else ""))

@@ -22,8 +22,8 @@ def trim(path: Path, folder: Path, calls: CallSet) -> tuple[int, int, int]:
         Count of the calls of the trace, of the chosen ones, and of those written.
 
     Raises:
-        ConfigError: No call is chosen.
-        TraceError: The trace is invalid, or the folder is in use.
+        ConfigError: No call is chosen, or the folder is in use.
+        TraceError: The trace is invalid.
         ContainerError: It cannot be written.
     """
     trace = Trace(path)

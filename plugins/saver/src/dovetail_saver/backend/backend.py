@@ -79,9 +79,9 @@ class SaverBackend(BackendBase):
         options: A `SaverOptions`.
 
     Raises:
-        TraceError: The folder is in use for something other than traces.
         PluginError: The target is not installed, or cannot be loaded.
-        ConfigError: The options of the target are wrong.
+        ConfigError: The options of the target are wrong, or the folder is in use for something
+            other than traces.
     """
 
     name: ClassVar[str] = "saver"
@@ -142,7 +142,7 @@ class SaverBackend(BackendBase):
         """Return the trace of this backend.
 
         Raises:
-            TraceError: The folder is in use for something other than traces.
+            ConfigError: The folder is in use for something other than traces.
         """
         folder = output if options.program is None else output / "trace"
         require_usable(folder)

@@ -18,8 +18,13 @@ def import_program(
     params: Annotated[Path, typer.Argument(metavar="PARAMS_BIN", help="Its payloads.")],
     out: NewTrace,
     backend: Annotated[
-        str, typer.Option(metavar="NAME", help="Backend of the trace; the program names none.")
-    ] = DEFAULT_BACKEND,
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Backend of the trace, since the program names none; an installed one. "
+            f"By default {DEFAULT_BACKEND}, installed or not.",
+        ),
+    ] = None,
 ) -> None:
     """Convert a program of the vendor's Saver to a trace.
 
@@ -28,10 +33,21 @@ def import_program(
     """
     # imported here: the help needs no runtime
     from dovetail.cli.output import current_output
+    from dovetail.plugins import names
+    from dovetail.runtime.calls.references import BACKENDS
+    from dovetail.runtime.installed import backend_class
     from dovetail_saver.vendor.importer import import_program as convert
 
-    summary = convert(program, params, out, backend)
-    lines = [f"{out}: {sum(summary.calls.values())} calls on backend {backend}"]
+    name = backend or DEFAULT_BACKEND
+    if backend is not None:
+        backend_class(backend)  # an unknown name is an error of its own
+    elif name not in names(BACKENDS):
+        current_output().message(
+            f"backend '{name}' is not installed: replay the trace with --backend, or import the "
+            "program with it"
+        )
+    summary = convert(program, params, out, name)
+    lines = [f"{out}: {sum(summary.calls.values())} calls on backend {name}"]
     lines += summary.lines("without an equivalent, left out by a replay")
     if summary.unread_bytes:
         lines.append(f"{params}: {summary.unread_bytes} bytes are not read by the program")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_saver.commands.options import NewTrace, TracePath
 
 
@@ -28,6 +29,7 @@ def minimize(
             "recorded one.",
         ),
     ] = None,
+    op_packages: OpPackages = None,
 ) -> None:
     """Shrink a failing trace to the smallest that still fails.
 
@@ -36,6 +38,7 @@ def minimize(
     cannot be checked. Where nodes are cut off, their results become inputs.
     """
     # imported here: the help needs no runtime
+    from dovetail.cli.op_packages import load_op_packages
     from dovetail.cli.output import current_output
     from dovetail.runtime.installed import backend_class
     from dovetail_saver.minimizing import CommandCheck
@@ -43,7 +46,8 @@ def minimize(
 
     if backend is not None:
         backend_class(backend)  # an unknown name is an error of its own
-    found = write_minimized(path, out, CommandCheck(check), backend)
+    packages = load_op_packages(split_list(op_packages, "--op-packages"))
+    found = write_minimized(path, out, CommandCheck(check), backend, packages)
     output = current_output()
     if found.uncut:
         output.message(f"graphs keep their nodes: {found.uncut}")

@@ -17,7 +17,7 @@ from dovetail.errors import (
 )
 from dovetail.files import check_suffix
 from dovetail.ir import Graph
-from dovetail.ops import CheckedGraph, NodeView, OpRegistry
+from dovetail.ops import CheckedGraph, NodeView, OpPackage, OpRegistry
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import Graph as GraphHandle
 from dovetail.runtime import contract
@@ -53,13 +53,16 @@ class _Composer(BackendBase):
         raise BackendError("this backend prepares no graphs")
 
 
-def export_model(path: Path, file: Path, names: Sequence[str] = ()) -> Model:
+def export_model(
+    path: Path, file: Path, names: Sequence[str] = (), packages: Sequence[OpPackage] = ()
+) -> Model:
     """Write the graphs of a trace as a model, with the data with which they were composed.
 
     Args:
         path: The trace.
         file: The model, a `.dvt` file.
         names: Names of graphs; none for all.
+        packages: Op packages that are not installed.
 
     Raises:
         ConfigError: The file has another suffix, or a name is unknown.
@@ -69,14 +72,16 @@ def export_model(path: Path, file: Path, names: Sequence[str] = ()) -> Model:
     """
     check_suffix(file, ".dvt", "a model is written", "--out")
     trace = Trace(path)
-    resolver = InstalledResolver(backends={_Composer.name: _Composer})
+    resolver = InstalledResolver({_Composer.name: _Composer}, packages)
     with Player(trace.payloads, resolver) as player:
         graphs = _composed(trace, player)
         chosen = _chosen(graphs, names, path)
         registry = installed_ops()
-        packages = sorted({node.package for graph in chosen for node in graph.nodes})
+        for package in packages:
+            registry.add(package, replace=True)
+        used = sorted({node.package for graph in chosen for node in graph.nodes})
         producer = Producer("dovetail-saver", version("dovetail-saver"))
-        model = Model({}, producer, {name: _version(registry, name) for name in packages})
+        model = Model({}, producer, {name: _version(registry, name) for name in used})
         for graph in chosen:
             if model.graphs.setdefault(graph.name, graph) is not graph:
                 raise TraceError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from dovetail.runtime.calls import CallRecord, CompletionRecord
 from dovetail.runtime.calls.decoding import Scene, decode_arguments
 from dovetail.runtime.calls.payloads import RecordedBlobs
 from dovetail.runtime.calls.player import LIMIT_BYTES
-from dovetail.runtime.calls.values import MemoryValue, recorded_result
+from dovetail.runtime.calls.values import MemoryValue, recorded_result, typed_arguments
 from dovetail_saver.exporting.literals import Data, Literals, Named, Referenced, identifier, unique
 from dovetail_saver.trace import Entry, OpaqueRecord, Trace
-from dovetail_saver.uses import EXECUTES, returned_handle, typed_arguments
+from dovetail_saver.uses import EXECUTES, returned_handle
 
 SCRIPT_NAME = "replay.py"
 DATA_NAME = "data"
@@ -52,6 +52,7 @@ import numpy as np
 
 DATA = Path(__file__).parent / "{data}"
 FAULTS = []
+RESOLVER = InstalledResolver({resolver})
 
 
 def load(name):
@@ -85,13 +86,13 @@ def fill(memory, array):
 
 
 def package(reference):
-    """Return an installed op package."""
-    return InstalledResolver().op_package(msgspec.convert(reference, PackageReference))
+    """Return an op package."""
+    return RESOLVER.op_package(msgspec.convert(reference, PackageReference))
 
 
 def op_registry(reference):
-    """Return a registry of installed op packages."""
-    return InstalledResolver().ops(msgspec.convert(reference, OpsReference))
+    """Return a registry of op packages."""
+    return RESOLVER.ops(msgspec.convert(reference, OpsReference))
 
 
 def main():
@@ -105,12 +106,13 @@ if __name__ == "__main__":
 """
 
 
-def export_script(path: Path, folder: Path) -> int:
+def export_script(path: Path, folder: Path, packages: Sequence[str] = ()) -> int:
     """Write a trace as a script, and return the number of its calls.
 
     Args:
         path: The trace.
         folder: Receives `replay.py` and the folder `data`; earlier ones are replaced.
+        packages: Op packages that the script loads, as `--op-packages` names them.
 
     Raises:
         TraceError: The trace is invalid.
@@ -121,7 +123,7 @@ def export_script(path: Path, folder: Path) -> int:
         try:
             data = staging.new / DATA_NAME
             data.mkdir()
-            script = _Script(trace, Data(data))
+            script = _Script(trace, Data(data), packages)
             lines = [line for entry in trace for line in script.lines(entry)]
             text = script.head() + "".join(f"    {line}\n" for line in lines or ["pass"]) + _TAIL
             (staging.new / SCRIPT_NAME).write_text(text, "utf-8")
@@ -134,8 +136,9 @@ def export_script(path: Path, folder: Path) -> int:
 class _Script:
     """Writes the lines of calls, one after another."""
 
-    def __init__(self, trace: Trace, data: Data) -> None:
+    def __init__(self, trace: Trace, data: Data, packages: Sequence[str]) -> None:
         self.calls = 0
+        self._packages = list(packages)
         self._trace = trace
         self._data = data
         self._literals = Literals(data)
@@ -155,12 +158,16 @@ class _Script:
             "PackageReference",
         }
         modules["dovetail.runtime.calls.decoding"] = {"Ignored"}
+        resolver = ""
+        if self._packages:
+            modules["dovetail.cli.op_packages"] = {"load_op_packages"}
+            resolver = f"packages=load_op_packages({self._packages!r})"
         lines = [
             f"from {module} import {', '.join(sorted(names))}"
             for module, names in sorted(modules.items())
             if names
         ]
-        return _HEAD.format(imports="\n".join(lines), data=DATA_NAME)
+        return _HEAD.format(imports="\n".join(lines), data=DATA_NAME, resolver=resolver)
 
     def lines(self, entry: Entry) -> Iterator[str]:
         """Yield the lines of a call.

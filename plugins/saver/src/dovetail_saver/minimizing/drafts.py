@@ -61,7 +61,8 @@ class Draft:
             folder: Folder of the new trace, new or empty.
 
         Raises:
-            TraceError: A payload is damaged, or the folder is in use.
+            TraceError: A payload is damaged.
+        ConfigError: The folder is in use.
             ContainerError: It cannot be written.
         """
         with new_trace(folder, trace.header) as writer:

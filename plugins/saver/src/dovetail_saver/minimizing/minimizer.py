@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dovetail.errors import ConfigError, DovetailError
 from dovetail.ir import Array, Blob
+from dovetail.ops import OpPackage
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord, CompletionRecord
 from dovetail_saver.dependencies import Dependencies
@@ -44,7 +45,11 @@ class Minimized:
 
 
 def minimize(
-    path: Path, folder: Path, check: Callable[[Path], Verdict], backend: str | None = None
+    path: Path,
+    folder: Path,
+    check: Callable[[Path], Verdict],
+    backend: str | None = None,
+    packages: Sequence[OpPackage] = (),
 ) -> Minimized:
     """Write the smallest trace that a search finds for which a check says that it is bad.
 
@@ -53,21 +58,29 @@ def minimize(
         folder: Folder of the new trace, new or empty.
         check: Says whether a trace is good or bad.
         backend: Computes values of tensors inside of graphs; by default the recorded backend.
+        packages: Op packages that are not installed.
 
     Raises:
-        ConfigError: The trace is not bad.
-        TraceError: The trace is invalid, or the folder is in use.
+        ConfigError: The trace is not bad, or the folder is in use.
+        TraceError: The trace is invalid.
         ContainerError: It cannot be written.
     """
     require_new(folder)
-    return _Search(Trace(path), check, backend).run(folder)
+    return _Search(Trace(path), check, backend, packages).run(folder)
 
 
 class _Search:
-    def __init__(self, trace: Trace, check: Callable[[Path], Verdict], backend: str | None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        check: Callable[[Path], Verdict],
+        backend: str | None,
+        packages: Sequence[OpPackage],
+    ) -> None:
         self._trace = trace
         self._check = check
         self._backend = backend
+        self._packages = packages
         self._known: dict[int, bool] = {}  # verdicts by hash of the records
         self._checks = 0
         self._uncut = ""
@@ -159,7 +172,7 @@ class _Search:
         """Return the values of all tensors by number of the execution; None without a backend."""
         found: dict[int, dict[str, Array]] = {}
         retarget = None if self._backend is None else Retarget(self._backend)
-        with InteriorPlayer(_Payloads(self._trace, draft), retarget) as player:
+        with InteriorPlayer(_Payloads(self._trace, draft), retarget, self._packages) as player:
             for entry in draft.entries():
                 try:
                     played, execution = player.play(entry)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from dovetail.errors import TraceError
 from dovetail.runtime.calls import CallRecord
@@ -76,30 +77,59 @@ def run_in_threads(
         clock: Waits for the time of a call.
 
     Raises:
-        TraceError: A record is invalid, or there are too many threads.
+        TraceError: A record is invalid, or too many threads make calls at once.
     """
     with ExitStack() as stack:
-        threads: dict[int, ThreadPoolExecutor] = {}
+        threads = _Threads(stack)
         running: list[tuple[int, int, Future[bool]]] = []  # by the end of the recorded call
         for order, (start, end, entry) in enumerate(_by_start(entries)):
             while running and running[0][0] <= start:
                 if heapq.heappop(running)[2].result():
                     return
-            thread = entry.record.thread
-            if thread not in threads:
-                if len(threads) == _MAX_THREADS:
-                    raise TraceError(
-                        f"the trace has more than {_MAX_THREADS} threads",
-                        where=entry.where,
-                        hint="replay it with one thread",
-                    )
-                threads[thread] = stack.enter_context(ThreadPoolExecutor(1))
             clock.wait(entry)
-            future = threads[thread].submit(lambda one: take(step(one)), entry)
+            future = threads.submit(lambda one: take(step(one)), entry)
             heapq.heappush(running, (end, order, future))
         for _, _, future in sorted(running):
             if future.result():
                 return
+
+
+@dataclass(slots=True)
+class _Thread:
+    executor: ThreadPoolExecutor
+    last: Future[bool] | None = None  # its last call
+
+
+class _Threads:
+    """Threads by their recorded numbers; those of ended threads are used again when many are."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._threads: dict[int, _Thread] = {}  # the last used ones last
+
+    def submit(self, make: Callable[[Entry], bool], entry: Entry) -> Future[bool]:
+        """Make a call in its thread.
+
+        Raises:
+            TraceError: There are too many threads.
+        """
+        number = entry.record.thread
+        thread = self._threads.pop(number, None) or self._new(entry)
+        self._threads[number] = thread
+        thread.last = thread.executor.submit(make, entry)
+        return thread.last
+
+    def _new(self, entry: Entry) -> _Thread:
+        if len(self._threads) < _MAX_THREADS:
+            return _Thread(self._stack.enter_context(ThreadPoolExecutor(1)))
+        for number, thread in self._threads.items():
+            if thread.last is None or thread.last.done():
+                return self._threads.pop(number)
+        raise TraceError(
+            f"more than {_MAX_THREADS} threads of the trace make calls at once",
+            where=entry.where,
+            hint="replay it with one thread",
+        )
 
 
 def _by_start(entries: Iterable[Entry]) -> Iterator[tuple[int, int, Entry]]:

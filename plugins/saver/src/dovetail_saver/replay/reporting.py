@@ -28,7 +28,9 @@ def report_data(path: Path, request: Request, report: Report) -> dict[str, Any]:
         "compared": request.compare,
         "tensors": dict(report.tensors),
         "worst": None if report.worst is None else msgspec.to_builtins(report.worst),
+        "calls_that_differ": report.differing,
         "differences": msgspec.to_builtins(report.differences),
+        "unequal_tensors": report.unequal_count,
         "unequal": msgspec.to_builtins(report.unequal),
         "seconds": report.seconds,
         "recorded_seconds": report.recorded_seconds,
@@ -43,7 +45,7 @@ def report_text(path: Path, request: Request, report: Report) -> str:
         ("backend", _backends(report)),
         ("calls", f"{report.calls:,}"),
         ("executes", f"{report.executes:,}"),
-        ("calls that differ", f"{len(report.differences):,}"),
+        ("calls that differ", f"{report.differing:,}"),
     ]
     if report.skipped:
         rows.append(("calls skipped", f"{report.skipped:,}"))
@@ -58,12 +60,13 @@ def report_text(path: Path, request: Request, report: Report) -> str:
     if report.unequal:
         shown = sorted(report.unequal, key=lambda each: each.badness, reverse=True)[:_SHOWN]
         headers = ("CALL", "GRAPH", "TENSOR", "VERDICT", "ELEMENTS", "LARGEST ERROR", "VERIFIERS")
-        parts.append(table(headers, map(_row, shown)) + _more(len(report.unequal)))
+        more = _more(report.unequal_count, len(report.unequal))
+        parts.append(table(headers, map(_row, shown)) + more)
     if report.differences:
         shown_calls = report.differences[:_SHOWN]
         parts.append(
             "\n".join(f"call {d.call}: {d.text}\n    {d.reason}" for d in shown_calls)
-            + _more(len(report.differences))
+            + _more(report.differing, len(report.differences))
         )
     return "\n\n".join(parts)
 
@@ -114,5 +117,8 @@ def _row(found: TensorComparison) -> tuple[object, ...]:
     )
 
 
-def _more(count: int) -> str:
-    return f"\n... and {count - _SHOWN:,} more; see --json" if count > _SHOWN else ""
+def _more(count: int, listed: int) -> str:
+    if count <= _SHOWN:
+        return ""
+    known = "them" if listed == count else f"the first {listed:,}"
+    return f"\n... and {count - _SHOWN:,} more; --json has {known}"

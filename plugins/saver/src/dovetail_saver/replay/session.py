@@ -92,8 +92,10 @@ class Report:
         backends: Names of the backends that made the calls.
         recorded_backends: Names of the backends in the header of the trace.
         tensors: Count of compared outputs by verdict.
-        differences: Calls that did something else; the first of them.
-        unequal: Outputs that are not equal; the first of them.
+        differing: Count of calls that did something else.
+        differences: These calls, the first 1,000.
+        unequal_count: Count of outputs that are not equal.
+        unequal: These outputs, the first 1,000.
         worst: The output that differs most.
         failures: Count of calls and outputs that differ.
         seconds: Duration of each loop.
@@ -108,7 +110,9 @@ class Report:
     backends: list[str] = field(default_factory=list)
     recorded_backends: tuple[str, ...] = ()
     tensors: dict[str, int] = field(default_factory=dict)
+    differing: int = 0
     differences: list[Difference] = field(default_factory=list)
+    unequal_count: int = 0
     unequal: list[TensorComparison] = field(default_factory=list)
     worst: TensorComparison | None = None
     failures: int = 0
@@ -123,6 +127,7 @@ class Report:
         if found.verdict in (Verdict.EQUAL, Verdict.NOT_RECORDED):
             return
         self.failures += found.verdict is Verdict.DIFFERENT
+        self.unequal_count += 1
         if len(self.unequal) < _MAX_LISTED:
             self.unequal.append(found)
         if self.worst is None or found.badness > self.worst.badness:
@@ -131,6 +136,7 @@ class Report:
     def add_difference(self, found: Difference) -> None:
         """Count a call that did something else."""
         self.failures += 1
+        self.differing += 1
         if len(self.differences) < _MAX_LISTED:
             self.differences.append(found)
 
@@ -194,10 +200,24 @@ class _Loop:
         self._names = HandleNames()
         self._owners: dict[int, int | None] = {}  # graphs of executions that have not ended
         self._lock = threading.Lock()
+        self._only_counts = not (
+            request.compare or request.all_results or request.outputs is not None
+        )
 
     def take(self, step: Step, player: Player) -> bool:
         """Count a step and return whether to stop."""
         with self._lock:
+            record, played = step.entry.record, step.played
+            if (
+                self._only_counts
+                and isinstance(record, CallRecord)
+                and record.function == EXECUTES[0]
+                and played is not None
+                and played.error is None
+                and record.error is None
+            ):  # the most frequent step
+                self._count(record, step)
+                return False
             self._take(step, player)
             if step.is_rejected and not self._request.keep_going:
                 self.is_stopped = True

@@ -23,6 +23,9 @@ class LinesFile:
     Args:
         path: The file, which must not exist.
 
+    Attributes:
+        calls: Number of lines that are calls.
+
     Raises:
         OSError: It cannot be created.
     """
@@ -32,9 +35,9 @@ class LinesFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         self._file = os.open(path, flags, mode=0o666)  # less what the umask removes
         self._used = 0  # bytes
-        self._size = 0
+        self.calls = 0
         try:
-            self._map = self._grown(_FIRST)
+            self._map = self._grown(0, _FIRST)
         except BaseException:
             os.close(self._file)
             path.unlink(missing_ok=True)
@@ -45,25 +48,31 @@ class LinesFile:
         """Number of bytes of its lines."""
         return self._used
 
-    def append(self, line: bytes, *, is_last: bool = False) -> None:
-        """Write a line; all of it, or nothing.
+    def append(self, line: bytes, *, is_call: bool = False, is_last: bool = False) -> None:
+        """Write a line; all of it, or nothing: after an error or an interrupt, too.
 
         Args:
             line: The line, without its end.
+            is_call: Whether it counts as a call.
             is_last: Whether it may use the reserve.
 
         Raises:
             OSError: There is no space, or the file was removed.
         """
         start, end = self._used, self._used + len(line)
-        needed = end + 1 if is_last else end + 1 + _RESERVE
-        if needed > self._size:
-            grown = self._grown(max(needed, min(2 * self._size, self._size + _STEP)))
-            self._map.close()
-            self._map = grown
+        needed, size = end + 1 if is_last else end + 1 + _RESERVE, len(self._map)
+        if needed > size:
+            before = self._map
+            self._map = self._grown(size, max(needed, min(2 * size, size + _STEP)))
+            before.close()
         self._map[start:end] = line
         self._map[end] = 10  # after the line: a cut one has no end
-        self._used = end + 1
+        self._used, self.calls = end + 1, self.calls + is_call
+
+    def ends_with(self, line: bytes) -> bool:
+        """Return whether a line is the last one."""
+        start = self._used - len(line) - 1
+        return start >= 0 and self._map[start : self._used] == line + b"\n"
 
     def close(self) -> None:
         """End the file after its last line.
@@ -85,17 +94,15 @@ class LinesFile:
         self._map.close()
         os.close(self._file)
 
-    def _grown(self, size: int) -> mmap.mmap:
-        """Return a map of the file with another size.
+    def _grown(self, before: int, size: int) -> mmap.mmap:
+        """Return a map of the file with a larger size than before.
 
         Raises:
             OSError: There is no space, or the file was removed.
         """
         self._require_linked()
-        _allocate(self._file, self._size, size)
-        mapped = mmap.mmap(self._file, size)
-        self._size = size
-        return mapped
+        _allocate(self._file, before, size)
+        return mmap.mmap(self._file, size)
 
     def _require_linked(self) -> None:
         if os.fstat(self._file).st_nlink == 0:

@@ -51,8 +51,7 @@ class PayloadWriter:
         self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by `close`
         self._kept, self.wanted = _KEPT[policy], WANTED[policy]
         self._announce = announce
-        self._size = 0
-        self._written: set[str] = set()
+        self._ends: dict[str, int] = {}  # of the payloads in the file, in their order
 
     def add(self, blob: Blob, role: Role) -> str:
         """Write a payload unless it is there or not to be kept, and return its key."""
@@ -61,30 +60,29 @@ class PayloadWriter:
         key = blob.hash
         if not self._kept[role]:
             return key
-        if key not in self._written:
-            gap = -self._size % ALIGNMENT
-            self._write(_GAP[:gap])
-            offset = self._size
-            self._write(blob.bytes.data)
-            self._written.add(key)
-            self._announce(PayloadLine(key, offset, blob.nbytes))
+        if key not in self._ends:
+            size = self.size
+            gap = -size % ALIGNMENT
+            self._write(_GAP[:gap], size)
+            self._write(blob.bytes.data, size + gap)
+            self._announce(PayloadLine(key, size + gap, blob.nbytes))
+            self._ends[key] = size + gap + blob.nbytes  # last: an interrupt means all of it again
         return key
 
     @property
     def size(self) -> int:
         """Number of bytes of the file."""
-        return self._size
+        return next(reversed(self._ends.values()), 0)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _write(self, data: bytes | memoryview) -> None:
+    def _write(self, data: bytes | memoryview, offset: int) -> None:
+        self._file.seek(offset)
         rest = memoryview(data)
         while rest:
-            written = os.write(self._file.fileno(), rest)
-            self._size += written
-            rest = rest[written:]
+            rest = rest[os.write(self._file.fileno(), rest) :]
 
 
 class PayloadFile:

@@ -9,13 +9,14 @@ from pathlib import Path
 import msgspec
 
 from dovetail.container import Closing
-from dovetail.errors import TraceError
+from dovetail.errors import ConfigError, TraceError
 from dovetail.files import atomic_write, unwritable
 from dovetail.runtime.calls import CallRecord
 from dovetail_saver.trace.header import CALLS_NAME, HEADER_NAME, PAYLOADS_NAME, Header
-from dovetail_saver.trace.lines import Line, Mark, OpaqueRecord, encode_line
+from dovetail_saver.trace.lines import Line, Mark, OpaqueRecord, PayloadLine, encode_line
 from dovetail_saver.trace.lines_file import LinesFile
 from dovetail_saver.trace.payloads import PayloadWriter
+from dovetail_saver.trace.start import TraceStart
 
 _CALL = b'{"record":"call"'
 
@@ -32,16 +33,15 @@ class TraceWriter(Closing):
 
     Attributes:
         payloads: Receives the payloads of records.
-        calls: Number of calls written.
 
     Raises:
-        TraceError: The folder is in use.
+        ConfigError: The folder is in use.
+        TraceError: It cannot be read.
         ContainerError: It cannot be written.
     """
 
     def __init__(self, folder: str | os.PathLike[str], header: Header) -> None:
         self.folder = Path(folder)
-        self.calls = 0
         self._header = header
         self._is_closed = False
         require_new(self.folder)
@@ -56,20 +56,30 @@ class TraceWriter(Closing):
                 opened.callback((self.folder / CALLS_NAME).unlink, missing_ok=True)
                 opened.callback(self._lines.abandon)
                 path = self.folder / PAYLOADS_NAME
-                self.payloads = PayloadWriter(path, header.payloads, self.write)
+                self.payloads = PayloadWriter(path, header.payloads, self._add_payload)
                 opened.callback(path.unlink, missing_ok=True)
                 opened.callback(self.payloads.close)
             except FileExistsError as error:
                 raise _in_use(self.folder) from error
             except OSError as error:
                 raise unwritable(self.folder, error) from error
-            self._write_header()
+            self._write_header(header)
             opened.pop_all()
+
+    @property
+    def calls(self) -> int:
+        """Number of calls written."""
+        return self._lines.calls
 
     @property
     def size(self) -> int:
         """Number of bytes of its lines and payloads."""
         return self._lines.size + self.payloads.size
+
+    @property
+    def start(self) -> TraceStart:
+        """Its records so far."""
+        return TraceStart(self.folder, self._lines.size, self._header.backends)
 
     def write(self, line: Line) -> None:
         """Write a line.
@@ -77,9 +87,7 @@ class TraceWriter(Closing):
         Raises:
             OSError: It cannot be written.
         """
-        self._lines.append(encode_line(line))
-        if isinstance(line, CallRecord | OpaqueRecord):
-            self.calls += 1
+        self._lines.append(encode_line(line), is_call=isinstance(line, CallRecord | OpaqueRecord))
 
     def write_record(self, line: bytes) -> None:
         """Write the line of a record as `CallRecorder` returns it.
@@ -87,9 +95,11 @@ class TraceWriter(Closing):
         Raises:
             OSError: It cannot be written.
         """
-        self._lines.append(line)
-        if line.startswith(_CALL):
-            self.calls += 1
+        self._lines.append(line, is_call=line.startswith(_CALL))
+
+    def is_last(self, line: bytes) -> bool:
+        """Return whether a line is the last one that was written."""
+        return self._lines.ends_with(line)
 
     def add_backend(self, name: str) -> None:
         """Write the name of a backend in use into the header.
@@ -100,8 +110,9 @@ class TraceWriter(Closing):
         if name in self._header.backends:
             return
         backends = (*self._header.backends, name)
-        self._header = msgspec.structs.replace(self._header, backends=backends)
-        self._write_header()
+        header = msgspec.structs.replace(self._header, backends=backends)
+        self._write_header(header)
+        self._header = header
 
     def close(self, reason: str = "") -> None:
         """End the trace; a second call does nothing.
@@ -127,16 +138,22 @@ class TraceWriter(Closing):
         self.payloads.close()
         self._lines.abandon()
 
-    def _write_header(self) -> None:
+    def _add_payload(self, line: PayloadLine) -> None:
+        """Write the position of a payload, unless that was done before an interrupt."""
+        if not self.is_last(encode_line(line)):
+            self.write(line)
+
+    def _write_header(self, header: Header) -> None:
         with atomic_write(self.folder / HEADER_NAME) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(self._header)) + b"\n")
+            file.write(msgspec.json.format(msgspec.json.encode(header)) + b"\n")
 
 
 def require_new(folder: Path) -> None:
     """Raise if a folder has content.
 
     Raises:
-        TraceError: It has.
+        ConfigError: It has.
+        TraceError: It cannot be read.
     """
     try:
         is_used = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
@@ -151,9 +168,10 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _in_use(folder: Path) -> TraceError:
-    return TraceError(
+def _in_use(folder: Path) -> ConfigError:
+    return ConfigError(
         "the folder of a trace must be new or empty",
+        code="USAGE",
         where=str(folder),
         hint="name another folder, or remove this one",
     )

@@ -57,8 +57,9 @@ def import_program(
         backend: Name of the backend in the trace; the program does not say which was meant.
 
     Raises:
-        TraceError: The program is not one of this form, its payloads are incomplete, or the folder
-            is in use. Nothing is written.
+        TraceError: The program is not one of this form, or its payloads are incomplete. Nothing is
+            written.
+        ConfigError: The folder is in use.
         ContainerError: The trace cannot be written.
     """
     source = Source(Path(program))
