@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._choices import choose_tile
 from dovetail_gpu.kernels._product import (
@@ -29,8 +29,8 @@ from dovetail_gpu.stages import StageWriter, can_fuse
 _SHORT = 32  # channels of a tap below which the taps of a line are read as one
 
 
-@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def convolution(call: KernelCall) -> Step | None:
     """Run a convolution as sums of products over the elements of its window."""
     if not reals(call):

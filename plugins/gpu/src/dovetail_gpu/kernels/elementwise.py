@@ -58,7 +58,7 @@ def _broadcast(call: KernelCall) -> Step | None:
     found = _form(call.head)
     if found is None:
         return None
-    element, result = element_of(call.head.outs[0]), call.outputs[0].spec
+    result = call.outputs[0].spec
     operands = [
         Operand(read(call, i), element_of(spec), spec.shape)
         for i, spec in enumerate(call.head.ins)
