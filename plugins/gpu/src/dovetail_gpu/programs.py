@@ -11,7 +11,8 @@ import hashlib
 import re
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -123,12 +124,11 @@ class Programs:
         path = self._folder and self._folder / f"{hashlib.sha256(facts.encode()).hexdigest()}.bin"
         if path and (program := self._restored(path)) is not None:
             return program
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)
-            try:
+        try:
+            with _without_remarks():
                 program = cl.Program(self._context, text).build(list(_OPTIONS), cache_dir=False)
-            except cl.RuntimeError as error:
-                raise _refused(self._device, error) from error
+        except cl.RuntimeError as error:
+            raise _refused(self._device, error) from error
         self.compiled += 1
         if path:
             (binary,) = program.get_info(cl.program_info.BINARIES)
@@ -143,9 +143,18 @@ class Programs:
                 return None
             binary = path.read_bytes()
             program = cl.Program(self._context, [self._device.handle], [binary])
-            return program.build(list(_OPTIONS), cache_dir=False)
+            with _without_remarks():
+                return program.build(list(_OPTIONS), cache_dir=False)
         except (OSError, cl.Error):
             return None
+
+
+@contextmanager
+def _without_remarks() -> Iterator[None]:
+    """Ignore the remarks of a compiler on programs that it accepts; binaries may repeat them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", opencl().CompilerWarning)
+        yield
 
 
 def _refused(device: Device, error: Exception) -> BackendError:
