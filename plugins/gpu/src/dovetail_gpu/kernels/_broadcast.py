@@ -11,6 +11,7 @@ import numpy as np
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.elements import Element
+from dovetail_gpu.engine import current
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import layout_for
 from dovetail_gpu.programs import Source, type_lines
@@ -18,6 +19,7 @@ from dovetail_gpu.stages import Stages
 
 VECTOR = 8
 _GROUP = 64
+_RUN = {True: 64, False: VECTOR}  # elements of a work item, on processors and on GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def broadcast(
         stages: The stages that follow; for `v` in float.
     """
     found = walk([operand.shape for operand in operands], result.shape)
+    run = run_of_item()
     rows, channels = math.prod(found.sizes), result.shape[-1] if result.shape else 1
     table = call.constant(
         np.array(found.table, np.int32), layout_for(Element.INT, len(found.table))
@@ -117,6 +120,7 @@ def broadcast(
     lines += type_lines(real) + form.lines + stages.lines
     defines = {
         "OPERANDS": len(operands),
+        "RUN": run,
         "VECTORS": int(form.converts and form.work is Element.FLOAT),
         "WHOLE_VECTORS": "&& channels % 8 == 0" if stages.by_channel else "",
     }
@@ -130,10 +134,15 @@ def broadcast(
         max(1, channels),
         *stages.arguments,
     ]
-    items = rows * -(-found.inner // VECTOR)
+    items = rows * -(-found.inner // run)
     return launch(
         call, Source.of("broadcast", defines, lines), "broadcast", arguments, (items,), (_GROUP,)
     )
+
+
+def run_of_item() -> int:
+    """Return the number of elements of a work item on the current device."""
+    return _RUN[current().engine.device.is_cpu]
 
 
 def _strides(shape: Shape, result: Shape) -> tuple[int, ...]:
@@ -169,9 +178,9 @@ def _operand_lines(operands: Sequence[Operand], form: Form) -> Iterator[str]:
         (f"const int s{i} = (strides)[{i}]; p{i} += (inside) * s{i};" for i in numbers),
     )
     yield define(
-        "OPERAND_VECTORS",
+        "OPERAND_VECTORS(i)",
         (
-            f"const float8 a{i} = s{i} ? GET8_{kinds[i]}(x{i} + p{i}) : "
+            f"const float8 a{i} = s{i} ? GET8_{kinds[i]}(x{i} + p{i} + (i)) : "
             f"(float8)(GET_{gets[i]}(x{i} + p{i}));"
             for i in numbers
         ),

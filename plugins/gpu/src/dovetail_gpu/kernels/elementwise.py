@@ -9,7 +9,7 @@ from dovetail.ops import NodeView
 from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.elements import STORED, Element
 from dovetail_gpu.functions import BINARY, UNARY
-from dovetail_gpu.kernels._broadcast import VECTOR, Form, Operand, broadcast
+from dovetail_gpu.kernels._broadcast import VECTOR, Form, Operand, broadcast, run_of_item
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels.integers import integer_form
 from dovetail_gpu.kernels.logic import COMPARISONS, LOGIC, SELECT, TESTS, logic_form
@@ -46,10 +46,12 @@ def _in_one_run(call: KernelCall, first: int, element: Element) -> Step:
     y = write(call)
     count, channels = math.prod(result.shape), result.shape[-1] if result.shape else 1
     whole = int(channels % VECTOR == 0 or not stages.by_channel)
-    source = Source.of("elementwise", {"WHOLE_VECTORS": whole}, type_lines(element) + stages.lines)
+    run = run_of_item()
+    defines: dict[str, int | str] = {"WHOLE_VECTORS": whole, "RUN": run}
+    source = Source.of("elementwise", defines, type_lines(element) + stages.lines)
     arguments: list[Argument] = [x, y, count, max(1, channels), *stages.arguments]
     return launch(
-        call, source, "stages", arguments, (-(-count // VECTOR),), (_GROUP,), in_place=((0, 0),)
+        call, source, "stages", arguments, (-(-count // run),), (_GROUP,), in_place=((0, 0),)
     )
 
 

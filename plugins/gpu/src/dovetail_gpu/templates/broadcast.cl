@@ -32,11 +32,12 @@ __kernel void broadcast(OPERAND_PARAMETERS, TENSOR_OUT(R, y), TENSOR_IN(int, axe
   TENSOR_WRITE(R, y);
   TENSOR_READ(int, axes);
   STAGE_OPERANDS
-  const int parts = (inner + 7) / 8;
+  const int parts = (inner + RUN - 1) / RUN;
   const int item = get_global_id(0);
   if (item >= rows * parts) return;
   int row = item / parts;
-  const int inside = item % parts * 8;
+  const int inside = item % parts * RUN;
+  const int length = min(RUN, inner - inside);
   const int first = row * inner + inside;
   OPERAND_STARTS
   for (int axis = 0; axis < rank; axis++) {
@@ -46,21 +47,23 @@ __kernel void broadcast(OPERAND_PARAMETERS, TENSOR_OUT(R, y), TENSOR_IN(int, axe
     OPERAND_STEPS(index, strides + 1)
   }
   OPERAND_STRIDES(axes + rank * (1 + OPERANDS), inside)
+  int i = 0, channel = first % channels;
 #if VECTORS
-  if (inside + 8 <= inner WHOLE_VECTORS) {
-    OPERAND_VECTORS
+  for (; i + 8 <= length WHOLE_VECTORS; i += 8) {
+    OPERAND_VECTORS(i)
     float8 v;
     FORM(float8)
-    STAGES(float8, LOAD8, v, first, first % channels);
-    PUT8(v, y + first);
-    return;
+    STAGES(float8, LOAD8, v, first + i, channel);
+    PUT8(v, y + first + i);
+    channel = channel + 8 < channels ? channel + 8 : 0;
   }
 #endif
-  for (int i = 0; i < min(8, inner - inside); i++) {
+  for (; i < length; i++) {
     OPERAND_ELEMENTS(i)
     W v;
     FORM(W)
-    STAGES(float, LOAD, v, first + i, (first + i) % channels);
+    STAGES(float, LOAD, v, first + i, channel);
     PUT(v, y + first + i);
+    channel = channel + 1 < channels ? channel + 1 : 0;
   }
 }
