@@ -29,10 +29,12 @@ class Computing:
     Attributes:
         engine: The engine.
         config: Settings of the graph.
+        choices: Variants of kernels by the work, of the graph or of an image that it comes from.
     """
 
     def __init__(self, engine: ClEngine, config: GpuGraph) -> None:
         self.engine, self.config = engine, config
+        self.choices: dict[str, str] = {}
         self._queue: Any = None
         self._control: RunControl | None = None
         self._events: list[Any] = []  # of what was begun since `settle`
