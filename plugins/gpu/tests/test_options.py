@@ -60,7 +60,7 @@ def test_tensors_share_memory_unless_that_is_disabled() -> None:
         config = settings(disable_memory_optimizations=alone, disable_node_optimizations=True)
         with dt.Session(model_of(chain((64, 64))), backend="gpu", config=config) as session:
             (graph,) = session.graphs.values()
-            arena = graph._prepared.arena  # noqa: SLF001 - the one figure that shows it
+            arena = graph._prepared.arena
             (sizes[alone],) = (size for space, size in arena.sizes.items() if space is not None)
             x = some((64, 64))
             np.testing.assert_allclose(session.run({"x": x})["y"], expected(x), 1e-5, 1e-6)

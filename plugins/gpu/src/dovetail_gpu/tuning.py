@@ -28,6 +28,7 @@ class Tuning:
 
     Attributes:
         measured: Number of choices that were measured.
+        file: The file that keeps the choices; None if nothing is kept.
     """
 
     def __init__(self, device: Device, folder: str | None, rounds: int) -> None:
@@ -36,7 +37,7 @@ class Tuning:
         self._guard = threading.Lock()
         where = cache_folder(folder)
         name = hashlib.sha256(device.key.encode()).hexdigest()[:16]
-        self._path = where and where / f"tuning-{name}.json"
+        self.file = where and where / f"tuning-{name}.json"
         self._known: dict[str, str] = {}
         self._changed = False
         self._load()
@@ -71,11 +72,11 @@ class Tuning:
     def save(self) -> None:
         """Keep the choices on disk, if there are new ones."""
         with self._guard:
-            if self._path is None or not self._changed:
+            if self.file is None or not self._changed:
                 return
             self._changed = False
             content = msgspec.json.encode(self._known)
-        keep(self._path, content)
+        keep(self.file, content)
 
     def _measured(
         self, variants: Sequence[Any], measure: Callable[[Any], Callable[[], float]]
@@ -91,12 +92,12 @@ class Tuning:
         return min(variants, key=lambda variant: best[str(variant)])
 
     def _load(self) -> None:
-        if self._path is None:
+        if self.file is None:
             return
         try:
-            if self._path.stat().st_size <= _MOST_BYTES:
-                self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+            if self.file.stat().st_size <= _MOST_BYTES:
+                self._known = msgspec.json.decode(self.file.read_bytes(), type=dict[str, str])
         except FileNotFoundError:
             return
         except (OSError, msgspec.DecodeError) as error:
-            _LOG.warning("%s is not read: %s", self._path, error)
+            _LOG.warning("%s is not read: %s", self.file, error)
