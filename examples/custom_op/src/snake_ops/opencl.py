@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, KernelRegistry, Step
-from dovetail_gpu import Element, Source, element_of, launch, read, type_lines, write
+from dovetail_gpu import Argument, Element, Source, element_of, launch, read, type_lines, write
 
 KERNELS = KernelRegistry("gpu")
 _GROUP = 64
@@ -29,7 +29,7 @@ def snake(call: KernelCall) -> Step | None:
     text = files("snake_ops").joinpath("snake.cl").read_text("utf-8")
     source = Source.from_text(text, lines=type_lines(element))
     count, channels = math.prod(spec.shape), math.prod(call.spec(1).shape)
-    arguments = [x, alpha, y, count, max(inner, 1), max(channels, 1)]
+    arguments: list[Argument] = [x, alpha, y, count, max(inner, 1), max(channels, 1)]
     return launch(call, source, "snake", arguments, (count,), (_GROUP,))
 
 

@@ -87,14 +87,11 @@ class GpuBackend(PlanBackend):
         super().__init__(ops, options, engine)
 
     def capabilities(self) -> Capabilities:
-        """Return what plans can do on the device, with its limits; runs overlap."""
+        """Return what plans can do on the device, with its limits; each run has its own queue."""
         found, device = super().capabilities(), self.opencl.device
         efficiency = found.power_efficiency if device.is_cpu else 0.6
         return replace(
-            found,
-            overlap=True,
-            max_tensor_bytes=device.max_bytes,
-            power_efficiency=efficiency,
+            found, overlap=True, max_tensor_bytes=device.max_bytes, power_efficiency=efficiency
         )
 
     def float_precision(self, config: Any) -> FloatPrecision:

@@ -27,7 +27,7 @@ def cache_folder(given: str | None) -> Path | None:
 
 
 def sealed(content: bytes) -> bytes:
-    """Return content behind its digest, by which damage is found."""
+    """Return content after its digest, by which damage is found."""
     return hashlib.sha256(content).digest() + content
 
 

@@ -109,7 +109,7 @@ class GpuFile(SdkConfig, frozen=True):
 
 
 class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an image keeps of a graph besides its plan.
+    """The part of an image that is not the plan of its graph.
 
     Attributes:
         config: Settings of the graph.

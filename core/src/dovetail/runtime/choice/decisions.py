@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 import platform
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -17,8 +19,9 @@ from dovetail.errors import DovetailError
 from dovetail.files import atomic_write, user_cache
 from dovetail.ir import Tensor
 from dovetail.ops import CheckedGraph
+from dovetail.runtime.choice.plans import Plan
+from dovetail.runtime.choice.selection import Times
 from dovetail.runtime.placement.options import HeteroDeviceConfig, HeteroGraphConfig
-from dovetail.runtime.placement.report import Choice
 from dovetail.runtime.plan.images import digest_of
 
 if TYPE_CHECKING:  # it makes decisions
@@ -30,18 +33,34 @@ _FOLDER = "auto"
 _FORMAT = 1
 _MAX_BYTES = 1 << 16
 _MAX_FILES = 512  # decisions that are kept
+_AFTER_TRIAL = ("power", "measure", "cache")  # options that no time depends on
+
+
+Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """A decision in a file.
+    """The times of a trial in a file. What they decide is found again, by the rules.
 
     Attributes:
-        choice: The choice.
         format: Number of the form of these files.
+        ms: Median milliseconds of an inference, by the name of the plan.
+        stopped: Names of the plans that were stopped, since they are much slower.
     """
 
-    choice: Choice
-    format: int = _FORMAT
+    format: int
+    ms: dict[str, Milliseconds]
+    stopped: tuple[str, ...]
+
+    def times(self, plans: Sequence[Plan]) -> Times | None:
+        """Return the times; None if they are not those of these plans."""
+        names = {plan.name for plan in plans}
+        if names != self.ms.keys() | {*self.stopped} or not self.ms:
+            return None
+        if not all(map(math.isfinite, self.ms.values())):
+            return None
+        why = "much slower in the trial"
+        return Times(dict(self.ms), {name: why for name in self.stopped if name not in self.ms})
 
 
 class Decisions:
@@ -78,11 +97,14 @@ class Decisions:
         except Exception:
             log.warning("a candidate has no fingerprint; the decision is not kept", exc_info=True)
             return cls(None)
+        options = msgspec.to_builtins(backend.options)
+        for name in _AFTER_TRIAL:
+            del options[name]
         facts = {
             "format": _FORMAT,
             "core": __version__,
             "graph": _graph_digest(graph),
-            "options": msgspec.to_builtins(backend.options),
+            "options": options,
             "device": msgspec.to_builtins(device),
             "config": msgspec.to_builtins(config),
             "candidates": prints,
@@ -92,8 +114,8 @@ class Decisions:
         key = hashlib.sha256(msgspec.json.encode(facts, order="sorted")).hexdigest()
         return cls(folder / f"{key}.json")
 
-    def read(self) -> Decision | None:
-        """Return the decision; None if there is none, or its file is damaged."""
+    def read(self, plans: Sequence[Plan]) -> Times | None:
+        """Return the times of plans; None if there are none, or the file is damaged."""
         if self.path is None:
             return None
         try:
@@ -109,12 +131,13 @@ class Decisions:
         except (OSError, ValueError, msgspec.DecodeError, RecursionError) as error:
             log.warning("%s is ignored: %s", self.path, error)
             return None
-        return found
+        return found.times(plans)
 
-    def write(self, decision: Decision) -> None:
-        """Write the decision; a failure is logged, since it only costs a trial later."""
+    def write(self, times: Times) -> None:
+        """Write the times; a failure is logged, since it only costs a trial later."""
         if self.path is None:
             return
+        decision = Decision(_FORMAT, times.ms, tuple(times.failed))
         try:
             with atomic_write(self.path) as file:
                 file.write(msgspec.json.encode(decision))

@@ -32,6 +32,7 @@ class Entry:
         prepared: The prepared graph.
         can_stop: Whether its runs end when a control says so.
         failed: Why it was not measured; empty if it was.
+        is_stopped: Whether that is since it is much slower than another.
         runs: Number of runs in a burst.
         control: Control of these runs.
         times: Seconds of an inference in each burst.
@@ -42,10 +43,15 @@ class Entry:
     prepared: HeteroPrepared
     can_stop: bool
     failed: str = ""
+    is_stopped: bool = False
     runs: int = 0
     control: RunControl = field(default_factory=RunControl)
     times: list[float] = field(default_factory=list)
     spent: float = 0.0
+
+    def stop(self, reason: str) -> None:
+        """Leave it out of the trial, since it is much slower than another."""
+        self.failed, self.is_stopped = reason, True
 
     @property
     def seconds(self) -> float | None:
@@ -112,7 +118,7 @@ class _Trial:
                 best = best if taken is None else min(best, taken)
             if limit >= _SLOWER * best:
                 for entry in stopped:
-                    entry.failed = f"the first run took more than {limit:.3g} s"
+                    entry.stop(f"the first run took more than {limit:.3g} s")
                 return
             limit = _SLOWER * (limit if best == float("inf") else best)
             waiting = stopped
@@ -127,7 +133,7 @@ class _Trial:
             stopped: list[Entry] = []
             taken = self._single_run(entry, limit, stopped)
             if stopped:
-                entry.failed = f"a run took more than {limit:.3g} s"
+                entry.stop(f"a run took more than {limit:.3g} s")
             elif taken is not None:
                 best = min(best, taken)
                 burst = min(_BURST_S, self._seconds / _ROUNDS)

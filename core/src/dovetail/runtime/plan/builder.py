@@ -189,7 +189,9 @@ class _Builder:
         layout: Layout | None,
         offsets: Sequence[int],
     ) -> tuple[Value, tuple[Value, ...]] | None:
-        if any(self._graph.is_output(tensor) for tensor in tensors):
+        on_host = layout is None or layout.space is None
+        # an output on the host is written to the application's buffer; others are copied to it
+        if on_host and any(self._graph.is_output(tensor) for tensor in tensors):
             return None
         value = self.read(*source)
         root = value.root

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Array, Spec
+from dovetail.ir import Spec
 from dovetail.runtime.plan import KernelCall, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.engine import current
@@ -170,12 +169,13 @@ def product_launch(
         scatter: Where the result is written, if not one position after the other.
     """
     read = operand_element(element)
+    is_pointwise = product.is_pointwise and scatter is None
     defines: dict[str, int | str] = {
         "X": read.text,
         f"X_{read.name}": 1,
         "ROWS": tile.rows,
         "VECTORS": tile.vectors,
-        "POINTWISE": int(product.is_pointwise),
+        "POINTWISE": int(is_pointwise),
         "BATCHED": int(product.batch > 1),
         "STRIDED_OUT": int(scatter is not None),
         "WHOLE": int(product.columns % VECTOR == 0),
@@ -204,51 +204,13 @@ def _arguments(
         product.columns * product.groups,
         max(1, product.blocks(tile)),
     ]
-    if not product.is_pointwise and product.window and operands.zeros:
+    if product.window and operands.zeros and (scatter or not product.is_pointwise):
         found += [operands.zeros, *product.window.numbers]
     if product.batch > 1:
         found += [*operands.tables, product.positions]
     if scatter is not None:
         found += scatter.numbers
     return [*found, *stages.arguments]
-
-
-def packed_weights(taps: Array, groups: int, block: int) -> Array:
-    """Return weights in blocks of columns, float32 (groups, blocks, taps * channels, block).
-
-    Args:
-        taps: (taps * channels of a group, columns of all groups), float.
-        groups: Groups of columns.
-        block: Columns of a block; zeros fill the last one.
-    """
-    depth, columns = taps.shape[0], taps.shape[1] // groups
-    blocks = -(-columns // block)
-    found = np.zeros((depth, groups, blocks * block), taps.dtype)
-    found[:, :, :columns] = taps.reshape(depth, groups, columns)
-    split = found.reshape(depth, groups, blocks, block)
-    return np.ascontiguousarray(split.transpose(1, 2, 0, 3))
-
-
-def pack_launch(
-    source: Value, target: Value, product: Product, tile: Tile, strides: Sequence[int]
-) -> Launch:
-    """Return the launch that packs matrices on the device, as `packed_weights` does.
-
-    Args:
-        source: The matrices.
-        target: Room for `Product.packed_count` elements of each.
-        product: Sizes of the product.
-        tile: Its tile.
-        strides: Elements from a matrix, a row and a column to the next.
-    """
-    layout = target.layout
-    element = getattr(layout, "element", Element.FLOAT)
-    count = getattr(layout, "count", 0)
-    depth = product.taps * product.channels
-    numbers = (count, depth, product.columns, product.blocks(tile), product.groups, tile.columns)
-    program = Source.of("arrange", {}, type_lines(element))
-    arguments: list[Argument] = [source, target, *numbers, *strides]
-    return Launch(program, "blocks", arguments, (count,), (GROUP,))
 
 
 def zero_row(call: KernelCall, channels: int, element: Element) -> Value:
@@ -260,3 +222,8 @@ def zero_row(call: KernelCall, channels: int, element: Element) -> Value:
 def is_real(spec: Spec) -> bool:
     """Return whether a tensor has real numbers on the device."""
     return spec.dtype.is_float or (spec.dtype.is_fixed_point and spec.encoding is not None)
+
+
+def reals(call: KernelCall) -> bool:
+    """Return whether all tensors of a call's head have real numbers."""
+    return all(spec is None or is_real(spec) for spec in (*call.head.ins, *call.head.outs))
