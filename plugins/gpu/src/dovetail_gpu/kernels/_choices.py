@@ -88,7 +88,7 @@ def _operands(product: Product, tile: Tile, element: Element) -> Operands:
     x = _value("x", read, pixels * pixel + product.channels * product.taps)
     weights = _value("weights", read, product.packed_count(tile))
     y = _value("y", element, product.positions * product.columns * product.groups * product.batch)
-    tables = ()
+    tables: tuple[Value, ...] = ()
     if product.batch > 1:
         tables = (_value("table", Element.INT, product.batch),) * 2
     return Operands(x, weights, y, tables, _value("zeros", read, max(64, product.channels)))

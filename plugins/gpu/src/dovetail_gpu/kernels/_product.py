@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Spec
 from dovetail.runtime.plan import KernelCall, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.engine import current
@@ -15,7 +14,7 @@ from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.launching import Argument, Launch
 from dovetail_gpu.layouts import layout_for
 from dovetail_gpu.programs import Source, type_lines
-from dovetail_gpu.stages import Stages
+from dovetail_gpu.stages import Stages, is_real
 
 VECTOR = 8
 GROUP = 64
@@ -48,7 +47,7 @@ class Window:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each position reads the pixel at the same index."""
+        """True if each position reads the pixel at the same index."""
         return self.taps == self.stride == (1, 1) and self.pads == (0, 0) and self.image == self.out
 
     @property
@@ -86,7 +85,7 @@ class Product:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether position m reads pixel m alone."""
+        """True if position m reads pixel m alone."""
         return self.window is None or self.window.is_pointwise
 
     def blocks(self, tile: Tile) -> int:
@@ -217,11 +216,6 @@ def zero_row(call: KernelCall, channels: int, element: Element) -> Value:
     """Declare a row of zeros that the step reads."""
     count = max(64, 1 << (channels - 1).bit_length()) if channels else 64
     return call.constant(np.zeros(count, element.storage), layout_for(element, count))
-
-
-def is_real(spec: Spec) -> bool:
-    """Return whether a tensor has real numbers on the device."""
-    return spec.dtype.is_float or (spec.dtype.is_fixed_point and spec.encoding is not None)
 
 
 def reals(call: KernelCall) -> bool:

@@ -22,7 +22,7 @@ from dovetail_gpu.transfers import to_device
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Where the elements of matrices lie in a tensor.
+    """Positions of the elements of matrices in a tensor.
 
     Attributes:
         shape: Matrices, groups, taps along two axes, channels of a tap, columns of a group.
@@ -85,7 +85,7 @@ def weights_of(
 
     Args:
         call: The call, whose input 1 has the weights.
-        packing: Where they lie in it.
+        packing: Their positions in it.
         tile: The tile of the product.
         element: Type of the result.
         launches: Where the launch that packs them is added.

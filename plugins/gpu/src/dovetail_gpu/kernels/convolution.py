@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._choices import choose_tile
 from dovetail_gpu.kernels._product import (
@@ -29,8 +29,8 @@ from dovetail_gpu.stages import StageWriter, can_fuse
 _SHORT = 32  # channels of a tap below which the taps of a line are read as one
 
 
-@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def convolution(call: KernelCall) -> Step | None:
     """Run a convolution as sums of products over the elements of its window."""
     if not reals(call):
@@ -65,8 +65,8 @@ def convolution(call: KernelCall) -> Step | None:
 def _reads_lines(window: Window, channels: int) -> bool:
     """Return whether the elements of a window's line are read as one tap.
 
-    They lie next to each other in memory, where the image has its padding. That is worth a copy for
-    few channels.
+    They are next to each other in memory if the lines include their padding, which is worth a copy
+    for few channels.
     """
     return window.taps[1] > 1 and window.step[1] == 1 and channels < _SHORT
 
@@ -105,5 +105,5 @@ def operand_element_of(value: Value) -> Element:
     """Return the type of elements of a value on the device."""
     found = getattr(value.layout, "element", None)
     if not isinstance(found, Element):
-        raise AssertionError(f"{value.name} does not lie on the device")
+        raise AssertionError(f"{value.name} is not stored on the device")
     return found

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dovetail.ir import Shape
-from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._choices import choose_tile
 from dovetail_gpu.kernels._product import Operands, Product, operand_element, product_launch, reals
@@ -19,7 +19,7 @@ from dovetail_gpu.layouts import element_of, layout_for, read, write
 from dovetail_gpu.stages import StageWriter, can_fuse
 
 
-@KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse, branch=Branch.GATE)
 def fully_connected(call: KernelCall) -> Step | None:
     """Run a fully connected layer: rows of the input times the transposed weights."""
     if not reals(call):
@@ -30,7 +30,7 @@ def fully_connected(call: KernelCall) -> Step | None:
     return _product(call, Product(rows, depth, units), packing)
 
 
-@KERNELS.register(PACKAGE, "MatMul", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "MatMul", can_fuse=can_fuse, branch=Branch.GATE)
 def matrix_product(call: KernelCall) -> Step | None:
     """Run a product of matrices; one matrix on the right serves all rows on the left."""
     if not reals(call):

@@ -12,7 +12,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.kernels._choices import choose_tile
 from dovetail_gpu.kernels._product import (
     Operands,
@@ -51,8 +51,8 @@ class _Phase:
     before: int
 
 
-@KERNELS.register(PACKAGE, "TransposeConv1d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "TransposeConv2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "TransposeConv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "TransposeConv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def transposed_convolution(call: KernelCall) -> Step | None:
     """Run a transposed convolution as one product for each remainder of the strides."""
     if not reals(call):
