@@ -21,12 +21,12 @@ def _real(*shape: int) -> Array:
     return _RNG.standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(_BATCHES),
-    st.sampled_from([1, 2, 4, 7]),
+    st.sampled_from([1, 4, 7]),
     st.sampled_from([0, 1, 5, 32]),
-    st.sampled_from([1, 8, 13, 40, 70]),
+    st.sampled_from([1, 13, 40]),
     st.booleans(),
     st.booleans(),
     st.booleans(),
@@ -81,7 +81,6 @@ def test_special_numbers_stay_in_their_rows(same_as_cpu: Same) -> None:
     graph = Graph("net")
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (9, 16), TensorKind.APP_WRITE))
     y = add(graph, "MatMul", [x, static(graph, "w", _real(16, 20))], name="product")
-    y = add(graph, "Relu", [y], name="relu")
     y.kind = TensorKind.APP_READ
     given = _real(9, 16)
     given[2, 3], given[4, 5], given[6, 7] = np.nan, np.inf, -np.inf

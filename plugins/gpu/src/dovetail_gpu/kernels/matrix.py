@@ -70,7 +70,7 @@ def _transposed(call: KernelCall, x: Value, element: Element, launches: list[Lau
     layout = layout_for(element, math.prod(batch) * depth * rows)
     room = call.scratch(layout.nbytes, layout)
     packing = Packing.of_matrices(math.prod(batch), rows, depth, transposed=True)
-    launches.append(packing.launch(x, room, depth, element))
+    launches.append(packing.launch(x, room, max(1, depth), element))
     return room
 
 
