@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.runtime.plan import KernelCall, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.engine import current
+from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.launching import Argument, Launch
 from dovetail_gpu.layouts import layout_for
@@ -112,6 +113,8 @@ class Operands:
         y: The result.
         tables: Tables of where the operands of each product of a batch begin; empty for one.
         zeros: A row of zeros, of `channels` elements or more; None without a window.
+        stored: Type of the weights.
+        scales: A number for each column, by which sums of integer weights are multiplied.
     """
 
     x: Value
@@ -119,6 +122,8 @@ class Operands:
     y: Value
     tables: tuple[Value, ...] = ()
     zeros: Value | None = None
+    stored: Stored = Stored.FLOAT
+    scales: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +177,8 @@ def product_launch(
     defines: dict[str, int | str] = {
         "X": read.text,
         f"X_{read.name}": 1,
+        "W": operands.stored.element.text,
+        f"W_{operands.stored.name}": 1,
         "ROWS": tile.rows,
         "VECTORS": tile.vectors,
         "POINTWISE": int(is_pointwise),
@@ -203,6 +210,8 @@ def _arguments(
         product.columns * product.groups,
         max(1, product.blocks(tile)),
     ]
+    if operands.scales is not None:
+        found.append(operands.scales)
     if product.window and operands.zeros and (scatter or not product.is_pointwise):
         found += [operands.zeros, *product.window.numbers]
     if product.batch > 1:
