@@ -176,6 +176,12 @@ def current() -> Computing:
     return stack[-1]
 
 
+def finish_current() -> None:
+    """Wait for what this thread has begun for a graph, if it prepares or runs one."""
+    for computing in getattr(_CURRENT, "stack", ())[-1:]:
+        computing.finish()
+
+
 def settle() -> float | None:
     """Wait for the graph that runs in this thread; see `PlanPrepared.settle`."""
     return current().settle()
