@@ -58,10 +58,9 @@ def depthwise_convolution(call: KernelCall) -> Step | None:
         "STEP_X": step_x,
     }
     source = Source.of("depthwise", defines, type_lines(element) + stages.lines)
-    arguments: list[Argument] = [
-        *(x, weights, zeros, y, channels, multiplier, tiles, chunk, *window.image, *window.out),
-        *(taps_y, stride_y, step_y, *window.pads, *stages.arguments),
-    ]
+    numbers = (channels, multiplier, tiles, chunk, *window.image, *window.out)
+    rest = (taps_y, stride_y, step_y, *window.pads)
+    arguments: list[Argument] = [x, weights, zeros, y, *numbers, *rest, *stages.arguments]
     size = (tiles * lines, -(-channels // chunk), 1)
     return launch(call, source, "depthwise", arguments, size, (1, 1, 1))
 

@@ -70,7 +70,9 @@ def _taken(
     depth = len(sizes)
     step = rows * depth if by_batch else 0
     arguments = [x, y, index, constant, depth, outer, rows, inner, math.prod(sizes), step]
-    return launch(call, move_source(x, "indexing"), "take", [*arguments, tall, wide], (items,), move_group())
+    return launch(
+        call, move_source(x, "indexing"), "take", [*arguments, tall, wide], (items,), move_group()
+    )
 
 
 @KERNELS.register(PACKAGE, "GatherElements")
@@ -89,7 +91,9 @@ def gather_elements(call: KernelCall) -> Step | None:
     box = Box.of(np.broadcast_to(whole[tuple(cut)], index_shape), y_view, whole, y_view)
     x, index, y = read(call, 0, element), _indices(call, 1), write(call)
     stride = math.prod(shape[axis + 1 :])
-    found = boxed(call, x, y, box, "take_elements", move_source(x, "indexing"), [index, shape[axis], stride])
+    found = boxed(
+        call, x, y, box, "take_elements", move_source(x, "indexing"), [index, shape[axis], stride]
+    )
     return launch_all(call, [found])
 
 
