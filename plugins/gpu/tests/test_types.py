@@ -130,7 +130,7 @@ def test_cast_of_stored_values(run, name, target):
     dtype, encoding = GRIDS[name]
     graph = Graph("net")
     stored = np.resize(values(dtype), (8, 3))
-    x = Tensor("x", dtype, (8, 3), TensorKind.APP_WRITE, encoding)
+    x = Tensor("x", dtype, (8, 3), TensorKind.APP_WRITE, encoding=encoding)
     y = add(graph, "Cast", [graph.add_tensor(x)], name="y", spec=Spec(target, (8, 3)))
     y.kind = TensorKind.APP_READ
     found = run(graph, {"x": stored})["y"]
@@ -151,7 +151,7 @@ def test_cast_to_stored_values(run, source):
 def test_convert_between_grids(run):
     (_, first), (dtype, second) = GRIDS["u8"], GRIDS["uneven"]
     graph, stored = Graph("net"), np.arange(256, dtype=np.uint8)
-    x = Tensor("x", DType.UFIXED_POINT_8, (256,), TensorKind.APP_WRITE, first)
+    x = Tensor("x", DType.UFIXED_POINT_8, (256,), TensorKind.APP_WRITE, encoding=first)
     y = add(graph, "Convert", [graph.add_tensor(x)], name="y", spec=Spec(dtype, (256,), second))
     y.kind = TensorKind.APP_READ
     wanted = quantize(dequantize(stored, first), second, dtype)
