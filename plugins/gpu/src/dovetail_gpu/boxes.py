@@ -131,7 +131,7 @@ def transposed(call: KernelCall, x: Value, y: Value, box: Box) -> Launch:
         return boxed(call, x, y, box, f"interleave{column.size}", source)
     if min(row.size, column.size) < _VECTOR:
         return boxed(call, x, y, box, "copy_into_runs", source)
-    block = (1, _LINE, max(_VECTOR, _BLOCK // _LINE))
+    block = (1, _LINE, _BLOCK // _LINE)
     return boxed(call, x, y, box, "transpose_tiles", source, block=block)
 
 
