@@ -133,8 +133,9 @@ def test_a_first_run_that_takes_too_long_is_stopped() -> None:
     assert excluded(choice)["second"].startswith("the first run took more than ")
 
 
-def test_a_signal_ends_the_trial() -> None:
-    with Backend.create("auto", options(SLOW, SLOW, trial_seconds=30), OPS) as backend:
+@pytest.mark.parametrize("speed", [SLOW, {"delay_ms": 60_000}])
+def test_a_signal_ends_the_trial(speed: Options) -> None:
+    with Backend.create("auto", options(speed, speed, trial_seconds=30), OPS) as backend:
         handle = compose(backend.create_context(), chain("Scale"))
         signal = backend.create_signal(SignalKind.TIMEOUT, 200_000)
         with pytest.raises(BackendError) as caught:
@@ -261,7 +262,7 @@ def test_nodes_that_no_candidate_supports() -> None:
         ({"fail": True}, "cannot be started: OSError: no license"),
         ({"records_only": True}, "records calls and computes nothing"),
         ({"fails_to_prepare": True}, "OSError: out of device memory"),
-        ({"fails_to_run": True}, "the first run failed: the device is lost"),
+        ({"fails_to_run": True}, "a run failed: the device is lost"),
     ],
 )
 def test_a_candidate_that_fails_is_reported_and_skipped(fault: Options, reason: str) -> None:

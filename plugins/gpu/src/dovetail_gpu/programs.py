@@ -41,7 +41,10 @@ class Source:
 
     @classmethod
     def of(
-        cls, name: str | Sequence[str], defines: Mapping[str, int | str] | None = None, lines: str = ""
+        cls,
+        name: str | Sequence[str],
+        defines: Mapping[str, int | str] | None = None,
+        lines: str = "",
     ) -> Source:
         """Return a program of this package's template of a name.
 
@@ -133,7 +136,7 @@ class Programs:
         return program
 
     def _restored(self, path: Path) -> Any:
-        """Return the program of a file; None if there is none, or the driver refuses it."""
+        """Return the program of a file; None if there is none, or the driver rejects it."""
         cl = opencl()
         try:
             if path.stat().st_size > _MOST_BYTES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from dovetail.errors import ConfigError, DovetailError, PluginError
@@ -22,6 +23,8 @@ from dovetail.runtime.placement.options import (
 )
 from dovetail.runtime.placement.report import Candidate
 from dovetail.runtime.plugin_errors import translate_errors
+
+log = logging.getLogger("dovetail.auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,11 @@ class Candidates:
             )
         usable: list[Member] = []
         unusable: list[Candidate] = []
+        chosen = _native(unusable) if options.order is None else options.order
+        for name in options.members.keys() - {*chosen}:
+            log.warning("the options of backend '%s' are not used: it is no candidate", name)
         try:
-            for name in _native(unusable) if options.order is None else options.order:
+            for name in chosen:
                 _create(name, ops, options, usable, unusable)
         except BaseException:
             close_all((member.name, member.plugin) for member in usable)

@@ -15,9 +15,9 @@ import numpy as np
 from dovetail.errors import BackendError, DovetailError
 from dovetail.ops import CheckedGraph
 from dovetail.runtime.choice.candidates import reason_of
-from dovetail.runtime.choice.decisions import Decision, Decisions
+from dovetail.runtime.choice.decisions import Decisions
 from dovetail.runtime.choice.plans import Plan, find_plans, problems_of
-from dovetail.runtime.choice.selection import Selection, fastest, ranked
+from dovetail.runtime.choice.selection import Selection, Times, fastest, ranked
 from dovetail.runtime.choice.trial import Entry, measure
 from dovetail.runtime.contract import (
     Fingerprint,
@@ -201,72 +201,94 @@ class _Choosing:
         return prepared
 
     def _remembered(self) -> tuple[HeteroPrepared, Choice] | None:
-        """Return the graph as it was decided before; None if that is unknown or fails now."""
-        decision = self._decisions.read()
-        if decision is None:
+        """Return the graph as an earlier trial decides; None without one, or if that fails now."""
+        if not self._is_measured:
             return None
-        plan = next((p for p in self._possible if p.name == decision.choice.backend), None)
-        if plan is None:
+        times = self._decisions.read(self._possible)
+        if times is None:
             return None
-        prepared = self._prepared(plan)
+        selection = fastest(self._possible, times, self._options.power)
+        tried = [times.candidate(plan.name) for plan in self._possible]
+        prepared = self._prepared(selection.plan)
         if prepared is None:
             return None
-        return prepared, msgspec.structs.replace(decision.choice, cached=True)
+        return prepared, selection.choice([*tried, *self._excluded], cached=True)
+
+    @property
+    def _is_measured(self) -> bool:
+        return self._options.measure and len(self._possible) > 1
 
     def _decided(self) -> tuple[HeteroPrepared, Choice]:
-        measured = self._options.measure and len(self._possible) > 1
-        return self._by_trial() if measured else self._by_rules(self._possible)
+        return self._by_trial() if self._is_measured else self._by_rules()
 
-    def _by_rules(
-        self, plans: Sequence[Plan], times: Mapping[str, float] | None = None
-    ) -> tuple[HeteroPrepared, Choice]:
+    def _by_rules(self) -> tuple[HeteroPrepared, Choice]:
         """Return the graph on the first plan, by the rules, that can be prepared."""
-        why = "chosen by the rules, without a measurement"
-        order = ranked(plans, self._options.power)
+        order = ranked(self._possible, self._options.power)
         for i, plan in enumerate(order):
             prepared = self._prepared(plan)
             if prepared is not None:
-                others = [Candidate(p.name) for p in order[i + 1 :]]
-                if not others:
-                    why = "the only candidate that is left"
-                return prepared, self._choice(plan.name, why, [Candidate(plan.name), *others])
+                selection = Selection(plan, self._sole_reason(len(order) - i))
+                rest = [Candidate(other.name) for other in order[i:]]
+                return prepared, selection.choice([*rest, *self._excluded])
         raise self._none_left()
+
+    def _sole_reason(self, count: int) -> str:
+        """Return the reason for the first of some plans, without times."""
+        if count > 1:
+            return "chosen by the rules, without a measurement"
+        return "the only candidate" + (" that is left" if self._excluded else "")
 
     def _by_trial(self) -> tuple[HeteroPrepared, Choice]:
         """Return the graph on the plan that a trial chooses; close the others."""
         entries: dict[str, Entry] = {}
         events: dict[str, Recorder | None] = {}
+        plans = list(self._possible)
         try:
-            for plan in self._possible:
+            for plan in plans:
                 record = self._own_recorder()
                 prepared = self._prepared(plan, record)
                 if prepared is not None:
                     can_stop = all(m.capabilities.cancel for m in plan.members)
                     entries[plan.name] = Entry(plan.name, prepared, can_stop)
                     events[plan.name] = record
-            if not entries:
-                raise self._none_left()
-            if len(entries) > 1:
-                measure(
-                    list(entries.values()),
-                    self._options.trial_seconds,
-                    self._request.control.check,
-                )
-            selection = self._selection(entries)
+            made = [plan for plan in plans if plan.name in entries]
+            selection, times = self._selected(made, entries, len(plans))
         except BaseException:
             close_all((name, entry.prepared) for name, entry in entries.items())
             raise
         chosen = entries.pop(selection.plan.name)
         close_all((name, entry.prepared) for name, entry in entries.items())
         self._keep_events(events[chosen.name])
-        choice = self._choice(chosen.name, selection.reason, selection.candidates)
-        if selection.is_measured:
-            self._decisions.write(Decision(choice))
-        return chosen.prepared, choice
+        tried = [times.candidate(p.name) for p in plans if p.name in events]
+        return chosen.prepared, selection.choice([*tried, *self._excluded])
 
-    def _selection(self, entries: Mapping[str, Entry]) -> Selection:
-        plans = [plan for plan in self._possible if plan.name in entries]
-        return fastest(plans, entries, self._options.power)
+    def _selected(
+        self, plans: Sequence[Plan], entries: Mapping[str, Entry], count: int
+    ) -> tuple[Selection, Times]:
+        """Measure prepared plans; return the chosen one and the times, which are kept.
+
+        Args:
+            plans: The prepared plans.
+            entries: They in the trial, by name.
+            count: Number of all plans, prepared or not.
+
+        Raises:
+            BackendError: There are none, or the preparation was ended.
+        """
+        if not plans:
+            raise self._none_left()
+        if len(plans) == 1:
+            return Selection(plans[0], self._sole_reason(1)), Times({}, {})
+        check = self._request.control.check
+        measure([entries[p.name] for p in plans], self._options.trial_seconds, check)
+        times = Times(
+            {e.name: 1e3 * e.seconds for e in entries.values() if e.seconds and not e.failed},
+            {e.name: e.failed for e in entries.values() if e.failed},
+        )
+        # a candidate that failed may be there again the next time
+        if len(plans) == count and all(not e.failed or e.is_stopped for e in entries.values()):
+            self._decisions.write(times)
+        return fastest(plans, times, self._options.power), times
 
     def _prepared(self, plan: Plan, record: Recorder | None = None) -> HeteroPrepared | None:
         """Return a prepared plan; None if it fails, which is noted."""
@@ -283,9 +305,6 @@ class _Choosing:
             self._excluded.append(Candidate(plan.name, excluded=reason))
             self._possible = tuple(other for other in self._possible if other is not plan)
             return None
-
-    def _choice(self, name: str, reason: str, others: Sequence[Candidate]) -> Choice:
-        return Choice(name, reason, (*others, *self._excluded))
 
     def _none_left(self) -> BackendError:
         return BackendError(

@@ -320,9 +320,12 @@ def form_in(tensor: Tensor, layout: Layout | None, reorder: Reorder | None) -> t
     """Return the form of a tensor with data in a layout, and the function that computes it."""
     if layout is None:
         return "plain", first_array
-    into, name, spec = _required(reorder, tensor), tensor.name, tensor.spec
+    into, name = _required(reorder, tensor), tensor.name
 
-    def make(arrays: Sequence[Array | None], _: object) -> Array:
+    def make(arrays: Sequence[Array | None], specs: Sequence[Spec | None]) -> Array:
+        spec = specs[0]
+        if spec is None:
+            raise AssertionError(f"a form of {name} without its spec")
         space, size = layout.space, layout.nbytes
         data = aligned_empty(size) if space is None else space.allocate(size)
         source = Value(name, spec, Storage.CONSTANT, array=arrays[0])
