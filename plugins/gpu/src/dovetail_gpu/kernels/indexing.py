@@ -12,7 +12,7 @@ from dovetail_gpu.boxes import Box, boxed, described, move_group, move_source, r
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels.movement import moved_element
-from dovetail_gpu.launching import launch, launch_all
+from dovetail_gpu.launching import Argument, launch, launch_all
 from dovetail_gpu.layouts import element_of, layout_for, read, write
 
 
@@ -69,8 +69,9 @@ def _taken(
     tall, wide, items = row_blocks(outer * rows, inner)
     depth = len(sizes)
     step = rows * depth if by_batch else 0
-    arguments = [x, y, index, constant, depth, outer, rows, inner, math.prod(sizes), step]
-    return launch(call, move_source(x, "indexing"), "take", [*arguments, tall, wide], (items,), move_group())
+    numbers = depth, outer, rows, inner, math.prod(sizes), step, tall, wide
+    arguments: list[Argument] = [x, y, index, constant, *numbers]
+    return launch(call, move_source(x, "indexing"), "take", arguments, (items,), move_group())
 
 
 @KERNELS.register(PACKAGE, "GatherElements")
@@ -82,15 +83,14 @@ def gather_elements(call: KernelCall) -> Step | None:
     shape, axis = call.spec(0).shape, call.op.axis
     if not shape[axis]:
         return None
-    whole = described(shape)
-    y_view = described(call.spec(1).shape)
-    index_shape = y_view.shape
-    cut = [slice(1) if k == axis else slice(n) for k, n in enumerate(index_shape)]
-    box = Box.of(np.broadcast_to(whole[tuple(cut)], index_shape), y_view, whole, y_view)
+    whole, result = described(shape), described(call.spec(1).shape)
+    # the element at index 0, to which the kernel adds the index
+    first = whole[tuple(slice(1 if k == axis else n) for k, n in enumerate(result.shape))]
+    box = Box.of(np.broadcast_to(first, result.shape), result, whole, result)
     x, index, y = read(call, 0, element), _indices(call, 1), write(call)
     stride = math.prod(shape[axis + 1 :])
-    found = boxed(call, x, y, box, "take_elements", move_source(x, "indexing"), [index, shape[axis], stride])
-    return launch_all(call, [found])
+    source, more = move_source(x, "indexing"), [index, shape[axis], stride]
+    return launch_all(call, [boxed(call, x, y, box, "take_elements", source, more)])
 
 
 def _indices(call: KernelCall, index: int) -> Value:

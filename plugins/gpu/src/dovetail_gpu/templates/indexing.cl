@@ -1,5 +1,5 @@
-// Slices by index. An index below 0 counts from the end; one out of range is clamped, so that
-// nothing outside the tensors is read or written.
+// Slices by index. Follows box.cl. An index below 0 counts from the end; one out of range
+// is clamped, so that nothing outside the tensors is read.
 
 static int counted(int index, int size) {
   return clamp(index < 0 ? index + size : index, 0, size - 1);

@@ -1,4 +1,4 @@
-// Transposes: rows are contiguous in x, columns in y. Follows copy.cl.
+// Transposes: rows are contiguous in x, columns in y. Follows box.cl.
 
 #define LINE(i) const E8 r##i = GET8(x + i * column_x)
 // Pairs of two rows, then columns c and c + 4 of four rows, then columns of eight.
@@ -93,21 +93,3 @@ __kernel void transpose_tiles(BOX_PARAMETERS) {
 INTERLEAVE(2)
 INTERLEAVE(3)
 INTERLEAVE(4)
-
-#define SIDE 32
-#define ITEMS 256
-
-// Through local memory, in tiles of SIDE by SIDE: `tall` and `wide` are SIDE, `thick` is 1, and a
-// group of ITEMS work items copies a block.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void transpose_local(BOX_PARAMETERS) {
-  __local E tile[SIDE][SIDE + 1];  // the column more spreads a column over the banks
-  BOX_BLOCK(get_group_id(0));
-  const int lane = get_local_id(0) % SIDE, first = get_local_id(0) / SIDE;
-  x += front * plane_x + top + left * column_x;
-  y += front * plane_y + top * step_y + left;
-  for (int j = first; j < right - left; j += ITEMS / SIDE)
-    if (top + lane < bottom) tile[j][lane] = x[lane + j * column_x];
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int i = first; i < bottom - top; i += ITEMS / SIDE)
-    if (left + lane < right) y[i * step_y + lane] = tile[lane][i];
-}
