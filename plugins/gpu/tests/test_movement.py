@@ -196,7 +196,7 @@ def test_argb_to_rgb(check_op: Check, order: int, reverse: bool) -> None:
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("is_half", [False, True])
 def test_planar_to_rgb(check_op: Check, op_type: str, order: int, is_half: bool) -> None:
-    x = np.random.default_rng(0).uniform(0, 255, (2, 6 * 4 * 3 // 2))
+    x = np.random.default_rng(0).uniform(0, 255, (2, 6 * 4 * 3 // 2)).astype(np.float32)
     kind = DType.FLOAT_16 if is_half else DType.FLOAT_32
     specs = (Spec(kind, (2, 6, 4, 3)),)
     check_op(op_type, x, is_half=is_half, specs=specs, output_order=order)

@@ -38,7 +38,7 @@ static void copy_run(__global const E *restrict x, __global E *restrict y, int c
       int plane_y, int step_y, int column_y, int thick, int tall, int wide
 
 // Begins a kernel with BOX_PARAMETERS: the block of item ITEM is planes front..back, rows
-// top..bottom and columns left..right at x and y.
+// top..bottom and columns left..right at x and y. Items after the last have no planes.
 #define BOX_BLOCK(ITEM)                                                                           \
   TENSOR_READ(E, x);                                                                              \
   TENSOR_WRITE(E, y);                                                                             \
@@ -50,9 +50,9 @@ static void copy_run(__global const E *restrict x, __global E *restrict y, int c
   item /= across;                                                                                 \
   const int top = item % down * tall, bottom = min(top + tall, height);                           \
   item /= down;                                                                                   \
-  const int front = item % deep * thick, back = min(front + thick, depth);                        \
+  const int front = item % deep * thick;                                                          \
   item /= deep;                                                                                   \
-  if (item >= outer) return;                                                                      \
+  const int back = item < outer ? min(front + thick, depth) : 0;                                  \
   const Position at = position(axes, count, item, base_x, base_y);                                \
   x += at.x;                                                                                      \
   y += at.y

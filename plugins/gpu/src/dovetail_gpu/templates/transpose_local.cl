@@ -11,8 +11,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void transpose_local
   x += front * plane_x + top + left * column_x;
   y += front * plane_y + top * step_y + left;
   for (int j = first; j < right - left; j += ITEMS / SIDE)
-    if (top + lane < bottom) tile[j][lane] = x[lane + j * column_x];
+    if (lane < bottom - top) tile[j][lane] = x[lane + j * column_x];
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int i = first; i < bottom - top; i += ITEMS / SIDE)
-    if (left + lane < right) y[i * step_y + lane] = tile[lane][i];
+    if (lane < right - left) y[i * step_y + lane] = tile[lane][i];
 }
