@@ -1,8 +1,8 @@
-"""Ops that move elements: views and copies, for every width, on processors and as on GPUs."""
+"""Ops that move elements: views and copies, for every width, and both forms of transposes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -23,16 +23,6 @@ Check = Callable[..., None]
 def numbered(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
     """Return an array of which all elements differ, as far as the type allows."""
     return (np.arange(np.prod(shape, dtype=int)) % 251).reshape(shape).astype(dtype)
-
-
-@pytest.fixture(params=[True, False], ids=["processor", "gpu"], scope="module")
-def _variant(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run with the kernels for processors, and with those for GPUs."""
-    with mock.patch.object(boxes, "for_processor", return_value=request.param):
-        yield
-
-
-pytestmark = pytest.mark.usefixtures("_variant")
 
 
 @st.composite
@@ -68,6 +58,19 @@ def test_transposes_of_networks(
     check_op: Check, shape: tuple[int, ...], perm: tuple[int, ...], dtype: type
 ) -> None:
     check_op("Transpose", numbered(shape, dtype), perm=np.array(perm, np.uint32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@pytest.mark.parametrize("shape", [(3, 40, 33, 5), (2, 1, 64, 7), (1, 2, 3, 70), (1, 0, 3, 4)])
+def test_moves_for_gpus(check_op: Check, shape: tuple[int, ...], dtype: type) -> None:
+    x, block = numbered(shape, dtype), np.array((1, 1), np.uint32)
+    pads = np.array([(1, 0), (0, 2)], np.uint32)
+    with mock.patch.object(boxes, "for_processor", return_value=False):
+        for perm in ((0, 1, 3, 2), (3, 0, 2, 1), (0, 2, 1, 3)):
+            check_op("Transpose", x, perm=np.array(perm, np.uint32))
+        check_op("Concat", x, x, axis=3)
+        check_op("Tile", x, multiples=np.array((1, 2, 1, 3), np.uint32))
+        check_op("SpaceToBatch", x, block_size=block, pad_amount=pads)
 
 
 @_EXAMPLES

@@ -202,10 +202,10 @@ def _block(sizes: Sequence[int], *, is_run: bool) -> tuple[int, int, int]:
     return found[2], found[1], found[0]
 
 
-def move_source(value: Value, template: str = "copy") -> Source:
-    """Return the program of a template that moves a value's elements."""
+def move_source(value: Value, *templates: str) -> Source:
+    """Return the program of templates that move a value's elements; by default copies."""
     layout = value.layout
     if not isinstance(layout, DeviceLayout):
-        raise AssertionError(f"{value.name} does not lie on the device")
+        raise AssertionError(f"{value.name} is not on the device")
     size = layout.element.nbytes
-    return Source.of(("box", template), {"E": _UNITS[size], "E_BYTES": size})
+    return Source.of(("box", *(templates or ("copy",))), {"E": _UNITS[size], "E_BYTES": size})
