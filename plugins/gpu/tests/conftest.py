@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
+from opencl_driver import require_opencl
 
 import dovetail as dt
 from dovetail.container import Model, Producer
@@ -25,6 +26,15 @@ def run_on(backend: str, graph: Graph, feeds: Mapping[str, Array]) -> dict[str, 
     model = Model({graph.name: graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
     with dt.Session(model, backend=backend) as session:
         return dict(session.run(dict(feeds), native=True))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def opencl_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Skip all tests, with the reason, if there is no device; keep the user's cache as it is."""
+    name = require_opencl()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOVETAIL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield name
 
 
 @pytest.fixture(scope="session")
