@@ -128,7 +128,7 @@ def test_an_image_is_restored_without_a_trial(
             prepared.run(inputs, outputs, RunControl())
             return outputs
 
-        monkeypatch.delattr("dovetail.runtime.choice.context.find_plans")
+        monkeypatch.delattr("dovetail.runtime.choice.choosing.find_plans")
         again = open_context(backend.plugin)
         found = again.restore(Image.from_bytes(data), None, lambda _: PrepareRequest())
         restored = found[graph.name].prepared

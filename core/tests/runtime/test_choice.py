@@ -107,6 +107,15 @@ def test_the_others_are_freed_after_the_trial() -> None:
     ]  # fmt: skip
 
 
+def test_a_graph_with_a_state_is_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reference_backend.Scale.is_pure", False)
+    with Backend.create("auto", options(SLOW, FASTER), OPS) as backend:
+        graph = finalized(backend)
+        assert EVENTS == ["first closed net", "second closed net", "first closed a context"]
+        assert graph.placement.choice.backend == "second"
+        np.testing.assert_array_equal(graph.execute({"x": X})["y"], X * 2)
+
+
 def test_the_report_states_the_choice() -> None:
     with Backend.create("auto", options(SLOW, FASTER), OPS) as backend:
         placement = finalized(backend).placement
