@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -12,7 +12,6 @@ from dovetail.errors import UnsupportedOpError
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.base import ContextBase
 from dovetail.runtime.contract import (
-    SUPPORTED,
     Capabilities,
     Configs,
     DeviceInfo,
@@ -22,12 +21,22 @@ from dovetail.runtime.contract import (
     PrepareRequest,
     Support,
 )
-from dovetail.runtime.plan import Engine, KernelCall, KernelRegistry, PlanBackend
+from dovetail.runtime.plan import (
+    Engine,
+    KernelCall,
+    KernelRegistry,
+    PlanBackend,
+    with_package_kernels,
+)
+from dovetail_gpu.computing import Computing, begin, current, settle
 from dovetail_gpu.driver import choose_device, devices
-from dovetail_gpu.engine import ClEngine, Computing, current
+from dovetail_gpu.engine import ClEngine
 from dovetail_gpu.kernels import kernels
+from dovetail_gpu.kernels._registry import PACKAGE
 from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint, PrecisionMode
 from dovetail_gpu.transfers import BUILDERS, record_layout, reorder
+from dovetail_gpu.types import type_rows
+from dovetail_gpu.verdicts import verdict
 
 
 class GpuBackend(PlanBackend):
@@ -60,15 +69,19 @@ class GpuBackend(PlanBackend):
             record_layout=record_layout,
             name=device.key,
             dists=(self.dist, "pyopencl"),
-            settle=self.opencl.settle,
+            settle=settle,
+            begin=begin,
+            lane=Computing.another,
         )
         super().__init__(ops, options, engine)
 
     def capabilities(self) -> Capabilities:
-        """Return what plans can do on the device, with its limits."""
+        """Return what plans can do on the device, with its limits; each run has its own queue."""
         found, device = super().capabilities(), self.opencl.device
         efficiency = found.power_efficiency if device.is_cpu else 0.6
-        return replace(found, max_tensor_bytes=device.max_bytes, power_efficiency=efficiency)
+        return replace(
+            found, overlap=True, max_tensor_bytes=device.max_bytes, power_efficiency=efficiency
+        )
 
     def float_precision(self, config: Any) -> FloatPrecision:
         """Return half precision if a graph's settings store real numbers in it."""
@@ -77,16 +90,28 @@ class GpuBackend(PlanBackend):
         return FloatPrecision.FLOAT16 if is_half else FloatPrecision.FLOAT32
 
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:
-        """Support the ops that have kernels."""
-        if self.engine.kernels.find(node) is None:
-            return Support(False, "op", "op", node.op_type)
-        return SUPPORTED
+        """Support what a kernel runs; see `verdict`."""
+        with self._settings(config):
+            kernel = self._kernels_of(node.package).find(node)
+            return verdict(node, kernel, self.opencl.device, self.name)
+
+    @classmethod
+    def type_table(cls, arch: str | None = None) -> Mapping[str, tuple[str, ...]]:
+        """Return the combinations of types of each op, in words; see `BackendBase`."""
+        return {op: tuple(map(str, rows)) for op, rows in type_rows().items()}
+
+    def _kernels_of(self, package: str) -> KernelRegistry:
+        """Return the kernels for the ops of a package."""
+        packages = () if package == PACKAGE else (package,)
+        return with_package_kernels(self.engine.kernels, packages, self.ops)
+
+    def _settings(self, config: Any) -> Computing:
+        return Computing(self.opencl, config if isinstance(config, GpuGraph) else GpuGraph())
 
     @contextmanager
     def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
         """Enter the context in which a graph is prepared, with its settings."""
-        settings = config if isinstance(config, GpuGraph) else GpuGraph()
-        found = Computing(self.opencl, settings)
+        found = self._settings(config)
         with found:
             yield found
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from dovetail.ir import DType, Spec
 from dovetail.runtime.plan import KernelCall, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import STORED, Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.space import DeviceSpace
 
 

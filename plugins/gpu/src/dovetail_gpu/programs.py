@@ -11,7 +11,7 @@ import hashlib
 import re
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -41,16 +41,20 @@ class Source:
 
     @classmethod
     def of(
-        cls, name: str, defines: Mapping[str, int | str] | None = None, lines: str = ""
+        cls,
+        name: str | Sequence[str],
+        defines: Mapping[str, int | str] | None = None,
+        lines: str = "",
     ) -> Source:
         """Return a program of this package's template of a name.
 
         Args:
-            name: Name of the file, without `.cl`.
+            name: Name of the file, without `.cl`; several are one program, in their order.
             defines: Macros: numbers, and names of types or functions.
             lines: Further definitions, made of closed tables.
         """
-        return cls.from_text(_template(name), defines, lines)
+        names = (name,) if isinstance(name, str) else name
+        return cls.from_text("".join(map(_template, names)), defines, lines)
 
     @classmethod
     def from_text(
@@ -132,7 +136,7 @@ class Programs:
         return program
 
     def _restored(self, path: Path) -> Any:
-        """Return the program of a file; None if there is none, or the driver refuses it."""
+        """Return the program of a file; None if there is none, or the driver rejects it."""
         cl = opencl()
         try:
             if path.stat().st_size > _MOST_BYTES:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dovetail.ir import Array
 from dovetail_gpu.driver import Device, opencl, reported
+
+if TYPE_CHECKING:  # it refers to this module
+    from dovetail_gpu.computing import Computing
 
 
 class DeviceBlock:
@@ -25,22 +28,24 @@ class DeviceBlock:
     def to_host(self) -> Array:
         """Return a copy of its bytes, uint8 (nbytes,), after all that was enqueued before."""
         found = np.empty(self.nbytes, np.uint8)
-        self._space.download(self.buffer, 0, found)
+        self._space.download(self.buffer, 0, found, self._space.queue)
         return found
 
 
 class DeviceSpace:
-    """The memory of a device, through one queue; see `Space`.
+    """The memory of a device; see `Space`.
+
+    Contents that no run writes, such as weights, go through its own queue.
 
     Args:
         device: The device.
         context: The context of pyopencl.
-        queue: Its queue, which runs commands in order.
+        queue: A queue, which runs commands in order.
     """
 
     def __init__(self, device: Device, context: Any, queue: Any) -> None:
         self.device = device
-        self._context, self._queue = context, queue
+        self._context, self.queue = context, queue
         # a kernel receives a pointer even where there is nothing to read
         self._least = 64
 
@@ -68,7 +73,9 @@ class DeviceSpace:
     def write(self, block: Any, array: Array) -> None:
         """Copy an array into a block; see `Space`."""
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        self.upload(block.buffer, 0, flat)
+        if flat.nbytes:
+            with reported(self.device, f"receive {flat.nbytes} bytes"):
+                opencl().enqueue_copy(self.queue, block.buffer, flat, is_blocking=True)
 
     def part(self, block: Any, offset: int, nbytes: int) -> tuple[Any, int]:
         """Return buffer and offset in bytes; see `Space`."""
@@ -78,18 +85,18 @@ class DeviceSpace:
         """Raise: no layout reads the application's memory without a copy."""
         raise AssertionError(f"{given} is read without a copy")
 
-    def upload(self, buffer: Any, offset: int, array: Array) -> None:
-        """Copy a contiguous array into a buffer, and wait."""
+    def upload(self, buffer: Any, offset: int, array: Array, computing: Computing) -> None:
+        """Begin to copy a contiguous array, which does not change before the end, into a buffer."""
         if array.nbytes:
             with reported(self.device, f"receive {array.nbytes} bytes"):
-                opencl().enqueue_copy(
-                    self._queue, buffer, array, dst_offset=offset, is_blocking=True
+                computing.keep(
+                    opencl().enqueue_copy(
+                        computing.queue, buffer, array, dst_offset=offset, is_blocking=False
+                    )
                 )
 
-    def download(self, buffer: Any, offset: int, array: Array) -> None:
+    def download(self, buffer: Any, offset: int, array: Array, queue: Any) -> None:
         """Copy part of a buffer into a contiguous array, after all that was enqueued before."""
         if array.nbytes:
             with reported(self.device, f"return {array.nbytes} bytes"):
-                opencl().enqueue_copy(
-                    self._queue, array, buffer, src_offset=offset, is_blocking=True
-                )
+                opencl().enqueue_copy(queue, array, buffer, src_offset=offset, is_blocking=True)

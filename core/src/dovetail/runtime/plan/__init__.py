@@ -7,7 +7,7 @@ layouts differ; `plan_arena` assigns memory to values; `PlanPrepared` binds and 
 from dovetail.runtime.plan.arena import Arena, plan_arena
 from dovetail.runtime.plan.backend import Engine, EnginePrepared, PlanBackend, PlanContext
 from dovetail.runtime.plan.binds import PLAN_BUILDERS, call_sequence
-from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
+from dovetail.runtime.plan.builder import Plan, Reorder, build_plan, kernel_call
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.images import (
     PLAN_FORMAT,
@@ -78,6 +78,7 @@ __all__ = [
     "build_plan",
     "call_sequence",
     "digest_of",
+    "kernel_call",
     "plan_arena",
     "section_of",
     "uploaded",

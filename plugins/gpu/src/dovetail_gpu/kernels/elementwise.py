@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import Branch, KernelCall, Step
+from dovetail_gpu.functions import BINARY, UNARY
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import element_of, read, write
 from dovetail_gpu.programs import Source, type_lines
-from dovetail_gpu.stages import BINARY, UNARY, StageWriter, can_fuse, first_operand
+from dovetail_gpu.stages import StageWriter, can_fuse, first_operand
+from dovetail_opset import PACKAGE as _STANDARD
 
 VECTOR = 8
 _GROUP = 64
@@ -38,8 +40,14 @@ def elementwise(call: KernelCall) -> Step | None:
 
 
 _OPS = (
-    *(op for op in (*UNARY, *BINARY) if not op.isupper()),
+    *(op for op in (*UNARY, *BINARY) if op in _STANDARD.schemas),
+    "Batchnorm",
+    "Convert",
+    "Dequantize",
+    "ElementWiseBinary",
     "ElementWiseNeuron",
+    "ElementWiseUnary",
+    "Quantize",
 )
 for _op_type in _OPS:
-    KERNELS.register(PACKAGE, _op_type, can_fuse=can_fuse)(elementwise)
+    KERNELS.register(PACKAGE, _op_type, can_fuse=can_fuse, branch=Branch.GATE)(elementwise)
