@@ -80,8 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "network": network,
             "model": "" if files is None else str(files.dvt),
             "candidates": options.candidates,
-            "rounds": 3 if options.quick else options.rounds,
-            "burst_s": 0.01 if options.quick else 0.05,
+            "rounds": 5 if options.quick else options.rounds,
+            "burst_s": 0.01 if options.quick else 0.02,
             "trial_seconds": 0.05 if options.quick else options.trial_seconds,
         }
         rows.append(Row.of(network, ask("measure_auto:measure", asked, threads=options.threads)))
@@ -100,7 +100,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--candidates", default="", help="backends (default: those of auto, plain and single)"
     )
-    parser.add_argument("--rounds", type=count, default=15, help="bursts of each (default: 15)")
+    parser.add_argument("--rounds", type=count, default=40, help="bursts of each (default: 40)")
     parser.add_argument("--threads", type=count, default=2, help="threads of each (default: 2)")
     parser.add_argument("--trial-seconds", type=float, default=0.3, help="option of auto")
     parser.add_argument("--quick", action="store_true", help="short bursts, for a rough idea")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ import onnx
 import dovetail as dt
 from benchmarks import rivals
 from benchmarks.small_networks import SMALL
+from dovetail.runtime.choice.trial import paired_medians
 from dovetail.runtime.choice.trial_inputs import trial_buffers
 
 AUTO = "auto"
@@ -75,14 +75,14 @@ def _runner(session: dt.Session) -> Callable[[], object]:
 def _alternating(
     runs: Mapping[str, Callable[[], object]], rounds: int, burst_s: float
 ) -> dict[str, float]:
-    """Return the median ms of a run of each, from bursts in turns."""
+    """Return the typical ms of a run of each, from bursts in turns."""
     counts = {name: max(1, round(burst_s / _seconds(run, 2))) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     names = list(runs)
     for i in range(rounds):
         for name in names if i % 2 else reversed(names):
             times[name].append(1e3 * _seconds(runs[name], counts[name]))
-    return {name: statistics.median(taken) for name, taken in times.items()}
+    return paired_medians(times)
 
 
 def _seconds(run: Callable[[], object], count: int) -> float:

@@ -25,6 +25,7 @@ from dovetail.errors import (
 )
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.runtime import Backend, SignalKind, contract
+from dovetail.runtime.choice.trial import paired_medians
 from dovetail.runtime.config_file import config_from
 from dovetail.runtime.names import backend_name, members_of, split_arch
 from dovetail.testing import Bench, Status
@@ -435,3 +436,12 @@ def test_it_meets_the_requirements_on_backends(check: Check) -> None:
         result = run_check(bench, check)
     wanted = Status.UNSUPPORTED if check.name in LACKING else Status.PASSED
     assert result.status is wanted, result.reason
+
+
+def test_paired_medians_cancel_changes_of_the_load() -> None:
+    # the second is 10 % slower in each round, and the load triples after its third
+    load = [1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 3.0]
+    first, second = [2.0 * x for x in load], [2.2 * x for x in load]
+    found = paired_medians({"first": first, "second": second, "slow": [4.0 * x for x in load[:3]]})
+    assert found == pytest.approx({"first": 6.0, "second": 6.6, "slow": 12.0})
+    assert paired_medians({}) == {}

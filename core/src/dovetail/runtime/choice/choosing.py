@@ -159,9 +159,9 @@ class Choosing:
         if len(plans) == 1:
             return Selection(plans[0], self._sole_reason(1)), Times({}, {})
         check = self._request.control.check
-        measure([entries[p.name] for p in plans], self._options.trial_seconds, check)
+        found = measure([entries[p.name] for p in plans], self._options.trial_seconds, check)
         times = Times(
-            {e.name: 1e3 * e.seconds for e in entries.values() if e.seconds and not e.failed},
+            {name: 1e3 * seconds for name, seconds in found.items()},
             {e.name: e.failed for e in entries.values() if e.failed},
         )
         # a candidate that failed may be there again the next time
