@@ -97,7 +97,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--engines",
         type=names(ENGINES),
         metavar="A,B",
-        help=f"{_some(ENGINES)} (default: without dovetail-numpy and what the processor lacks)",
+        help=f"{_some(ENGINES)} (default: without dovetail-numpy, dovetail-gpu and what "
+        "the processor lacks)",
     )
     parser.add_argument(
         "--networks",

@@ -66,9 +66,13 @@ class Dovetail:
 
     def __init__(self, path: str, threads: int) -> None:
         self._module = importlib.import_module(self.package)
-        members = self.backend.rpartition(":")[2].split(",")
-        config = {"backend": {n: {"num_threads": threads, **self.options} for n in members}}
+        config = {"backend": self._options(threads)}
         self._session = self._module.Session(path, backend=self.backend, config=config)
+
+    def _options(self, threads: int) -> dict[str, dict[str, int | str]]:
+        """Return the options of each backend."""
+        members = self.backend.rpartition(":")[2].split(",")
+        return {name: {"num_threads": threads, **self.options} for name in members}
 
     @property
     def version(self) -> str:
@@ -108,6 +112,15 @@ class DovetailBfloat16(Dovetail):
     def precision(self) -> str:
         """The session's option; other values, such as sums, are float32."""
         return {"bf16": "bfloat16"}[self._session.backend.options.precision.value]
+
+
+class DovetailGpu(Dovetail):
+    """Dovetail on the first OpenCL device, whose driver chooses the number of threads."""
+
+    backend: ClassVar[str] = "gpu"
+
+    def _options(self, threads: int) -> dict[str, dict[str, int | str]]:
+        return {}
 
 
 class DovetailInt8(Dovetail):
@@ -267,6 +280,7 @@ ENGINES: Mapping[str, type[Engine]] = {
     "dovetail": Dovetail,
     "dovetail-bf16": DovetailBfloat16,
     "dovetail-numpy": DovetailNumpy,
+    "dovetail-gpu": DovetailGpu,
     "onnxruntime": OnnxRuntime,
     "openvino": OpenVino,
     "openvino-bf16": OpenVinoBfloat16,
@@ -285,7 +299,7 @@ INTEGER = [name for name, precision in PRECISIONS.items() if precision.startswit
 
 def compared() -> list[str]:
     """Return the engines that are measured by default: those that can compute on this processor."""
-    missing = {"dovetail-numpy"}
+    missing = {"dovetail-numpy", "dovetail-gpu"}
     if not importlib.import_module("dovetail_onednn._library").library().has_bfloat16:
         missing |= {name for name, precision in PRECISIONS.items() if precision == "bfloat16"}
     if "htp" not in importlib.import_module("dovetail.plugins").names("dovetail.backends"):

@@ -161,7 +161,7 @@ def test_the_driver_imports_no_engine() -> None:
         (("--networks", "resnet5"), "did you mean resnet50?"),
         (
             ("--engines", "tvm"),
-            "expected some of dovetail, dovetail-bf16, dovetail-numpy, onnxruntime",
+            "expected some of dovetail, dovetail-bf16, dovetail-numpy, dovetail-gpu",
         ),
         (("--rounds", "0"), "'0' is not a whole number of at least 1"),
         (("--busy", "0,-1"), "'0,-1' is not a list of whole numbers"),

@@ -27,7 +27,7 @@ from dovetail.errors import DovetailError
 from dovetail.ir import DType
 from dovetail.ops import OpSchema
 from dovetail.plugins import names
-from dovetail.runtime.names import HETERO
+from dovetail.runtime.names import COMPOSITE
 from dovetail.testing import Bench, OpCase, Status, bind, run_case, typed
 from dovetail_onnx import OnnxFrontend
 from dovetail_opset import PACKAGE
@@ -58,7 +58,7 @@ def main() -> None:
 def computing_backends() -> list[str]:
     """Return the installed backends that run ops themselves."""
     # a placement runs what its backends run, and the Saver computes nothing
-    return [name for name in names("dovetail.backends") if name not in (HETERO, "saver")]
+    return [name for name in names("dovetail.backends") if name not in (*COMPOSITE, "saver")]
 
 
 def onnx_operators(wanted: Callable[[str], bool] = lambda _: True) -> Found:

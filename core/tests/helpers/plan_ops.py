@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -80,6 +81,7 @@ class Add(Op):
 class Backwards:
     """The elements in reverse order: a layout that nobody can mistake for the plain one."""
 
+    space: ClassVar[None] = None
     nbytes: int
 
     @property

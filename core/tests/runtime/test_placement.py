@@ -298,7 +298,12 @@ def model_of(graph: Graph) -> Any:
         ("hetero:", {}, ConfigError, ["order: no backend in the order (for example hetero:a,b)"]),
         ("hetero", {"order": []}, ConfigError, ["no backend in the order"]),
         ("hetero:left,left", {}, ConfigError, ["duplicate backend 'left'"]),
-        ("hetero:left,hetero:right", {}, ConfigError, ["'hetero' cannot be part of itself"]),
+        (
+            "hetero:left,hetero:right",
+            {},
+            ConfigError,
+            ["'hetero' cannot be a member of another backend"],
+        ),
         (
             "hetero:lefd,rigt",
             {},
@@ -312,7 +317,7 @@ def model_of(graph: Graph) -> Any:
             [
                 "order: backend 'nope' is not installed",
                 "order: duplicate backend 'left'",
-                "order: 'hetero' cannot be part of itself",
+                "order: 'hetero' cannot be a member of another backend",
                 "forbid: backend 'cpu' is not in the order",
                 "pin.n: backend 'gpu' is not in the order",
                 "members: backend 'dsp' is not in the order",

@@ -176,4 +176,4 @@ def test_scratchpads_of_different_steps_share_their_bytes():
 
 
 def test_no_steps_no_bytes():
-    assert plan_arena([]) == Arena(0, {})
+    assert plan_arena([]) == Arena({})

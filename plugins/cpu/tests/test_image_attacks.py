@@ -276,7 +276,6 @@ def test_faults_of_binding_are_those_of_the_image() -> None:
     number = len(plan[VALUES])
     plan[VALUES].append(["huge", DType.UINT_8.value, [1 << 60], "ARENA"])
     plan[OFFSETS].append([number, 0])
-    plan["arena_bytes"] = 1 << 60
     assert "restored" in rejection(image, plan, turned())
 
 

@@ -109,7 +109,12 @@ class WeightStore:
         return sibling
 
     def packed(
-        self, inputs: Sequence[Tensor | None], form: str, make: MakeForm, *, space: str = HOST
+        self,
+        inputs: Sequence[Tensor | None],
+        form: str,
+        make: Callable[[Sequence[Array | None], Sequence[Spec | None]], Any],
+        *,
+        space: str = HOST,
     ) -> Packed:
         """Return a form of constant tensors; compute it at the first call.
 
@@ -135,10 +140,22 @@ class WeightStore:
 
         return Packed(key, self._get(key, made))
 
-    def constant(self, array: Array) -> Packed:
-        """Return an array that a kernel computed from something other than tensors."""
-        key = FormKey.of_constant(array)
-        return Packed(key, self._get(key, lambda: _settled(array, ())))
+    def constant(
+        self,
+        array: Array,
+        *,
+        space: str = HOST,
+        make: Callable[[Array], Any] = lambda array: _settled(array, ()),
+    ) -> Packed:
+        """Return an array that a kernel computed from something other than tensors.
+
+        Args:
+            array: The array.
+            space: The memory space of the form.
+            make: Returns the form in that space.
+        """
+        key = FormKey.of_constant(array)._replace(space=space)
+        return Packed(key, self._get(key, lambda: make(array)))
 
     def lookup(self, key: FormKey) -> Packed | None:
         """Return a form that this store or a sibling has computed, or None."""

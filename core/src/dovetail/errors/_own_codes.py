@@ -258,6 +258,12 @@ OWN_CODES: tuple[Entry, ...] = (
         "The message lists the nodes with the reasons; relax `[placement]` or change the model.",
     ),
     Entry(
+        "CHOICE_CHECK_FAILED",
+        1,
+        "The rules of the backend `auto` exclude all of its candidates for a graph.",
+        "The message lists the reasons; relax `[auto]`, or name other candidates: `auto:a,b`.",
+    ),
+    Entry(
         "COMPARISON_INVALID",
         3,
         "Two tensors cannot be compared.",

@@ -1,5 +1,6 @@
 """Files: atomic writing of files and folders, contained paths, safe names."""
 
+from dovetail.files._cache import user_cache
 from dovetail.files._paths import (
     check_suffix,
     contained,
@@ -19,5 +20,6 @@ __all__ = [
     "staged_folder",
     "unreadable",
     "unwritable",
+    "user_cache",
     "with_suffix",
 ]

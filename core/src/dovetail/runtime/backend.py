@@ -111,8 +111,8 @@ class Backend(Handle, Closing):
 
         Args:
             name: Name of the plugin; `libQnnCpu.so`, with or without a path, means `cpu`,
-                `htp:v73` the backend `htp` with this option `arch`, and `hetero:a,b` the backend
-                `hetero` with this order. Or a class that is not installed.
+                `htp:v73` the backend `htp` with this option `arch`, and `hetero:a,b` or `auto:a,b`
+                the backends `hetero` and `auto` with this order. Or a class that is not installed.
             config: The backend's options.
             ops: The ops; by default those of all installed op packages.
 

@@ -22,6 +22,7 @@ from dovetail.runtime.contract import (
     Configs,
     Done,
     Fingerprint,
+    FloatPrecision,
     Image,
     MemoryDescriptor,
     Platform,
@@ -160,6 +161,9 @@ class BackendBase(ABC):
 
     name: ClassVar[str]
     configs: ClassVar[Configs] = Configs()
+    # Whether it computes on this machine's own hardware, for use: no emulator, recorder or part of
+    # another. `auto` has such backends as candidates without naming them.
+    is_native: ClassVar[bool] = False
 
     def __init__(self, ops: OpRegistry, options: Any) -> None:
         self.ops = ops
@@ -200,6 +204,14 @@ class BackendBase(ABC):
     def open_context(self, device: Any, config: Any, weights: WeightStore) -> BackendContext:
         """Return a context that keeps nothing of its own."""
         return ContextBase(self, device, config, weights)
+
+    def float_precision(self, config: Any) -> FloatPrecision:
+        """Return the narrowest type to which float32 values of a graph may be rounded.
+
+        Args:
+            config: Settings of the graph; an instance of `configs.graph`.
+        """
+        return FloatPrecision.FLOAT32
 
     def fingerprint(self, device: Any) -> Fingerprint:
         """Return the name of the backend alone."""

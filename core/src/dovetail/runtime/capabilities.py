@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,14 @@ class Configs:
     sdk: type[SdkConfig] | None = None
 
 
+class FloatPrecision(enum.Enum):
+    """The narrowest type to which a backend may round float32 values of a graph."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"  # bfloat16 included
+    INTEGER = "integer"
+
+
 # Those with one integer offset for each scale, which `simulate` runs for any op.
 _LINEAR_ENCODINGS = frozenset(kind for kind in EncodingKind if kind < EncodingKind.VECTOR)
 
@@ -69,6 +78,9 @@ class Capabilities:
         data_formats: Formats of tensors.
         encodings: Kinds of encodings; `validate` may reject some.
         profile_levels: Numbers of its own profiling levels, from `ProfileLevel.BACKEND`.
+        max_tensor_bytes: Maximum size of one tensor; None without a limit.
+        power_efficiency: Inferences for the same energy, relative to those of others, for the power
+            preference of `auto`: about 0.4 for a processor, 0.6 for a GPU, 0.9 for an NPU.
     """
 
     op_packages: bool = False
@@ -87,6 +99,8 @@ class Capabilities:
     data_formats: frozenset[DataFormat] = frozenset({DataFormat.DENSE})
     encodings: frozenset[EncodingKind] = _LINEAR_ENCODINGS
     profile_levels: tuple[int, ...] = ()
+    max_tensor_bytes: int | None = None
+    power_efficiency: float = 0.4
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from dovetail.container import WeightStore
 from dovetail.ir import Array, DType, Shape, Tensor
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
-from dovetail.runtime.capabilities import Capabilities, Configs, DeviceInfo, Options, Platform
+from dovetail.runtime.capabilities import (
+    Capabilities,
+    Configs,
+    DeviceInfo,
+    FloatPrecision,
+    Options,
+    Platform,
+)
 from dovetail.runtime.config import GraphConfig
 from dovetail.runtime.control import RunControl, Watch
 from dovetail.runtime.image import Fingerprint, Image
@@ -37,6 +44,7 @@ __all__ = [
     "DeviceInfo",
     "Done",
     "Fingerprint",
+    "FloatPrecision",
     "Image",
     "MemoryDescriptor",
     "Options",

@@ -14,13 +14,15 @@ _LIBRARY = re.compile(
 _RUNTIME = re.compile(r"dspv(?P<arch>\d\d)")
 _FIRST_HTP = 68
 HETERO = "hetero"  # the backend that places parts of graphs on others
+AUTO = "auto"  # the backend that chooses one of others, or a placement on them
+COMPOSITE = (HETERO, AUTO)  # their names may have an order of others
 
 
 def backend_name(text: str) -> str:
     """Return a backend's name; `libQnnHtp.so`, with or without a path, means `htp`.
 
     `libQnnHtpV73Stub.so` and `dspv73` mean `htp:v73`, that backend with its option `arch`. The same
-    in `hetero:a,b`, the backend `hetero` with its order.
+    in `hetero:a,b` and `auto:a,b`, the backends `hetero` and `auto` with their order.
     """
     name, order = split_order(text)
     return _plain_name(text) if order is None else f"{name}:{','.join(map(_plain_name, order))}"
@@ -37,9 +39,9 @@ def _plain_name(text: str) -> str:
 
 
 def split_arch(text: str) -> tuple[str, str | None]:
-    """Return `htp` and `v73` for `htp:v73`, and `hetero` alone for `hetero:a,b`."""
+    """Return `htp` and `v73` for `htp:v73`; `hetero` alone for `hetero:a,b`, likewise `auto`."""
     name, colon, arch = text.partition(":")
-    return name, arch if colon and name != HETERO else None
+    return name, arch if colon and name not in COMPOSITE else None
 
 
 def without_arch(text: str) -> str:
@@ -49,17 +51,19 @@ def without_arch(text: str) -> str:
 
 
 def split_order(text: str) -> tuple[str, tuple[str, ...] | None]:
-    """Return `hetero` and its order for `hetero:a,b`; any other name has no order."""
+    """Return `hetero` and its order for `hetero:a,b`, likewise `auto`; others have no order."""
     name, colon, order = text.partition(":")
-    if name != HETERO or not colon:
+    if name not in COMPOSITE or not colon:
         return text, None
     return name, tuple(part.strip() for part in order.split(",")) if order else ()
 
 
 def members_of(backend: str) -> tuple[str, ...] | None:
-    """Return the backends that run for a name; None for `hetero` with an order in its config."""
+    """Return the backends that may run for a name; None for `hetero` or `auto` without order."""
     name, order = split_order(backend)
-    return None if name == HETERO and order is None else tuple(map(without_arch, order or (name,)))
+    return (
+        None if name in COMPOSITE and order is None else tuple(map(without_arch, order or (name,)))
+    )
 
 
 def reject_foreign(path: PurePath) -> None:

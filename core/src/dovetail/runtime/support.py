@@ -53,6 +53,9 @@ def _tensor_support(tensor: Tensor, able: Capabilities) -> Support:
         return Support(
             False, "memory-type", f"{where}.memory_type", tensor.memory_type.name, allowed
         )
+    most = able.max_tensor_bytes
+    if most is not None and (nbytes := tensor.spec.nbytes) > most:
+        return Support(False, "size", where, f"{nbytes} bytes", (f"at most {most} bytes",))
     encoding = tensor.encoding
     if encoding is not None and encoding.kind not in able.encodings:
         found, allowed = encoding.kind.name, _names(able.encodings)

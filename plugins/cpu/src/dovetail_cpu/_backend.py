@@ -17,6 +17,7 @@ from dovetail.runtime.contract import (
     SUPPORTED,
     Configs,
     DeviceInfo,
+    FloatPrecision,
     Options,
     Platform,
     Support,
@@ -103,6 +104,7 @@ class CpuBackend(PlanBackend):
     name: ClassVar[str] = "cpu"
     dist: ClassVar[str] = "dovetail-cpu"
     configs: ClassVar[Configs] = Configs(backend=CpuOptions)
+    is_native: ClassVar[bool] = True
     options: CpuOptions
 
     def __init__(self, ops: OpRegistry, options: CpuOptions) -> None:
@@ -129,14 +131,23 @@ class CpuBackend(PlanBackend):
                 return Support(ok=False, rule="encoding", field=f"{where}.encoding", found=found)
         return SUPPORTED
 
+    def float_precision(self, config: Any) -> FloatPrecision:
+        """Return the type that the option `precision` allows, where it takes effect."""
+        is_narrow = self.precision is not Precision.FLOAT32
+        return FloatPrecision.FLOAT16 if is_narrow else FloatPrecision.FLOAT32
+
     @contextmanager
-    def computing(self, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+    def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
         """Enter the context in which a graph is prepared, in its precision.
 
         Args:
+            config: Settings of the graph.
             one_thread: Whether one thread computes the graph.
         """
-        with super().computing(one_thread=one_thread) as found, computing_in(self.precision):
+        with (
+            super().computing(config, one_thread=one_thread) as found,
+            computing_in(self.precision),
+        ):
             yield found
 
     def platform(self) -> Platform:

@@ -15,6 +15,7 @@ from dovetail.runtime.contract import (
     Configs,
     DeviceInfo,
     Fingerprint,
+    FloatPrecision,
     Platform,
     Prepared,
     PrepareRequest,
@@ -153,6 +154,10 @@ class HtpBackend(PlanBackend):
         for package, op_type in ops:
             last.register(package, op_type, quantized=True)(reject_declined)
         return super().kernels(graph).with_fallback(last)
+
+    def float_precision(self, config: Any) -> FloatPrecision:
+        """Return half precision, the widest in which the emulated processors compute."""
+        return FloatPrecision.FLOAT16
 
     def fingerprint(self, device: Any) -> Fingerprint:
         """Return the facts of every plan, and the emulated processor."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dovetail.runtime.plan import KernelCall, Layout
 from dovetail_onednn._api import DataType
@@ -31,6 +32,7 @@ class OneDnnLayout:
         dense: The dense form of the same tensor, with axes in the same logical order.
     """
 
+    space: ClassVar[None] = None
     desc: MemoryDesc
     dense: MemoryDesc
 
@@ -54,6 +56,7 @@ class Narrow:
         count: Number of elements.
     """
 
+    space: ClassVar[None] = None
     type: DataType
     count: int
 
@@ -78,6 +81,7 @@ class Strided:
         type: Type of the elements.
     """
 
+    space: ClassVar[None] = None
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     type: DataType = DataType.F32

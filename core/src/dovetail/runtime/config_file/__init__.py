@@ -2,7 +2,8 @@
 
 TOML: `[backend.NAME]`, `[device]`, `[context]`, `[[graph]]`, `[profile]`, with the keys that the
 JSON has under `context_configs`, `graph_configs` and `profile_configs`, and those of the backend.
-`[placement]` has the options of the backend `hetero`; those of its members are in `[backend.NAME]`.
+`[placement]` has the options of the backend `hetero`, `[auto]` those of `auto`; those of their
+members are in `[backend.NAME]`.
 Source: spec/configs.md, section 1.
 """
 

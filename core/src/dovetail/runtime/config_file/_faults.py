@@ -10,9 +10,10 @@ import msgspec
 
 from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.plugins import names
+from dovetail.runtime.config_file._composite import TABLES
 from dovetail.runtime.config_file._run_config import GraphSettings
 from dovetail.runtime.contract import Configs, Options
-from dovetail.runtime.names import HETERO, split_order
+from dovetail.runtime.names import split_order
 from dovetail.typed import convert, without_faults
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -57,10 +58,10 @@ class Faults:
 
     def check_installed(self, name: str, backend: str) -> None:
         """Record a fault if options are for a backend that is not installed."""
-        installed = {*names("dovetail.backends"), split_order(backend)[0]} - {HETERO}
-        if name == HETERO:
+        installed = {*names("dovetail.backends"), split_order(backend)[0]} - {*TABLES}
+        if name in TABLES:
             error = ConfigError(
-                f"the options of backend '{name}' are in [placement]",
+                f"the options of backend '{name}' are in [{TABLES[name]}]",
                 where=f"{self._where}: $.backend.{name}",
                 hint="and those of its members in [backend.NAME]",
             )
@@ -81,7 +82,7 @@ class Faults:
             self._check(options, configs.backend, where, path)
 
     def check_member(self, file: Any, name: str, configs: Configs) -> None:
-        """Record the faults in what a file sets for a member of `hetero` alone."""
+        """Record the faults in what a file sets for one member of `hetero` or `auto` alone."""
         tables = [
             (file.device, configs.device, "$.device"),
             (file.context, configs.context, "$.context"),

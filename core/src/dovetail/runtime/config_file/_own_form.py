@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from dovetail.runtime.config_file._composite import TABLES, Composite, file_fields
 from dovetail.runtime.config_file._faults import Faults
 from dovetail.runtime.config_file._run_config import RunConfig
 from dovetail.runtime.config_file._tables import (
@@ -18,8 +19,7 @@ from dovetail.runtime.config_file._tables import (
     note_without_effect,
 )
 from dovetail.runtime.contract import Configs
-from dovetail.runtime.names import HETERO, split_order, without_arch
-from dovetail.runtime.placement.options import PlacementOptions, options_from, order_of
+from dovetail.runtime.names import without_arch
 
 
 @functools.cache
@@ -29,7 +29,7 @@ def _file_type(configs: Configs) -> type[msgspec.Struct]:
         "File",
         [
             ("backend", dict[str, dict[str, Any]], {}),
-            ("placement", PlacementOptions | None, None),
+            *file_fields(),
             ("device", configs.device, configs.device()),
             ("context", configs.context, configs.context()),
             ("graph", list[graph_type(configs)], []),  # type: ignore[misc] # made at run time
@@ -58,23 +58,23 @@ def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
     sections = data.get("backend")
     for name in sections if isinstance(sections, Mapping) else ():
         faults.check_installed(name, backend)
-    placement = file.placement or PlacementOptions()
-    is_hetero = split_order(backend)[0] == HETERO
-    used = (order_of(backend, placement) or ()) if is_hetero else (backend,)
+    composite = Composite.of(backend)
+    used = (backend,) if composite is None else composite.members(file)
     for name in used:
         own = configs if name == backend else configs_of(name)
         faults.check_options(file.backend.get(name, {}), own, where, f"$.backend.{name}")
-        if is_hetero:
+        if composite is not None:
             faults.check_member(file, name, own)
     graphs = faults.graphs(file.graph, configs, "$.graph")
     faults.raise_all()
-    if file.placement is not None and not is_hetero:
-        log.warning("%s: [placement] is not used by '%s'", where, backend)
+    for owner, table in TABLES.items():
+        if getattr(file, table) is not None and (composite is None or composite.name != owner):
+            log.warning("%s: [%s] is not used by '%s'", where, table, backend)
     others = {name: own for name, own in file.backend.items() if name not in used}
     for name in others:
         log.warning("%s: the options of backend '%s' are not used by '%s'", where, name, backend)
     note_without_effect(data, _file_type(configs), where)
     given = file.backend.get(backend, {})
-    if is_hetero:
-        given = options_from(backend, placement, file.backend)
+    if composite is not None:
+        given = composite.options(file.backend, file)
     return RunConfig(given, others, file.device, file.context, graphs)

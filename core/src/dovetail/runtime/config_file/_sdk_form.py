@@ -16,6 +16,7 @@ import msgspec
 
 from dovetail.files.config_text import read_json
 from dovetail.runtime.config import changed_settings
+from dovetail.runtime.config_file._composite import Composite
 from dovetail.runtime.config_file._faults import Faults
 from dovetail.runtime.config_file._run_config import (
     GraphSettings,
@@ -32,7 +33,6 @@ from dovetail.runtime.config_file._tables import (
 )
 from dovetail.runtime.contract import Configs
 from dovetail.runtime.names import members_of, without_arch
-from dovetail.runtime.placement.options import PlacementOptions, options_from
 from dovetail.typed import NO_EFFECT, convert
 
 
@@ -139,13 +139,13 @@ def _has_all(struct: type[msgspec.Struct], data: Mapping[str, Any]) -> bool:
 
 
 def _of_member(inner: RunConfig, name: str, backend: str, configs: Configs) -> RunConfig:
-    """Return the content of a member's own file as settings of `hetero`."""
+    """Return the content of a member's own file as settings of `hetero` or `auto`."""
 
     def of_member(own: msgspec.Struct) -> dict[str, Any]:
         return {"members": {name: changed_settings(own)}}
 
     return RunConfig(
-        options_from(backend, PlacementOptions(), {name: inner.options}),
+        Composite(backend).options({name: inner.options}),
         {},
         convert(of_member(inner.device), configs.device, where=name),
         convert(of_member(inner.context), configs.context, where=name),

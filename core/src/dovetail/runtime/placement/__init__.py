@@ -3,6 +3,6 @@
 `backend` is loaded by its entry point; this package exports what others read.
 """
 
-from dovetail.runtime.placement.report import Moved, Placement, Share
+from dovetail.runtime.placement.report import Candidate, Choice, Moved, Placement, Share
 
-__all__ = ["Moved", "Placement", "Share"]
+__all__ = ["Candidate", "Choice", "Moved", "Placement", "Share"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -140,23 +141,33 @@ class HeteroBackend:
         """
         if not self.members:
             raise ConfigError(f"no backends given for '{HETERO}'", where="placement", hint=_HINT)
+        self.check_members(device, config)
+        return HeteroContext(self, device, config, weights)
+
+    def check_members(self, device: HeteroDeviceConfig, config: HeteroContextConfig) -> None:
+        """Raise for settings of backends that are not members.
+
+        Raises:
+            ConfigError: There are such settings; all are listed.
+        """
         faults = [
             *unknown_members(device.members, self._order),
             *unknown_members(config.members, self._order),
         ]
         if faults:
             raise ConfigError("settings for other backends than the members", problems=faults)
-        return HeteroContext(self, device, config, weights)
 
     def fingerprint(self, device: HeteroDeviceConfig) -> Fingerprint:
         """Return the fingerprints of all members, the order and the pins."""
-        prints = [
-            member.plugin.fingerprint(member.config(device, member.plugin.configs.device))
-            for member in self.members
-        ]
+        return self.fingerprint_of(self.members, device)
+
+    def fingerprint_of(self, members: Sequence[Member], device: HeteroDeviceConfig) -> Fingerprint:
+        """Return the fingerprints of some members, their order and the pins."""
+        prints = [member.fingerprint(device) for member in members]
+        order = ",".join(member.name for member in members)
         pin = msgspec.json.encode(dict(sorted(self.options.pin.items()))).decode()
         return joined_fingerprint(
-            prints, backend=self.name, order=",".join(self._order), pin=pin, version=__version__
+            prints, backend=self.name, order=order, pin=pin, version=__version__
         )
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from dovetail.runtime.placement.images import (
     StoredGraph,
     StoredPart,
     joined_image,
+    require_members,
     stored_graphs,
 )
 from dovetail.runtime.placement.members import Member, close_all
@@ -35,8 +36,9 @@ from dovetail.runtime.placement.options import (
     HeteroDeviceConfig,
 )
 from dovetail.runtime.placement.parts import part_graphs
-from dovetail.runtime.placement.placing import place
+from dovetail.runtime.placement.placing import PlacedPart, place
 from dovetail.runtime.placement.prepared import HeteroPrepared, PreparedPart, recorded_as
+from dovetail.runtime.placement.report import Placement
 from dovetail.runtime.placement.restoring import restore_graphs
 from dovetail.runtime.plugin_errors import translate_errors
 
@@ -63,21 +65,28 @@ class HeteroContext:
     ) -> None:
         self._backend = backend
         self._device = device
+        self._config = config
+        self._weights = weights
         self._contexts: dict[str, BackendContext] = {}
         try:
-            for member in backend.members:
-                configs = member.plugin.configs
-                own_device = member.config(device, configs.device)
-                own = member.config(config, configs.context)
-                with translate_errors(
-                    member.name, "`open_context` failed", "COMMON_ERROR_RESOURCE_UNAVAILABLE"
-                ):
-                    self._contexts[member.name] = member.plugin.open_context(
-                        own_device, own, weights.sibling()
-                    )
+            self.open_members()
         except BaseException:
             self.close()
             raise
+
+    @property
+    def device(self) -> HeteroDeviceConfig:
+        """Settings of the device."""
+        return self._device
+
+    def open_members(self) -> None:
+        """Open the contexts of all members.
+
+        Raises:
+            BackendError: A member failed.
+        """
+        for member in self._backend.members:
+            self._context(member)
 
     def prepare(self, graph: CheckedGraph, request: PrepareRequest) -> HeteroPrepared:
         """Partition a graph and prepare its parts; see `BackendContext.prepare`.
@@ -90,6 +99,25 @@ class HeteroContext:
         config = self._backend.graph_config(request.config)
         members = self._backend.members
         parts, report = place(graph, members, self._backend.options, self._device, config)
+        return self._prepare_parts(graph, members, parts, report, request)
+
+    def _prepare_parts(
+        self,
+        graph: CheckedGraph,
+        members: Sequence[Member],
+        parts: Sequence[PlacedPart],
+        report: Placement,
+        request: PrepareRequest,
+    ) -> HeteroPrepared:
+        """Prepare the parts of a graph.
+
+        Args:
+            graph: The graph.
+            members: The members that the parts have indices of.
+            parts: The parts.
+            report: The report on them.
+            request: How to prepare the graph.
+        """
         owners = [members[part.member] for part in parts]
         names = _part_names(graph.name, owners)
         graphs = part_graphs(graph, names, [[v.node for v in part.nodes] for part in parts])
@@ -104,7 +132,7 @@ class HeteroContext:
                     ),
                     recorded_as(member.name, request.record),
                 ):
-                    prepared = self._contexts[member.name].prepare(part, own)
+                    prepared = self._context(member).prepare(part, own)
                 made.append(_prepared_part(name, member, part, prepared))
         except BaseException:
             close_all((part.backend, part.prepared) for part in made)
@@ -121,17 +149,18 @@ class HeteroContext:
             raise unsupported("create context binaries", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
         placed = {name: _hetero(prepared) for name, prepared in graphs.items()}
         images: dict[str, Image] = {}
-        for member in self._backend.members:
+        members = self._image_members({p.backend for one in placed.values() for p in one.parts})
+        for member in members:
             own = {
                 part.name: part.prepared
                 for prepared in placed.values()
                 for part in prepared.parts
                 if part.backend == member.name
             }
-            context = self._contexts[member.name]
+            context = self._context(member)
             images[member.name] = context.image(own) if own else Image(Fingerprint(), {})
         stored = {name: _stored(prepared, images) for name, prepared in placed.items()}
-        fingerprint = self._backend.fingerprint(self._device)
+        fingerprint = self._backend.fingerprint_of(members, self._device)
         return joined_image(tuple(images.values()), fingerprint, stored)
 
     def restore(
@@ -149,11 +178,15 @@ class HeteroContext:
         """
         if not self._backend.capabilities().caching:
             raise unsupported("restore context binaries", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
-        image.require(self._backend.fingerprint(self._device))
+        stored = stored_graphs(image)
+        used = {part.backend for each in stored.values() for part in each.parts}
+        members = self._image_members(used)
+        image.require(self._backend.fingerprint_of(members, self._device))
+        require_members(stored, [member.name for member in self._backend.members])
         return restore_graphs(
             image,
-            stored_graphs(image, tuple(self._contexts)),
-            [(member, self._contexts[member.name]) for member in self._backend.members],
+            stored,
+            [(member, self._context(member)) for member in members],
             graph,
             lambda member, name: self._request(request(name), member),
         )
@@ -166,9 +199,8 @@ class HeteroContext:
         Raises:
             BackendError: The memory is of another kind, or the only member does not support it.
         """
-        if len(self._contexts) == 1:
-            (context,) = self._contexts.values()
-            return context.register_memory(descriptor)
+        if len(self._backend.members) == 1:
+            return self._context(self._backend.members[0]).register_memory(descriptor)
         if descriptor.array is None:
             raise unsupported("use memory outside the host's", "MEM_ERROR_NOT_SUPPORTED")
         return descriptor.array
@@ -176,6 +208,33 @@ class HeteroContext:
     def close(self) -> None:
         """Close the contexts of all members."""
         close_all(self._contexts.items())
+
+    def _context(self, member: Member) -> BackendContext:
+        """Return the context of a member; open it at the first call.
+
+        Raises:
+            ConfigError: The settings for this member are wrong.
+            BackendError: The member failed.
+        """
+        if member.name not in self._contexts:
+            configs = member.plugin.configs
+            device = member.config(self._device, configs.device)
+            own = member.config(self._config, configs.context)
+            with translate_errors(
+                member.name, "`open_context` failed", "COMMON_ERROR_RESOURCE_UNAVAILABLE"
+            ):
+                self._contexts[member.name] = member.plugin.open_context(
+                    device, own, self._weights.sibling()
+                )
+        return self._contexts[member.name]
+
+    def _image_members(self, used: Collection[str]) -> tuple[Member, ...]:
+        """Return the members whose images and fingerprints are in an image.
+
+        Args:
+            used: Names of the members that run parts of its graphs.
+        """
+        return self._backend.members
 
     def _request(self, request: PrepareRequest, member: Member) -> PrepareRequest:
         """Return the request for a part of a graph on a member."""
@@ -228,6 +287,8 @@ def _stored(prepared: HeteroPrepared, images: Mapping[str, Image]) -> dict[str, 
         for part in prepared.parts
     )
     ends = prepared.interface
-    stored = StoredGraph(tuple(ends.inputs), tuple(ends.outputs), parts, prepared.placement)
+    # without times of a trial: two images of a graph are equal
+    report = msgspec.structs.replace(prepared.placement, choice=None)
+    stored = StoredGraph(tuple(ends.inputs), tuple(ends.outputs), parts, report)
     found: dict[str, Any] = msgspec.to_builtins(stored)
     return found

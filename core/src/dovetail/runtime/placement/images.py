@@ -93,22 +93,30 @@ def image_of(joined: Image, index: int, graphs: Mapping[str, Any]) -> Image:
     return Image(Fingerprint(facts), graphs, blobs, b"" if opaque is None else opaque.tobytes())
 
 
-def stored_graphs(image: Image, members: Sequence[str]) -> dict[str, StoredGraph]:
-    """Return the graphs of an image, checked as far as they can be before they are restored.
-
-    Args:
-        image: The image.
-        members: Names of the members.
+def stored_graphs(image: Image) -> dict[str, StoredGraph]:
+    """Return the graphs of an image.
 
     Raises:
-        ContainerError: The graphs do not have their form, have no parts or parts of other backends,
-            or two parts have one name.
+        ContainerError: The graphs do not have their form.
     """
-    found = {
+    return {
         name: convert(plan, StoredGraph, where=f"graph '{name}' of the image", error=ContainerError)
         for name, plan in image.graphs.items()
     }
-    parts = [part for graph in found.values() for part in graph.parts]
+
+
+def require_members(stored: Mapping[str, StoredGraph], members: Sequence[str]) -> None:
+    """Check the graphs of an image as far as they can be before they are restored.
+
+    Args:
+        stored: The graphs.
+        members: Names of the members.
+
+    Raises:
+        ContainerError: The graphs have no parts or parts of other backends, or two parts have one
+            name.
+    """
+    parts = [part for graph in stored.values() for part in graph.parts]
     faults = [
         Problem(f"backend '{part.backend}' is not in the order", f"part '{part.name}'")
         for part in parts
@@ -118,12 +126,11 @@ def stored_graphs(image: Image, members: Sequence[str]) -> dict[str, StoredGraph
         faults.append(Problem("two parts have one name"))
     faults += [
         Problem("the graph has no parts", f"graph '{name}'")
-        for name, graph in found.items()
+        for name, graph in stored.items()
         if not graph.parts
     ]
     if faults:
         raise damaged("the image is inconsistent", faults)
-    return found
 
 
 def interface_of(name: str, stored: StoredGraph, parts: Sequence[Interface]) -> Interface:

@@ -61,6 +61,10 @@ class Member:
             self._typed[to] = shared, typed
         return cast("C", typed)
 
+    def fingerprint(self, device: HeteroDeviceConfig) -> contract.Fingerprint:
+        """Return its fingerprint on a device."""
+        return self.plugin.fingerprint(self.config(device, self.plugin.configs.device))
+
     def validate(
         self, node: NodeView, device: HeteroDeviceConfig, config: HeteroGraphConfig
     ) -> contract.Support:

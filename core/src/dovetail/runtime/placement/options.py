@@ -1,26 +1,29 @@
-"""Options and configs of the backend `hetero`."""
+"""Options and configs of `hetero`, and of other backends with members."""
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import msgspec
 
 from dovetail.errors import Problem, suggest_name
 from dovetail.plugins import names
-from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
+from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, changed_settings
 from dovetail.runtime.contract import Options
 from dovetail.runtime.installed import without_files
-from dovetail.runtime.names import HETERO, split_arch, split_order, without_arch
+from dovetail.runtime.names import COMPOSITE, HETERO, split_arch, split_order, without_arch
 
 # Settings of members by their names; typed by the members' own configs.
 MemberSettings = dict[str, dict[str, Any]]
 
 
-class PlacementOptions(Options, frozen=True):
-    """`[placement]` of a config file: which backends run a graph, and what must hold.
+class HeteroOptions(Options, frozen=True):
+    """Options of the backend `hetero`: which backends run a graph, and what must hold.
+
+    All but `members` are the keys of `[placement]` in a config file.
 
     Attributes:
         order: Names of the backends; the first one that supports a node runs it.
@@ -29,21 +32,13 @@ class PlacementOptions(Options, frozen=True):
         forbid: Backends that must not run any node, although they are in the order: what would
             run there is an error that lists the nodes.
         pin: Backend of a node, by the node's name or its name in the user's model; for all graphs.
+        members: Options of the backends in `order`.
     """
 
     order: tuple[str, ...] | None = None
     min_fraction: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     forbid: tuple[str, ...] = ()
     pin: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class HeteroOptions(PlacementOptions, frozen=True):
-    """Options of the backend `hetero`.
-
-    Attributes:
-        members: Options of the backends in `order`.
-    """
-
     members: MemberSettings = msgspec.field(default_factory=dict)
 
     @classmethod
@@ -54,7 +49,7 @@ class HeteroOptions(PlacementOptions, frozen=True):
             return dict(options)
         return {**options, "members": {n: without_files(n, own) for n, own in members.items()}}
 
-    def ordered(self, order: tuple[str, ...]) -> HeteroOptions:
+    def ordered(self, order: tuple[str, ...]) -> Self:
         """Return these options with an order of names such as `htp` or `htp:v75`."""
         members = dict(self.members)
         for name, arch in map(split_arch, order):
@@ -64,29 +59,45 @@ class HeteroOptions(PlacementOptions, frozen=True):
         return msgspec.structs.replace(self, order=plain, members=members)
 
 
+@functools.cache
+def table_type(options: type[HeteroOptions]) -> type[msgspec.Struct]:
+    """Return the type of the table that has these options in a config file: without `members`."""
+    fields = [f for f in msgspec.structs.fields(options) if f.name != "members"]
+    named = [(f.name, f.type, msgspec.field(**_default(f))) for f in fields]
+    return msgspec.defstruct(f"{options.__name__}Table", named, frozen=True)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> dict[str, Any]:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return {"default_factory": field.default_factory}
+    return {"default": field.default}
+
+
 def options_from(
-    backend: str, placement: PlacementOptions, sections: Mapping[str, Mapping[str, Any]]
+    backend: str,
+    table: msgspec.Struct,
+    sections: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the options of `hetero` as plain data.
+    """Return the options of a backend with members as plain data.
 
     Args:
-        backend: `hetero` or `hetero:a,b`.
-        placement: `[placement]` of a config file.
-        sections: The options of backends in it, by name.
+        backend: Its name, such as `hetero` or `hetero:a,b`.
+        table: Its table of a config file.
+        sections: The options of backends in it, by name; without an order all are for members.
     """
-    order = order_of(backend, placement)
+    order = order_of(backend, table)
     return {
-        **msgspec.structs.asdict(placement),
+        **changed_settings(table),
         "order": None if order is None else list(order),
-        "forbid": list(placement.forbid),
-        "members": {name: sections[name] for name in order or () if name in sections},
+        "members": {n: own for n, own in sections.items() if order is None or n in order},
     }
 
 
-def order_of(backend: str, placement: PlacementOptions) -> tuple[str, ...] | None:
-    """Return the order of `hetero:a,b:v75`, without architectures, else that of `[placement]`."""
+def order_of(backend: str, table: Any) -> tuple[str, ...] | None:
+    """Return the order of `hetero:a,b:v75`, without architectures, else that of its table."""
     _, order = split_order(backend)
-    return placement.order if order is None else tuple(map(without_arch, order))
+    given: tuple[str, ...] | None = table.order
+    return given if order is None else tuple(map(without_arch, order))
 
 
 class HeteroDeviceConfig(DeviceConfig, frozen=True):
@@ -135,11 +146,11 @@ class HeteroGraphConfig(GraphConfig, frozen=True):
 
 def find_missing(options: HeteroOptions) -> list[Problem]:
     """Return a problem for each backend of the order that is not installed."""
-    known = set(names("dovetail.backends")) - {HETERO}
+    known = set(names("dovetail.backends")) - {*COMPOSITE}
     return [
         Problem(f"backend '{name}' is not installed", "order", suggest_name(name, known))
         for name in dict.fromkeys(options.order or ())
-        if name not in known and not _is_hetero(name)
+        if name not in known and not _is_composite(name)
     ]
 
 
@@ -148,13 +159,15 @@ def find_faults(options: HeteroOptions) -> list[Problem]:
     order = options.order
     if order is None:
         return []
-    found = [] if order else [Problem("no backend in the order", "order", "for example hetero:a,b")]
+    hint = f"for example {HETERO}:a,b"
+    found = [] if order else [Problem("no backend in the order", "order", hint)]
     for name, count in Counter(order).items():
         if count > 1:
             found.append(Problem(f"duplicate backend '{name}'", "order"))
-        if _is_hetero(name):
+        if _is_composite(name):
             hint = "list all backends in one order"
-            found.append(Problem(f"'{HETERO}' cannot be part of itself", "order", hint))
+            text = f"'{name.partition(':')[0]}' cannot be a member of another backend"
+            found.append(Problem(text, "order", hint))
     chosen = [("forbid", name) for name in options.forbid]
     chosen += [(f"pin.{node}", name) for node, name in options.pin.items()]
     chosen += [("members", name) for name in options.members]
@@ -178,5 +191,5 @@ def _unknown(chosen: list[tuple[str, str]], order: tuple[str, ...]) -> Iterator[
             yield Problem(text, where, suggest_name(name, order))
 
 
-def _is_hetero(name: str) -> bool:
-    return name.partition(":")[0] == HETERO
+def _is_composite(name: str) -> bool:
+    return name.partition(":")[0] in COMPOSITE

@@ -57,9 +57,10 @@ class HeteroPrepared(PreparedBase):
     ) -> None:
         self.interface = interface
         self.parts = tuple(parts)
-        self._report = placement
+        self._placement = placement
         self._failed: frozenset[str] = frozenset()  # tensors of which some parts have other values
         buffers = seams(interface, [part.interface for part in parts])
+        self._only = parts[0].prepared if len(parts) == 1 else None
         self._calls = [
             (
                 part,
@@ -72,7 +73,11 @@ class HeteroPrepared(PreparedBase):
     @property
     def placement(self) -> Placement:
         """The backends of the parts, with the reasons."""
-        return self._report
+        return self._placement
+
+    @placement.setter
+    def placement(self, placement: Placement) -> None:
+        self._placement = placement
 
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
@@ -82,6 +87,9 @@ class HeteroPrepared(PreparedBase):
         Raises:
             BackendError: A part failed, or a change of some parts has failed before.
         """
+        if self._only is not None and control.record is None:
+            self._only.run(inputs, outputs, control)
+            return
         if self._failed:
             raise BackendError(
                 f"an update of {', '.join(sorted(self._failed))} has changed only some parts",

@@ -40,18 +40,59 @@ class Moved(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Placement(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A candidate of the backend `auto`.
+
+    Attributes:
+        backend: The backend, or `hetero` with an order.
+        ms: Median time of an inference in the trial, in milliseconds; None if it was not measured.
+        excluded: Reason why it was not chosen, whatever its time; empty if there is none.
+    """
+
+    backend: str
+    ms: float | None = None
+    excluded: str = ""
+
+
+class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The choice of the backend `auto`.
+
+    Attributes:
+        backend: The chosen candidate.
+        reason: Reason for the choice.
+        candidates: All candidates.
+        cached: Whether it was decided before, on this machine.
+    """
+
+    backend: str
+    reason: str
+    candidates: tuple[Candidate, ...]
+    cached: bool = False
+
+    def lines(self) -> Iterator[str]:
+        """Yield the choice as lines of text."""
+        known = " (decided before on this machine)" if self.cached else ""
+        yield f"auto: {self.backend}, {self.reason}{known}"
+        for each in self.candidates if len(self.candidates) > 1 else ():
+            time = "" if each.ms is None else f" {each.ms:.3f} ms per inference"
+            excluded = f" excluded: {each.excluded}" if each.excluded else ""
+            yield f"candidate {each.backend}:{time}{excluded or ('' if time else ' not measured')}"
+
+
+class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
     """Shares of the backends in a graph, and reasons.
 
     Attributes:
         shares: The share of each backend, in the order of the config.
         moved: The nodes that do not run on the first backend, in the order of the graph.
         seam_bytes: Bytes that a run passes from part to part.
+        choice: The choice of the backend `auto`; None for others.
     """
 
     shares: tuple[Share, ...]
     moved: tuple[Moved, ...]
     seam_bytes: int
+    choice: Choice | None = None
 
     def data(self) -> dict[str, Any]:
         """Return the report as JSON data."""
@@ -60,6 +101,8 @@ class Placement(msgspec.Struct, frozen=True):
 
     def lines(self) -> Iterator[str]:
         """Yield the report as lines of text; one line names the nodes with the same reason."""
+        if self.choice is not None:
+            yield from self.choice.lines()
         nodes, macs = (sum(getattr(s, what) for s in self.shares) for what in ("nodes", "macs"))
         for share in self.shares:
             yield (

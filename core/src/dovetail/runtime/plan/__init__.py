@@ -7,7 +7,7 @@ layouts differ; `plan_arena` assigns memory to values; `PlanPrepared` binds and 
 from dovetail.runtime.plan.arena import Arena, plan_arena
 from dovetail.runtime.plan.backend import Engine, EnginePrepared, PlanBackend, PlanContext
 from dovetail.runtime.plan.binds import PLAN_BUILDERS, call_sequence
-from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
+from dovetail.runtime.plan.builder import Plan, Reorder, build_plan, kernel_call
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.images import (
     PLAN_FORMAT,
@@ -32,6 +32,7 @@ from dovetail.runtime.plan.recipes import (
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
 from dovetail.runtime.plan.sections import apply_section, section_of
+from dovetail.runtime.plan.spaces import Block, Space, uploaded
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Arena",
     "Bind",
     "Blobs",
+    "Block",
     "Bound",
     "Branch",
     "Buffers",
@@ -67,6 +69,7 @@ __all__ = [
     "Remaker",
     "Reorder",
     "Source",
+    "Space",
     "Step",
     "Storage",
     "Tail",
@@ -75,7 +78,9 @@ __all__ = [
     "build_plan",
     "call_sequence",
     "digest_of",
+    "kernel_call",
     "plan_arena",
     "section_of",
+    "uploaded",
     "with_package_kernels",
 ]

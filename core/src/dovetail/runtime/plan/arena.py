@@ -1,15 +1,17 @@
-"""The arena: one block of memory, in which values with disjoint lifetimes overlap."""
+"""The arena: a block of memory in each space, in which values with disjoint lifetimes overlap."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from dovetail.container import aligned_empty
 from dovetail.ir import Array
+from dovetail.runtime.plan.spaces import Block, Space
 from dovetail.runtime.plan.values import Step, Storage, Value
 
 ALIGNMENT = 64  # a cache line, good for vector loads
@@ -17,19 +19,42 @@ ALIGNMENT = 64  # a cache line, good for vector loads
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Positions of values in the block.
+    """Positions of values in the blocks.
 
     Attributes:
-        nbytes: Size of the block.
-        offsets: Offset in bytes of each value that owns bytes in it.
+        offsets: Offset in bytes of each value that owns bytes in the block of its space.
+        sizes: Size of the block of each space.
     """
 
-    nbytes: int
-    offsets: dict[Value, int]
+    offsets: Mapping[Value, int]
+    sizes: Mapping[Space | None, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes: dict[Space | None, int] = {}
+        for value, at in self.offsets.items():
+            end = at + padded(value)
+            sizes[value.space] = max(sizes.get(value.space, 0), end)
+        object.__setattr__(self, "sizes", sizes)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the block in the host's memory."""
+        return self.sizes.get(None, 0)
 
     def allocate(self) -> Array:
-        """Return the block, uint8 (nbytes,), aligned."""
+        """Return the block in the host's memory, uint8 (nbytes,), aligned."""
         return aligned_empty(self.nbytes)
+
+
+def alignment_of(space: Space | None) -> int:
+    """Return the alignment of values in a space, in bytes."""
+    return ALIGNMENT if space is None else space.alignment
+
+
+def padded(value: Value) -> int:
+    """Return the bytes that a value takes in the block of its space."""
+    alignment = alignment_of(value.space)
+    return -(-max(value.nbytes, 1) // alignment) * alignment
 
 
 @dataclass(slots=True)
@@ -55,14 +80,15 @@ def plan_arena(steps: Sequence[Step], *, shares: bool = True) -> Arena:
         _share_in_place(steps, lives)
     else:
         lives = {value: Life(0, len(steps)) for value in lives}
-    ends: dict[Value, int] = {}
     offsets: dict[Value, int] = {}
+    present: dict[Space | None, list[Value]] = {}
     order = sorted(lives, key=lambda v: (-v.nbytes, lives[v].first))
     for value in order:
         life = lives[value]
+        others = present.setdefault(value.space, [])
         taken = sorted(
-            (offsets[other], ends[other])
-            for other in offsets
+            (offsets[other], offsets[other] + padded(other))
+            for other in others
             if lives[other].first <= life.last and life.first <= lives[other].last
         )
         at = 0
@@ -71,8 +97,8 @@ def plan_arena(steps: Sequence[Step], *, shares: bool = True) -> Arena:
                 break
             at = max(at, end)
         offsets[value] = at
-        ends[value] = at + -(-max(value.nbytes, 1) // ALIGNMENT) * ALIGNMENT
-    return Arena(max(ends.values(), default=0), offsets)
+        others.append(value)
+    return Arena(offsets)
 
 
 def lives_of(steps: Sequence[Step]) -> dict[Value, Life]:
@@ -96,6 +122,7 @@ def _share_in_place(steps: Sequence[Step], lives: dict[Value, Life]) -> None:
                 and target.storage is Storage.ARENA
                 and source.storage is Storage.ARENA
                 and source.nbytes == operand.nbytes == target.nbytes
+                and source.space is target.space
                 and lives[source].last == i
                 and target is not source
                 and _read_once(step, source)
@@ -110,27 +137,30 @@ def _read_once(step: Step, source: Value) -> bool:
 
 
 class ArenaBuffers:
-    """`Buffers` over a block, constants, and the application's arrays.
+    """`Buffers` over the arena's blocks, constants, and the application's arrays.
 
     Args:
-        arena: Positions of values in the block.
-        block: Uint8, at least as large and aligned as the arena requires; by default a new one.
+        arena: Positions of values in the blocks.
+        block: The host's block: uint8, at least as large and aligned as the arena requires; by
+            default a new one.
     """
 
     def __init__(self, arena: Arena, block: Array | None = None) -> None:
         self._arena = arena
         self._block = arena.allocate() if block is None else block
         self._start = int(self._block.ctypes.data)
+        self._blocks = {
+            space: space.allocate(size) for space, size in arena.sizes.items() if space is not None
+        }
         self._others: dict[Value, Array] = {}
-        self.application: dict[Value, Array] = {}
+        self.application: dict[Value, Any] = {}
 
     def array(self, value: Value) -> Array:
         """Return a value's buffer; see `Buffers`."""
         root, offset = value.root_and_offset
         if root.storage is Storage.CONSTANT:
-            if root.array is None:
-                raise AssertionError(f"constant {root.name} has no data")
-            return root.array if value is root else _formed(root.array, offset, value)
+            array = _data(root)
+            return array if value is root else _formed(array, offset, value)
         if root.storage is Storage.ARENA:
             at = self._arena.offsets.get(root)
             if at is None:  # for a step outside the plan: a reorder for a watch
@@ -138,6 +168,21 @@ class ArenaBuffers:
                 return _formed(block, offset, value)
             return _formed(self._block, at + offset, value)
         return _formed(self.application[root], offset, value)
+
+    def buffer(self, value: Value) -> Any:
+        """Return the buffer of a value in another space; see `Buffers`."""
+        root, offset = value.root_and_offset
+        space = value.space
+        if space is None:
+            raise AssertionError(f"{value.name} is stored in the host's memory")
+        block: Block
+        if root.storage is Storage.CONSTANT:
+            block = _data(root)
+        elif root.storage is Storage.ARENA:
+            block, offset = self._blocks[space], self._arena.offsets[root] + offset
+        else:
+            block = space.shared(self.application[root])
+        return space.part(block, offset, value.nbytes)
 
     def forget_others(self) -> None:
         """Free the buffers of steps outside the plan."""
@@ -159,6 +204,12 @@ def _address_of(array: Array) -> int:
         found = ctypes.c_char.from_buffer(array)  # type: ignore[arg-type] # an array is a buffer
         return ctypes.addressof(found)
     return int(array.__array_interface__["data"][0])
+
+
+def _data(constant: Value) -> Any:
+    if constant.array is None:
+        raise AssertionError(f"constant {constant.name} has no data")
+    return constant.array
 
 
 def _formed(block: Array, offset: int, value: Value) -> Array:

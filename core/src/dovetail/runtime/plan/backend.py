@@ -22,6 +22,7 @@ from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.contract import (
     Binding,
     Capabilities,
+    Done,
     Fingerprint,
     Image,
     Options,
@@ -38,6 +39,7 @@ from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.images import PLAN_FORMAT, Blobs, PlanData, PlanWriter, RecordLayout
 from dovetail.runtime.plan.kernels import KernelRegistry
+from dovetail.runtime.plan.overlap import OverlappedRuns
 from dovetail.runtime.plan.package_kernels import with_package_kernels
 from dovetail.runtime.plan.recipes import Builders, RecipeError
 from dovetail.runtime.plan.remaking import Remaker
@@ -66,6 +68,11 @@ class Engine:
         name: Its name, version and instruction set.
         threads: Number of threads by default.
         dists: Names of the dists of its kernels; plans depend on their versions.
+        settle: Waits for the calls made so far; see `PlanPrepared.settle`.
+        begin: Called at the begin of each run, for calls that only begin work: its control ends
+            waits for them.
+        lane: Returns a context like that of a graph, for runs of the graph that overlap; None if
+            runs do not overlap. Steps of such an engine keep nothing from one run to the next.
     """
 
     kernels: KernelRegistry
@@ -77,6 +84,9 @@ class Engine:
     name: str = "numpy"
     threads: int = 1
     dists: tuple[str, ...] = ()
+    settle: Callable[[], float | None] = lambda: None
+    begin: Callable[[RunControl], None] | None = None
+    lane: Callable[[Any], AbstractContextManager[None]] | None = None
 
 
 # Returns the counters of a step that has run; the second argument returns what it wrote, by name.
@@ -168,7 +178,7 @@ class PlanBackend(BackendBase):
         remaker = Remaker(
             lambda: graph, self.kernels, context.weights, self.options, engine.reorder
         )
-        with self.computing(one_thread=is_small) as computing:
+        with self.computing(request.config, one_thread=is_small) as computing:
             plan = build_plan(
                 graph,
                 self.kernels(graph),
@@ -192,6 +202,7 @@ class PlanBackend(BackendBase):
                 interface,
                 lambda: self.fingerprint(context.device),
                 one_thread=is_small,
+                engine=engine,
                 count=self.step_counter(context.device, request.config, lambda: graph),
             )
 
@@ -204,10 +215,11 @@ class PlanBackend(BackendBase):
         return with_package_kernels(self.engine.kernels, graph.packages, self.ops)
 
     @contextmanager
-    def computing(self, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+    def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
         """Enter the context in which a graph is prepared, and return the one of its runs.
 
         Args:
+            config: Settings of the graph.
             one_thread: Whether one thread computes the graph.
         """
         found = self.engine.computing(1 if one_thread else self.num_threads)
@@ -275,7 +287,7 @@ class PlanContext(ContextBase):
             backend.options,
             engine.reorder,
         )
-        with backend.computing(one_thread=one_thread) as computing:
+        with backend.computing(request.config, one_thread=one_thread) as computing:
             plan, arena, interface = reader.plan(name, engine.reorder, remaker)
             with reader.faults():  # it allocates the arena and binds steps
                 prepared = EnginePrepared(
@@ -286,6 +298,7 @@ class PlanContext(ContextBase):
                     interface,
                     lambda: backend.fingerprint(self.device),
                     one_thread=one_thread,
+                    engine=engine,
                     count=backend.step_counter(self.device, request.config, model),
                 )
         if request.record is not None:
@@ -301,11 +314,12 @@ class EnginePrepared(PlanPrepared):
     Args:
         plan: The plan.
         arena: The positions of its values.
-        remaker: Makes its steps again.
+        remaker: Makes its steps again; None if it is not updated.
         computing: Entered around each run.
         interface: Inputs and outputs of its graph.
         fingerprint: Returns what it depends on.
         one_thread: Whether one thread computes it.
+        engine: Its engine.
         count: Counts quantities of its steps; None for those of all backends.
     """
 
@@ -313,17 +327,21 @@ class EnginePrepared(PlanPrepared):
         self,
         plan: Plan,
         arena: Arena,
-        remaker: Remaker,
+        remaker: Remaker | None,
         computing: AbstractContextManager[None],
         interface: Interface,
         fingerprint: Callable[[], Fingerprint],
         *,
         one_thread: bool,
+        engine: Engine,
         count: CountStep | None = None,
     ) -> None:
         self._fingerprint = fingerprint
         self._count = count
         self._computing = computing
+        self._engine = engine
+        lane = engine.lane
+        self._overlapped = None if lane is None else OverlappedRuns(lambda: self._lane(lane))
         self.interface = interface
         self.one_thread = one_thread
         # NumPy's settings belong to the context: entering it is faster than setting them each run
@@ -336,12 +354,60 @@ class EnginePrepared(PlanPrepared):
     ) -> None:
         """Execute the plan once; infinities and NaN are results and raise no warnings."""
         with self._computing:
+            if self._engine.begin is not None:
+                self._engine.begin(control)
             self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
+
+    def submit(
+        self,
+        inputs: Mapping[str, Binding],
+        outputs: Mapping[str, Binding],
+        control: RunControl,
+        done: Done,
+    ) -> None:
+        """Begin an execution; see `Prepared.submit`."""
+        if self._overlapped is None:
+            super().submit(inputs, outputs, control, done)
+        else:
+            self._overlapped.submit(inputs, outputs, control, done)
+
+    def close(self) -> None:
+        """End its threads; see `Prepared.close`."""
+        if self._overlapped is not None:
+            self._overlapped.close()
+
+    def _lane(self, lane: Callable[[Any], AbstractContextManager[None]]) -> EnginePrepared:
+        """Return the same plan with buffers and a context of its own."""
+        computing = lane(self._computing)
+        with computing:
+            return EnginePrepared(
+                self.plan,
+                self.arena,
+                None,
+                computing,
+                self.interface,
+                self._fingerprint,
+                one_thread=self.one_thread,
+                engine=self._engine,
+                count=self._count,
+            )
 
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Use other data or encodings of tensors; see `Prepared.update`."""
-        with self._computing:
+        with self._changing():
             super().update(tensors)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Enter the context in which steps are made again, for all runs that follow."""
+        with self._computing:
+            yield
+        if self._overlapped is not None:
+            self._overlapped.forget()
+
+    def settle(self) -> float | None:
+        """Wait for the calls made so far; see `PlanPrepared.settle`."""
+        return self._engine.settle()
 
     def counters(self, step: Step) -> tuple[Counter, ...]:
         """Return quantities of a step that has run, for profiles."""
@@ -354,7 +420,8 @@ class EnginePrepared(PlanPrepared):
         if base is not None and not isinstance(base, EnginePrepared):
             raise AssertionError("the base of a section is of another backend")
         blobs = Blobs()
-        data = msgspec.to_builtins(section_of(self, base, blobs))
+        with self._computing:
+            data = msgspec.to_builtins(section_of(self, base, blobs))
         plain = msgspec.json.decode(msgspec.json.encode(data))
         return Image(self._fingerprint(), {self.interface.graph: plain}, blobs.found)
 
@@ -364,7 +431,8 @@ class EnginePrepared(PlanPrepared):
         name = self.interface.graph
         if name not in section.graphs:
             raise RecipeError(f"the section has no graph '{name}'")
-        apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
+        with self._changing():
+            apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
 
     def recorded(self, writer: PlanWriter) -> PlanData:
         """Return its plan as data."""

@@ -20,6 +20,7 @@ from dovetail.runtime.plan.kernel_call import KernelCall, Scope, Tail
 from dovetail.runtime.plan.kernels import KernelRegistry
 from dovetail.runtime.plan.reference import reference_step
 from dovetail.runtime.plan.slots import Slot
+from dovetail.runtime.plan.spaces import Block, Space, uploaded
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
 
 _BYTE = 8
@@ -167,7 +168,8 @@ class _Builder:
         if layout is None and not tensor.kind.is_updateable:
             return Value(name, spec, constant, array=self.stored(tensor))
         form, make = form_in(tensor, layout, self._reorder)
-        return Value(name, spec, constant, layout, **_identity(self.packed([tensor], form, make)))
+        packed = self.packed([tensor], form, make, None if layout is None else layout.space)
+        return Value(name, spec, constant, layout, **_identity(packed))
 
     def _reordered(self, tensor: Tensor) -> Reorder:
         return _required(self._reorder, tensor)
@@ -187,7 +189,9 @@ class _Builder:
         layout: Layout | None,
         offsets: Sequence[int],
     ) -> tuple[Value, tuple[Value, ...]] | None:
-        if any(self._graph.is_output(tensor) for tensor in tensors):
+        on_host = layout is None or layout.space is None
+        # an output on the host is written to the application's buffer; others are copied to it
+        if on_host and any(self._graph.is_output(tensor) for tensor in tensors):
             return None
         value = self.read(*source)
         root = value.root
@@ -206,22 +210,29 @@ class _Builder:
     def writer(self, tensor: Tensor) -> Node | None:
         return self._graph.producer(tensor)
 
-    def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed | Slot:
+    def packed(
+        self,
+        inputs: Sequence[Tensor | None],
+        form: str,
+        make: MakeForm,
+        space: Space | None = None,
+    ) -> Packed | Slot:
         if any(tensor is not None and tensor.kind.is_updateable for tensor in inputs):
             key = tuple(inputs), form
             if key not in self.slots:
-                self.slots[key] = Slot(inputs, form, make)
+                self.slots[key] = Slot(inputs, form, make, space)
             return self.slots[key]
-        packed = self.weights.packed(inputs, form, make)
+        packed = packed_in(space, self.weights, inputs, form, make)
         self.forms[packed.key] = packed
         return packed
 
     def constant(self, name: str, form: Packed | Slot, layout: Layout | None) -> Value:
-        spec = Spec(DType.of(form.data.dtype), form.data.shape)
+        data, layouted = form.data, layout is not None and layout.space is not None
+        spec = Spec(DType.UINT_8, (data.nbytes,)) if layouted else _spec_of(data)
         return Value(name, spec, Storage.CONSTANT, layout, **_identity(form))
 
-    def scratch(self, nbytes: int) -> Value:
-        return Value("scratch", Spec(DType.UINT_8, (nbytes,)), Storage.ARENA)
+    def scratch(self, nbytes: int, layout: Layout | None) -> Value:
+        return Value("scratch", Spec(DType.UINT_8, (nbytes,)), Storage.ARENA, layout)
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -309,16 +320,44 @@ def form_in(tensor: Tensor, layout: Layout | None, reorder: Reorder | None) -> t
     """Return the form of a tensor with data in a layout, and the function that computes it."""
     if layout is None:
         return "plain", first_array
-    into, name, spec = _required(reorder, tensor), tensor.name, tensor.spec
+    into, name = _required(reorder, tensor), tensor.name
 
-    def make(arrays: Sequence[Array | None], _: object) -> Array:
-        array = aligned_empty(layout.nbytes)
+    def make(arrays: Sequence[Array | None], specs: Sequence[Spec | None]) -> Array:
+        spec = specs[0]
+        if spec is None:
+            raise AssertionError(f"a form of {name} without its spec")
+        space, size = layout.space, layout.nbytes
+        data = aligned_empty(size) if space is None else space.allocate(size)
         source = Value(name, spec, Storage.CONSTANT, array=arrays[0])
-        target = Value(name, spec, Storage.CONSTANT, layout, array=array)
-        into(source, target).bind(ArenaBuffers(Arena(0, {})))()
-        return array
+        target = Value(name, spec, Storage.CONSTANT, layout, array=data)
+        into(source, target).bind(ArenaBuffers(Arena({})))()
+        return on_host(data)
 
     return f"reordered/{layout.key}", make
+
+
+def packed_in(
+    space: Space | None,
+    weights: WeightStore,
+    inputs: Sequence[Tensor | None],
+    form: str,
+    make: MakeForm,
+) -> Packed:
+    """Return a form of constants in a memory space."""
+    if space is None:
+        return weights.packed(inputs, form, make)
+    return weights.packed(
+        inputs, form, lambda *given: uploaded(space, make(*given)), space=space.name
+    )
+
+
+def on_host(data: Array | Block) -> Array:
+    """Return the data of a constant as an array; a block's bytes."""
+    return data if isinstance(data, np.ndarray) else data.to_host()
+
+
+def _spec_of(array: Array) -> Spec:
+    return Spec(DType.of(array.dtype), array.shape)
 
 
 def _required(reorder: Reorder | None, tensor: Tensor) -> Reorder:

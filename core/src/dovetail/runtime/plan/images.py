@@ -14,12 +14,12 @@ from dovetail.ir import Array, Blob, DType
 from dovetail.ops import CheckedGraph
 from dovetail.runtime.interface import Endpoint, Interface
 from dovetail.runtime.plan.arena import Arena
-from dovetail.runtime.plan.builder import Group, Plan
+from dovetail.runtime.plan.builder import Group, Plan, on_host
 from dovetail.runtime.plan.recipes import Bind, Data, PlanRecorder, Recipe
 from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
 
-PLAN_FORMAT = 1  # part of the fingerprint of backends with plans
+PLAN_FORMAT = 2  # part of the fingerprint of backends with plans
 MADE_AGAIN = ""  # the builder of a step without a recipe
 
 # Returns the number of an engine's layout.
@@ -97,7 +97,6 @@ class PlanData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         values: Each refers to earlier ones only.
         steps: In order of execution.
         inputs, outputs: In order.
-        arena_bytes: Size of the arena.
         offsets: Value and offset of each value that owns bytes in the arena.
         forms: Forms of constants that the steps use.
         slots: Forms of updateable tensors.
@@ -111,7 +110,6 @@ class PlanData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: tuple[StepData, ...]
     inputs: tuple[EndpointData, ...]
     outputs: tuple[EndpointData, ...]
-    arena_bytes: int
     offsets: tuple[tuple[int, int], ...]
     forms: tuple[StoredForm, ...]
     slots: tuple[SlotData, ...]
@@ -188,7 +186,6 @@ class PlanWriter:
             steps,
             inputs,
             outputs,
-            arena.nbytes,
             offsets,
             tuple(self._form(packed) for packed in forms.values()),
             tuple(record_slot(slot, self._blobs) for slot in plan.slots),
@@ -207,7 +204,7 @@ class PlanWriter:
         if value.storage is Storage.CONSTANT and alias is None and value.slot is None:
             form = None if value.key is None else self._forms.get(value.key)
             if form is None and value.array is not None:
-                blob = self._blobs.add(value.array)
+                blob = self._blobs.add(on_host(value.array))
         self._values.append(
             ValueData(
                 value.name,
@@ -278,8 +275,9 @@ class PlanWriter:
 
 def record_slot(slot: Slot, blobs: Blobs) -> SlotData:
     """Return a slot as data."""
-    dtype, shape = DType.of(slot.data.dtype), tuple(slot.data.shape)
-    return SlotData(slot.inputs, slot.form, dtype, shape, blobs.add(slot.data.copy()))
+    data = slot.to_host()
+    dtype, shape = DType.of(data.dtype), tuple(data.shape)
+    return SlotData(slot.inputs, slot.form, dtype, shape, blobs.add(data.copy()))
 
 
 def digest_of(graph: CheckedGraph) -> str:

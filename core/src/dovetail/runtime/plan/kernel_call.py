@@ -12,6 +12,7 @@ from dovetail.ir import Array, Node, Spec, Tensor
 from dovetail.ops import NodeView
 from dovetail.runtime.plan.binds import VIEW
 from dovetail.runtime.plan.slots import Slot
+from dovetail.runtime.plan.spaces import Space, uploaded
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Value
 
 
@@ -34,8 +35,13 @@ class Tail:
 class Scope(Protocol):
     """Operations of the builder for kernels, which use them through `KernelCall`."""
 
-    weights: WeightStore
-    options: Any
+    @property
+    def weights(self) -> WeightStore:
+        """The store of forms."""
+
+    @property
+    def options(self) -> Any:
+        """The backend's options."""
 
     def layout(self, tensor: Tensor) -> Layout | None:
         """Return the layout that a tensor is in."""
@@ -67,13 +73,19 @@ class Scope(Protocol):
     def stored(self, tensor: Tensor) -> Array:
         """Return the stored elements of a static tensor."""
 
-    def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed | Slot:
-        """Return a form of tensors with data; see `KernelCall.packed`."""
+    def packed(
+        self,
+        inputs: Sequence[Tensor | None],
+        form: str,
+        make: MakeForm,
+        space: Space | None = None,
+    ) -> Packed | Slot:
+        """Return a form of tensors with data in a memory space; see `KernelCall.packed`."""
 
     def constant(self, name: str, form: Packed | Slot, layout: Layout | None) -> Value:
         """Return a constant value."""
 
-    def scratch(self, nbytes: int) -> Value:
+    def scratch(self, nbytes: int, layout: Layout | None) -> Value:
         """Return a scratchpad."""
 
 
@@ -161,12 +173,15 @@ class KernelCall:
         layout: Layout | None = None,
     ) -> Value:
         """Declare that the step reads a form of inputs with data, in a layout; see `packed`."""
-        return self._constant(self._packed(index, form, make), layout)
+        space = None if layout is None else layout.space
+        return self._constant(self._packed(index, form, make, space), layout)
 
-    def _packed(self, index: int | Sequence[int], form: str, make: MakeForm) -> Packed | Slot:
+    def _packed(
+        self, index: int | Sequence[int], form: str, make: MakeForm, space: Space | None = None
+    ) -> Packed | Slot:
         several = (index,) if isinstance(index, int) else tuple(index)
         inputs = [self.tensors[i] if self.has(i) else None for i in several]
-        return self._scope.packed(inputs, form, make)
+        return self._scope.packed(inputs, form, make, space)
 
     def layout(self, index: int) -> Layout | None:
         """Return the layout that an input is stored in, which is the cheapest to read."""
@@ -186,16 +201,22 @@ class KernelCall:
 
     def constant(self, array: Array, layout: Layout | None = None) -> Value:
         """Declare that the step reads a constant that does not depend on inputs."""
-        return self._constant(self._scope.weights.constant(array), layout)
+        space = None if layout is None else layout.space
+        if space is None:
+            return self._constant(self._scope.weights.constant(array), layout)
+        form = self._scope.weights.constant(
+            array, space=space.name, make=functools.partial(uploaded, space)
+        )
+        return self._constant(form, layout)
 
     def _constant(self, packed: Packed | Slot, layout: Layout | None) -> Value:
         value = self._scope.constant(f"{self.nodes[0]}.constant", packed, layout)
         self._reads.append(value)
         return value
 
-    def scratch(self, nbytes: int) -> Value:
-        """Declare that the step needs a scratchpad."""
-        value = self._scope.scratch(nbytes)
+    def scratch(self, nbytes: int, layout: Layout | None = None) -> Value:
+        """Declare that the step needs a scratchpad, in the memory space of a layout."""
+        value = self._scope.scratch(nbytes, layout)
         self._scratch.append(value)
         return value
 

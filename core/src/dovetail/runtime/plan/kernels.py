@@ -143,6 +143,14 @@ class KernelRegistry:
                 table[package, op_type] = kernel
         return both
 
+    def without_fusing(self) -> KernelRegistry:
+        """Return a registry in which each kernel runs one node."""
+        alone = self.for_backend(self.backend)
+        for table in (alone._kernels, alone._quantized):
+            for key, kernel in table.items():
+                table[key] = Kernel(kernel.makes)
+        return alone
+
     def with_fallback(self, other: KernelRegistry) -> KernelRegistry:
         """Return a registry with these kernels, which uses those of `other` where these decline.
 

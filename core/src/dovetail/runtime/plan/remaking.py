@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from dovetail.container import FormKey, MakeForm, Packed, WeightStore
+from dovetail.container import HOST, FormKey, MakeForm, Packed, WeightStore
 from dovetail.errors import BackendError, ContainerError
 from dovetail.ir import Array, Encoding, Node, Tensor
 from dovetail.ir.check import value_faults
@@ -23,12 +23,14 @@ from dovetail.runtime.plan.builder import (
     build_plan,
     form_in,
     make_step,
+    packed_in,
     stored_elements,
 )
 from dovetail.runtime.plan.images import digest_of
 from dovetail.runtime.plan.kernels import KernelRegistry
 from dovetail.runtime.plan.recipes import RecipeError
 from dovetail.runtime.plan.slots import Slot
+from dovetail.runtime.plan.spaces import Space
 from dovetail.runtime.plan.values import Layout, Step, Value
 
 
@@ -61,7 +63,8 @@ class Remaker:
         self.forms: dict[FormKey, Packed] = {}
         self._graph, self._kernels = graph, kernels
         self._loaded: tuple[CheckedGraph, KernelRegistry, dict[str, NodeView]] | None = None
-        self._encodings: dict[str, Encoding | None] = {}  # of updateable tensors, in the plan
+        # of updateable tensors, in the plan; None until it is known
+        self._encodings: dict[str, Encoding | None] | None = None
         self._model = ""
 
     def begin(self, model: str, slots: Sequence[Slot], forms: Sequence[Packed]) -> None:
@@ -172,7 +175,7 @@ class Remaker:
         if self._graph is None or all(tensor.encoding is None for tensor in tensors):
             return False
         self.load()
-        known = self._encodings
+        known = self._encodings or {}
         return any(t.name in known and t.encoding != known[t.name] for t in tensors)
 
     def rebuilt(self) -> Plan:
@@ -219,7 +222,8 @@ class Remaker:
                 )
             views = {view.node.name: view for view in graph.nodes}
             self._loaded = graph, self._kernels(graph), views
-            self._encodings = _encodings(graph)
+            if self._encodings is None:  # else of the plan, and the tensors may have others by now
+                self._encodings = _encodings(graph)
         return self._loaded
 
 
@@ -280,10 +284,17 @@ class _Replay:
     def stored(self, tensor: Tensor) -> Array:
         return stored_elements(tensor, self.packed)
 
-    def packed(self, inputs: Sequence[Tensor | None], form: str, make: MakeForm) -> Packed | Slot:
+    def packed(
+        self,
+        inputs: Sequence[Tensor | None],
+        form: str,
+        make: MakeForm,
+        space: Space | None = None,
+    ) -> Packed | Slot:
         if not any(tensor is not None and tensor.kind.is_updateable for tensor in inputs):
-            found = self._remaker.forms.get(FormKey.of(inputs, form))
-            return self.weights.packed(inputs, form, make) if found is None else found
+            key = FormKey.of(inputs, form, HOST if space is None else space.name)
+            found = self._remaker.forms.get(key)
+            return packed_in(space, self.weights, inputs, form, make) if found is None else found
         names = tuple("" if tensor is None else tensor.name for tensor in inputs)
         for slot in self._remaker.slots:
             if (slot.inputs, slot.form) == (names, form):
@@ -292,12 +303,14 @@ class _Replay:
         raise _mismatch(self._step, f"no slot '{form}' of {', '.join(names)}")
 
     def constant(self, name: str, form: Packed | Slot, layout: Layout | None) -> Value:
-        value = self._next(self._reads, name, layout, form.data.shape)
-        value.array = form.data
+        data, layouted = form.data, layout is not None and layout.space is not None
+        shape = (data.nbytes,) if layouted else data.shape
+        value = self._next(self._reads, name, layout, shape)
+        value.array = data
         return value
 
-    def scratch(self, nbytes: int) -> Value:
-        return self._next(self._scratch, "scratch", None, (nbytes,))
+    def scratch(self, nbytes: int, layout: Layout | None) -> Value:
+        return self._next(self._scratch, "scratch", layout, (nbytes,))
 
     def _of(self, values: Any, tensor: Tensor, layout: Layout | None) -> Value:
         """Return the next value, which is that of a tensor, with the tensor's encoding."""

@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import msgspec
+import numpy as np
 
 from dovetail.container import HOST, FormKey, Packed, WeightStore, read_only
 from dovetail.container.entries import load_tensor
 from dovetail.errors import BackendError, ContainerError, DovetailError
 from dovetail.ir import Array, Blob, DType, Spec, Tensor
 from dovetail.runtime.interface import Interface
-from dovetail.runtime.plan.arena import ALIGNMENT, Arena
+from dovetail.runtime.plan.arena import Arena, alignment_of, padded
 from dovetail.runtime.plan.builder import Group, Plan, Reorder
 from dovetail.runtime.plan.images import (
     MADE_AGAIN,
@@ -33,6 +34,7 @@ from dovetail.runtime.plan.lifetimes import check_memory
 from dovetail.runtime.plan.recipes import Bind, Builders, RecipeError
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.slots import Slot
+from dovetail.runtime.plan.spaces import Space, uploaded
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
 
 T = TypeVar("T")
@@ -183,8 +185,6 @@ class PlanReader:
         its key names.
         """
         key, array = FormKey(*_fields(data.key)), read_only(self._array(data))
-        if key.space != HOST:
-            raise RecipeError(f"a form in the memory space '{key.space}'")
         found = self._weights.lookup(key)
         return found if found is not None and found.nbytes == array.nbytes else Packed(key, array)
 
@@ -233,33 +233,37 @@ class PlanReader:
         """Set a constant's data."""
         if data.slot is not None:
             value.slot = _at(self._slots, data.slot, "slot")
+            value.slot.move(value.space)
             value.array = value.slot.data
         elif data.form is not None:
-            packed = _at(self._forms, data.form, "form")
+            packed = _in_space(_at(self._forms, data.form, "form"), value.space)
+            self._forms[data.form] = packed
             value.array, value.key = packed.data, packed.key
         elif data.blob is not None:
-            value.array = self._blob(
+            array = self._blob(
                 data.blob,
                 value.spec if value.layout is None else Spec(DType.UINT_8, (value.nbytes,)),
             )
+            value.array = array if value.space is None else uploaded(value.space, array)
         if value.array is None or value.array.nbytes != value.nbytes:
             raise RecipeError(f"the data of '{data.name}' do not have {value.nbytes} bytes")
 
     def _arena(self) -> Arena:
         offsets: dict[Value, int] = {}
-        size = self.data.arena_bytes
         for number, at in self.data.offsets:
             value = self.value(number)
-            if at < 0 or at % ALIGNMENT or at + value.nbytes > size:
-                raise RecipeError(f"'{value.name}' exceeds the arena of {size} bytes")
+            if at < 0 or at % alignment_of(value.space):
+                raise RecipeError(f"'{value.name}' has the impossible offset {at} in the arena")
             if value.storage is not Storage.ARENA or value.alias_of is not None:
                 raise RecipeError(f"'{value.name}' owns no bytes of the arena")
             offsets[value] = at
-        ends = (at + value.nbytes for value, at in offsets.items())
-        if size < 0 or size > max(ends, default=0) + ALIGNMENT:
-            raise RecipeError(f"impossible arena of {size} bytes")
+        arena = Arena(offsets)
+        for space, size in arena.sizes.items():
+            most = sum(padded(value) for value in offsets if value.space is space)
+            if size > most:  # a gap, for which memory would be allocated
+                raise RecipeError(f"impossible arena of {size} bytes for values of {most}")
         self._placed = frozenset(offsets)
-        return Arena(size, offsets)
+        return arena
 
     def _endpoints(self, ends: Sequence[EndpointData], storage: Storage) -> dict[Tensor, Value]:
         blobs = [self._blob_of_encoding(key) for key in self.data.arrays]
@@ -319,6 +323,15 @@ class PlanReader:
 
 def _unbound(_: object) -> Any:
     raise AssertionError("a step that has not been made again is bound")
+
+
+def _in_space(packed: Packed, space: Space | None) -> Packed:
+    """Return a form in a memory space; those of an image are in the host's at first."""
+    if packed.key.space != (HOST if space is None else space.name):
+        raise RecipeError(f"a form in the memory space '{packed.key.space}'")
+    if space is None or not isinstance(packed.data, np.ndarray):
+        return packed
+    return Packed(packed.key, uploaded(space, packed.data))
 
 
 def _at(found: Sequence[T], number: int, what: str) -> T:

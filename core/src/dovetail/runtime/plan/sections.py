@@ -42,7 +42,7 @@ def section_of(prepared: PlanPrepared, base: PlanPrepared | None, blobs: Blobs) 
         base: Slots that are the same in this graph are left out.
         blobs: Receives the data.
     """
-    known = {} if base is None else {(s.inputs, s.form): s.data for s in base.plan.slots}
+    known = {} if base is None else {(s.inputs, s.form): s.to_host() for s in base.plan.slots}
     slots = [slot for slot in prepared.plan.slots if not _is_known(slot, known)]
     table = BlobTable()
     remaker = prepared.remaker
@@ -93,4 +93,4 @@ def apply_section(
 
 def _is_known(slot: Slot, known: Mapping[Any, Array]) -> bool:
     other = known.get((slot.inputs, slot.form))
-    return other is not None and np.array_equal(slot.data, other)
+    return other is not None and np.array_equal(slot.to_host(), other)

@@ -6,12 +6,13 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from dovetail.container import FormKey
 from dovetail.ir import Array, Spec
 from dovetail.runtime.measurements import Counter, EventUnit
 from dovetail.runtime.plan.slots import Slot
+from dovetail.runtime.plan.spaces import Block, Space
 
 Bound = Callable[[], None]
 
@@ -29,6 +30,10 @@ class Layout(Protocol):
     @property
     def key(self) -> str:
         """Text that equal layouts share and others do not."""
+
+    @property
+    def space(self) -> Space | None:
+        """The memory space of values in this layout; None is the host's."""
 
     def __hash__(self) -> int: ...
 
@@ -54,7 +59,7 @@ class Value:
         storage: The memory that it is stored in.
         layout: Arrangement of its bytes.
         nbytes: Number of bytes.
-        array: A constant's data.
+        array: A constant's data: a block in spaces other than the host's.
         key: Identity of a constant that is a form in a `WeightStore`.
         slot: The slot of a constant that updates change.
         alias_of: The value that owns the bytes, for views and results computed in place.
@@ -66,7 +71,7 @@ class Value:
     storage: Storage
     layout: Layout | None = None
     nbytes: int = field(init=False)
-    array: Array | None = None
+    array: Array | Block | None = None
     key: FormKey | None = None
     slot: Slot | None = None
     alias_of: Value | None = None
@@ -75,6 +80,11 @@ class Value:
     def __post_init__(self) -> None:
         dense = math.prod(self.spec.shape) * self.spec.dtype.storage.itemsize
         self.nbytes = dense if self.layout is None else self.layout.nbytes
+
+    @property
+    def space(self) -> Space | None:
+        """The memory space that it is stored in; None is the host's."""
+        return None if self.layout is None else self.layout.space
 
     @property
     def root(self) -> Value:
@@ -104,6 +114,9 @@ class Buffers(Protocol):
 
         For values in an engine's layout and for scratchpads, the bytes: uint8 (nbytes,).
         """
+
+    def buffer(self, value: Value) -> Any:
+        """Return the buffer of a value in a space other than the host's."""
 
     def address(self, value: Value) -> int:
         """Return the address of a value's first byte."""

@@ -1,0 +1,33 @@
+"""Files of the cache: they are optional, and a failure to write one is no fault."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from dovetail.errors import DovetailError
+from dovetail.files import atomic_write, user_cache
+
+_LOG = logging.getLogger("dovetail.gpu")
+
+
+def cache_folder(given: str | None) -> Path | None:
+    """Return the folder of compiled programs and tuning; None if nothing is kept.
+
+    Args:
+        given: The folder that the options name.
+    """
+    if given is None:
+        return user_cache("opencl")
+    folder = Path(given)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def keep(path: Path, content: bytes) -> None:
+    """Write a file of the cache, and log a warning if that fails."""
+    try:
+        with atomic_write(path) as file:
+            file.write(content)
+    except DovetailError as error:
+        _LOG.warning("the cache cannot be written: %s", error)

@@ -1,0 +1,185 @@
+"""The OpenCL driver: devices, their limits, and errors in terms of the user.
+
+All other modules reach pyopencl through `opencl()`, so that the plugin can be imported, listed and
+examined where no driver is installed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dovetail.errors import BackendError, PluginError
+
+_INSTALL = (
+    "install the OpenCL driver of the device's vendor, or one that computes on the processor: "
+    "pip install 'pyopencl[pocl]'"
+)
+_MEMORY_CODES = frozenset({-4, -5, -61})  # object allocation, resources, buffer size
+_LOST_CODES = frozenset({-2, -36, -9999})  # device not available, invalid queue, NVIDIA's fault
+
+
+@functools.cache
+def opencl() -> Any:
+    """Return the module `pyopencl`.
+
+    Raises:
+        PluginError: It cannot be imported.
+    """
+    try:
+        import pyopencl
+    except (ImportError, OSError) as error:
+        raise PluginError(
+            f"pyopencl cannot be imported: {error}",
+            hint="pip install pyopencl, and an OpenCL driver: pip install 'pyopencl[pocl]'",
+        ) from error
+    return pyopencl
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An OpenCL device.
+
+    Attributes:
+        handle: The device of pyopencl.
+        platform: Name of its platform: of the driver.
+        name: Its name.
+        version: Version of the driver.
+        is_cpu: Whether it is the host's processor.
+        units: Number of its compute units.
+        group_size: Maximum number of work items in a work group.
+        local_bytes: Local memory of a work group.
+        global_bytes: Its memory.
+        max_bytes: Maximum size of one buffer.
+        alignment: Alignment of buffers, in bytes.
+        is_unified: Whether it uses the host's memory.
+        has_half: Whether it computes in half precision (`cl_khr_fp16`).
+    """
+
+    handle: Any
+    platform: str
+    name: str
+    version: str
+    is_cpu: bool
+    units: int
+    group_size: int
+    local_bytes: int
+    global_bytes: int
+    max_bytes: int
+    alignment: int
+    is_unified: bool
+    has_half: bool
+
+    @classmethod
+    def of(cls, platform: Any, handle: Any) -> Device:
+        """Return a device of pyopencl with its facts."""
+        return cls(
+            handle,
+            platform.name.strip(),
+            handle.name.strip(),
+            f"{handle.version.strip()}, driver {handle.driver_version.strip()}",
+            bool(handle.type & opencl().device_type.CPU),
+            handle.max_compute_units,
+            handle.max_work_group_size,
+            handle.local_mem_size,
+            handle.global_mem_size,
+            handle.max_mem_alloc_size,
+            max(64, handle.mem_base_addr_align // 8),
+            bool(handle.host_unified_memory),
+            "cl_khr_fp16" in handle.extensions.split(),
+        )
+
+    @property
+    def key(self) -> str:
+        """Text that devices share for which compiled programs and tuning are the same."""
+        return f"{self.platform}/{self.name}/{self.version}"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.platform})"
+
+
+def devices() -> tuple[Device, ...]:
+    """Return all devices, GPUs and accelerators first.
+
+    Raises:
+        PluginError: There is no pyopencl, driver or device.
+    """
+    cl = opencl()
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:
+        raise PluginError(f"no OpenCL driver was found ({error})", hint=_INSTALL) from error
+    found = []
+    for platform in platforms:
+        try:
+            found += [Device.of(platform, handle) for handle in platform.get_devices()]
+        except cl.Error:  # a driver without a device
+            continue
+    if not found:
+        names = ", ".join(p.name.strip() for p in platforms) or "none"
+        raise PluginError(f"no OpenCL device was found; drivers: {names}", hint=_INSTALL)
+    return tuple(sorted(found, key=lambda d: d.is_cpu))
+
+
+def choose_device(wanted: str | None) -> Device:
+    """Return a device.
+
+    Args:
+        wanted: Its number in the list of devices, or part of the name of device or platform, in any
+            case; None is the first.
+
+    Raises:
+        PluginError: There is none.
+    """
+    found = devices()
+    if wanted is None:
+        return found[0]
+    if wanted.isdecimal() and int(wanted) < len(found):
+        return found[int(wanted)]
+    text = wanted.lower()
+    for device in found:
+        if text and (text in device.name.lower() or text in device.platform.lower()):
+            return device
+    names = "; ".join(f"{i}: {device}" for i, device in enumerate(found))
+    raise PluginError(
+        f"no OpenCL device matches '{wanted}'",
+        hint=f"set the option device to a number or part of a name: {names}",
+    )
+
+
+@contextmanager
+def reported(device: Device, action: str) -> Iterator[None]:
+    """Raise errors of the driver as a `BackendError` that names the device.
+
+    Args:
+        device: The device.
+        action: What failed, as in `run the graph`.
+    """
+    try:
+        yield
+    except opencl().Error as error:
+        raise translated(device, action, error) from error
+
+
+def translated(device: Device, action: str, error: Any) -> BackendError:
+    """Return an error of the driver as a `BackendError`; see `reported`."""
+    if isinstance(error, opencl().MemoryError) or error.code in _MEMORY_CODES:
+        return _out_of_memory(device, action, error)
+    if error.code in _LOST_CODES:
+        return BackendError(
+            f"{device} was lost: it cannot {action} ({error})",
+            hint="free the session and create another; see the driver's log for the cause",
+        )
+    return BackendError(f"{device} cannot {action}: {error}")
+
+
+def _out_of_memory(device: Device, action: str, error: Exception) -> BackendError:
+    total, most = device.global_bytes >> 20, device.max_bytes >> 20
+    return BackendError(
+        f"{device} has not enough memory to {action}: it has {total} MB, at most {most} MB in one "
+        f"buffer ({error})",
+        hint="use a smaller batch or precision_mode fp16, or free other sessions on the device",
+    )

@@ -1,0 +1,58 @@
+"""The engine of a device: its context, memory and programs.
+
+Kernels are functions of a call alone. They reach the engine for which a graph is prepared, and the
+graph's settings, by `current()`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dovetail_gpu.computing import Computing, current
+from dovetail_gpu.driver import Device, opencl, reported
+from dovetail_gpu.programs import Programs
+from dovetail_gpu.space import DeviceSpace
+from dovetail_gpu.tuning import Tuning
+
+__all__ = ["ClEngine", "Computing", "current"]
+
+
+class ClEngine:
+    """Runs programs on a device. Threads may share it.
+
+    Args:
+        device: The device.
+        folder: Folder of compiled programs and tuning; None for that of the user's cache.
+        measures: Whether variants of kernels are chosen by measurement.
+
+    Attributes:
+        device: The device.
+        context: The context of pyopencl.
+        space: Its memory.
+        programs: Its programs.
+        tuning: The variants of kernels that it prefers.
+    """
+
+    def __init__(self, device: Device, folder: str | None, *, measures: bool) -> None:
+        self.device = device
+        with reported(device, "open a context"):
+            self.context = opencl().Context([device.handle])
+        self.space = DeviceSpace(device, self.context, self.new_queue())
+        self.programs = Programs(device, self.context, folder)
+        self.tuning = Tuning(device, folder, measures=measures)
+
+    def new_queue(self) -> Any:
+        """Return a new queue of pyopencl, which runs commands in order and measures their times."""
+        cl = opencl()
+        with reported(self.device, "create a queue"):
+            return cl.CommandQueue(
+                self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
+            )
+
+    def finish(self) -> None:
+        """Wait for all that was begun for the graph that is prepared in this thread.
+
+        Raises:
+            BackendError: It failed.
+        """
+        current().finish()

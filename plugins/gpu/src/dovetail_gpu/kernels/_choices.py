@@ -1,0 +1,126 @@
+"""The tile of a product, chosen by rules or by measurement."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from dovetail.ir import DType, Spec
+from dovetail.runtime.plan import Bound, Storage, Value
+from dovetail_gpu.elements import Element
+from dovetail_gpu.engine import current
+from dovetail_gpu.kernels._product import (
+    NO_STAGES,
+    Operands,
+    Product,
+    operand_element,
+    product_launch,
+)
+from dovetail_gpu.kernels._tiles import Tile
+from dovetail_gpu.launching import Launch
+from dovetail_gpu.layouts import layout_for
+
+_MOST_WORK = 1 << 27  # multiply-accumulates of a measured run
+_LEAST_WORK = 1 << 16
+_NARROW, _LINE = 8, 16
+
+
+def choose_tile(product: Product, element: Element) -> Tile:
+    """Return the tile for a product whose result has a type of elements."""
+    tiles = _candidates(product)
+    work = product.positions * product.columns * product.groups * product.channels * product.taps
+    if len(tiles) == 1 or work * product.batch < _LEAST_WORK:
+        return tiles[0]
+    part = _shortened(product, work)
+
+    def measure(tile: Tile) -> Callable[[], float]:
+        return _stopwatch(
+            product_launch(part, tile, _operands(part, tile, element), NO_STAGES, element)
+        )
+
+    text = f"product {element.text} {part}"
+    chosen = current().engine.tuning.choose(text, tiles, measure)
+    if not isinstance(chosen, Tile):
+        raise AssertionError(f"not a tile: {chosen}")
+    return chosen
+
+
+def _candidates(product: Product) -> list[Tile]:
+    """Return the tiles to measure, best guess first.
+
+    Sixteen vector registers hold the sums, the weights and an element of the input.
+    """
+    rows, columns = product.positions, product.columns
+    if columns <= _NARROW:
+        return [Tile(8, 1)] if rows > 4 else [Tile(4, 1)]
+    if rows <= 2:
+        return [Tile(1, 4), Tile(1, 8)] if rows == 1 else [Tile(2, 4)]
+    if rows <= 4:
+        return [Tile(4, 2), Tile(4, 3)]
+    return [Tile(6, 2), Tile(4, 3)] if columns > _LINE else [Tile(6, 2)]
+
+
+def _shortened(product: Product, work: int) -> Product:
+    """Return a product of fewer rows and batches that takes about as long for each."""
+    window, positions = product.window, product.positions
+    batch = max(1, min(product.batch, _MOST_WORK // max(1, work)))
+    if work > _MOST_WORK:
+        positions = max(64, positions * _MOST_WORK // work)
+    return dataclasses.replace(
+        product, window=window, positions=min(positions, product.positions), batch=batch
+    )
+
+
+def _operands(product: Product, tile: Tile, element: Element) -> Operands:
+    """Return operands that are only measured."""
+    read = operand_element(element)
+    window = product.window
+    images = 1
+    if window is not None:
+        images = -(-product.positions // max(1, math.prod(window.out)))
+    pixels = images * math.prod(window.image) if window else product.positions
+    pixel = product.pixel or product.channels * product.groups
+    x = _value("x", read, pixels * pixel + product.channels * product.taps)
+    weights = _value("weights", read, product.packed_count(tile))
+    y = _value("y", element, product.positions * product.columns * product.groups * product.batch)
+    tables = ()
+    if product.batch > 1:
+        tables = (_value("table", Element.INT, product.batch),) * 2
+    return Operands(x, weights, y, tables, _value("zeros", read, max(64, product.channels)))
+
+
+def _value(name: str, element: Element, count: int) -> Value:
+    layout = layout_for(element, count)
+    return Value(name, Spec(DType.UINT_8, (layout.nbytes,)), Storage.ARENA, layout)
+
+
+def _stopwatch(launch: Launch) -> Callable[[], float]:
+    """Return a function that runs a launch on memory of its own and returns the seconds."""
+    engine = current().engine
+    blocks: dict[str, tuple[object, int]] = {}
+
+    def buffer(value: Value) -> tuple[object, int]:
+        if value.name not in blocks:
+            block = engine.space.allocate(value.nbytes)
+            engine.space.write(block, np.zeros(value.nbytes, np.uint8))
+            blocks[value.name] = block.buffer, 0
+        return blocks[value.name]
+
+    run = launch.with_buffers(buffer)
+
+    return functools.partial(_seconds, run, blocks)
+
+
+def _seconds(run: Bound, blocks: Mapping[str, object]) -> float:
+    """Return the seconds of a run, whose arguments do not own the memory blocks."""
+    engine = current().engine
+    engine.finish()
+    start = time.perf_counter()
+    run()
+    engine.finish()
+    return time.perf_counter() - start

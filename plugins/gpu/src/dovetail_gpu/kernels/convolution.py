@@ -1,0 +1,109 @@
+"""Convolutions of images, and of signals as images of one line."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail_gpu.elements import Element
+from dovetail_gpu.kernels._choices import choose_tile
+from dovetail_gpu.kernels._product import (
+    GROUP,
+    Operands,
+    Product,
+    Window,
+    operand_element,
+    product_launch,
+    reals,
+    zero_row,
+)
+from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._weights import Packing, weights_of
+from dovetail_gpu.kernels._windows import pads_of, window_of
+from dovetail_gpu.launching import Launch, launch_all
+from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.programs import Source, type_lines
+from dovetail_gpu.stages import StageWriter, can_fuse
+
+_SHORT = 32  # channels of a tap below which the taps of a line are read as one
+
+
+@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse)
+def convolution(call: KernelCall) -> Step | None:
+    """Run a convolution as sums of products over the elements of its window."""
+    if not reals(call):
+        return None
+    result = call.outputs[0].spec
+    element = element_of(result)
+    window = window_of(call)
+    taken, made = call.spec(1).shape[-2:]
+    groups = int(call.op.group)
+    positions = math.prod(result.shape[:-1])
+    product = Product(positions, taken, made // groups, window, groups)
+    launches: list[Launch] = []
+    x = read(call, 0, operand_element(element))
+    if groups == 1 and _reads_lines(window, taken):
+        before, after = pads_of(call)[-1]
+        x, product = _as_lines(call, x, product, window, (before, after), launches)
+    tile = choose_tile(product, element)
+    filters = (*window.taps, taken, made)
+    weights = weights_of(call, Packing.of_filters(filters, groups), tile, element, launches)
+    zeros = (
+        None if product.is_pointwise else zero_row(call, product.channels, operand_element(element))
+    )
+    writer = StageWriter(call, element)
+    writer.add_bias(2)
+    writer.add_fused()
+    stages = writer.finished()
+    operands = Operands(x, weights, write(call), zeros=zeros)
+    launches.append(product_launch(product, tile, operands, stages, element))
+    return launch_all(call, launches)
+
+
+def _reads_lines(window: Window, channels: int) -> bool:
+    """Return whether the elements of a window's line are read as one tap.
+
+    They lie next to each other in memory, where the image has its padding. That is worth a copy for
+    few channels.
+    """
+    return window.taps[1] > 1 and window.step[1] == 1 and channels < _SHORT
+
+
+def _as_lines(
+    call: KernelCall,
+    x: Value,
+    product: Product,
+    window: Window,
+    pads: tuple[int, int],
+    launches: list[Launch],
+) -> tuple[Value, Product]:
+    """Return an input with zeros around its lines, and the product that reads lines of a window."""
+    height, width = window.image
+    channels, padded = product.channels, width + sum(pads)
+    if any(pads):
+        lines = call.spec(0).shape[0] * height
+        layout = layout_for(operand_element_of(x), lines * padded * channels)
+        room = call.scratch(layout.nbytes, layout)
+        numbers = (layout.count, padded * channels, width * channels, pads[0] * channels)
+        source = Source.of("arrange", {}, type_lines(layout.element))
+        launches.append(Launch(source, "pad", (x, room, *numbers), (layout.count,), (GROUP,)))
+        x = room
+    # the last element of a line begins where the window still fits
+    whole = dataclasses.replace(
+        window,
+        image=(height, padded),
+        taps=(window.taps[0], 1),
+        pads=(window.pads[0], 0),
+    )
+    depth = channels * window.taps[1]
+    return x, dataclasses.replace(product, channels=depth, window=whole, pixel=channels)
+
+
+def operand_element_of(value: Value) -> Element:
+    """Return the type of elements of a value on the device."""
+    found = getattr(value.layout, "element", None)
+    if not isinstance(found, Element):
+        raise AssertionError(f"{value.name} does not lie on the device")
+    return found

@@ -1,0 +1,77 @@
+"""Layouts of values on a device: dense and row-major, with a type of their own.
+
+Float tensors are stored as `float` or `half`, whatever their type in the graph is: that depends on
+the precision of the graph. Fixed-point tensors with an encoding are stored as their real values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dovetail.ir import DType, Spec
+from dovetail.runtime.plan import KernelCall, Value
+from dovetail_gpu.computing import current
+from dovetail_gpu.elements import STORED, Element
+from dovetail_gpu.space import DeviceSpace
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLayout:
+    """Dense, row-major elements of a type on a device; see `Layout`.
+
+    Attributes:
+        space: The memory of the device.
+        element: Type of the elements.
+        count: Number of elements.
+    """
+
+    space: DeviceSpace
+    element: Element
+    count: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size of a value in this layout."""
+        return self.count * self.element.nbytes
+
+    @property
+    def key(self) -> str:
+        """See `Layout`."""
+        return f"opencl.dense {self.element.name} {self.count}"
+
+
+def element_of(spec: Spec) -> Element:
+    """Return the type in which values of a tensor are stored in the graph that is prepared.
+
+    Types of the graph are kept, but real numbers have the precision of the graph.
+    """
+    if spec.dtype.is_float or is_encoded(spec):
+        is_half = current().stores_half(given=spec.dtype is DType.FLOAT_16)
+        return Element.HALF if is_half else Element.FLOAT
+    return STORED[spec.dtype]
+
+
+def is_encoded(spec: Spec) -> bool:
+    """Return whether a tensor has fixed-point values, which are stored as real numbers."""
+    return spec.dtype.is_fixed_point and spec.encoding is not None
+
+
+def layout_of(spec: Spec, element: Element | None = None) -> DeviceLayout:
+    """Return the layout of a tensor, in another type of elements if one is given."""
+    return DeviceLayout(current().engine.space, element or element_of(spec), math.prod(spec.shape))
+
+
+def layout_for(element: Element, count: int) -> DeviceLayout:
+    """Return the layout of a number of elements, for constants and scratchpads."""
+    return DeviceLayout(current().engine.space, element, count)
+
+
+def read(call: KernelCall, index: int, element: Element | None = None) -> Value:
+    """Declare that a step reads an input on the device; it is converted if it has another type."""
+    return call.read(index, layout_of(call.spec(index), element))
+
+
+def write(call: KernelCall, index: int = 0) -> Value:
+    """Declare that a step writes an output on the device."""
+    return call.write(index, layout_of(call.outputs[index].spec))

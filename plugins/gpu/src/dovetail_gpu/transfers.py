@@ -1,0 +1,162 @@
+"""Reorders: between the host's memory and a device, and between types on the device.
+
+Fixed-point values are dequantized and quantized on the host, by the definitions of their encodings.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Spec, dequantize, quantize
+from dovetail.ops import from_real, to_real
+from dovetail.runtime.plan import (
+    PLAN_BUILDERS,
+    Bound,
+    Buffers,
+    Builders,
+    Data,
+    PlanRecorder,
+    RecipeError,
+    Source,
+    Step,
+    Value,
+)
+from dovetail_gpu import programs
+from dovetail_gpu.computing import Computing, current
+from dovetail_gpu.elements import Element
+from dovetail_gpu.launching import Launch
+from dovetail_gpu.layouts import DeviceLayout, is_encoded
+
+BUILDERS = Builders().joined(PLAN_BUILDERS)
+_GROUP = 64
+
+
+class TransferData(Data, frozen=True):
+    """A transfer: numbers of its values."""
+
+    source: int
+    target: int
+
+
+class LayoutData(Data, frozen=True):
+    """A layout on the device."""
+
+    element: str
+    count: int
+
+
+def reorder(source: Value, target: Value) -> Step:
+    """Return the step that converts a value to another layout; see `Reorder`."""
+    return Step((), (source,), (target,), Transfer(source, target))
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The bind of a step that copies and converts a value; a `Recipe`."""
+
+    source: Value
+    target: Value
+
+    def __call__(self, buffers: Buffers) -> Bound:
+        """Return the call for the given buffers."""
+        source, target = self.source.layout, self.target.layout
+        if isinstance(source, DeviceLayout) and isinstance(target, DeviceLayout):
+            return _converted(self.source, self.target, source, target).bound(buffers)
+        if isinstance(target, DeviceLayout):
+            memory, offset = buffers.buffer(self.target)
+            given = buffers.array(self.source)
+            return functools.partial(
+                _upload, current(), target, memory, offset, given, self.source.spec
+            )
+        if isinstance(source, DeviceLayout):
+            memory, offset = buffers.buffer(self.source)
+            taken = buffers.array(self.target)
+            return functools.partial(
+                _download, current(), source, memory, offset, taken, self.target.spec
+            )
+        raise AssertionError(f"{self.source.name} is not stored on the device")
+
+    def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
+        """Return it as data; see `Recipe`."""
+        data = TransferData(recorder.value(self.source), recorder.value(self.target))
+        return "opencl.transfer", data
+
+
+def record_layout(layout: DeviceLayout, recorder: PlanRecorder) -> int:
+    """Return the number of a recorded layout."""
+    data = LayoutData(layout.element.name, layout.count)
+    return recorder.item("opencl.layout", (layout.element, layout.count), lambda: data)
+
+
+@BUILDERS.builds("opencl.layout", LayoutData)
+def _layout(data: LayoutData, source: Source) -> DeviceLayout:
+    if data.element not in Element.__members__ or not 0 <= data.count < 1 << 48:
+        raise RecipeError(f"an impossible layout of {data.count} {data.element}")
+    return DeviceLayout(current().engine.space, Element[data.element], data.count)
+
+
+@BUILDERS.builds("opencl.transfer", TransferData)
+def _transfer(data: TransferData, source: Source) -> Transfer:
+    first, second = source.value(data.source), source.value(data.target)
+    layouts = [v.layout for v in (first, second) if isinstance(v.layout, DeviceLayout)]
+    count = int(np.prod(first.spec.shape, dtype=np.int64))
+    if (
+        not layouts
+        or first.spec.shape != second.spec.shape
+        or any(each.count != count for each in layouts)
+    ):
+        raise RecipeError(f"a transfer from '{first.name}' to '{second.name}', which differ")
+    return Transfer(first, second)
+
+
+def _upload(
+    computing: Computing,
+    layout: DeviceLayout,
+    memory: object,
+    offset: int,
+    given: Array,
+    spec: Spec,
+) -> None:
+    layout.space.upload(memory, offset, to_device(given, spec, layout.element), computing)
+
+
+def _download(
+    computing: Computing,
+    layout: DeviceLayout,
+    memory: object,
+    offset: int,
+    taken: Array,
+    spec: Spec,
+) -> None:
+    computing.await_stop()
+    element, room, queue = layout.element, taken.reshape(-1), computing.queue
+    if element.storage == taken.dtype or element.storage.itemsize == taken.dtype.itemsize == 1:
+        layout.space.download(memory, offset, room.view(np.uint8), queue)
+        return
+    found = np.empty(taken.shape, element.storage)
+    layout.space.download(memory, offset, found.reshape(-1).view(np.uint8), queue)
+    if is_encoded(spec) and spec.encoding is not None:
+        quantize(found, spec.encoding, spec.dtype, taken)
+    elif spec.dtype is DType.BFLOAT_16:
+        np.copyto(taken, from_real(found.astype(np.float32, copy=False), spec))
+    else:
+        np.copyto(taken, found, casting="unsafe")
+
+
+def to_device(stored: Array, spec: Spec, element: Element) -> Array:
+    """Return stored values of a tensor as elements of a device."""
+    if is_encoded(spec) and spec.encoding is not None:
+        stored = dequantize(stored, spec.encoding)
+    elif spec.dtype is DType.BFLOAT_16:
+        stored = to_real(stored, spec)
+    return np.ascontiguousarray(stored).astype(element.storage, copy=False)
+
+
+def _converted(x: Value, y: Value, source: DeviceLayout, target: DeviceLayout) -> Launch:
+    defines: dict[str, int | str] = {"TO": target.element.text, "FROM": source.element.text}
+    defines |= {f"FROM_{source.element.name}": 1, f"TO_{target.element.name}": 1}
+    program = programs.Source.of("convert", defines)
+    return Launch(program, "convert", (x, y, source.count), (source.count,), (_GROUP,))

@@ -1,0 +1,108 @@
+"""Tuning: the variant of a kernel that is fastest on a device, found by measurement and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dovetail_gpu.caches import cache_folder, keep
+from dovetail_gpu.driver import Device
+
+_LOG = logging.getLogger("dovetail.gpu")
+_MOST_BYTES = 1 << 24  # of the file
+_ROUNDS = 3
+
+
+class Tuning:
+    """Choices of variants by text that describes the work.
+
+    Args:
+        device: The device.
+        folder: Folder of the file that keeps them; None for that of the user's cache.
+        measures: Whether unknown choices are measured; otherwise the first variant is taken.
+
+    Attributes:
+        measured: Number of choices that were measured.
+    """
+
+    def __init__(self, device: Device, folder: str | None, *, measures: bool) -> None:
+        self.measured = 0
+        self._measures = measures
+        self._guard = threading.Lock()
+        where = cache_folder(folder)
+        name = hashlib.sha256(device.key.encode()).hexdigest()[:16]
+        self._path = where and where / f"tuning-{name}.json"
+        self._known: dict[str, str] = {}
+        self._changed = False
+        self._load()
+
+    def choose(
+        self, work: str, variants: Sequence[Any], measure: Callable[[Any], Callable[[], float]]
+    ) -> Any:
+        """Return the fastest variant for some work.
+
+        Args:
+            work: Describes the work: equal texts have equal choices.
+            variants: The variants, best guess first; each has a text of its own.
+            measure: Prepares a variant, and returns what runs it once and returns the seconds.
+        """
+        with self._guard:
+            known = self._known.get(work)
+            for variant in variants:
+                if str(variant) == known:
+                    return variant
+            if not self._measures or len(variants) == 1:
+                return variants[0]
+            best = self._measured(variants, measure)
+            self._known[work] = str(best)
+            self._changed = True
+            self.measured += 1
+            return best
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        """The choices made so far."""
+        return dict(self._known)
+
+    def learn(self, choices: Mapping[str, str]) -> None:
+        """Take over choices, such as those of an image, where none were made."""
+        with self._guard:
+            self._known = {**choices, **self._known}
+
+    def save(self) -> None:
+        """Keep the choices on disk, if there are new ones."""
+        with self._guard:
+            if self._path is None or not self._changed:
+                return
+            self._changed = False
+            content = msgspec.json.encode(self._known)
+        keep(self._path, content)
+
+    def _measured(
+        self, variants: Sequence[Any], measure: Callable[[Any], Callable[[], float]]
+    ) -> Any:
+        """Return the variant with the shortest run, by turns, so that all meet the same load."""
+        runs = [(variant, measure(variant)) for variant in variants]
+        for _, run in runs:
+            run()  # the driver compiles it for this size
+        best = {str(variant): float("inf") for variant, _ in runs}
+        for _ in range(_ROUNDS):
+            for variant, run in runs:
+                best[str(variant)] = min(best[str(variant)], run())
+        return min(variants, key=lambda variant: best[str(variant)])
+
+    def _load(self) -> None:
+        if self._path is None:
+            return
+        try:
+            if self._path.stat().st_size <= _MOST_BYTES:
+                self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+        except FileNotFoundError:
+            return
+        except (OSError, msgspec.DecodeError) as error:
+            _LOG.warning("%s is not read: %s", self._path, error)
