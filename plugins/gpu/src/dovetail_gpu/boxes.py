@@ -24,6 +24,9 @@ _UNITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 _VECTOR = 8
 _GROUP = 64
 _BLOCK = 2048  # elements that a work item of a processor copies
+_LINE = 16  # elements of a cache line
+_INTERLEAVED = (2, 3, 4)
+_SIDE, _ITEMS = 32, 256  # of a tile in local memory, and of its group
 
 
 def described(shape: Shape) -> Array:
@@ -93,10 +96,43 @@ def _merged(axes: Sequence[Axis]) -> tuple[Axis, ...]:
 
 def copied(call: KernelCall, x: Value, y: Value, box: Box) -> Launch:
     """Return the launch of a move."""
+    if (found := transposition(box)) is not None:
+        return transposed(call, x, y, found)
     (*_, column) = (Axis(1, 1, 1), *box.axes)
     is_run = column.y == 1
     function = "copy_elements" if not is_run else "copy_runs" if column.x == 1 else "copy_into_runs"
     return boxed(call, x, y, box, function, move_source(x))
+
+
+def transposition(box: Box) -> Box | None:
+    """Return a move with the axis that is contiguous in the source as the last but one.
+
+    Returns:
+        The move; None if no such axis exists, or the last is not contiguous in the target.
+    """
+    if len(box.axes) < 2 or box.axes[-1].y != 1 or box.axes[-1].x in (0, 1):
+        return None
+    *outer, column = box.axes
+    rows = [axis for axis in outer if axis.x == 1]
+    if not rows:
+        return None
+    row = max(rows, key=lambda axis: axis.size)
+    outer.remove(row)
+    return Box((*outer, row, column), box.x, box.y)
+
+
+def transposed(call: KernelCall, x: Value, y: Value, box: Box) -> Launch:
+    """Return the launch of a move whose last two axes are contiguous in source and target."""
+    row, column = box.axes[-2:]
+    source = move_source(x, "transpose")
+    if not current().engine.device.is_cpu:
+        return boxed(call, x, y, box, "transpose_local", source, block=(1, _SIDE, _SIDE))
+    if column.size in _INTERLEAVED and row.y == column.size:
+        return boxed(call, x, y, box, f"interleave{column.size}", source)
+    if min(row.size, column.size) < _VECTOR:
+        return boxed(call, x, y, box, "copy_into_runs", source)
+    block = (1, _LINE, max(_VECTOR, _BLOCK // _LINE))
+    return boxed(call, x, y, box, "transpose_tiles", source, block=block)
 
 
 def boxed(
@@ -107,6 +143,7 @@ def boxed(
     function: str,
     source: Source,
     more: Sequence[Argument] = (),
+    block: tuple[int, int, int] | None = None,
 ) -> Launch:
     """Return the launch of a function with BOX_PARAMETERS; see `copy.cl`.
 
@@ -117,35 +154,44 @@ def boxed(
         function: Name of the function.
         source: Its program.
         more: Arguments after those of the box.
+        block: Planes, rows and columns of the block of a work item, or of a group.
     """
-    two = (Axis(1, 0, 0), Axis(1, 1, 1), *box.axes)
-    *outer, row, column = two[2:] if len(box.axes) > 1 else two[-2:] if not box.axes else (two[0], two[-1])
+    missing = [Axis(1, 0, 0)] * (3 - len(box.axes))
+    given = (*missing, *box.axes) if box.axes else (*missing[:2], Axis(1, 1, 1))
+    outer, inner = given[:-3], given[-3:]
     table = [number for axis in reversed(outer) for number in (axis.size, axis.x, axis.y)] or [0]
     axes = call.constant(np.array(table, np.int32), layout_for(Element.INT, len(table)))
     count = math.prod(axis.size for axis in outer)
-    tall, wide = _block(row.size, column.size, is_run=column.x == column.y == 1)
-    arguments: list[Argument] = [x, y, axes, len(outer), count, box.x, box.y]
-    arguments += [row.size, column.size, row.x, row.y, column.x, column.y, tall, wide, *more]
-    items = count * -(-row.size // tall) * -(-column.size // wide)
-    return Launch(source, function, arguments, (items,), _group())
+    sizes = tuple(axis.size for axis in inner)
+    blocks = _block(sizes, is_run=inner[-1].x == inner[-1].y == 1) if block is None else block
+    arguments: list[Argument] = [x, y, axes, len(outer), count, box.x, box.y, *sizes]
+    arguments += [*(axis.x for axis in inner), *(axis.y for axis in inner), *blocks, *more]
+    items = count * math.prod(-(-n // m) for n, m in zip(sizes, blocks, strict=True))
+    if function == "transpose_local":
+        return Launch(source, function, arguments, (items * _ITEMS,), (_ITEMS,))
+    return Launch(source, function, arguments, (items,), move_group())
 
 
-def _group() -> tuple[int]:
+def move_group() -> tuple[int]:
+    """Return the size of a group of work items."""
     return (1,) if current().engine.device.is_cpu else (_GROUP,)
 
 
 def row_blocks(rows: int, columns: int) -> tuple[int, int, int]:
     """Return rows and columns that a work item copies, and the number of work items."""
-    tall, wide = _block(rows, columns, is_run=True)
+    _, tall, wide = _block((1, rows, columns), is_run=True)
     return tall, wide, -(-rows // tall) * -(-columns // wide)
 
 
-def _block(height: int, width: int, *, is_run: bool) -> tuple[int, int]:
-    """Return rows and columns that a work item copies."""
+def _block(sizes: Sequence[int], *, is_run: bool) -> tuple[int, int, int]:
+    """Return planes, rows and columns that a work item copies."""
     if not current().engine.device.is_cpu:
-        return 1, _VECTOR if is_run else 1
-    wide = max(1, min(width, _BLOCK))
-    return max(1, min(height, _BLOCK // wide)), wide
+        return 1, 1, _VECTOR if is_run else 1
+    rest, found = _BLOCK, []
+    for size in reversed(sizes):
+        found.append(max(1, min(size, rest)))
+        rest //= found[-1]
+    return found[2], found[1], found[0]
 
 
 def move_source(value: Value, template: str | None = None) -> Source:

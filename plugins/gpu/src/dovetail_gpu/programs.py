@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.errors import BackendError
-from dovetail_gpu.caches import cache_folder, keep
+from dovetail_gpu.caches import cache_folder, keep, sealed, unsealed
 from dovetail_gpu.driver import Device, opencl, reported
 from dovetail_gpu.elements import Element
 
@@ -130,7 +130,7 @@ class Programs:
         self.compiled += 1
         if path:
             (binary,) = program.get_info(cl.program_info.BINARIES)
-            keep(path, binary)
+            keep(path, sealed(binary))
         return program
 
     def _restored(self, path: Path) -> Any:
@@ -139,7 +139,9 @@ class Programs:
         try:
             if path.stat().st_size > _MOST_BYTES:
                 return None
-            binary = path.read_bytes()
+            binary = unsealed(path.read_bytes())
+            if binary is None:
+                return None
             return _built(cl.Program(self._context, [self._device.handle], [binary]))
         except (OSError, cl.Error):
             return None

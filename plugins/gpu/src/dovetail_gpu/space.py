@@ -27,6 +27,9 @@ class DeviceBlock:
 
     def to_host(self) -> Array:
         """Return a copy of its bytes, uint8 (nbytes,), after all that was enqueued before."""
+        from dovetail_gpu.computing import finish_current  # it refers to this module
+
+        finish_current()  # the block may be written through the queue of a graph
         found = np.empty(self.nbytes, np.uint8)
         self._space.download(self.buffer, 0, found, self._space.queue)
         return found

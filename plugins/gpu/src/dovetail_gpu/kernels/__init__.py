@@ -17,6 +17,9 @@ _FAMILIES = (
     "matrix",
     "movement",
     "padding",
+    "pooling",
+    "reduction",
+    "softmax",
     "transposed",
 )
 

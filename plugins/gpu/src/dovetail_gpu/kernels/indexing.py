@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.runtime.plan import KernelCall, Step, Value
-from dovetail_gpu.boxes import Box, boxed, described, move_source, row_blocks
+from dovetail_gpu.boxes import Box, boxed, described, move_group, move_source, row_blocks
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels.movement import moved_element
@@ -70,7 +70,9 @@ def _taken(
     depth = len(sizes)
     step = rows * depth if by_batch else 0
     arguments = [x, y, index, constant, depth, outer, rows, inner, math.prod(sizes), step]
-    return launch(call, move_source(x, "indexing"), "take", [*arguments, tall, wide], (items,), (1,))
+    return launch(
+        call, move_source(x, "indexing"), "take", [*arguments, tall, wide], (items,), move_group()
+    )
 
 
 @KERNELS.register(PACKAGE, "GatherElements")
@@ -89,7 +91,9 @@ def gather_elements(call: KernelCall) -> Step | None:
     box = Box.of(np.broadcast_to(whole[tuple(cut)], index_shape), y_view, whole, y_view)
     x, index, y = read(call, 0, element), _indices(call, 1), write(call)
     stride = math.prod(shape[axis + 1 :])
-    found = boxed(call, x, y, box, "take_elements", move_source(x, "indexing"), [index, shape[axis], stride])
+    found = boxed(
+        call, x, y, box, "take_elements", move_source(x, "indexing"), [index, shape[axis], stride]
+    )
     return launch_all(call, [found])
 
 

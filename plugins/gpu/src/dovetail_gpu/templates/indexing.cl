@@ -24,21 +24,29 @@ __kernel void take(TENSOR_IN(E, x), TENSOR_OUT(E, y), TENSOR_IN(int, index), TEN
   const int item = get_global_id(0);
   const int left = item % across * wide, right = min(left + wide, inner);
   const int first = item / across * tall, last = min(first + tall, outer * rows);
-  for (int i = first; i < last; i++) {
-    const int o = i / rows, r = i - o * rows;
-    const int at = o * slices + selected(index + (o * outer_index + r * depth), sizes, depth);
-    copy_run(x + (at * inner + left), y + (i * inner + left), right - left);
+  for (int i = first; i < last;) {
+    const int o = i / rows, begin = i - o * rows, n = min(rows - begin, last - i);
+    __global const E *from = x + (o * slices * inner + left);
+    __global E *to = y + (i * inner + left);
+    __global const int *row = index + (o * outer_index + begin * depth);
+    if (inner == 1 && depth == 1) {
+      for (int r = 0; r < n; r++) to[r] = from[counted(row[r], slices)];
+    } else {
+      for (int r = 0; r < n; r++)
+        copy_run(from + selected(row + r * depth, sizes, depth) * inner, to + r * inner,
+                 right - left);
+    }
+    i += n;
   }
 }
 
 // y = x at an index along one axis, whose step in x is `stride`, and elsewhere at y's own position.
 __kernel void take_elements(BOX_PARAMETERS, TENSOR_IN(int, index), int size, int stride) {
   TENSOR_READ(int, index);
-  BOX_BLOCK;
+  BOX_BLOCK(get_global_id(0));
   index += at.y;
-  for (int i = top; i < bottom; i++)
-    for (int j = left; j < right; j++) {
-      const int to = i * step_y + j * column_y;
-      y[to] = x[i * step_x + j * column_x + counted(index[to], size) * stride];
-    }
+  EACH_ROW for (int j = left; j < right; j++) {
+    const int to = p * plane_y + i * step_y + j * column_y;
+    y[to] = x[p * plane_x + i * step_x + j * column_x + counted(index[to], size) * stride];
+  }
 }
