@@ -176,6 +176,13 @@ def current() -> Computing:
     return stack[-1]
 
 
+def finish_current() -> None:
+    """Wait for what the graph of this thread has begun, if there is one."""
+    stack: list[Computing] = getattr(_CURRENT, "stack", [])
+    if stack:
+        stack[-1].finish()
+
+
 def settle() -> float | None:
     """Wait for the graph that runs in this thread; see `PlanPrepared.settle`."""
     return current().settle()
