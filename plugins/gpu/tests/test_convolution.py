@@ -37,7 +37,9 @@ def _network(
     inputs = [x, static(graph, "w", _real(*weight, dtype=dtype))]
     if bias:
         inputs.append(static(graph, "b", _real(made, dtype=dtype)))
-    arrays = {k: v if k == "group" else np.array(v, np.uint32) for k, v in params.items()}
+    arrays: dict[str, Any] = {
+        k: v if k == "group" else np.array(v, np.uint32) for k, v in params.items()
+    }
     return graph, add(graph, op, inputs, name="conv", **arrays)
 
 
@@ -232,7 +234,7 @@ def test_weights_from_outside(same_as_cpu: Same) -> None:
     graph = Graph("net")
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 5, 6, 6), TensorKind.APP_WRITE))
     w = graph.add_tensor(Tensor("w", DType.FLOAT_32, (3, 2, 3, 10), TensorKind.APP_WRITE))
-    params = {
+    params: dict[str, Any] = {
         "stride": np.array([1, 2], np.uint32),
         "pad_amount": np.array([[1, 0], [0, 1]], np.uint32),
         "group": 2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def test_matmul(
         w = graph.add_tensor(Tensor("w", DType.FLOAT_32, right, TensorKind.APP_WRITE))
         feeds["w"] = _real(*right)
     inputs = [x, w, static(graph, "b", _real(columns))] if bias else [x, w]
-    params = {"transpose_in0": first, "transpose_in1": second}
+    params: dict[str, Any] = {"transpose_in0": first, "transpose_in1": second}
     y = add(graph, "MatMul", inputs, name="product", **params)
     y.kind = TensorKind.APP_READ
     same_as_cpu(graph, feeds)

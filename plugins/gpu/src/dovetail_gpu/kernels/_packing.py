@@ -54,7 +54,11 @@ class Packing:
 
     def count(self, block: int) -> int:
         """Return the number of packed elements."""
-        return math.prod(self.shape[:-1]) * -(-self.shape[-1] // block) * block
+        return self.shape[0] * math.prod(self.shape[2:5]) * self.columns(block)
+
+    def columns(self, block: int) -> int:
+        """Return the number of columns of all groups, with gaps."""
+        return self.shape[1] * -(-self.shape[-1] // block) * block
 
     def packed(self, real: Array, block: int) -> Array:
         """Return the elements of a tensor as (matrices, groups, blocks, taps * channels, block)."""

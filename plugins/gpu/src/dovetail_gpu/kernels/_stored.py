@@ -55,4 +55,5 @@ class Stored(enum.Enum):
             return integers.astype(self.element.storage)
         eights = (integers & 15).astype(np.uint32).reshape(*integers.shape[:-1], -1, 8)
         shifts = np.arange(0, 32, 4, dtype=np.uint32)
-        return np.bitwise_or.reduce(eights << shifts, axis=-1)
+        units: Array = np.bitwise_or.reduce(eights << shifts, axis=-1)
+        return units

@@ -1,14 +1,13 @@
 """Weights of products: real numbers, or integers with a scale for each column.
 
-Fixed-point weights stay integers on the device if each column has one scale: `q + offset` is stored
-in 4, 8 or 16 bits, and a product is `scale[n] * sum of x * (q + offset)`, summed in float32. Others,
-such as those with scales for blocks of channels, are stored as real numbers.
+Fixed-point weights stay integers on the device if each column has one scale: `q + offset` is
+stored in 4, 8 or 16 bits, and a product is `scale[n] * sum of x * (q + offset)`, summed in float32.
+Others, such as those with scales for blocks of channels, are stored as real numbers.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -93,14 +92,11 @@ def weights_of(
     value = call.read_packed(
         1, form, functools.partial(_integer_form, stored, packing, tile), layout
     )
-    columns = packing.count(tile.columns) // max(1, math.prod(packing.shape[2:5]))
-    if 0 in packing.shape[2:5]:
-        columns = 0
     scales = call.read_packed(
         1,
         f"{form} scales",
         functools.partial(_scales_form, packing, tile),
-        layout_for(Element.FLOAT, columns),
+        layout_for(Element.FLOAT, packing.columns(tile.columns)),
     )
     return Weights(value, stored, scales)
 
