@@ -56,10 +56,16 @@ def test_values_of_a_space_are_in_one_block_of_it() -> None:
 
 
 def test_a_space_has_values_in_place_and_overlapping_ones() -> None:
-    shared, apart = (prepared(chain(), in_place=flag) for flag in (True, False))
-    assert shared.arena.sizes[SPACE] < apart.arena.sizes[SPACE]
-    alone = plan_arena(prepared(chain()).steps, shares=False)
-    assert alone.sizes[SPACE] > apart.arena.sizes[SPACE]
+    net = Net("x")
+    for i, name in enumerate("abcd"):
+        net.node("Negate", ["x" if i == 0 else "abcd"[i - 1]], name)
+    net.node("Negate", ["d"], "y", app=True)
+    shared, apart = (prepared(net, in_place=flag) for flag in (True, False))
+    each = SPACE.alignment
+    assert shared.arena.sizes[SPACE] == 2 * each  # a value and a scratchpad
+    assert apart.arena.sizes[SPACE] == 3 * each
+    alone = plan_arena(prepared(net, in_place=False).steps, shares=False)
+    assert alone.sizes[SPACE] == (6 + 5) * each  # x, five results, and five scratchpads
 
 
 def test_the_host_has_no_part_of_a_spaces_values() -> None:
@@ -169,7 +175,7 @@ def altered(image: Image, change: Any) -> Image:
         (lambda p: p | {"offsets": [[n, at + 8] for n, at in p["offsets"]]}, "impossible offset"),
         (lambda p: p | {"offsets": [[n, at + 4096] for n, at in p["offsets"]]}, "impossible arena"),
         (
-            lambda p: p | {"forms": [f | {"key": [*f["key"][:2], "near"]} for f in p["forms"]]},
+            lambda p: p | {"forms": [[[*key[:2], "near"], *rest] for key, *rest in p["forms"]]},
             "memory space 'near'",
         ),
         (lambda p: p | {"items": [[name, [8]] for name, _ in p["items"]]}, "bytes|exceeds|shape"),
