@@ -123,12 +123,10 @@ class Programs:
         path = self._folder and self._folder / f"{hashlib.sha256(facts.encode()).hexdigest()}.bin"
         if path and (program := self._restored(path)) is not None:
             return program
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)
-            try:
-                program = cl.Program(self._context, text).build(list(_OPTIONS), cache_dir=False)
-            except cl.RuntimeError as error:
-                raise _refused(self._device, error) from error
+        try:
+            program = _built(cl.Program(self._context, text))
+        except cl.RuntimeError as error:
+            raise _refused(self._device, error) from error
         self.compiled += 1
         if path:
             (binary,) = program.get_info(cl.program_info.BINARIES)
@@ -144,10 +142,16 @@ class Programs:
             binary = unsealed(path.read_bytes())
             if binary is None:
                 return None
-            program = cl.Program(self._context, [self._device.handle], [binary])
-            return program.build(list(_OPTIONS), cache_dir=False)
+            return _built(cl.Program(self._context, [self._device.handle], [binary]))
         except (OSError, cl.Error):
             return None
+
+
+def _built(program: Any) -> Any:
+    """Return a program after it is compiled; the compiler's remarks are left out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", opencl().CompilerWarning)
+        return program.build(list(_OPTIONS), cache_dir=False)
 
 
 def _refused(device: Device, error: Exception) -> BackendError:
