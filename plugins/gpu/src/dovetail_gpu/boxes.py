@@ -29,6 +29,11 @@ _INTERLEAVED = (2, 3, 4)
 _SIDE, _ITEMS = 32, 256  # of a tile in local memory, and of its group
 
 
+def for_processor() -> bool:
+    """Return whether work items run one after the other, each a block, and not in groups."""
+    return current().engine.device.is_cpu
+
+
 def described(shape: Shape) -> Array:
     """Return an array that describes a dense tensor; its elements must not be touched."""
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -70,7 +75,8 @@ class Box:
         Args:
             x: The elements that are read.
             y: Where they are written.
-            whole_x, whole_y: The tensors of which `x` and `y` are views.
+            whole_x: The tensor of which `x` is a view.
+            whole_y: The tensor of which `y` is a view.
         """
         if x.shape != y.shape:
             raise AssertionError(f"a move of {x.shape} to {y.shape}")
@@ -124,14 +130,15 @@ def transposition(box: Box) -> Box | None:
 def transposed(call: KernelCall, x: Value, y: Value, box: Box) -> Launch:
     """Return the launch of a move whose last two axes are contiguous in source and target."""
     row, column = box.axes[-2:]
-    source = move_source(x, "transpose")
-    if not current().engine.device.is_cpu:
+    if not for_processor():
+        source = move_source(x, "transpose_local")
         return boxed(call, x, y, box, "transpose_local", source, block=(1, _SIDE, _SIDE))
+    source = move_source(x, "transpose")
     if column.size in _INTERLEAVED and row.y == column.size:
         return boxed(call, x, y, box, f"interleave{column.size}", source)
     if min(row.size, column.size) < _VECTOR:
-        return boxed(call, x, y, box, "copy_into_runs", source)
-    block = (1, _LINE, max(_VECTOR, _BLOCK // _LINE))
+        return boxed(call, x, y, box, "copy_into_runs", move_source(x))
+    block = (1, _LINE, _BLOCK // _LINE)
     return boxed(call, x, y, box, "transpose_tiles", source, block=block)
 
 
@@ -145,11 +152,12 @@ def boxed(
     more: Sequence[Argument] = (),
     block: tuple[int, int, int] | None = None,
 ) -> Launch:
-    """Return the launch of a function with BOX_PARAMETERS; see `copy.cl`.
+    """Return the launch of a function with BOX_PARAMETERS; see `box.cl`.
 
     Args:
         call: The call.
-        x, y: Source and target.
+        x: The source.
+        y: The target.
         box: The move.
         function: Name of the function.
         source: Its program.
@@ -174,7 +182,7 @@ def boxed(
 
 def move_group() -> tuple[int]:
     """Return the size of a group of work items."""
-    return (1,) if current().engine.device.is_cpu else (_GROUP,)
+    return (1,) if for_processor() else (_GROUP,)
 
 
 def row_blocks(rows: int, columns: int) -> tuple[int, int, int]:
@@ -185,7 +193,7 @@ def row_blocks(rows: int, columns: int) -> tuple[int, int, int]:
 
 def _block(sizes: Sequence[int], *, is_run: bool) -> tuple[int, int, int]:
     """Return planes, rows and columns that a work item copies."""
-    if not current().engine.device.is_cpu:
+    if not for_processor():
         return 1, 1, _VECTOR if is_run else 1
     rest, found = _BLOCK, []
     for size in reversed(sizes):
@@ -194,11 +202,10 @@ def _block(sizes: Sequence[int], *, is_run: bool) -> tuple[int, int, int]:
     return found[2], found[1], found[0]
 
 
-def move_source(value: Value, template: str | None = None) -> Source:
-    """Return the program of copies of a value's elements, with another template after it."""
+def move_source(value: Value, *templates: str) -> Source:
+    """Return the program of templates that move a value's elements; by default copies."""
     layout = value.layout
     if not isinstance(layout, DeviceLayout):
-        raise AssertionError(f"{value.name} does not lie on the device")
+        raise AssertionError(f"{value.name} is not on the device")
     size = layout.element.nbytes
-    names = ("copy",) if template is None else ("copy", template)
-    return Source.of(names, {"E": _UNITS[size], "E_BYTES": size})
+    return Source.of(("box", *(templates or ("copy",))), {"E": _UNITS[size], "E_BYTES": size})

@@ -29,10 +29,12 @@ class Computing:
     Attributes:
         engine: The engine.
         config: Settings of the graph.
+        choices: Variants of kernels by the work, of the graph or of an image that it comes from.
     """
 
     def __init__(self, engine: ClEngine, config: GpuGraph) -> None:
         self.engine, self.config = engine, config
+        self.choices: dict[str, str] = {}
         self._queue: Any = None
         self._control: RunControl | None = None
         self._events: list[Any] = []  # of what was begun since `settle`
@@ -172,6 +174,13 @@ def current() -> Computing:
     if not stack:
         raise AssertionError("no graph is prepared in this thread")
     return stack[-1]
+
+
+def finish_current() -> None:
+    """Wait for what the graph of this thread has begun, if there is one."""
+    stack: list[Computing] = getattr(_CURRENT, "stack", [])
+    if stack:
+        stack[-1].finish()
 
 
 def settle() -> float | None:

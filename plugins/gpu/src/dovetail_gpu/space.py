@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dovetail.ir import Array
+from dovetail_gpu.computing import Computing, finish_current
 from dovetail_gpu.driver import Device, opencl, reported
-
-if TYPE_CHECKING:  # it refers to this module
-    from dovetail_gpu.computing import Computing
 
 
 class DeviceBlock:
@@ -26,7 +24,8 @@ class DeviceBlock:
         self._space = space
 
     def to_host(self) -> Array:
-        """Return a copy of its bytes, uint8 (nbytes,), after all that was enqueued before."""
+        """Return a copy of its bytes, uint8 (nbytes,), after all that this thread has begun."""
+        finish_current()
         found = np.empty(self.nbytes, np.uint8)
         self._space.download(self.buffer, 0, found, self._space.queue)
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.errors import DovetailError
@@ -14,13 +14,14 @@ from dovetail.runtime.contract import RunControl
 from dovetail.runtime.placement.prepared import HeteroPrepared
 from dovetail.runtime.plugin_errors import translate_errors
 
-_ROUNDS = 9  # bursts of each
-_BURST_S = 0.05  # maximum duration of a burst of several runs
-_LONG_S = 0.01  # from this duration on, a run checks whether the trial must end
 _FIRST_S = 1.0  # the first run may load code or compile kernels
 _SLOWER = 4.0  # a run may take as many times as long as the fastest one
-_FAR = 1.5  # a plan whose fastest burst is slower than the fastest by more is known to lose
-_SURE = 3  # after so many bursts
+_BURST_S = 0.01  # duration of a burst of several runs
+_LONG_S = 0.01  # from this duration on, a run checks whether the trial must end
+_SURE = 3  # bursts that are enough to see that a plan is beaten, if it is slower by more than
+_FAR = 1.5
+_SLOW_S = 1.0  # for runs of this duration, one burst must do
+_WARM = 4  # a burst of as many runs begins with one that is not timed
 
 
 @dataclass(slots=True)
@@ -53,11 +54,6 @@ class Entry:
         """Leave it out of the trial, since it is much slower than another."""
         self.failed, self.is_stopped = reason, True
 
-    @property
-    def seconds(self) -> float | None:
-        """Median seconds of an inference; None if it was not measured."""
-        return statistics.median(self.times) if self.times else None
-
 
 class _TrialControl(RunControl):
     """Control of a run that ends with the trial, or after some time.
@@ -80,18 +76,44 @@ class _TrialControl(RunControl):
         super().check()
 
 
-def measure(entries: Sequence[Entry], seconds: float, check: Callable[[], None]) -> None:
-    """Measure plans of one graph in alternating bursts.
+def measure(
+    entries: Sequence[Entry], seconds: float, check: Callable[[], None]
+) -> Mapping[str, float]:
+    """Return the seconds of an inference of plans of one graph, from bursts in turns.
 
-    Each runs for about `seconds`, and once at least, after two runs that are not counted. One that
-    is much slower than the fastest is stopped, if its backends can stop.
+    Each runs for about `seconds` after two runs that are not counted. One that is much slower than
+    the fastest is stopped, if its backends can stop.
 
     Args:
-        entries: The plans; times and failures are added to them.
+        entries: The plans; those that have no time have the reason afterwards.
         seconds: Duration for each.
         check: Called between runs, and in long ones; an error of it ends the trial.
     """
-    _Trial(entries, seconds, check).run()
+    trial = _Trial(entries, seconds, check)
+    trial.run()
+    return paired_medians({e.name: e.times for e in entries if e.times and not e.failed})
+
+
+def paired_medians(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return a typical time of each of several plans that were measured in the same rounds.
+
+    The median of the ratios to the fastest one in the same round cancels changes of the machine's
+    load from round to round, which medians of times do not.
+
+    Args:
+        times: Times by round; those of slow plans may be fewer, from the first rounds.
+    """
+    if not times:
+        return {}
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    longest = max(map(len, times.values()))
+    full = [name for name, taken in times.items() if len(taken) == longest]
+    base = min(full, key=lambda name: medians[name])
+    ratios = {
+        name: [own / ref for own, ref in zip(taken, times[base], strict=False)]
+        for name, taken in times.items()
+    }
+    return {name: medians[base] * statistics.median(found) for name, found in ratios.items()}
 
 
 class _Trial:
@@ -102,11 +124,15 @@ class _Trial:
         self._inputs, self._outputs = trial_buffers(entries[0].prepared.interface)
 
     def run(self) -> None:
+        """Measure all entries."""
         self._first_runs()
         self._second_runs()
-        while running := [entry for entry in self._entries if self._is_open(entry)]:
+        running = [entry for entry in self._entries if entry.runs]
+        while running and any(map(self._needs_more, running)):
             for entry in running:
                 self._burst(entry)
+            running = self._unbeaten([entry for entry in running if not entry.failed])
+            running.reverse()  # the one before it may still keep the processor busy
 
     def _first_runs(self) -> None:
         """Run each once; those that are stopped try again with more time until one is finished."""
@@ -136,8 +162,7 @@ class _Trial:
                 entry.stop(f"a run took more than {limit:.3g} s")
             elif taken is not None:
                 best = min(best, taken)
-                burst = min(_BURST_S, self._seconds / _ROUNDS)
-                entry.runs = max(1, round(burst / max(taken, 1e-6)))
+                entry.runs = max(1, round(min(_BURST_S, self._seconds / _SURE) / max(taken, 1e-6)))
                 if taken > _LONG_S:
                     entry.control = _TrialControl(self._check)
 
@@ -154,16 +179,22 @@ class _Trial:
                 entry.failed = f"a run failed: {reason_of(error)}"
         return None
 
-    def _is_open(self, entry: Entry) -> bool:
-        """Return whether an entry needs another burst."""
-        if entry.failed or not entry.runs:
-            return False
-        best = min((min(e.times) for e in self._entries if e.times), default=0.0)
-        is_beaten = len(entry.times) >= _SURE and min(entry.times) > _FAR * best
-        return not entry.times or (entry.spent < self._seconds and not is_beaten)
+    def _needs_more(self, entry: Entry) -> bool:
+        """Return whether an entry has not run long or often enough."""
+        if not entry.times or entry.spent < self._seconds:
+            return True
+        return len(entry.times) < _SURE and entry.times[-1] < _SLOW_S
+
+    def _unbeaten(self, running: Sequence[Entry]) -> list[Entry]:
+        """Return the entries that may be the fastest."""
+        found = paired_medians({entry.name: entry.times for entry in running})
+        best = min(found.values(), default=0.0)
+        return [e for e in running if len(e.times) < _SURE or found[e.name] <= _FAR * best]
 
     def _burst(self, entry: Entry) -> None:
         try:
+            if entry.runs >= _WARM:
+                self._timed(entry, 1, entry.control)
             taken = self._timed(entry, entry.runs, entry.control)
         except DovetailError as error:
             self._check()

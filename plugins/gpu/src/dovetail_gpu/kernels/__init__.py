@@ -19,6 +19,7 @@ _FAMILIES = (
     "padding",
     "pooling",
     "reduction",
+    "scatter",
     "softmax",
     "transposed",
 )

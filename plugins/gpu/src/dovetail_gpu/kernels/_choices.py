@@ -21,6 +21,7 @@ from dovetail_gpu.kernels._product import (
     operand_element,
     product_launch,
 )
+from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.launching import Launch
 from dovetail_gpu.layouts import layout_for
@@ -30,8 +31,8 @@ _LEAST_WORK = 1 << 16
 _NARROW, _LINE = 8, 16
 
 
-def choose_tile(product: Product, element: Element) -> Tile:
-    """Return the tile for a product whose result has a type of elements."""
+def choose_tile(product: Product, element: Element, stored: Stored) -> Tile:
+    """Return the tile for a product with types of its result and of its weights."""
     tiles = _candidates(product)
     work = product.positions * product.columns * product.groups * product.channels * product.taps
     if len(tiles) == 1 or work * product.batch < _LEAST_WORK:
@@ -40,10 +41,10 @@ def choose_tile(product: Product, element: Element) -> Tile:
 
     def measure(tile: Tile) -> Callable[[], float]:
         return _stopwatch(
-            product_launch(part, tile, _operands(part, tile, element), NO_STAGES, element)
+            product_launch(part, tile, _operands(part, tile, element, stored), NO_STAGES, element)
         )
 
-    text = f"product {element.text} {part}"
+    text = f"product {element.text} {stored.name} {part}"
     chosen = current().engine.tuning.choose(text, tiles, measure)
     if not isinstance(chosen, Tile):
         raise AssertionError(f"not a tile: {chosen}")
@@ -76,7 +77,7 @@ def _shortened(product: Product, work: int) -> Product:
     )
 
 
-def _operands(product: Product, tile: Tile, element: Element) -> Operands:
+def _operands(product: Product, tile: Tile, element: Element, stored: Stored) -> Operands:
     """Return operands that are only measured."""
     read = operand_element(element)
     window = product.window
@@ -86,12 +87,17 @@ def _operands(product: Product, tile: Tile, element: Element) -> Operands:
     pixels = images * math.prod(window.image) if window else product.positions
     pixel = product.pixel or product.channels * product.groups
     x = _value("x", read, pixels * pixel + product.channels * product.taps)
-    weights = _value("weights", read, product.packed_count(tile))
+    weights = _value("weights", stored.element, stored.units(product.packed_count(tile)))
+    scales = None
+    if not stored.is_real:
+        columns = product.groups * product.blocks(tile) * tile.columns
+        scales = _value("scales", Element.FLOAT, columns)
     y = _value("y", element, product.positions * product.columns * product.groups * product.batch)
-    tables = ()
+    tables: tuple[Value, ...] = ()
     if product.batch > 1:
         tables = (_value("table", Element.INT, product.batch),) * 2
-    return Operands(x, weights, y, tables, _value("zeros", read, max(64, product.channels)))
+    zeros = _value("zeros", read, max(64, product.channels))
+    return Operands(x, weights, y, tables, zeros, stored, scales)
 
 
 def _value(name: str, element: Element, count: int) -> Value:

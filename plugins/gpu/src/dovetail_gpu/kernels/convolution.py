@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._choices import choose_tile
+from dovetail_gpu.kernels._packing import Packing
 from dovetail_gpu.kernels._product import (
     GROUP,
     Operands,
@@ -19,7 +20,7 @@ from dovetail_gpu.kernels._product import (
     zero_row,
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._weights import Packing, weights_of
+from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.kernels._windows import pads_of, window_of
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, layout_for, read, write
@@ -29,8 +30,8 @@ from dovetail_gpu.stages import StageWriter, can_fuse
 _SHORT = 32  # channels of a tap below which the taps of a line are read as one
 
 
-@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def convolution(call: KernelCall) -> Step | None:
     """Run a convolution as sums of products over the elements of its window."""
     if not reals(call):
@@ -47,9 +48,10 @@ def convolution(call: KernelCall) -> Step | None:
     if groups == 1 and _reads_lines(window, taken):
         before, after = pads_of(call)[-1]
         x, product = _as_lines(call, x, product, window, (before, after), launches)
-    tile = choose_tile(product, element)
-    filters = (*window.taps, taken, made)
-    weights = weights_of(call, Packing.of_filters(filters, groups), tile, element, launches)
+    packing = Packing.of_filters((*window.taps, taken, made), groups)
+    stored = stored_weights(call, packing, element)
+    tile = choose_tile(product, element, stored)
+    weights = weights_of(call, packing, tile, stored, launches)
     zeros = (
         None if product.is_pointwise else zero_row(call, product.channels, operand_element(element))
     )
@@ -57,7 +59,9 @@ def convolution(call: KernelCall) -> Step | None:
     writer.add_bias(2)
     writer.add_fused()
     stages = writer.finished()
-    operands = Operands(x, weights, write(call), zeros=zeros)
+    operands = Operands(
+        x, weights.value, write(call), zeros=zeros, stored=stored, scales=weights.scales
+    )
     launches.append(product_launch(product, tile, operands, stages, element))
     return launch_all(call, launches)
 
@@ -65,8 +69,8 @@ def convolution(call: KernelCall) -> Step | None:
 def _reads_lines(window: Window, channels: int) -> bool:
     """Return whether the elements of a window's line are read as one tap.
 
-    They lie next to each other in memory, where the image has its padding. That is worth a copy for
-    few channels.
+    They are next to each other in memory if the lines include their padding, which is worth a copy
+    for few channels.
     """
     return window.taps[1] > 1 and window.step[1] == 1 and channels < _SHORT
 
@@ -105,5 +109,5 @@ def operand_element_of(value: Value) -> Element:
     """Return the type of elements of a value on the device."""
     found = getattr(value.layout, "element", None)
     if not isinstance(found, Element):
-        raise AssertionError(f"{value.name} does not lie on the device")
+        raise AssertionError(f"{value.name} is not stored on the device")
     return found

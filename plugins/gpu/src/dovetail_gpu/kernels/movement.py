@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -72,8 +71,9 @@ def _arranged(call: KernelCall, arrange: Callable[[Array], Array]) -> Step | Non
         return None
     whole = described(call.spec(0).shape)
     x = arrange(whole)
-    if _keeps_little(call.spec(0), call.outputs[0].spec) and x.flags.c_contiguous:
-        if step := _view(call, element, [offset_in(x, whole) if x.size else 0]):
+    if x.flags.c_contiguous and _keeps_little(call.spec(0), call.outputs[0].spec):
+        step = _view(call, element, [offset_in(x, whole) if x.size else 0])
+        if step is not None:
             return step
     y = described(x.shape)
     box = Box.of(x, y, whole, y)
@@ -171,4 +171,5 @@ def _along(axis: int, begin: int, end: int) -> tuple[slice, ...]:
 
 def _slices(whole: Array, axis: int) -> list[Array]:
     """Return the slices along an axis: arrays also where they have no axis left."""
-    return [whole[(*(slice(None),) * axis, i, ...)] for i in range(whole.shape[axis])]
+    first = np.moveaxis(whole, axis, 0)
+    return [first[i, ...] for i in range(len(first))]

@@ -6,7 +6,8 @@
 // weights are packed as [group][block][tap][c][8 * VECTORS], so that they are read in order. A tap
 // outside the image reads a row of zeros: the loop over channels has no branch.
 //
-// X is the type of x, w and zeros; S that of y and the operands of the stages.
+// X is the type of x and zeros, W that of w, S that of y and the operands of the stages. Integers in w
+// have scales: sum * scales[n].
 //   POINTWISE: position m reads pixel m, by one tap.
 //   BATCHED: axis 2 of the range counts products, whose operands begin at x_at[i] and w_at[i].
 //   STRIDED_OUT: position (oy, ox) is written to (oy * y_sy + y_py, ox * y_sx + y_px).
@@ -14,10 +15,31 @@
 
 #if defined(X_HALF)
 #define X_LOAD(p) vload_half(0, p)
-#define W_LOAD8(p) vload_half8(0, p)
 #else
 #define X_LOAD(p) (*(p))
+#endif
+
+// W_LOAD8 reads eight weights, which are W_UNITS elements of W.
+#define W_UNITS 8
+#if defined(W_HALF)
+#define W_LOAD8(p) vload_half8(0, p)
+#elif defined(W_FLOAT)
 #define W_LOAD8(p) (*(__global const float8 *)(p))
+#elif defined(W_CHAR)
+#define W_LOAD8(p) convert_float8(*(__global const char8 *)(p))
+#elif defined(W_SHORT)
+#define W_LOAD8(p) convert_float8(*(__global const short8 *)(p))
+#elif defined(W_NIBBLE)
+#undef W_UNITS
+#define W_UNITS 1
+// the shift to the left drops the other weights, the one to the right keeps the sign
+#define W_LOAD8(p) convert_float8(((int8)(*(p)) << (int8)(28, 24, 20, 16, 12, 8, 4, 0)) >> 28)
+#endif
+#if !defined(W_FLOAT) && !defined(W_HALF)
+#define HAS_SCALES 1
+#define SCALE_PARAMETERS , TENSOR_IN(float, scales)
+#else
+#define SCALE_PARAMETERS
 #endif
 
 #if BATCHED
@@ -41,14 +63,15 @@
 #endif
 
 #define BLOCK (8 * VECTORS)
+#define W_BLOCK (W_UNITS * VECTORS)
 
 // Adds the products of one tap: `from` are the channels of each position.
 static inline void add_tap(float8 sum[ROWS][VECTORS], __global const X *const *from,
-                           __global const X *w, int channels, int w_step) {
-  for (int c = 0; c < channels; c++, w += w_step) {
+                           __global const W *w, int channels) {
+  for (int c = 0; c < channels; c++, w += W_BLOCK) {
     float8 b[VECTORS];
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) b[v] = W_LOAD8(w + v * 8);
+    for (int v = 0; v < VECTORS; v++) b[v] = W_LOAD8(w + v * W_UNITS);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
       const float8 a = (float8)(X_LOAD(from[r] + c));
@@ -61,11 +84,11 @@ static inline void add_tap(float8 sum[ROWS][VECTORS], __global const X *const *f
 // positions: M; pixel: elements between pixels of x; channels: of a tap; columns: of a group;
 // all_columns: of y; blocks: of a group.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(
-    TENSOR_IN(X, x), TENSOR_IN(X, w), TENSOR_OUT(S, y), int positions, int pixel, int channels,
-    int columns, int all_columns, int blocks WINDOW_PARAMETERS BATCH_PARAMETERS OUT_PARAMETERS
+    TENSOR_IN(X, x), TENSOR_IN(W, w), TENSOR_OUT(S, y), int positions, int pixel, int channels,
+    int columns, int all_columns, int blocks SCALE_PARAMETERS WINDOW_PARAMETERS BATCH_PARAMETERS OUT_PARAMETERS
         STAGE_PARAMETERS) {
   TENSOR_READ(X, x);
-  TENSOR_READ(X, w);
+  TENSOR_READ(W, w);
   TENSOR_WRITE(S, y);
   STAGE_OPERANDS
   const int first = get_group_id(0) * ROWS;
@@ -90,13 +113,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(
 
   __global const X *from[ROWS];
 #if POINTWISE
-  w += (long)get_group_id(1) * channels * BLOCK;
+  w += (long)get_group_id(1) * channels * W_BLOCK;
 #pragma unroll
   for (int r = 0; r < ROWS; r++) from[r] = x + (long)min(first + r, positions - 1) * pixel;
-  add_tap(sum, from, w, channels, BLOCK);
+  add_tap(sum, from, w, channels);
 #else
   TENSOR_READ(X, zeros);
-  w += (long)get_group_id(1) * taps_y * taps_x * channels * BLOCK;
+  w += (long)get_group_id(1) * taps_y * taps_x * channels * W_BLOCK;
   int top[ROWS], left[ROWS], image[ROWS];
   {
     int ox = first % y_width, oy = first / y_width, n = oy / y_height;
@@ -123,12 +146,22 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(
         const bool inside = (uint)iy < (uint)height && (uint)ix < (uint)width;
         from[r] = inside ? x + ((long)(image[r] + iy) * width + ix) * pixel : zeros;
       }
-      add_tap(sum, from, w, channels, BLOCK);
-      w += channels * BLOCK;
+      add_tap(sum, from, w, channels);
+      w += channels * W_BLOCK;
     }
   }
 #endif
 
+#if HAS_SCALES
+  TENSOR_READ(float, scales);
+  scales += get_group_id(1) * BLOCK;
+#pragma unroll
+  for (int v = 0; v < VECTORS; v++) {
+    const float8 scale = *(__global const packed_float8 *)(scales + v * 8);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) sum[r][v] *= scale;
+  }
+#endif
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     if (first + r >= positions) break;
