@@ -52,7 +52,20 @@ def choose_tile(product: Product, element: Element, stored: Stored) -> Tile:
 
 
 def _candidates(product: Product) -> list[Tile]:
-    """Return the tiles to measure, best guess first.
+    """Return the tiles to measure, best guess first."""
+    return _of_items(product) if current().engine.device.is_cpu else _of_groups(product)
+
+
+def _of_groups(product: Product) -> list[Tile]:
+    """Return tiles of work groups, for devices of many small cores."""
+    small, large = Tile(16, 4, is_shared=True), Tile(64, 8, is_shared=True)
+    if product.positions <= small.rows:
+        return [small]
+    return [large, Tile(32, 4, is_shared=True)]
+
+
+def _of_items(product: Product) -> list[Tile]:
+    """Return tiles of work items, for processors.
 
     Sixteen vector registers hold the sums, the weights and an element of the input.
     """
