@@ -57,11 +57,16 @@ def _candidates(product: Product) -> list[Tile]:
 
 
 def _of_groups(product: Product) -> list[Tile]:
-    """Return tiles of work groups, for devices of many small cores."""
-    small, large = Tile(16, 4, is_shared=True), Tile(64, 8, is_shared=True)
-    if product.positions <= small.rows:
-        return [small]
-    return [large, Tile(32, 4, is_shared=True)]
+    """Return tiles of work groups, for devices of many small cores, which all need work."""
+    tiles = [Tile(*size, is_shared=True) for size in ((64, 8), (32, 4), (16, 4))]
+    units = current().engine.device.units
+    busy = [tile for tile in tiles if _groups(product, tile) >= 2 * units]
+    return busy[:2] or tiles[-1:]
+
+
+def _groups(product: Product, tile: Tile) -> int:
+    rows, columns, batch = product.size(tile)
+    return rows // tile.group[0] * (columns // tile.group[1]) * batch
 
 
 def _of_items(product: Product) -> list[Tile]:
