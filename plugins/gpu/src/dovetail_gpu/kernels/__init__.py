@@ -20,6 +20,7 @@ _FAMILIES = (
     "pooling",
     "reduction",
     "scatter",
+    "shape",
     "softmax",
     "transposed",
 )
