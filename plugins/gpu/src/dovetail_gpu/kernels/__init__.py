@@ -16,6 +16,7 @@ _FAMILIES = (
     "indexing",
     "matrix",
     "movement",
+    "normalization",
     "padding",
     "pooling",
     "reduction",
