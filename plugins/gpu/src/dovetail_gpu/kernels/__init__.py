@@ -21,6 +21,7 @@ _FAMILIES = (
     "pooling",
     "reduction",
     "scatter",
+    "shape",
     "softmax",
     "transposed",
 )
