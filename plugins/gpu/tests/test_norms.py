@@ -92,3 +92,17 @@ def test_fused(same_as_cpu, shape):
     y = add(graph, "ElementWiseAdd", [y, x], name="residual")
     y.kind = TensorKind.APP_READ
     same_as_cpu(graph, {"x": real(*shape, seed=math.prod(shape))})
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(((3, 19), (2, 5, 8), (1, 4, 5, 16), (2, 3, 6, 3))),
+    st.integers(0, 1),
+    st.integers(0, 7),
+    st.booleans(),
+)
+def test_lrn(check_op, shape, region, radius, is_half):
+    if len(shape) == 2 and region:
+        return
+    params = {"alpha": 0.1, "beta": 0.75, "bias": 2.0, "radius": radius, "region": region}
+    check_op("Lrn", real(*shape), is_half=is_half, **params)
