@@ -8,8 +8,8 @@ from typing import NamedTuple
 from dovetail.container import MappedBlob, MappedFile
 from dovetail.errors import TraceError
 from dovetail.ir import Blob
-from dovetail_saver.vendor.initializers import Designated, Value, parse, parse_numbers
 from dovetail_saver.vendor.declarations import Declarations
+from dovetail_saver.vendor.initializers import Designated, Value, parse, parse_numbers
 from dovetail_saver.vendor.source import Declaration, Read, Source
 from dovetail_saver.vendor.structs import SIZES, STRUCTS
 
