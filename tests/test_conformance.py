@@ -121,15 +121,24 @@ def test_every_op_has_a_case_that_zeros_do_not_pass() -> None:
     assert {c.op_name for c in CASES} - caught == set()
 
 
-def test_a_placement_on_two_backends_runs_every_op(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("backend", "own"),
+    [
+        ("hetero:picky,cpu", {}),
+        ("auto:picky,cpu", {"trial_seconds": 0.001, "cache": False, "min_fraction": 0}),
+    ],
+)
+def test_a_placement_on_two_backends_runs_every_op(
+    tmp_path: Path, backend: str, own: dict[str, object]
+) -> None:
     info = tmp_path / "site" / "picky-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: picky\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[dovetail.backends]\npicky = picky_cpu:PickyCpu\n")
-    options = {"members": {"picky": {"refuse": ["Halve", "Relu", "Conv2d", "Softmax"]}}}
+    options = {"members": {"picky": {"refuse": ["Halve", "Relu", "Conv2d", "Softmax"]}}, **own}
     report = conformance(
         tmp_path,
-        *("--backend", "hetero:picky,cpu", "--backend-options", json.dumps(options), *OPSET),
+        *("--backend", backend, "--backend-options", json.dumps(options), *OPSET),
         path=(info.parent, TESTS / "helpers"),
     )
     assert unsupported(report, "op cases") == {}

@@ -13,6 +13,10 @@ from opencl_driver import require_opencl
 import dovetail as dt
 from dovetail.container import Model, Producer
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
+from dovetail.ops import OpRegistry
+from dovetail.runtime.plan import PlanPrepared
+from dovetail.testing import prepare
+from dovetail_gpu import GpuBackend, GpuOptions
 from dovetail_gpu.kernels import _rows
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add_all
@@ -91,3 +95,23 @@ def check_op(same_as_cpu: Callable[..., None]) -> Callable[..., None]:
             same_as_cpu(graph, feeds, rtol or (2e-2 if is_half else 1e-4))
 
     return check
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Return a function that runs a graph on `gpu`."""
+    return lambda graph, feeds: run_on("gpu", graph, feeds)
+
+
+@pytest.fixture(scope="session")
+def steps_of() -> Callable[[Graph], list[tuple[str, ...]]]:
+    """Return a function that prepares a graph, and returns the nodes of each step on the device."""
+    registry = OpRegistry.of(PACKAGE)
+    backend = GpuBackend(registry, GpuOptions())
+
+    def steps(graph: Graph) -> list[tuple[str, ...]]:
+        prepared = prepare(backend, graph, registry)
+        assert isinstance(prepared, PlanPrepared)
+        return [step.nodes for step in prepared.steps if step.nodes]
+
+    return steps

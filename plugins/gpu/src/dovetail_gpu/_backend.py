@@ -83,6 +83,7 @@ class GpuBackend(PlanBackend):
             settle=settle,
             begin=begin,
             lane=Computing.another,
+            rehearses=True,
         )
         super().__init__(ops, options, engine)
 

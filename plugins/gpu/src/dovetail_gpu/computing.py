@@ -177,9 +177,10 @@ def current() -> Computing:
 
 
 def finish_current() -> None:
-    """Wait for what this thread has begun for a graph, if it prepares or runs one."""
-    for computing in getattr(_CURRENT, "stack", ())[-1:]:
-        computing.finish()
+    """Wait for what the graph of this thread has begun, if there is one."""
+    stack: list[Computing] = getattr(_CURRENT, "stack", [])
+    if stack:
+        stack[-1].finish()
 
 
 def settle() -> float | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dovetail.ir import Array
+from dovetail_gpu.computing import Computing, finish_current
 from dovetail_gpu.driver import Device, opencl, reported
-
-if TYPE_CHECKING:  # it refers to this module
-    from dovetail_gpu.computing import Computing
 
 
 class DeviceBlock:
@@ -26,10 +24,8 @@ class DeviceBlock:
         self._space = space
 
     def to_host(self) -> Array:
-        """Return a copy of its bytes, uint8 (nbytes,), after all that was enqueued before."""
-        from dovetail_gpu.computing import finish_current  # it refers to this module
-
-        finish_current()  # the block may be written through the queue of a graph
+        """Return a copy of its bytes, uint8 (nbytes,), after all that this thread has begun."""
+        finish_current()
         found = np.empty(self.nbytes, np.uint8)
         self._space.download(self.buffer, 0, found, self._space.queue)
         return found
@@ -71,6 +67,8 @@ class DeviceSpace:
         cl = opencl()
         with reported(self.device, f"allocate {nbytes} bytes"):
             buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(nbytes, self._least))
+            # as indices, zeros are valid: a rehearsal reads what no run has written yet
+            cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(0), 0, buffer.size).wait()
         return DeviceBlock(self, buffer, nbytes)
 
     def write(self, block: Any, array: Array) -> None:

@@ -74,6 +74,7 @@ class Engine:
             waits for them.
         lane: Returns a context like that of a graph, for runs of the graph that overlap; None if
             runs do not overlap. Steps of such an engine keep nothing from one run to the next.
+        rehearses: Whether a graph is prepared by calling its steps once.
     """
 
     kernels: KernelRegistry
@@ -88,6 +89,7 @@ class Engine:
     settle: Callable[[], float | None] = lambda: None
     begin: Callable[[RunControl], None] | None = None
     lane: Callable[[Any], AbstractContextManager[None]] | None = None
+    rehearses: bool = False
 
 
 # Returns the counters of a step that has run; the second argument returns what it wrote, by name.
@@ -196,7 +198,7 @@ class PlanBackend(BackendBase):
                 request.record(ProfileEvent(EventType.BACKEND, "arena", size, EventUnit.BYTES))
                 request.record(ProfileEvent(EventType.BACKEND, "steps", count, EventUnit.COUNT))
             interface = Interface.of(graph.name, graph.inputs, graph.outputs)
-            return EnginePrepared(
+            prepared = EnginePrepared(
                 plan,
                 arena,
                 remaker,
@@ -209,6 +211,9 @@ class PlanBackend(BackendBase):
                 shares=shares,
                 recorded=lambda: self.recorded(computing),
             )
+            if engine.rehearses:
+                prepared.rehearse()
+            return prepared
 
     def shares(self, config: Any) -> bool:
         """Return whether tensors of a graph share memory that are not in use at the same time.
@@ -336,6 +341,8 @@ class PlanContext(ContextBase):
                     shares=backend.shares(request.config),
                     recorded=lambda: backend.recorded(computing),
                 )
+            if engine.rehearses:
+                prepared.rehearse()
         if request.record is not None:
             request.record(
                 ProfileEvent(EventType.FINALIZE, "steps made again", remaker.count, EventUnit.COUNT)

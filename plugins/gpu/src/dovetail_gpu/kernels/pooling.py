@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import VECTOR, are_real, written_with_stages
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import element_of, read
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import can_fuse
-from dovetail_opset.ops.local_response import LrnRegion
 
 _GROUP = 64
 _ZERO = "#define START 0.0f\n"
@@ -32,9 +31,9 @@ _WINDOWS = {
 }
 
 
-@KERNELS.register(PACKAGE, "PoolMax2d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "PoolAvg2d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "L2Pool2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "PoolMax2d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "PoolAvg2d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "L2Pool2d", can_fuse=can_fuse, branch=Branch.GATE)
 def pool(call: KernelCall) -> Step | None:
     """Run a pooling, and fused nodes as stages."""
     name, window = call.head.op_type, call.op.window
@@ -51,7 +50,7 @@ def lrn_within(call: KernelCall) -> Step | None:
     op: Any = call.op
     shape = call.spec(0).shape
     spatial = (1,) * (4 - len(shape)) + shape[1:-1]
-    if op.region is not LrnRegion.WITHIN_CHANNEL or len(spatial) != 2:
+    if len(spatial) != 2:
         return None
     # an axis of size 1 has no neighbors, whatever the radius is
     reach = [min(op.radius, n) for n in spatial]

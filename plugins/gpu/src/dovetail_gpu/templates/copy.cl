@@ -1,64 +1,4 @@
-// Copies of boxes: y[base_y + sum i_k * step_y_k] = x[base_x + sum i_k * step_x_k].
-// E is an unsigned integer of the elements' width. The three innermost axes are arguments: planes,
-// rows and columns; the others are in `axes`: for each, the last first, size, step in x and in y. A
-// work item copies a block of at most `thick` planes, `tall` rows and `wide` columns.
-
-#define PASTE(a, b) a##b
-#define JOIN(a, b) PASTE(a, b)
-#define E8 JOIN(E, 8)
-typedef E8 __attribute__((aligned(E_BYTES))) packed_e8;
-#define GET8(p) (*(__global const packed_e8 *)(p))
-#define PUT8(v, p) (*(__global packed_e8 *)(p) = (v))
-
-typedef struct {
-  int x, y;
-} Position;
-
-static Position position(__global const int *axes, int count, int index, int x, int y) {
-  Position at = {x, y};
-  for (int k = 0; k < count; k++, axes += 3) {
-    const int size = axes[0];
-    const int i = index % size;
-    index /= size;
-    at.x += i * axes[1];
-    at.y += i * axes[2];
-  }
-  return at;
-}
-
-static void copy_run(__global const E *restrict x, __global E *restrict y, int count) {
-  int i = 0;
-  for (; i + 8 <= count; i += 8) PUT8(GET8(x + i), y + i);
-  for (; i < count; i++) y[i] = x[i];
-}
-
-#define BOX_PARAMETERS                                                                            \
-  TENSOR_IN(E, x), TENSOR_OUT(E, y), TENSOR_IN(int, axes), int count, int outer, int base_x,      \
-      int base_y, int depth, int height, int width, int plane_x, int step_x, int column_x,        \
-      int plane_y, int step_y, int column_y, int thick, int tall, int wide
-
-// Begins a kernel with BOX_PARAMETERS: the block of item ITEM is planes front..back, rows
-// top..bottom and columns left..right at x and y.
-#define BOX_BLOCK(ITEM)                                                                           \
-  TENSOR_READ(E, x);                                                                              \
-  TENSOR_WRITE(E, y);                                                                             \
-  TENSOR_READ(int, axes);                                                                         \
-  const int across = (width + wide - 1) / wide, down = (height + tall - 1) / tall;                \
-  const int deep = (depth + thick - 1) / thick;                                                   \
-  int item = ITEM;                                                                                \
-  const int left = item % across * wide, right = min(left + wide, width);                         \
-  item /= across;                                                                                 \
-  const int top = item % down * tall, bottom = min(top + tall, height);                           \
-  item /= down;                                                                                   \
-  const int front = item % deep * thick, back = min(front + thick, depth);                        \
-  item /= deep;                                                                                   \
-  if (item >= outer) return;                                                                      \
-  const Position at = position(axes, count, item, base_x, base_y);                                \
-  x += at.x;                                                                                      \
-  y += at.y
-
-#define EACH_PLANE for (int p = front; p < back; p++)
-#define EACH_ROW EACH_PLANE for (int i = top; i < bottom; i++)
+// Copies of boxes. Follows box.cl.
 
 // Both have contiguous columns.
 __kernel void copy_runs(BOX_PARAMETERS) {
@@ -100,4 +40,24 @@ __kernel void copy_elements(BOX_PARAMETERS) {
   BOX_BLOCK(get_global_id(0));
   EACH_ROW for (int j = left; j < right; j++)
     y[p * plane_y + i * step_y + j * column_y] = x[p * plane_x + i * step_x + j * column_x];
+}
+
+#define PART_PARAMETERS(x) TENSOR_IN(E, x), int x##_width
+#define PART(x)                                                                                   \
+  copy_run(x##_memory + x##_first + i * x##_width, to, x##_width);                                \
+  to += x##_width
+
+// Four matrices as columns of y from `column` on; y has `width` columns. A work item copies `tall`
+// rows.
+__kernel void join(PART_PARAMETERS(a), PART_PARAMETERS(b), PART_PARAMETERS(c), PART_PARAMETERS(d),
+                   TENSOR_OUT(E, y), int column, int rows, int width, int tall) {
+  TENSOR_WRITE(E, y);
+  const int top = get_global_id(0) * tall, bottom = min(top + tall, rows);
+  for (int i = top; i < bottom; i++) {
+    __global E *to = y + (i * width + column);
+    PART(a);
+    PART(b);
+    PART(c);
+    PART(d);
+  }
 }
