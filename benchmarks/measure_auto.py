@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -76,17 +77,20 @@ def _alternating(
     runs: Mapping[str, Callable[[], object]], rounds: int, burst_s: float
 ) -> dict[str, float]:
     """Return the typical ms of a run of each, from bursts in turns."""
-    counts = {name: max(1, round(burst_s / _seconds(run, 2))) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     names = list(runs)
     for i in range(rounds):
-        for name in names if i % 2 else reversed(names):
-            times[name].append(1e3 * _seconds(runs[name], counts[name]))
+        random.Random(i).shuffle(names)  # so that none always follows the same one
+        for name in names:
+            runs[name]()  # others have used the caches meanwhile
+            times[name].append(1e3 * _seconds(runs[name], burst_s))
     return paired_medians(times)
 
 
-def _seconds(run: Callable[[], object], count: int) -> float:
-    start = time.perf_counter()
-    for _ in range(count):
+def _seconds(run: Callable[[], object], burst_s: float) -> float:
+    """Return the mean seconds of the runs in a burst, which has one at least."""
+    count, spent, start = 0, 0.0, time.perf_counter()
+    while not count or spent < burst_s:
         run()
-    return max((time.perf_counter() - start) / count, 1e-9)
+        count, spent = count + 1, time.perf_counter() - start
+    return spent / count

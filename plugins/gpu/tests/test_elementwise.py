@@ -1,4 +1,4 @@
-"""Elementwise functions of real numbers and integers on a device, against `cpu`."""
+"""Elementwise functions of real numbers on a device, against `cpu`."""
 
 import math
 
@@ -21,7 +21,6 @@ BINARY = (
     *("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "SquaredDifference"),
     *("FloorDiv", "Fmod", "Power"),
 )
-WHOLE = (*BINARY, "Mod")
 NEURONS = [
     {"operation": 0, "alpha": 0.3},
     {"operation": 2},
@@ -49,7 +48,7 @@ def test_functions_of_one_tensor(check_op, name):
         check_op(name, special())
 
 
-@pytest.mark.parametrize("name", ["Gelu", "ElementWiseRound", "Sigmoid", "Relu6"])
+@pytest.mark.parametrize("name", ["Gelu", "ElementWiseRound"])
 def test_half_precision(check_op, name):
     check_op(name, special()[5:], is_half=True)
     check_op(name, real(), is_half=True)
@@ -70,17 +69,15 @@ def test_gelu_is_accurate_where_it_is_small(run):
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.data(), st.sampled_from(("Add", "Subtract", "Maximum", "Divide")), SHAPES, st.booleans())
-def test_any_shapes_broadcast(check_op, data, name, shape, is_half):
+@given(st.data(), SHAPES, st.booleans())
+def test_any_shapes_broadcast(check_op, data, shape, is_half):
     keeps = st.lists(st.booleans(), min_size=len(shape), max_size=len(shape))
     sides = []
     for seed in (1, 2):
         kept = data.draw(keeps)
         short = tuple(n if keep else 1 for n, keep in zip(shape, kept, strict=True))
         sides.append(real(*short[data.draw(st.integers(0, len(shape))) :], seed=seed))
-    if name == "Divide":
-        sides[1] = np.where(np.abs(sides[1]) < 0.1, np.float32(1), sides[1])
-    check_op(f"ElementWise{name}", *sides, is_half=is_half)
+    check_op("ElementWiseSubtract", *sides, is_half=is_half)
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -96,39 +93,10 @@ def test_exact_quotients_are_not_missed(check_op):
     check_op("ElementWiseFloorDiv", a.astype(np.float32), b, rtol=1e-9)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.uint8, np.int8])
-@pytest.mark.parametrize("name", WHOLE)
-def test_integers_wrap_and_divide(check_op, name, dtype):
-    info = np.iinfo(dtype)
-    numbers = [info.min, info.min + 1, 0, 1, 2, 3, 7, 31, info.max - 1, info.max]
-    numbers += [-1, -2, -3, -7] if info.min else []
-    first, second = np.meshgrid(np.array(numbers, dtype), np.array(numbers, dtype))
-    with np.errstate(all="ignore"):
-        check_op(f"ElementWise{name}", first, second)
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.uint8])
-def test_integers_alone(check_op, dtype):
-    x = np.array([0, 1, 5, 100, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
-    for name in ("Abs", "Neg", "Sign", "Not", "Round"):
-        check_op(f"ElementWise{name}", x)
-    check_op("ReluMinMax", x, min_value=-1.5, max_value=6.5)
-    check_op("ElementWiseUnary", x, operation=10)
-
-
-@settings(max_examples=40, deadline=None)
-@given(SHAPES, st.sampled_from((np.int32, np.uint8)))
-def test_integers_broadcast(check_op, shape, dtype):
-    x = np.random.default_rng(1).integers(0, 100, (*shape, 3)).astype(dtype)
-    check_op("ElementWiseAdd", x, np.array([1, 2, 3], dtype))
-    check_op("ElementWiseMultiply", np.array([[3]], dtype), x)
-
-
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 8), (1, 1), (2, 3, 1, 4, 5, 8)])
 def test_shapes_without_or_with_many_axes(check_op, shape):
     check_op("Tanh", real(*shape))
     check_op("ElementWiseMultiply", real(*shape), real(*shape[-1:], seed=2))
-    check_op("ElementWiseNeg", real(*shape).astype(np.int32))
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 3, 8), (4, 3), (1, 2, 2, 16)])
@@ -193,8 +161,9 @@ def test_chains_are_one_step(same_as_cpu, steps_of, name, dtype):
     same_as_cpu(graph, {"x": x}, 1e-4 if dtype is DType.FLOAT_32 else 2e-2)
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-@pytest.mark.parametrize("op_type", ["ElementWiseMultiply", "ElementWiseSubtract"])
+@pytest.mark.parametrize(
+    ("op_type", "is_first"), [("ElementWiseMultiply", True), ("ElementWiseSubtract", False)]
+)
 def test_gates_run_with_the_chain(same_as_cpu, steps_of, op_type, is_first):
     graph = chain(("Batchnorm", ..., real(8, seed=3), real(8, seed=4), {}))
     y = graph.tensor("n0")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dovetail as dt
 from dovetail.container import Model, Producer
-from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
+from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
 from dovetail_gpu import boxes
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add_all
@@ -162,3 +162,17 @@ def test_cumulative_sum(check_op: Check, axis: int, dtype: type) -> None:
 def test_batch_permutation(check_op: Check) -> None:
     index = np.array([2, -1, 0, 9], np.int32)
     check_op("BatchPermutation", numbered((5, 3, 11)), index)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0, 5), (7, 6, 5, 4)])
+def test_shapes(check_op: Check, shape: tuple[int, ...]) -> None:
+    check_op("Shape", numbered(shape))
+    check_op("Shape", numbered(shape), start=len(shape) // 2, end=len(shape))
+
+
+@pytest.mark.parametrize("shape", [(), (3, 70), (2, 0, 5)])
+@pytest.mark.parametrize("value", [2.5, -7, True])
+def test_constant_of_shape(check_op: Check, shape: tuple[int, ...], value: float) -> None:
+    kind = {float: DType.FLOAT_32, int: DType.INT_32, bool: DType.BOOL_8}[type(value)]
+    sizes, specs = np.array(shape, np.uint32), (Spec(kind, shape),)
+    check_op("ConstantOfShape", sizes, static=(0,), specs=specs, value=value)

@@ -12,8 +12,10 @@ from small_nets import chain, expected, model_of, some
 
 import dovetail as dt
 from dovetail.errors import ConfigError
+from dovetail.runtime import Backend
 from dovetail.runtime.config_file import load_config
-from dovetail_gpu import GpuOptions
+from dovetail.runtime.contract import FloatPrecision
+from dovetail_gpu import GpuBackend, GpuOptions
 from dovetail_gpu.driver import devices
 from dovetail_gpu.options import GpuGraph, PerfHint, PrecisionMode
 
@@ -136,3 +138,20 @@ def test_programs_and_tuning_are_kept_in_the_folder_that_is_given(tmp_path: Path
             compiled.append(session.backend.plugin.opencl.programs.compiled)
     assert compiled == [1, 0]
     assert [path.suffix for path in (tmp_path / "repo").iterdir()] == [".bin"]
+
+
+@pytest.mark.parametrize("mode", PrecisionMode)
+def test_half_precision_is_stated(mode: PrecisionMode) -> None:
+    """`auto` relies on it: a float32 model must not be rounded without being asked for."""
+    with Backend.create("gpu") as backend:
+        assert isinstance(backend.plugin, GpuBackend)
+        found = backend.plugin.float_precision(GpuGraph(precision_mode=mode))
+    is_half = mode in (PrecisionMode.FP16, PrecisionMode.HYBRID)
+    assert found is (FloatPrecision.FLOAT16 if is_half else FloatPrecision.FLOAT32)
+
+
+def test_the_device_limits_tensors() -> None:
+    with Backend.create("gpu") as backend:
+        assert isinstance(backend.plugin, GpuBackend)
+        assert backend.capabilities.max_tensor_bytes == backend.plugin.opencl.device.max_bytes
+        assert backend.plugin.is_native

@@ -19,7 +19,8 @@ def windows(draw, shape):
         return [draw(values) for _ in range(2)]
 
     size, stride, pads = each(small), each(small), each(st.tuples(small, small))
-    pads = [(before - 1, after - 1) for before, after in pads]
+    # oneDNN, the reference here, averages no window that lies in the padding alone
+    pads = [tuple(min(n, f) - 1 for n in pair) for pair, f in zip(pads, size, strict=True)]
     for n, f, pair in zip(shape, size, pads, strict=True):
         assume(f <= n + sum(pair))
     return {"filter_size": size, "stride": stride, "pad_amount": pads}

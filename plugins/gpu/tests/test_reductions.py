@@ -87,3 +87,37 @@ def test_softmax_not_finite(check_op, op_type, lanes):
         for beta in (1.0, -1.0):
             with np.errstate(invalid="ignore", over="ignore"):
                 check_op(op_type, x, lanes=lanes, axis=axis, beta=beta)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.data(),
+    st.sampled_from(("Argmax", "Argmin")),
+    st.lists(st.sampled_from((1, 2, 8, 27)), min_size=1, max_size=3),
+    st.booleans(),
+    st.sampled_from(VARIANTS),
+)
+def test_search(check_op, data, op_type, shape, keep_dims, variant):
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    # few different numbers: the first of equal ones counts
+    values = st.sampled_from((-1.0, 0.0, 2.0, np.nan, -np.inf, np.inf))
+    few = data.draw(st.lists(values, min_size=1, max_size=3))
+    seed = data.draw(st.integers(0, 99))
+    x = np.random.default_rng(seed).choice(np.array(few, np.float32), shape)
+    check_op(op_type, x, **variant, axis=axis, keep_dims=keep_dims)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data(), st.integers(0, 3), st.integers(1, 40), st.booleans(), st.booleans())
+def test_top(check_op, data, rows, size, is_largest, is_half):
+    seed, k = data.draw(st.integers(0, 99)), data.draw(st.integers(0, size))
+    few = np.array([-1, 0, -0.0, 2, np.nan, -np.inf, np.inf, 0.5, 3], np.float32)
+    x = np.random.default_rng(seed).choice(few, (rows, size))
+    params = {"k": k, "largest": is_largest, "specs": (None, None)}
+    check_op("TopK", x, is_half=is_half, **params)
+
+
+@pytest.mark.parametrize("is_largest", [True, False])
+def test_top_integers(check_op, is_largest):
+    x = np.random.default_rng(1).integers(-9, 9, (3, 40)).astype(np.int32)
+    check_op("TopK", x, k=7, largest=is_largest, specs=(None, None))

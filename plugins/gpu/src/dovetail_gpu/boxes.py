@@ -24,6 +24,7 @@ _UNITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 _VECTOR = 8
 _GROUP = 64
 _BLOCK = 2048  # elements that a work item of a processor copies
+_JOINED = 4  # matrices that one launch joins
 _LINE = 16  # elements of a cache line
 _INTERLEAVED = (2, 3, 4)
 _SIDE, _ITEMS = 32, 256  # of a tile in local memory, and of its group
@@ -108,6 +109,37 @@ def copied(call: KernelCall, x: Value, y: Value, box: Box) -> Launch:
     is_run = column.y == 1
     function = "copy_elements" if not is_run else "copy_runs" if column.x == 1 else "copy_into_runs"
     return boxed(call, x, y, box, function, move_source(x))
+
+
+def joins(
+    call: KernelCall, sources: Sequence[Value], widths: Sequence[int], y: Value, rows: int
+) -> list[Launch]:
+    """Return the launches that copy matrices of some widths side by side into a matrix."""
+    width, column, found = sum(widths), 0, []
+    # a work item copies rows of several matrices, since launches of little work cost more than it
+    together = _JOINED if for_processor() and rows > 1 and width <= _BLOCK else 1
+    for k in range(0, len(sources), together):
+        values, parts = sources[k : k + together], widths[k : k + together]
+        if together == 1:
+            whole, x = described((rows, width)), described((rows, *parts))
+            part = whole[:, column : column + parts[0]]
+            found.append(copied(call, values[0], y, Box.of(x, part, x, whole)))
+        else:
+            found.append(_join(values, parts, y, (column, rows, width)))
+        column += sum(parts)
+    return found
+
+
+def _join(
+    values: Sequence[Value], widths: Sequence[int], y: Value, numbers: tuple[int, int, int]
+) -> Launch:
+    missing = _JOINED - len(values)
+    pairs = [*zip(values, widths, strict=True), *[(values[0], 0)] * missing]
+    _, rows, width = numbers
+    tall = max(1, min(rows, _BLOCK // max(1, width)))
+    arguments: list[Argument] = [argument for pair in pairs for argument in pair]
+    arguments += [y, *numbers, tall]
+    return Launch(move_source(y), "join", arguments, (-(-rows // tall),), move_group())
 
 
 def transposition(box: Box) -> Box | None:

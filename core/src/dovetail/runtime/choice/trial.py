@@ -16,12 +16,11 @@ from dovetail.runtime.plugin_errors import translate_errors
 
 _FIRST_S = 1.0  # the first run may load code or compile kernels
 _SLOWER = 4.0  # a run may take as many times as long as the fastest one
-_BURST_S = 0.01  # duration of a burst of several runs
+_BURST_S = 0.01  # duration of a burst, which has one run at least
 _LONG_S = 0.01  # from this duration on, a run checks whether the trial must end
 _SURE = 3  # bursts that are enough to see that a plan is beaten, if it is slower by more than
 _FAR = 1.5
 _SLOW_S = 1.0  # for runs of this duration, one burst must do
-_WARM = 4  # a burst of as many runs begins with one that is not timed
 
 
 @dataclass(slots=True)
@@ -34,8 +33,8 @@ class Entry:
         can_stop: Whether its runs end when a control says so.
         failed: Why it was not measured; empty if it was.
         is_stopped: Whether that is since it is much slower than another.
-        runs: Number of runs in a burst.
-        control: Control of these runs.
+        run_s: Seconds of the second run; 0 before it.
+        control: Control of the runs in bursts.
         times: Seconds of an inference in each burst.
         spent: Seconds of all bursts.
     """
@@ -45,7 +44,7 @@ class Entry:
     can_stop: bool
     failed: str = ""
     is_stopped: bool = False
-    runs: int = 0
+    run_s: float = 0.0
     control: RunControl = field(default_factory=RunControl)
     times: list[float] = field(default_factory=list)
     spent: float = 0.0
@@ -127,7 +126,7 @@ class _Trial:
         """Measure all entries."""
         self._first_runs()
         self._second_runs()
-        running = [entry for entry in self._entries if entry.runs]
+        running = [entry for entry in self._entries if entry.run_s]
         while running and any(map(self._needs_more, running)):
             for entry in running:
                 self._burst(entry)
@@ -150,7 +149,7 @@ class _Trial:
             waiting = stopped
 
     def _second_runs(self) -> None:
-        """Run each once more, and set the number of runs in its bursts."""
+        """Run each once more, and note how long that takes."""
         best = float("inf")
         for entry in self._entries:
             if entry.failed:
@@ -162,7 +161,7 @@ class _Trial:
                 entry.stop(f"a run took more than {limit:.3g} s")
             elif taken is not None:
                 best = min(best, taken)
-                entry.runs = max(1, round(min(_BURST_S, self._seconds / _SURE) / max(taken, 1e-6)))
+                entry.run_s = taken
                 if taken > _LONG_S:
                     entry.control = _TrialControl(self._check)
 
@@ -170,14 +169,15 @@ class _Trial:
         """Return the seconds of a run; None if it failed, or was stopped and is added to a list."""
         limit_us = round(1e6 * limit) if entry.can_stop and limit < float("inf") else None
         try:
-            return self._timed(entry, 1, _TrialControl(self._check, limit_us))
+            taken, _ = self._timed(entry, 0.0, _TrialControl(self._check, limit_us))
         except DovetailError as error:
             self._check()
             if limit_us is not None and error.code == "GRAPH_ERROR_TIMED_OUT":
                 stopped.append(entry)
             else:
                 entry.failed = f"a run failed: {reason_of(error)}"
-        return None
+            return None
+        return taken
 
     def _needs_more(self, entry: Entry) -> bool:
         """Return whether an entry has not run long or often enough."""
@@ -193,18 +193,18 @@ class _Trial:
 
     def _burst(self, entry: Entry) -> None:
         try:
-            if entry.runs >= _WARM:
-                self._timed(entry, 1, entry.control)
-            taken = self._timed(entry, entry.runs, entry.control)
+            if entry.run_s < _BURST_S:  # others have used the caches meanwhile
+                self._timed(entry, 0.0, entry.control)
+            taken, spent = self._timed(entry, min(_BURST_S, self._seconds / _SURE), entry.control)
         except DovetailError as error:
             self._check()
             entry.failed = f"a run failed: {reason_of(error)}"
         else:
             entry.times.append(taken)
-            entry.spent += taken * entry.runs
+            entry.spent += spent
 
-    def _timed(self, entry: Entry, count: int, control: RunControl) -> float:
-        """Return the mean seconds of some runs.
+    def _timed(self, entry: Entry, seconds: float, control: RunControl) -> tuple[float, float]:
+        """Run for some seconds, and once at least; return the mean seconds of a run, and of all.
 
         Raises:
             BackendError: A run failed, or a control ended it or the trial.
@@ -212,7 +212,8 @@ class _Trial:
         self._check()
         run, inputs, outputs = entry.prepared.run, self._inputs, self._outputs
         with translate_errors(entry.name, "the trial failed", "GRAPH_ERROR_GENERAL"):
-            start = time.perf_counter()
-            for _ in range(count):
+            count, spent, start = 0, 0.0, time.perf_counter()
+            while not count or spent < seconds:
                 run(inputs, outputs, control)
-            return (time.perf_counter() - start) / count
+                count, spent = count + 1, time.perf_counter() - start
+            return spent / count, spent

@@ -121,7 +121,7 @@ def broadcast(
     defines = {
         "OPERANDS": len(operands),
         "RUN": run,
-        "VECTORS": int(form.converts and form.work is Element.FLOAT),
+        "VECTORS": int(_has_vectors(form, [*operands, result])),
         "WHOLE_VECTORS": "&& channels % 8 == 0" if stages.by_channel else "",
     }
     arguments: list[Argument] = [
@@ -143,6 +143,15 @@ def broadcast(
 def run_of_item() -> int:
     """Return the number of elements of a work item on the current device."""
     return _RUN[current().engine.device.is_cpu]
+
+
+def _has_vectors(form: Form, operands: Sequence[Operand]) -> bool:
+    """Return whether eight elements are computed at once: as float, and of no wider types.
+
+    A vector of 64 bytes crashes a compiler (of PoCL 3).
+    """
+    is_wide = any(operand.element.nbytes > Element.FLOAT.nbytes for operand in operands)
+    return form.converts and form.work is Element.FLOAT and not is_wide
 
 
 def _strides(shape: Shape, result: Shape) -> tuple[int, ...]:

@@ -52,7 +52,25 @@ def choose_tile(product: Product, element: Element, stored: Stored) -> Tile:
 
 
 def _candidates(product: Product) -> list[Tile]:
-    """Return the tiles to measure, best guess first.
+    """Return the tiles to measure, best guess first."""
+    return _of_items(product) if current().engine.device.is_cpu else _of_groups(product)
+
+
+def _of_groups(product: Product) -> list[Tile]:
+    """Return tiles of work groups, for devices of many small cores, which all need work."""
+    tiles = [Tile(*size, is_shared=True) for size in ((64, 8), (32, 4), (16, 4))]
+    units = current().engine.device.units
+    busy = [tile for tile in tiles if _groups(product, tile) >= 2 * units]
+    return busy[:2] or tiles[-1:]
+
+
+def _groups(product: Product, tile: Tile) -> int:
+    rows, columns, batch = product.size(tile)
+    return rows // tile.group[0] * (columns // tile.group[1]) * batch
+
+
+def _of_items(product: Product) -> list[Tile]:
+    """Return tiles of work items, for processors.
 
     Sixteen vector registers hold the sums, the weights and an element of the input.
     """

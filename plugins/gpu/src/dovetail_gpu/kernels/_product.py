@@ -99,8 +99,8 @@ class Product:
 
     def size(self, tile: Tile) -> tuple[int, int, int]:
         """Return the range of work items."""
-        rows = -(-self.positions // tile.rows)
-        return rows, self.groups * self.blocks(tile), self.batch
+        rows, columns = -(-self.positions // tile.rows), self.groups * self.blocks(tile)
+        return rows * tile.group[0], columns * tile.group[1], self.batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,20 +179,19 @@ def product_launch(
         f"X_{read.name}": 1,
         "W": operands.stored.element.text,
         f"W_{operands.stored.name}": 1,
-        "ROWS": tile.rows,
-        "VECTORS": tile.vectors,
+        **tile.defines,
         "POINTWISE": int(is_pointwise),
         "BATCHED": int(product.batch > 1),
         "STRIDED_OUT": int(scatter is not None),
         "WHOLE": int(product.columns % VECTOR == 0),
     }
-    source = Source.of("product", defines, type_lines(element) + stages.lines)
+    source = Source.of(("product_head", tile.template), defines, type_lines(element) + stages.lines)
     return Launch(
         source,
         "product",
         _arguments(product, tile, operands, stages, scatter),
         product.size(tile),
-        (1, 1, 1),
+        tile.group,
     )
 
 

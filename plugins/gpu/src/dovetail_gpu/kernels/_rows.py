@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dovetail.ir import Spec
 from dovetail.runtime.plan import KernelCall, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.engine import current
@@ -19,10 +20,19 @@ VECTOR = 8  # elements that one item reads at once
 LANES = {True: 1, False: 64}  # items that share a row, on processors and on others
 
 
-def are_real(call: KernelCall) -> bool:
-    """Return whether all inputs and outputs of a call's head are stored as real numbers."""
-    specs = (*call.head.ins, *call.head.outs)
-    return all(spec is None or spec.dtype.is_float or is_encoded(spec) for spec in specs)
+def is_real(spec: Spec | None) -> bool:
+    """Return whether a tensor is omitted, or stored as real numbers."""
+    return spec is None or spec.dtype.is_float or is_encoded(spec)
+
+
+def are_real(call: KernelCall, outputs: int | None = None) -> bool:
+    """Return whether the inputs and outputs of a call's head are stored as real numbers.
+
+    Args:
+        call: The call.
+        outputs: How many of the outputs; by default all.
+    """
+    return all(map(is_real, (*call.head.ins, *call.head.outs[:outputs])))
 
 
 def axes_of(param: Any) -> tuple[int, ...]:

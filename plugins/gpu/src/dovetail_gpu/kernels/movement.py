@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Step, Value
-from dovetail_gpu.boxes import Box, copied, described, offset_in
+from dovetail_gpu.boxes import Box, copied, described, joins, offset_in
 from dovetail_gpu.elements import STORED, Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.launching import Launch, launch_all
@@ -97,37 +98,18 @@ def _keeps_little(whole: Spec, part: Spec) -> bool:
 
 
 @KERNELS.register(PACKAGE, "Concat")
-def concat(call: KernelCall) -> Step | None:
-    """Run Concat: copy each input into its part of the result."""
-    given = [i for i in range(len(call.tensors)) if call.has(i)]
-    axis: int = call.op.axis
-    whole = described(call.outputs[0].shape)
-    bounds = np.cumsum([0, *(call.spec(i).shape[axis] for i in given)]).tolist()
-    parts = [whole[_along(axis, *pair)] for pair in itertools.pairwise(bounds)]
-    return _joined(call, given, whole, parts)
-
-
 @KERNELS.register(PACKAGE, "Pack")
-def pack(call: KernelCall) -> Step | None:
-    """Run Pack: copy each input into its slice of the result."""
-    given = [i for i in range(len(call.tensors)) if call.has(i)]
-    whole = described(call.outputs[0].shape)
-    return _joined(call, given, whole, _slices(whole, call.op.axis))
-
-
-def _joined(
-    call: KernelCall, given: Sequence[int], whole: Array, parts: Sequence[Array]
-) -> Step | None:
+def joined(call: KernelCall) -> Step | None:
+    """Run Concat and Pack: copy each input into its columns of the result."""
     element = moved_element(call)
     if element is None:
         return None
+    axis: int = call.op.axis
+    given = [i for i in range(len(call.tensors)) if call.has(i)]
+    rows = math.prod(call.outputs[0].shape[:axis])
+    widths = [math.prod(call.spec(i).shape[axis:]) for i in given]
     sources = [read(call, i, element) for i in given]
-    target = write(call)
-    launches = []
-    for source, part in zip(sources, parts, strict=True):
-        x = described(part.shape)
-        launches.append(copied(call, source, target, Box.of(x, part, x, whole)))
-    return launch_all(call, launches)
+    return launch_all(call, joins(call, sources, widths, write(call), rows))
 
 
 @KERNELS.register(PACKAGE, "Split")

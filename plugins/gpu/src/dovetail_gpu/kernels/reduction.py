@@ -128,7 +128,7 @@ def _program(op_type: str, element: Element, ends: tuple[bool, bool]) -> Source:
 def _launch(program: Source, part: _Part, x: Value, y: Value, count: int) -> Launch:
     rows, ends = part.outer * part.chunks, (part.chunks, part.chunk, float(count))
     if part.inner == 1:
-        return row_launch(program, "rows", (x, y, rows, part.size, *ends), rows)
+        return row_launch(program, "rows", (x, y, part.size, *ends), rows)
     results = rows * -(-part.inner // VECTOR)
-    arguments = (x, y, results, part.size, part.inner, *ends)
+    arguments = (x, y, part.size, part.inner, *ends)
     return row_launch(program, "columns", arguments, results)

@@ -27,8 +27,8 @@ def softmax(call: KernelCall) -> Step | None:
     defines["LOGARITHM"] = int(call.head.op_type == "LogSoftmax")
     source = Source.of(("groups", "softmax"), defines, type_lines(element))
     if inner == 1:
-        rows: list[Argument] = [x, y, outer, size, beta, sign]
+        rows: list[Argument] = [x, y, size, beta, sign]
         return launch_all(call, [row_launch(source, "rows", rows, outer)])
     count = outer * -(-inner // VECTOR)
-    columns: list[Argument] = [x, y, count, size, inner, beta, sign]
+    columns: list[Argument] = [x, y, size, inner, beta, sign]
     return launch_all(call, [row_launch(source, "columns", columns, count)])

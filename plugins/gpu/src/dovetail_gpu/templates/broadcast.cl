@@ -10,8 +10,6 @@ typedef uchar8 __attribute__((aligned(1))) packed_uchar8;
 typedef short8 __attribute__((aligned(2))) packed_short8;
 typedef ushort8 __attribute__((aligned(2))) packed_ushort8;
 typedef uint8 __attribute__((aligned(4))) packed_uint8;
-typedef long8 __attribute__((aligned(8))) packed_long8;
-typedef ulong8 __attribute__((aligned(8))) packed_ulong8;
 
 #define GET_half(p) vload_half(0, p)
 #define GET8_half(p) vload_half8(0, p)
@@ -23,8 +21,6 @@ typedef ulong8 __attribute__((aligned(8))) packed_ulong8;
 #define GET8_ushort(p) convert_float8(*(__global const packed_ushort8 *)(p))
 #define GET8_char(p) convert_float8(*(__global const packed_char8 *)(p))
 #define GET8_uchar(p) convert_float8(*(__global const packed_uchar8 *)(p))
-#define GET8_long(p) convert_float8(*(__global const packed_long8 *)(p))
-#define GET8_ulong(p) convert_float8(*(__global const packed_ulong8 *)(p))
 
 __kernel void broadcast(OPERAND_PARAMETERS, TENSOR_OUT(R, y), TENSOR_IN(int, axes), int rank,
                         int inner, int rows, int channels STAGE_PARAMETERS) {

@@ -41,3 +41,23 @@ __kernel void copy_elements(BOX_PARAMETERS) {
   EACH_ROW for (int j = left; j < right; j++)
     y[p * plane_y + i * step_y + j * column_y] = x[p * plane_x + i * step_x + j * column_x];
 }
+
+#define PART_PARAMETERS(x) TENSOR_IN(E, x), int x##_width
+#define PART(x)                                                                                   \
+  copy_run(x##_memory + x##_first + i * x##_width, to, x##_width);                                \
+  to += x##_width
+
+// Four matrices as columns of y from `column` on; y has `width` columns. A work item copies `tall`
+// rows.
+__kernel void join(PART_PARAMETERS(a), PART_PARAMETERS(b), PART_PARAMETERS(c), PART_PARAMETERS(d),
+                   TENSOR_OUT(E, y), int column, int rows, int width, int tall) {
+  TENSOR_WRITE(E, y);
+  const int top = get_global_id(0) * tall, bottom = min(top + tall, rows);
+  for (int i = top; i < bottom; i++) {
+    __global E *to = y + (i * width + column);
+    PART(a);
+    PART(b);
+    PART(c);
+    PART(d);
+  }
+}

@@ -24,13 +24,12 @@
     total_##V = MERGE(V, total_##V, MAP(e)); \
   }
 
-__kernel void rows(TENSOR_IN(X, x), TENSOR_OUT(Y, y), int results, int size, int chunks, int chunk,
+__kernel void rows(TENSOR_IN(X, x), TENSOR_OUT(Y, y), int size, int chunks, int chunk,
                    float count) {
   TENSOR_READ(X, x);
   TENSOR_WRITE(Y, y);
   SHARED(float, shared);
   const int row = ROW;
-  if (row >= results) return;
   const int outer = row / chunks, first = (row - outer * chunks) * chunk;
   const int length = min(chunk, size - first);
   float8 total_float8 = (float8)(START);
@@ -54,20 +53,19 @@ __kernel void rows(TENSOR_IN(X, x), TENSOR_OUT(Y, y), int results, int size, int
     if (LANE == 0) STORE_V(FINISH(v), y + part * inner + (c)); \
   }
 
-__kernel void columns(TENSOR_IN(X, x), TENSOR_OUT(Y, y), int results, int size, int inner,
+__kernel void columns(TENSOR_IN(X, x), TENSOR_OUT(Y, y), int size, int inner,
                       int chunks, int chunk, float count) {
   TENSOR_READ(X, x);
   TENSOR_WRITE(Y, y);
   SHARED(float8, shared8);
   SHARED(float, shared);
   const int row = ROW;
-  if (row >= results) return;
   const int blocks = (inner + 7) / 8, part = row / blocks, column = (row - part * blocks) * 8;
   const int outer = part / chunks, first = (part - outer * chunks) * chunk;
   const int length = min(chunk, size - first);
   if (column + 8 <= inner) {
     REDUCE_COLUMNS(float8, LOAD8_X, STORE8_Y, shared8, column)
-    return;
+  } else {
+    for (int c = column; c < inner; c++) REDUCE_COLUMNS(float, LOAD_X, STORE_Y, shared, c)
   }
-  for (int c = column; c < inner; c++) REDUCE_COLUMNS(float, LOAD_X, STORE_Y, shared, c)
 }

@@ -18,13 +18,12 @@
   STORE_V(RESULT(V, beta * (LOAD_V(x + (at)) - most)), y + (at));
 
 // inner is 1: adjacent elements
-__kernel void rows(TENSOR_IN(S, x), TENSOR_OUT(S, y), int count, int size, float beta,
+__kernel void rows(TENSOR_IN(S, x), TENSOR_OUT(S, y), int size, float beta,
                    float sign) {
   TENSOR_READ(S, x);
   TENSOR_WRITE(S, y);
   SHARED(float, shared);
   const int row = ROW;
-  if (row >= count) return;
   float8 most_float8 = (float8)(-INFINITY);
   float most_float = -INFINITY;
   EACH(EXTREME, row * size, 1, size, 0)
@@ -59,18 +58,17 @@ __kernel void rows(TENSOR_IN(S, x), TENSOR_OUT(S, y), int count, int size, float
       WRITE(V, LOAD_V, STORE_V, first + r * inner, r) \
   }
 
-__kernel void columns(TENSOR_IN(S, x), TENSOR_OUT(S, y), int count, int size, int inner,
+__kernel void columns(TENSOR_IN(S, x), TENSOR_OUT(S, y), int size, int inner,
                       float beta, float sign) {
   TENSOR_READ(S, x);
   TENSOR_WRITE(S, y);
   SHARED(float8, shared8);
   SHARED(float, shared);
   const int row = ROW;
-  if (row >= count) return;
   const int blocks = (inner + 7) / 8, outer = row / blocks, column = (row - outer * blocks) * 8;
   if (column + 8 <= inner) {
     COLUMNS(float8, LOAD8, STORE8, shared8, column)
-    return;
+  } else {
+    for (int c = column; c < inner; c++) COLUMNS(float, LOAD, STORE, shared, c)
   }
-  for (int c = column; c < inner; c++) COLUMNS(float, LOAD, STORE, shared, c)
 }
