@@ -175,7 +175,7 @@ def test_damaged_files_of_the_cache_are_made_again(
             found = session.run({"x": some()})["y"]
             np.testing.assert_allclose(found, expected(some()), 1e-5, 1e-6)
             opencl_engine = session.backend.plugin.opencl
-            (tmp_path / opencl_engine.tuning.file.name).write_bytes(b"\xff{")
+            (tmp_path / opencl_engine.tuning.file.name).write_bytes(b'{"\xff": ""}')
             return int(opencl_engine.programs.compiled)
 
     assert compiled() == 1
@@ -189,6 +189,53 @@ def test_damaged_files_of_the_cache_are_made_again(
         assert len(path.read_bytes()) > 1000
     assert compiled() == 0
     assert "tuning" in caplog.text
+
+
+FORK = """
+import os, sys
+import numpy as np
+import dovetail as dt
+from small_nets import chain, expected, model_of, some
+
+def tried(action):
+    try:
+        action()
+    except dt.DovetailError as error:
+        return f"{error.message}; {error.hint}"
+    return "no error"
+
+session = dt.Session(model_of(chain()), backend="gpu")
+session.run({"x": some()})
+sys.stdout.flush()
+child = os.fork()
+if not child:
+    for backend in ("gpu", "auto:gpu,cpu"):
+        print(tried(lambda: dt.Session(model_of(chain()), backend=backend).run({"x": some()})))
+    print(tried(lambda: session.run({"x": some()})))
+    print(tried(session.close))
+    sys.exit(0)
+_, status = os.waitpid(child, 0)
+np.testing.assert_allclose(session.run({"x": some()})["y"], expected(some()), 1e-5, 1e-6)
+sys.exit(status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_process_is_not_left_waiting_for_the_drivers_threads() -> None:
+    helpers = str(Path(__file__).parent / "helpers")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK],
+        env=os.environ | {"PYTHONPATH": helpers},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    new, auto, old, closed = done.stdout.splitlines()
+    assert "forked" in new and "spawn" in new
+    assert auto == closed == "no error"
+    assert "forked" in old and "spawn" in old
 
 
 def test_a_lost_device_is_an_error_and_the_session_can_be_freed(

@@ -7,6 +7,7 @@ examined where no driver is installed.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,13 +23,45 @@ _MEMORY_CODES = frozenset({-4, -5, -61})  # object allocation, resources, buffer
 _LOST_CODES = frozenset({-2, -36, -9999})  # device not available, invalid queue, NVIDIA's fault
 
 
-@functools.cache
+class _Process:
+    """Whether this process may use the driver.
+
+    The threads of a driver do not exist in a forked process: a call would wait for them for ever.
+
+    Attributes:
+        is_used: Whether the driver was called.
+        is_forked: Whether the process was forked after that.
+    """
+
+    def __init__(self) -> None:
+        self.is_used = self.is_forked = False
+        if hasattr(os, "register_at_fork"):  # not on Windows
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self.is_forked = self.is_used
+
+
+_PROCESS = _Process()
+
+
 def opencl() -> Any:
     """Return the module `pyopencl`.
 
     Raises:
         PluginError: It cannot be imported.
+        BackendError: The process was forked from one that used OpenCL.
     """
+    if _PROCESS.is_forked:
+        raise BackendError(
+            "OpenCL cannot be used: the process was forked from one that had used it",
+            hint="start processes by `spawn`, or fork before the first session on the backend",
+        )
+    return _module()
+
+
+@functools.cache
+def _module() -> Any:
     try:
         import pyopencl
     except (ImportError, OSError) as error:
@@ -108,6 +141,7 @@ def devices() -> tuple[Device, ...]:
         PluginError: There is no pyopencl, driver or device.
     """
     cl = opencl()
+    _PROCESS.is_used = True
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:
