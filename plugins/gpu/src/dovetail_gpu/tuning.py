@@ -99,5 +99,5 @@ class Tuning:
                 self._known = msgspec.json.decode(self.file.read_bytes(), type=dict[str, str])
         except FileNotFoundError:
             return
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError) as error:  # not JSON, or not of UTF-8
             _LOG.warning("%s is not read: %s", self.file, error)
