@@ -140,6 +140,16 @@ def test_programs_and_tuning_are_kept_in_the_folder_that_is_given(tmp_path: Path
     assert [path.suffix for path in (tmp_path / "repo").iterdir()] == [".bin"]
 
 
+@pytest.mark.parametrize("name", ["file", "file/below", "nul\0", "long" * 2000])
+def test_a_folder_that_cannot_be_created_is_an_error_of_the_option(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ConfigError, match="cannot be created") as caught:
+        Backend.create("gpu", {"kernel_repo_path": str(tmp_path / name)})
+    assert caught.value.where.endswith("kernel_repo_path")
+
+
 @pytest.mark.parametrize("mode", PrecisionMode)
 def test_half_precision_is_stated(mode: PrecisionMode) -> None:
     """`auto` relies on it: a float32 model must not be rounded without being asked for."""

@@ -6,7 +6,7 @@ import hashlib
 import logging
 from pathlib import Path
 
-from dovetail.errors import DovetailError
+from dovetail.errors import ConfigError, DovetailError
 from dovetail.files import atomic_write, user_cache
 
 _LOG = logging.getLogger("dovetail.gpu")
@@ -18,11 +18,22 @@ def cache_folder(given: str | None) -> Path | None:
 
     Args:
         given: The folder that the options name.
+
+    Raises:
+        ConfigError: That folder cannot be created.
     """
     if given is None:
         return user_cache("opencl")
-    folder = Path(given)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder = Path(given)
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a NUL character
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(
+            f"the folder {given[:200]!r} cannot be created: {reason}",
+            where="kernel_repo_path",
+            hint="name a folder, or leave the option out to use the user's cache",
+        ) from error
     return folder
 
 
