@@ -24,7 +24,7 @@ _LOST_CODES = frozenset({-2, -36, -9999})  # device not available, invalid queue
 
 
 class _Process:
-    """Whether this process may use the driver.
+    """Use of the driver by this process.
 
     The threads of a driver do not exist in a forked process: a call would wait for them for ever.
 
