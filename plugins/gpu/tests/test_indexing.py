@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 
 import dovetail as dt
 from dovetail.container import Model, Producer
+from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
 from dovetail_gpu import boxes
 from dovetail_opset import PACKAGE
-from dovetail_opset.build import add_all
+from dovetail_opset.build import add_all, static
 
 _EXAMPLES = settings(max_examples=25, deadline=None)
 Check = Callable[..., None]
@@ -50,7 +52,7 @@ def test_gather(
     data: st.DataObject,
 ) -> None:
     axis = data.draw(st.integers(0, len(shape) - 1))
-    found = np.abs(indices(tuple(wanted), shape[axis] - 1 or 1)).astype(kind)
+    found = (indices(tuple(wanted), shape[axis]) % shape[axis]).astype(kind)
     if kind in (np.int32, np.int64):
         found = found - shape[axis]
     check_op("Gather", numbered(tuple(shape), dtype), np.asarray(found, kind), axis=axis)
@@ -84,6 +86,34 @@ def test_an_index_out_of_range_is_clamped() -> None:
     with dt.Session(model, backend="gpu") as session:
         (found,) = session.run({"x": given, "i": index}).values()
     np.testing.assert_array_equal(found, given[[3, 0]])
+
+
+@pytest.mark.parametrize(
+    ("op", "index", "params"),
+    [
+        ("Gather", [3, 4], {"axis": 0}),
+        ("Gather", [-5, 0], {"axis": 0}),
+        ("GatherNd", [[1, 2], [0, 3]], {}),
+        ("GatherElements", [[0, 4, 1]], {"axis": 0}),
+        ("ScatterNd", [[0, -4]], {}),
+        ("ScatterElements", [[0, 4, 1]], {"axis": 0}),
+    ],
+)
+def test_a_constant_index_out_of_range_is_an_error(
+    op: str, index: list[Any], params: dict[str, Any]
+) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (4, 3), TensorKind.APP_WRITE))
+    inputs = [x, static(graph, "i", np.array(index, np.int32))]
+    if op.startswith("Scatter"):
+        shape = (1,) if op == "ScatterNd" else (1, 3)
+        inputs.append(static(graph, "updates", np.ones(shape, np.float32)))
+    (y,) = add_all(graph, op, inputs, name="node", **params)
+    y.kind = TensorKind.APP_READ
+    model = Model({"net": graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
+    with pytest.raises(OpError, match=r"is out of range on an axis of size") as caught:
+        dt.Session(model, backend="gpu")
+    assert "'node'" in str(caught.value)
 
 
 @_EXAMPLES

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.ir import DType
+from dovetail.errors import OpError
+from dovetail.ir import Array, DType
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.boxes import Box, boxed, described, move_group, move_source, row_blocks
 from dovetail_gpu.elements import Element
@@ -65,7 +66,7 @@ def _taken(
         by_batch: Whether each batch has its own indices.
     """
     outer, rows, inner = counts
-    x, index, y = read(call, 0, element), indices(call, 1), write(call)
+    x, index, y = read(call, 0, element), indices(call, 1, sizes), write(call)
     table = np.array(sizes or [1], np.int32)
     constant = call.constant(table, layout_for(Element.INT, table.size))
     tall, wide, items = row_blocks(outer * rows, inner)
@@ -89,7 +90,7 @@ def gather_elements(call: KernelCall) -> Step | None:
     # the element at index 0, to which the kernel adds the index
     first = whole[tuple(slice(1 if k == axis else n) for k, n in enumerate(result.shape))]
     box = Box.of(np.broadcast_to(first, result.shape), result, whole, result)
-    x, index, y = read(call, 0, element), indices(call, 1), write(call)
+    x, index, y = read(call, 0, element), indices(call, 1, shape[axis : axis + 1]), write(call)
     stride = math.prod(shape[axis + 1 :])
     source, more = _source(x), [index, shape[axis], stride]
     return launch_all(call, [boxed(call, x, y, box, "take_elements", source, more)])
@@ -126,7 +127,33 @@ def _source(value: Value) -> Source:
     return move_source(value, "counted", "indexing")
 
 
-def indices(call: KernelCall, index: int) -> Value:
-    """Declare that a step reads indices, as integers of 32 bits."""
+def indices(call: KernelCall, index: int, sizes: Sequence[int] = ()) -> Value:
+    """Declare that a step reads indices, as integers of 32 bits.
+
+    Kernels clamp indices, since they cannot raise; those of constants are checked here.
+
+    Args:
+        call: The call.
+        index: Number of the input, (..., len(sizes)) or, for a single axis, of any shape.
+        sizes: Sizes of the indexed axes; none if every index is valid.
+
+    Raises:
+        OpError: An index of a constant is out of range.
+    """
+    known = call.static(index)
+    if known is not None and known.size and sizes:
+        _check_range(known.reshape(-1, len(sizes)), sizes, call.head.node.where)
     given = element_of(call.spec(index))
     return read(call, index, given if given in (Element.INT, Element.UINT) else Element.INT)
+
+
+def _check_range(known: Array, sizes: Sequence[int], where: str) -> None:
+    """Raise for the first index out of range of rows (n, len(sizes))."""
+    for column, size in zip(known.T, sizes, strict=True):
+        for found in (int(column.min()), int(column.max())):
+            if not -size <= found < size:
+                raise OpError(
+                    f"index {found} is out of range on an axis of size {size}",
+                    where=where,
+                    hint=f"an index must be between {-size} and {size - 1}",
+                )

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dovetail.ir import Array
+from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.boxes import Box, copied, described, move_group
 from dovetail_gpu.elements import Element
@@ -35,7 +35,7 @@ def scatter_nd(call: KernelCall) -> Step | None:
     counts = math.prod(call.spec(1).shape[:-1]), math.prod(slices)
     if 0 in sizes and counts[0]:
         return None
-    return _scattered(call, table, (depth, 0, 0), counts, by_element=0)
+    return _scattered(call, sizes, table, (depth, 0, 0), counts, by_element=0)
 
 
 @KERNELS.register(PACKAGE, "ScatterElements")
@@ -48,11 +48,13 @@ def scatter_elements(call: KernelCall) -> Step | None:
     rows = [(n, 0 if k == axis else strides[k], 0) for k, n in enumerate(given)]
     table = np.array(rows[::-1], np.int32).reshape(-1)
     numbers = len(shape), shape[axis], strides[axis]
-    return _scattered(call, table, numbers, (math.prod(given), 1), by_element=1)
+    counts = math.prod(given), 1
+    return _scattered(call, shape[axis : axis + 1], table, numbers, counts, by_element=1)
 
 
 def _scattered(
     call: KernelCall,
+    sizes: Shape,
     table: Array,
     numbers: tuple[int, int, int],
     counts: tuple[int, int],
@@ -63,6 +65,7 @@ def _scattered(
 
     Args:
         call: The call.
+        sizes: Sizes of the indexed axes.
         table: The axes; see `scatter.cl`.
         numbers: Depth, size and stride of the template.
         counts: Number of updates, and of elements in each.
@@ -71,7 +74,8 @@ def _scattered(
     element, reduction = moved_element(call), call.op.reduction.name
     if element is None or (reduction != "NONE" and not _computes(element)):
         return None
-    data, index, x = read(call, 0, element), indices(call, 1), read(call, 2, element)
+    data, index = read(call, 0, element), indices(call, 1, sizes)
+    x = read(call, 2, element)
     axes = call.constant(table, layout_for(Element.INT, table.size))
     y = write(call)
     whole = described(call.spec(0).shape)
