@@ -13,7 +13,7 @@ from dovetail.testing import Bench, Status, run_case
 from dovetail_gpu.kernels import _rows, recurrent
 from dovetail_opset.testing.recurrent import CASES
 
-VARIANTS = [{"lanes": 1}, {"lanes": 16}, {"is_half": True}]
+VARIANTS = [{"lanes": 1}, {"lanes": 64}, {"is_half": True}]
 
 
 def real(*shape, seed=1, size=1.0):
@@ -45,7 +45,7 @@ def inputs(steps, batch, features, units, size, parts):
     return found
 
 
-@pytest.mark.parametrize("lanes", [1, 16])
+@pytest.mark.parametrize("lanes", [1, 64])
 @pytest.mark.parametrize("case", [c for c in CASES if c.op_type == "Lstm"], ids=lambda c: c.id)
 def test_op_cases(case, lanes):
     with mock.patch.dict(_rows.LANES, {True: lanes}):
@@ -73,7 +73,7 @@ def test_layers(check_op, data, variant, is_inside):
         check_op("Lstm", *given, **variant, static=static, specs=(None,) * 8, **params)
 
 
-@pytest.mark.parametrize("lanes", [1, 16])
+@pytest.mark.parametrize("lanes", [1, 64])
 def test_nan_stays_in_its_row(check_op, lanes):
     given = inputs(4, 3, 6, 9, 9, {"gate", "peepholes"})
     given[0][1, 1, 2], given[0][2, 2, 3] = np.nan, np.inf

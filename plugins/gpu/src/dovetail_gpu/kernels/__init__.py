@@ -23,6 +23,7 @@ _FAMILIES = (
     "ranking",
     "recurrent",
     "reduction",
+    "regions",
     "resize",
     "scatter",
     "shape",

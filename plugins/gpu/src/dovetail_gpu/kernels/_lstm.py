@@ -12,7 +12,7 @@ from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._packing import Packing
-from dovetail_gpu.launching import Argument, Launch
+from dovetail_gpu.launching import Launch
 from dovetail_gpu.layouts import layout_for, read
 from dovetail_gpu.programs import Source
 from dovetail_gpu.transfers import to_device
