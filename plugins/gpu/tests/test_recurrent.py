@@ -45,7 +45,7 @@ def inputs(steps, batch, features, units, size, parts):
     return found
 
 
-@pytest.mark.parametrize("lanes", [1, 64])
+@pytest.mark.parametrize("lanes", [1])
 @pytest.mark.parametrize("case", [c for c in CASES if c.op_type == "Lstm"], ids=lambda c: c.id)
 def test_op_cases(case, lanes):
     with mock.patch.dict(_rows.LANES, {True: lanes}):
@@ -73,7 +73,7 @@ def test_layers(check_op, data, variant, is_inside):
         check_op("Lstm", *given, **variant, static=static, specs=(None,) * 8, **params)
 
 
-@pytest.mark.parametrize("lanes", [1, 64])
+@pytest.mark.parametrize("lanes", [1])
 def test_nan_stays_in_its_row(check_op, lanes):
     given = inputs(4, 3, 6, 9, 9, {"gate", "peepholes"})
     given[0][1, 1, 2], given[0][2, 2, 3] = np.nan, np.inf

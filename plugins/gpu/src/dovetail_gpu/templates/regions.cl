@@ -85,6 +85,8 @@ __kernel void align(TENSOR_IN(S, x), TENSOR_IN(S, rois), TENSOR_IN(int, images),
 
 static float larger(float a, float b) { return a >= b || a != a ? a : b; }
 
+static int mirrored(int i, int size) { return i < 0 ? -i : i < size ? i : 2 * (size - 1) - i; }
+
 __kernel void peaks(TENSOR_IN(S, maps), TENSOR_IN(S, boxes), TENSOR_OUT(S, values),
                     TENSOR_OUT(S, points), int count, int height, int width, int channels) {
   TENSOR_READ(S, maps);
@@ -108,8 +110,8 @@ __kernel void peaks(TENSOR_IN(S, maps), TENSOR_IN(S, boxes), TENSOR_OUT(S, value
   float g[3][3];
   for (int i = 0; i < 3; i++) {
     for (int j = 0; j < 3; j++) {
-      const int y = height - 1 - abs(height - 1 - abs(row + i - 1));
-      const int x = width - 1 - abs(width - 1 - abs(column + j - 1));
+      const int y = mirrored(row + i - 1, height);
+      const int x = mirrored(column + j - 1, width);
       g[i][j] = LOAD(map + (long)(y * width + x) * channels);
     }
   }
