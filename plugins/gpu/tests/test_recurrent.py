@@ -1,4 +1,7 @@
-"""Lstm on a device, against `cpu`."""
+"""Lstm on a device, against `cpu`.
+
+The program for groups of several items is left out: PoCL needs more than a minute to compile it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.testing import Bench, Status, run_case
-from dovetail_gpu.kernels import _rows, recurrent
+from dovetail_gpu.kernels import recurrent
 from dovetail_opset.testing.recurrent import CASES
 
-VARIANTS = [{"lanes": 1}, {"lanes": 64}, {"is_half": True}]
+VARIANTS = [{}, {"is_half": True}]
 
 
 def real(*shape, seed=1, size=1.0):
@@ -45,15 +48,13 @@ def inputs(steps, batch, features, units, size, parts):
     return found
 
 
-@pytest.mark.parametrize("lanes", [1])
 @pytest.mark.parametrize("case", [c for c in CASES if c.op_type == "Lstm"], ids=lambda c: c.id)
-def test_op_cases(case, lanes):
-    with mock.patch.dict(_rows.LANES, {True: lanes}):
-        outcome = run_case(Bench("gpu"), case)
+def test_op_cases(case):
+    outcome = run_case(Bench("gpu"), case)
     assert outcome.status is Status.PASSED, outcome
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data(), st.sampled_from(VARIANTS), st.booleans())
 def test_layers(check_op, data, variant, is_inside):
     draw = data.draw
@@ -73,8 +74,7 @@ def test_layers(check_op, data, variant, is_inside):
         check_op("Lstm", *given, **variant, static=static, specs=(None,) * 8, **params)
 
 
-@pytest.mark.parametrize("lanes", [1])
-def test_nan_stays_in_its_row(check_op, lanes):
+def test_nan_stays_in_its_row(check_op):
     given = inputs(4, 3, 6, 9, 9, {"gate", "peepholes"})
     given[0][1, 1, 2], given[0][2, 2, 3] = np.nan, np.inf
-    check_op("Lstm", *given, lanes=lanes, specs=(None,) * 8, cell_clip_threshold=0.5)
+    check_op("Lstm", *given, specs=(None,) * 8, cell_clip_threshold=0.5)
