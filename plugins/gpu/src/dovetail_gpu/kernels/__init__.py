@@ -12,6 +12,7 @@ _FAMILIES = (
     "color",
     "convolution",
     "depthwise",
+    "detection",
     "elementwise",
     "indexing",
     "local_response",
