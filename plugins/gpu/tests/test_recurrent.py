@@ -39,8 +39,19 @@ def layer(parts, steps, batch, features, units, time_major=True):
     return inputs
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("variant", [{"lanes": 1}, {"lanes": 64}, {"is_half": True}])
+# PoCL takes seconds to compile each layer for groups of 64 items
+_SHARED = ("peepholes", "coupled norms", "projection")
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        *((name, {"lanes": 1}) for name in LAYERS),
+        *((name, {"lanes": 64}) for name in _SHARED),
+        ("norms", {"is_half": True}),
+        ("projection", {"is_half": True}),
+    ],
+)
 def test_layers(check_op, name, variant):
     parts, params = LAYERS[name]
     for steps, batch, units in ((4, 2, 11), (1, 1, 8)):
