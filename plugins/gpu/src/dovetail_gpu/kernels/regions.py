@@ -18,7 +18,7 @@ _MOST_SAMPLES = 1 << 16  # of a bin along an axis, as in the op
 
 @KERNELS.register(PACKAGE, "RoiAlign")
 def roi_align(call: KernelCall) -> Step | None:
-    """Run RoiAlign; regions that the op rejects have NaN as results, since a device cannot raise."""
+    """Run RoiAlign; regions that the op rejects result in NaN, since a device cannot raise."""
     x_spec, result = call.spec(0), call.outputs[0].spec
     if not all(map(is_real, (x_spec, call.spec(1), result))):
         return None
