@@ -25,6 +25,7 @@ from dovetail.errors import (
 )
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.runtime import Backend, SignalKind, contract
+from dovetail.runtime.choice.trial import paired_medians
 from dovetail.runtime.config_file import config_from
 from dovetail.runtime.names import backend_name, members_of, split_arch
 from dovetail.testing import Bench, Status
@@ -105,6 +106,15 @@ def test_the_others_are_freed_after_the_trial() -> None:
     assert EVENTS[2:] == [
         "second closed net", "second closed a context", "first closed", "second closed"
     ]  # fmt: skip
+
+
+def test_a_graph_with_a_state_is_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reference_backend.Scale.is_pure", False)
+    with Backend.create("auto", options(SLOW, FASTER), OPS) as backend:
+        graph = finalized(backend)
+        assert EVENTS == ["first closed net", "second closed net", "first closed a context"]
+        assert graph.placement.choice.backend == "second"
+        np.testing.assert_array_equal(graph.execute({"x": X})["y"], X * 2)
 
 
 def test_the_report_states_the_choice() -> None:
@@ -426,3 +436,12 @@ def test_it_meets_the_requirements_on_backends(check: Check) -> None:
         result = run_check(bench, check)
     wanted = Status.UNSUPPORTED if check.name in LACKING else Status.PASSED
     assert result.status is wanted, result.reason
+
+
+def test_paired_medians_cancel_changes_of_the_load() -> None:
+    # the second is 10 % slower in each round, and the load triples after its third
+    load = [1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 3.0]
+    first, second = [2.0 * x for x in load], [2.2 * x for x in load]
+    found = paired_medians({"first": first, "second": second, "slow": [4.0 * x for x in load[:3]]})
+    assert found == pytest.approx({"first": 6.0, "second": 6.6, "slow": 12.0})
+    assert paired_medians({}) == {}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
+from opencl_driver import require_opencl
 
 import dovetail as dt
 from dovetail.container import Model, Producer
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
+from dovetail.ops import OpRegistry
+from dovetail.runtime.plan import PlanPrepared
+from dovetail.testing import prepare
+from dovetail_gpu import GpuBackend, GpuOptions
 from dovetail_gpu.kernels import _rows
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add_all
@@ -25,6 +30,15 @@ def run_on(backend: str, graph: Graph, feeds: Mapping[str, Array]) -> dict[str, 
     model = Model({graph.name: graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
     with dt.Session(model, backend=backend) as session:
         return dict(session.run(dict(feeds), native=True))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def opencl_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Skip all tests, with the reason, if there is no device; keep the user's cache as it is."""
+    name = require_opencl()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOVETAIL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield name
 
 
 @pytest.fixture(scope="session")
@@ -81,3 +95,23 @@ def check_op(same_as_cpu: Callable[..., None]) -> Callable[..., None]:
             same_as_cpu(graph, feeds, rtol or (2e-2 if is_half else 1e-4))
 
     return check
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Return a function that runs a graph on `gpu`."""
+    return lambda graph, feeds: run_on("gpu", graph, feeds)
+
+
+@pytest.fixture(scope="session")
+def steps_of() -> Callable[[Graph], list[tuple[str, ...]]]:
+    """Return a function that prepares a graph, and returns the nodes of each step on the device."""
+    registry = OpRegistry.of(PACKAGE)
+    backend = GpuBackend(registry, GpuOptions())
+
+    def steps(graph: Graph) -> list[tuple[str, ...]]:
+        prepared = prepare(backend, graph, registry)
+        assert isinstance(prepared, PlanPrepared)
+        return [step.nodes for step in prepared.steps if step.nodes]
+
+    return steps

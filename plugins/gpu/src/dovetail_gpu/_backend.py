@@ -8,9 +8,12 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, ClassVar
 
-from dovetail.errors import UnsupportedOpError
+import msgspec
+
+from dovetail.errors import ContainerError, UnsupportedOpError
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.base import ContextBase
+from dovetail.runtime.config import changed_settings
 from dovetail.runtime.contract import (
     Capabilities,
     Configs,
@@ -26,6 +29,7 @@ from dovetail.runtime.plan import (
     KernelCall,
     KernelRegistry,
     PlanBackend,
+    RecipeError,
     with_package_kernels,
 )
 from dovetail_gpu.computing import Computing, begin, current, settle
@@ -33,10 +37,19 @@ from dovetail_gpu.driver import choose_device, devices
 from dovetail_gpu.engine import ClEngine
 from dovetail_gpu.kernels import kernels
 from dovetail_gpu.kernels._registry import PACKAGE
-from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint, PrecisionMode
+from dovetail_gpu.options import (
+    GpuFile,
+    GpuGraph,
+    GpuOptions,
+    PerfHint,
+    PrecisionMode,
+    Recorded,
+)
 from dovetail_gpu.transfers import BUILDERS, record_layout, reorder
 from dovetail_gpu.types import type_rows
 from dovetail_gpu.verdicts import verdict
+
+_ROUNDS = {PerfHint.HIGH: 3, PerfHint.NORMAL: 1, PerfHint.LOW: 0}  # of each variant
 
 
 class GpuBackend(PlanBackend):
@@ -53,15 +66,13 @@ class GpuBackend(PlanBackend):
 
     name: ClassVar[str] = "gpu"
     dist: ClassVar[str] = "dovetail-gpu"
-    configs: ClassVar[Configs] = Configs(backend=GpuOptions, graph=GpuGraph)
-    is_native: ClassVar[bool] = True
+    configs: ClassVar[Configs] = Configs(backend=GpuOptions, graph=GpuGraph, sdk=GpuFile)
+    is_native: bool = True
     options: GpuOptions
 
     def __init__(self, ops: OpRegistry, options: GpuOptions) -> None:
         device = choose_device(options.device)
-        self.opencl = ClEngine(
-            device, options.kernel_repo_path, measures=options.perf_hint is not PerfHint.LOW
-        )
+        self.opencl = ClEngine(device, options.kernel_repo_path, _ROUNDS[options.perf_hint])
         engine = Engine(
             kernels(),
             reorder,
@@ -72,8 +83,10 @@ class GpuBackend(PlanBackend):
             settle=settle,
             begin=begin,
             lane=Computing.another,
+            rehearses=True,
         )
         super().__init__(ops, options, engine)
+        self.is_native = not device.is_cpu  # a driver for processors is slower than `cpu`
 
     def capabilities(self) -> Capabilities:
         """Return what plans can do on the device, with its limits; each run has its own queue."""
@@ -114,6 +127,37 @@ class GpuBackend(PlanBackend):
         found = self._settings(config)
         with found:
             yield found
+
+    def shares(self, config: Any) -> bool:
+        """Return whether tensors share memory; see `GpuGraph`."""
+        return not (isinstance(config, GpuGraph) and config.disable_memory_optimizations)
+
+    def recorded(self, computing: Any) -> dict[str, Any]:
+        """Return settings and tuning of a graph, for images."""
+        found: dict[str, Any] = msgspec.to_builtins(
+            Recorded(computing.config, dict(sorted(computing.choices.items())))
+        )
+        return found
+
+    def restored(self, computing: Any, recorded: Mapping[str, Any]) -> None:
+        """Use settings and tuning of an image.
+
+        Raises:
+            ContainerError: They are damaged, or the graph has other settings.
+        """
+        try:
+            found = msgspec.convert(recorded, Recorded)
+        except msgspec.ValidationError as error:
+            raise RecipeError(f"invalid settings of the backend 'gpu': {error}") from error
+        if computing.config not in (GpuGraph(), found.config):
+            raise ContainerError(
+                f"the image has the settings {changed_settings(found.config)}, and the graph "
+                f"{changed_settings(computing.config)}",
+                code="CONTAINER_INCOMPATIBLE",
+                hint="prepare the model again, or restore the image without settings of the graph",
+            )
+        computing.config = found.config
+        computing.choices = dict(found.choices)
 
     def prepare(
         self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase

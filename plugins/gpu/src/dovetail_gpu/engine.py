@@ -23,7 +23,7 @@ class ClEngine:
     Args:
         device: The device.
         folder: Folder of compiled programs and tuning; None for that of the user's cache.
-        measures: Whether variants of kernels are chosen by measurement.
+        rounds: Number of runs by which variants of kernels are chosen; 0 for rules alone.
 
     Attributes:
         device: The device.
@@ -33,13 +33,13 @@ class ClEngine:
         tuning: The variants of kernels that it prefers.
     """
 
-    def __init__(self, device: Device, folder: str | None, *, measures: bool) -> None:
+    def __init__(self, device: Device, folder: str | None, rounds: int) -> None:
         self.device = device
         with reported(device, "open a context"):
             self.context = opencl().Context([device.handle])
         self.space = DeviceSpace(device, self.context, self.new_queue())
         self.programs = Programs(device, self.context, folder)
-        self.tuning = Tuning(device, folder, measures=measures)
+        self.tuning = Tuning(device, folder, rounds)
 
     def new_queue(self) -> Any:
         """Return a new queue of pyopencl, which runs commands in order and measures their times."""

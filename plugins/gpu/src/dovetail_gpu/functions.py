@@ -1,7 +1,8 @@
 """Elementwise functions of real numbers as lines of OpenCL C.
 
 A line computes the variable `v`, a float or a vector of eight (its type is `V`), of expressions for
-the inputs of an op, {0} to {2}, and of numbers of the op. NaN stays NaN, as in the references.
+the inputs of an op, {0} to {2}, and of numbers of the op. NaN stays NaN, as in the references. Its
+own variables end in an underscore: `v` has the name that the kernel gives it.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ def _clipped(x: str, low: str, high: str) -> str:
 
 # x times the share of a normal distribution below x, which is an erfc of |x| / sqrt 2
 _GELU = (
-    "{{ const V z = fabs({0}) * 0.70710678f; const V t = 1.0f / (1.0f + 0.5f * z);"
-    f"const V tail = 0.5f * t * exp({_polynomial('t', _ERFC)} - z * z);"
-    "const V share = {0} < (V)(0.0f) ? tail : 1.0f - tail;"
-    "v = share == (V)(0.0f) ? (V)(0.0f) : {0} * share; }}"
+    "{{ const V z_ = fabs({0}) * 0.70710678f; const V t_ = 1.0f / (1.0f + 0.5f * z_);"
+    f"const V tail_ = 0.5f * t_ * exp({_polynomial('t_', _ERFC)} - z_ * z_);"
+    "const V share_ = {0} < (V)(0.0f) ? tail_ : 1.0f - tail_;"
+    "v = share_ == (V)(0.0f) ? (V)(0.0f) : {0} * share_; }}"
 )
 _SOFTPLUS = (
-    "{{ const V s = {beta} * {0};"
-    "const V sum = (fmax(s, (V)(0.0f)) + log1p(exp(-fabs(s)))) / {beta};"
-    "v = s > (V)({threshold}) ? {0} : sum; }}"
+    "{{ const V s_ = {beta} * {0};"
+    "const V sum_ = (fmax(s_, (V)(0.0f)) + log1p(exp(-fabs(s_)))) / {beta};"
+    "v = s_ > (V)({threshold}) ? {0} : sum_; }}"
 )
 UNARY: dict[str, str] = {
     "ElementWiseAbs": "v = fabs({0});",
@@ -103,9 +104,9 @@ BINARY: dict[str, str] = {
 # x, the scale and the offset of a grid of whole numbers from {low} to {high}: the nearest number of
 # the grid, as `dovetail.ir.quantize` defines it
 ON_GRID = (
-    "{{ const V z = rint(-{2}); V q = rint(QUOTIENT({0}, {1}) - {2} - z) + z; q = q == q ? q : z;"
-    "q = clamp(q, (V)({low}), (V)({high}));"
-    "v = {1} == (V)(0.0f) ? (V)(0.0f) : (q + {2}) * {1}; }}"
+    "{{ const V z_ = rint(-{2}); V q_ = rint(QUOTIENT({0}, {1}) - {2} - z_) + z_;"
+    "q_ = q_ == q_ ? q_ : z_; q_ = clamp(q_, (V)({low}), (V)({high}));"
+    "v = {1} == (V)(0.0f) ? (V)(0.0f) : (q_ + {2}) * {1}; }}"
 )
 SCALED = "v = {0} * {1};"
 SCALED_AND_SHIFTED = "v = {0} * {1} + {2};"

@@ -39,7 +39,7 @@ from dovetail_gpu.layouts import is_encoded, layout_for, read
 
 LONGEST = 8  # nodes in a group
 COPIES = ("Convert", "Dequantize")  # on a device, among real numbers
-_REAL = (DType.FLOAT_32, DType.FLOAT_16)
+_REAL = (DType.FLOAT_32, DType.FLOAT_16, DType.BFLOAT_16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,9 @@ class StageWriter:
         for i, tail in enumerate(tails):
             is_gate = i + 1 < len(tails) and tails[i + 1].joins
             if is_gate:
-                self._lines.append(f"V before{i} = v;")
+                self._lines.append(f"V before{i}_ = v;")
             if tail.joins:
-                self._lines.append(self._join(tail, f"before{i - 1}", before))
+                self._lines.append(self._join(tail, f"before{i - 1}_", before))
             else:
                 self._lines.append(self._line(tail, before))
             before = tail.view.node.outputs[0]
@@ -155,8 +155,8 @@ class StageWriter:
             at = "at" if is_full(shape, self._result.shape) else "channel"
             load = f"LOAD_V(o{number} + {at})"
         self._operands.append(Operand(read(self._call, index, self._element), self._element, at))
-        self._lines.append(f"const V t{number} = {load};")
-        return f"t{number}"
+        self._lines.append(f"const V t{number}_ = {load};")
+        return f"t{number}_"
 
     def _numbers(self, *numbers: float) -> list[str]:
         """Declare numbers as read, in float32 whatever the step's real numbers are."""

@@ -51,6 +51,7 @@ from dovetail.runtime.plan.values import Step
 # allocates them at every call: at its default of 8192 they cost more than they save.
 _BUFFER = 1024
 _ONE_THREAD = "one_thread"
+_OWN = "own"  # the backend's
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Engine:
             waits for them.
         lane: Returns a context like that of a graph, for runs of the graph that overlap; None if
             runs do not overlap. Steps of such an engine keep nothing from one run to the next.
+        rehearses: Whether a graph is prepared by calling its steps once.
     """
 
     kernels: KernelRegistry
@@ -87,6 +89,7 @@ class Engine:
     settle: Callable[[], float | None] = lambda: None
     begin: Callable[[RunControl], None] | None = None
     lane: Callable[[Any], AbstractContextManager[None]] | None = None
+    rehearses: bool = False
 
 
 # Returns the counters of a step that has run; the second argument returns what it wrote, by name.
@@ -188,13 +191,14 @@ class PlanBackend(BackendBase):
                 control=request.control,
             )
             remaker.follow(plan)
-            arena = plan_arena(plan.steps, shares=self.shares_memory)
+            shares = self.shares(request.config)
+            arena = plan_arena(plan.steps, shares=shares)
             if request.record is not None:
                 size, count = arena.nbytes, len(plan.steps)
                 request.record(ProfileEvent(EventType.BACKEND, "arena", size, EventUnit.BYTES))
                 request.record(ProfileEvent(EventType.BACKEND, "steps", count, EventUnit.COUNT))
             interface = Interface.of(graph.name, graph.inputs, graph.outputs)
-            return EnginePrepared(
+            prepared = EnginePrepared(
                 plan,
                 arena,
                 remaker,
@@ -204,7 +208,39 @@ class PlanBackend(BackendBase):
                 one_thread=is_small,
                 engine=engine,
                 count=self.step_counter(context.device, request.config, lambda: graph),
+                shares=shares,
+                recorded=lambda: self.recorded(computing),
             )
+            if engine.rehearses:
+                prepared.rehearse()
+            return prepared
+
+    def shares(self, config: Any) -> bool:
+        """Return whether tensors of a graph share memory that are not in use at the same time.
+
+        Args:
+            config: Settings of the graph.
+        """
+        return self.shares_memory
+
+    def recorded(self, computing: Any) -> dict[str, Any]:
+        """Return what an image keeps of a graph besides its plan, of JSON types.
+
+        Args:
+            computing: The context in which the graph was prepared.
+        """
+        return {}
+
+    def restored(self, computing: Any, recorded: Mapping[str, Any]) -> None:
+        """Take back what an image keeps of a graph, before its steps are made again.
+
+        Args:
+            computing: The context in which the graph is restored.
+            recorded: From `recorded`, perhaps of another process; nothing in it can be trusted.
+
+        Raises:
+            ContainerError: It is damaged, or does not match the settings of the graph.
+        """
 
     def kernels(self, graph: CheckedGraph) -> KernelRegistry:
         """Return the kernels for a graph.
@@ -288,6 +324,8 @@ class PlanContext(ContextBase):
             engine.reorder,
         )
         with backend.computing(request.config, one_thread=one_thread) as computing:
+            with reader.faults():
+                backend.restored(computing, reader.data.settings.get(_OWN) or {})
             plan, arena, interface = reader.plan(name, engine.reorder, remaker)
             with reader.faults():  # it allocates the arena and binds steps
                 prepared = EnginePrepared(
@@ -300,7 +338,11 @@ class PlanContext(ContextBase):
                     one_thread=one_thread,
                     engine=engine,
                     count=backend.step_counter(self.device, request.config, model),
+                    shares=backend.shares(request.config),
+                    recorded=lambda: backend.recorded(computing),
                 )
+            if engine.rehearses:
+                prepared.rehearse()
         if request.record is not None:
             request.record(
                 ProfileEvent(EventType.FINALIZE, "steps made again", remaker.count, EventUnit.COUNT)
@@ -321,6 +363,8 @@ class EnginePrepared(PlanPrepared):
         one_thread: Whether one thread computes it.
         engine: Its engine.
         count: Counts quantities of its steps; None for those of all backends.
+        shares: Whether its tensors share memory.
+        recorded: Returns what an image keeps besides the plan; see `PlanBackend.recorded`.
     """
 
     def __init__(
@@ -335,9 +379,12 @@ class EnginePrepared(PlanPrepared):
         one_thread: bool,
         engine: Engine,
         count: CountStep | None = None,
+        shares: bool = True,
+        recorded: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._fingerprint = fingerprint
         self._count = count
+        self._recorded = recorded
         self._computing = computing
         self._engine = engine
         lane = engine.lane
@@ -347,7 +394,7 @@ class EnginePrepared(PlanPrepared):
         # NumPy's settings belong to the context: entering it is faster than setting them each run
         self._settings = contextvars.copy_context()
         self._settings.run(_set_numpy)
-        super().__init__(plan, arena=arena, remaker=remaker)
+        super().__init__(plan, shares=shares, arena=arena, remaker=remaker)
 
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
@@ -436,7 +483,9 @@ class EnginePrepared(PlanPrepared):
 
     def recorded(self, writer: PlanWriter) -> PlanData:
         """Return its plan as data."""
-        settings = {_ONE_THREAD: self.one_thread}
+        settings: dict[str, Any] = {_ONE_THREAD: self.one_thread}
+        if own := self._recorded():
+            settings[_OWN] = own
         model = "" if self.remaker is None else self.remaker.model
         return writer.record(self.plan, self.arena, self.interface, model, settings)
 

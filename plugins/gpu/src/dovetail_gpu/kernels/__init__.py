@@ -26,6 +26,8 @@ _FAMILIES = (
     "reduction",
     "regions",
     "resize",
+    "scatter",
+    "shape",
     "softmax",
     "transposed",
 )

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Spec
 from dovetail.runtime.plan import KernelCall, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.engine import current
+from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.launching import Argument, Launch
 from dovetail_gpu.layouts import layout_for
 from dovetail_gpu.programs import Source, type_lines
-from dovetail_gpu.stages import Stages
+from dovetail_gpu.stages import Stages, is_real
 
 VECTOR = 8
 GROUP = 64
@@ -48,7 +48,7 @@ class Window:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each position reads the pixel at the same index."""
+        """True if each position reads the pixel at the same index."""
         return self.taps == self.stride == (1, 1) and self.pads == (0, 0) and self.image == self.out
 
     @property
@@ -86,7 +86,7 @@ class Product:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether position m reads pixel m alone."""
+        """True if position m reads pixel m alone."""
         return self.window is None or self.window.is_pointwise
 
     def blocks(self, tile: Tile) -> int:
@@ -99,8 +99,8 @@ class Product:
 
     def size(self, tile: Tile) -> tuple[int, int, int]:
         """Return the range of work items."""
-        rows = -(-self.positions // tile.rows)
-        return rows, self.groups * self.blocks(tile), self.batch
+        rows, columns = -(-self.positions // tile.rows), self.groups * self.blocks(tile)
+        return rows * tile.group[0], columns * tile.group[1], self.batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,8 @@ class Operands:
         y: The result.
         tables: Tables of where the operands of each product of a batch begin; empty for one.
         zeros: A row of zeros, of `channels` elements or more; None without a window.
+        stored: Type of the weights.
+        scales: A number for each column, by which sums of integer weights are multiplied.
     """
 
     x: Value
@@ -120,6 +122,8 @@ class Operands:
     y: Value
     tables: tuple[Value, ...] = ()
     zeros: Value | None = None
+    stored: Stored = Stored.FLOAT
+    scales: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,20 +177,21 @@ def product_launch(
     defines: dict[str, int | str] = {
         "X": read.text,
         f"X_{read.name}": 1,
-        "ROWS": tile.rows,
-        "VECTORS": tile.vectors,
+        "W": operands.stored.element.text,
+        f"W_{operands.stored.name}": 1,
+        **tile.defines,
         "POINTWISE": int(is_pointwise),
         "BATCHED": int(product.batch > 1),
         "STRIDED_OUT": int(scatter is not None),
         "WHOLE": int(product.columns % VECTOR == 0),
     }
-    source = Source.of("product", defines, type_lines(element) + stages.lines)
+    source = Source.of(("product_head", tile.template), defines, type_lines(element) + stages.lines)
     return Launch(
         source,
         "product",
         _arguments(product, tile, operands, stages, scatter),
         product.size(tile),
-        (1, 1, 1),
+        tile.group,
     )
 
 
@@ -204,6 +209,8 @@ def _arguments(
         product.columns * product.groups,
         max(1, product.blocks(tile)),
     ]
+    if operands.scales is not None:
+        found.append(operands.scales)
     if product.window and operands.zeros and (scatter or not product.is_pointwise):
         found += [operands.zeros, *product.window.numbers]
     if product.batch > 1:
@@ -217,11 +224,6 @@ def zero_row(call: KernelCall, channels: int, element: Element) -> Value:
     """Declare a row of zeros that the step reads."""
     count = max(64, 1 << (channels - 1).bit_length()) if channels else 64
     return call.constant(np.zeros(count, element.storage), layout_for(element, count))
-
-
-def is_real(spec: Spec) -> bool:
-    """Return whether a tensor has real numbers on the device."""
-    return spec.dtype.is_float or (spec.dtype.is_fixed_point and spec.encoding is not None)
 
 
 def reals(call: KernelCall) -> bool:

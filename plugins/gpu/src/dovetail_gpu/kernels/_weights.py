@@ -1,9 +1,13 @@
-"""Weights of products: packed in blocks of columns, on the host or by the device."""
+"""Weights of products: real numbers, or integers with a scale for each column.
+
+Fixed-point weights stay integers on the device if each column has one scale: `q + offset` is
+stored in 4, 8 or 16 bits, and a product is `scale[n] * sum of x * (q + offset)`, summed in float32.
+Others, such as those with scales for blocks of channels, are stored as real numbers.
+"""
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,102 +16,136 @@ import numpy as np
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Value
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._product import GROUP, operand_element
+from dovetail_gpu.kernels._packing import Packing
+from dovetail_gpu.kernels._product import operand_element
+from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._tiles import Tile
-from dovetail_gpu.launching import Argument, Launch
-from dovetail_gpu.layouts import layout_for, read
-from dovetail_gpu.programs import Source, type_lines
+from dovetail_gpu.launching import Launch
+from dovetail_gpu.layouts import is_encoded, layout_for, read
 from dovetail_gpu.transfers import to_device
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
-    """Where the elements of matrices lie in a tensor.
+class Weights:
+    """The weights of a product.
 
     Attributes:
-        shape: Matrices, groups, taps along two axes, channels of a tap, columns of a group.
-        strides: Elements from one to the next along each of these axes.
-        start: Index of the first element.
+        value: The packed elements.
+        stored: Their type.
+        scales: A number for each column, float32; None for real numbers.
     """
 
-    shape: tuple[int, int, int, int, int, int]
-    strides: tuple[int, int, int, int, int, int]
-    start: int = 0
+    value: Value
+    stored: Stored
+    scales: Value | None = None
 
-    @classmethod
-    def of_matrices(
-        cls, count: int, depth: int, columns: int, *, transposed: bool = False
-    ) -> Packing:
-        """Return the packing of dense matrices (count, depth, columns), or with axes swapped."""
-        row, column = (1, depth) if transposed else (columns, 1)
-        return cls((count, 1, 1, 1, depth, columns), (depth * columns, 0, 0, 0, row, column))
 
-    @classmethod
-    def of_filters(cls, shape: Sequence[int], groups: int) -> Packing:
-        """Return the packing of filters (height, width, channels of a group, columns)."""
-        height, width, channels, columns = shape
-        line = channels * columns
-        return cls(
-            (1, groups, height, width, channels, columns // groups),
-            (0, columns // groups, width * line, line, columns, 1),
-        )
+def stored_weights(call: KernelCall, packing: Packing, element: Element) -> Stored:
+    """Return the type in which the weights of a call, its input 1, are stored.
 
-    def count(self, block: int) -> int:
-        """Return the number of packed elements."""
-        return math.prod(self.shape[:-1]) * -(-self.shape[-1] // block) * block
-
-    def packed(self, real: Array, block: int) -> Array:
-        """Return the elements of a tensor as (matrices, groups, blocks, taps * channels, block)."""
-        matrices, groups, *_, columns = self.shape
-        depth, blocks = math.prod(self.shape[2:5]), -(-columns // block)
-        found = np.zeros((matrices, groups, depth, blocks * block), real.dtype)
-        if 0 not in self.shape:
-            steps = [n * real.itemsize for n in self.strides]
-            view = np.lib.stride_tricks.as_strided(
-                real.reshape(-1)[self.start :], self.shape, steps
-            )
-            found[..., :columns] = view.reshape(matrices, groups, depth, columns)
-        split = found.reshape(matrices, groups, depth, blocks, block)
-        return np.ascontiguousarray(split.swapaxes(2, 3))
-
-    def launch(self, source: Value, target: Value, block: int, element: Element) -> Launch:
-        """Return the launch that packs a tensor of the device, as `packed` does."""
-        numbers = (self.count(block), block, *self.shape[1:], self.start, *self.strides)
-        program = Source.of("arrange", {}, type_lines(element))
-        arguments: list[Argument] = [source, target, *numbers]
-        return Launch(program, "blocks", arguments, numbers[:1], (GROUP,))
+    Args:
+        call: The call.
+        packing: Positions of the weights in the input.
+        element: Type of the result.
+    """
+    real = Stored.of(operand_element(element))
+    spec = call.spec(1)
+    encoding = spec.encoding
+    if not call.has_data(1) or packing.shape[0] != 1 or encoding is None or not is_encoded(spec):
+        return real
+    if not encoding.is_convertible:
+        return real
+    scale, offset = encoding.scales_and_offsets(spec.shape)
+    if any(_varies(array, packing, spec) for array in (scale, offset)):
+        return real
+    if not np.array_equal(offset, np.rint(offset)):
+        return real
+    low, high = spec.dtype.stored_range(encoding.bitwidth)
+    return Stored.for_range(low + int(np.min(offset)), high + int(np.max(offset))) or real
 
 
 def weights_of(
-    call: KernelCall, packing: Packing, tile: Tile, element: Element, launches: list[Launch]
-) -> Value:
+    call: KernelCall,
+    packing: Packing,
+    tile: Tile,
+    stored: Stored,
+    launches: list[Launch],
+) -> Weights:
     """Declare packed weights: a form of constants, or packed by the device in each run.
 
     Args:
         call: The call, whose input 1 has the weights.
-        packing: Where they lie in it.
+        packing: Their positions in it.
         tile: The tile of the product.
-        element: Type of the result.
-        launches: Where the launch that packs them is added.
+        stored: Their type, see `stored_weights`.
+        launches: The launch that packs them is added to these.
     """
-    stored = operand_element(element)
-    layout = layout_for(stored, packing.count(tile.columns))
-    if call.has_data(1):
-        form = f"opencl.blocks {stored.text} {tile.columns} {packing}"
-        return call.read_packed(1, form, functools.partial(_form, stored, packing, tile), layout)
-    given, room = read(call, 1, stored), call.scratch(layout.nbytes, layout)
-    launches.append(packing.launch(given, room, tile.columns, stored))
-    return room
+    layout = layout_for(stored.element, stored.units(packing.count(tile.columns)))
+    form = f"opencl.blocks {stored.name} {tile.columns} {packing}"
+    if stored.is_real:
+        if call.has_data(1):
+            make = functools.partial(_real_form, stored.element, packing, tile)
+            return Weights(call.read_packed(1, form, make, layout), stored)
+        given, room = read(call, 1, stored.element), call.scratch(layout.nbytes, layout)
+        launches.append(packing.launch(given, room, tile.columns, stored.element))
+        return Weights(room, stored)
+    value = call.read_packed(
+        1, form, functools.partial(_integer_form, stored, packing, tile), layout
+    )
+    scales = call.read_packed(
+        1,
+        f"{form} scales",
+        functools.partial(_scales_form, packing, tile),
+        layout_for(Element.FLOAT, packing.columns(tile.columns)),
+    )
+    return Weights(value, stored, scales)
 
 
-def _form(
+def _varies(values: Array, packing: Packing, spec: Spec) -> bool:
+    """Return whether values differ along other axes than that of the columns."""
+    sizes = [1] * (len(spec.shape) - values.ndim) + list(values.shape)
+    sizes[packing.column_axis] = 1
+    return any(size != 1 for size in sizes)
+
+
+def _real_form(
     element: Element,
     packing: Packing,
     tile: Tile,
     arrays: Sequence[Array | None],
     specs: Sequence[Spec | None],
 ) -> Array:
+    stored, spec = _only(arrays, specs)
+    return packing.packed(to_device(stored, spec, element), tile.columns)
+
+
+def _integer_form(
+    kind: Stored,
+    packing: Packing,
+    tile: Tile,
+    arrays: Sequence[Array | None],
+    specs: Sequence[Spec | None],
+) -> Array:
+    stored, spec = _only(arrays, specs)
+    if spec.encoding is None:
+        raise AssertionError("integers without an encoding")
+    _, offset = spec.encoding.scales_and_offsets(spec.shape)
+    centered = np.ascontiguousarray(stored.astype(np.int32) + offset.astype(np.int32))
+    return kind.packed(packing.packed(centered, tile.columns))
+
+
+def _scales_form(
+    packing: Packing, tile: Tile, arrays: Sequence[Array | None], specs: Sequence[Spec | None]
+) -> Array:
+    _, spec = _only(arrays, specs)
+    if spec.encoding is None:
+        raise AssertionError("integers without an encoding")
+    scale, _ = spec.encoding.scales_and_offsets(spec.shape)
+    return packing.by_column(scale.astype(np.float32), spec.shape, tile.columns)
+
+
+def _only(arrays: Sequence[Array | None], specs: Sequence[Spec | None]) -> tuple[Array, Spec]:
     (stored,), (spec,) = arrays, specs
     if stored is None or spec is None:
         raise AssertionError("a product without weights")
-    return packing.packed(to_device(stored, spec, element), tile.columns)
+    return stored, spec

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
-from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._choices import choose_tile
+from dovetail_gpu.kernels._choices import choose_tile, measured_launch
+from dovetail_gpu.kernels._packing import Packing
 from dovetail_gpu.kernels._product import (
     GROUP,
     Operands,
@@ -19,8 +21,11 @@ from dovetail_gpu.kernels._product import (
     zero_row,
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._weights import Packing, weights_of
+from dovetail_gpu.kernels._stored import Stored
+from dovetail_gpu.kernels._tiles import Tile
+from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.kernels._windows import pads_of, window_of
+from dovetail_gpu.kernels._winograd import POINTS, Winograd
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, layout_for, read, write
 from dovetail_gpu.programs import Source, type_lines
@@ -29,8 +34,8 @@ from dovetail_gpu.stages import StageWriter, can_fuse
 _SHORT = 32  # channels of a tap below which the taps of a line are read as one
 
 
-@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def convolution(call: KernelCall) -> Step | None:
     """Run a convolution as sums of products over the elements of its window."""
     if not reals(call):
@@ -47,9 +52,12 @@ def convolution(call: KernelCall) -> Step | None:
     if groups == 1 and _reads_lines(window, taken):
         before, after = pads_of(call)[-1]
         x, product = _as_lines(call, x, product, window, (before, after), launches)
-    tile = choose_tile(product, element)
-    filters = (*window.taps, taken, made)
-    weights = weights_of(call, Packing.of_filters(filters, groups), tile, element, launches)
+    packing = Packing.of_filters((*window.taps, taken, made), groups)
+    stored = stored_weights(call, packing, element)
+    tile = choose_tile(product, element, stored)
+    if (by_tiles := _winograd(call, product, tile, stored, element)) is not None:
+        return _run_by_tiles(call, x, by_tiles, element)
+    weights = weights_of(call, packing, tile, stored, launches)
     zeros = (
         None if product.is_pointwise else zero_row(call, product.channels, operand_element(element))
     )
@@ -57,16 +65,51 @@ def convolution(call: KernelCall) -> Step | None:
     writer.add_bias(2)
     writer.add_fused()
     stages = writer.finished()
-    operands = Operands(x, weights, write(call), zeros=zeros)
+    operands = Operands(
+        x, weights.value, write(call), zeros=zeros, stored=stored, scales=weights.scales
+    )
     launches.append(product_launch(product, tile, operands, stages, element))
     return launch_all(call, launches)
+
+
+def _winograd(
+    call: KernelCall, product: Product, tile: Tile, stored: Stored, element: Element
+) -> Winograd | None:
+    """Return a convolution as one by tiles if that is faster."""
+    if not call.has_data(1) or stored is not Stored.FLOAT:
+        return None
+    found = Winograd.of(call.spec(0).shape[0], product)
+    if found is None:
+        return None
+    inner = choose_tile(found.product, Element.FLOAT, stored)
+    direct = functools.partial(measured_launch, product, tile, element, stored)
+    return found if found.is_faster(inner, direct, element) else None
+
+
+def _run_by_tiles(call: KernelCall, x: Value, by_tiles: Winograd, element: Element) -> Step:
+    """Return the step of a convolution by tiles."""
+    tile = choose_tile(by_tiles.product, Element.FLOAT, Stored.FLOAT)
+    form = f"opencl.winograd {tile.columns} {by_tiles.packing}"
+    layout = layout_for(Element.FLOAT, by_tiles.packing.count(tile.columns))
+    weights = call.read_packed(1, form, functools.partial(by_tiles.filters, tile), layout)
+    table = layout_for(Element.INT, POINTS)
+    first, second = (call.constant(array, table) for array in by_tiles.tables(tile))
+    rooms = [layout_for(Element.FLOAT, count) for count in by_tiles.scratch_counts()]
+    points, products = (call.scratch(room.nbytes, room) for room in rooms)
+    zeros = zero_row(call, by_tiles.channels, Element.FLOAT)
+    writer = StageWriter(call, element)
+    writer.add_bias(2)
+    writer.add_fused()
+    stages = writer.finished()
+    operands = Operands(x, weights, write(call), (first, second), zeros)
+    return launch_all(call, by_tiles.launches(tile, operands, (points, products), stages, element))
 
 
 def _reads_lines(window: Window, channels: int) -> bool:
     """Return whether the elements of a window's line are read as one tap.
 
-    They lie next to each other in memory, where the image has its padding. That is worth a copy for
-    few channels.
+    They are next to each other in memory if the lines include their padding, which is worth a copy
+    for few channels.
     """
     return window.taps[1] > 1 and window.step[1] == 1 and channels < _SHORT
 
@@ -105,5 +148,5 @@ def operand_element_of(value: Value) -> Element:
     """Return the type of elements of a value on the device."""
     found = getattr(value.layout, "element", None)
     if not isinstance(found, Element):
-        raise AssertionError(f"{value.name} does not lie on the device")
+        raise AssertionError(f"{value.name} is not stored on the device")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.kernels._product import VECTOR, operand_element, reals, zero_row
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._windows import window_of
@@ -18,8 +18,8 @@ _MOST_SPAN = 24  # elements of a line that a work item reads
 _ENOUGH = 64  # work items
 
 
-@KERNELS.register(PACKAGE, "DepthWiseConv1d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "DepthWiseConv2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "DepthWiseConv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "DepthWiseConv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def depthwise_convolution(call: KernelCall) -> Step | None:
     """Run a depthwise convolution, some pixels of a line at a time."""
     if not reals(call):
@@ -58,10 +58,9 @@ def depthwise_convolution(call: KernelCall) -> Step | None:
         "STEP_X": step_x,
     }
     source = Source.of("depthwise", defines, type_lines(element) + stages.lines)
-    arguments: list[Argument] = [
-        *(x, weights, zeros, y, channels, multiplier, tiles, chunk, *window.image, *window.out),
-        *(taps_y, stride_y, step_y, *window.pads, *stages.arguments),
-    ]
+    numbers = (channels, multiplier, tiles, chunk, *window.image, *window.out)
+    rest = (taps_y, stride_y, step_y, *window.pads)
+    arguments: list[Argument] = [x, weights, zeros, y, *numbers, *rest, *stages.arguments]
     size = (tiles * lines, -(-channels // chunk), 1)
     return launch(call, source, "depthwise", arguments, size, (1, 1, 1))
 

@@ -7,19 +7,20 @@ import math
 import numpy as np
 
 from dovetail.ir import Shape
-from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._choices import choose_tile
+from dovetail_gpu.kernels._packing import Packing
 from dovetail_gpu.kernels._product import Operands, Product, operand_element, product_launch, reals
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._tiles import Tile
-from dovetail_gpu.kernels._weights import Packing, weights_of
+from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, layout_for, read, write
 from dovetail_gpu.stages import StageWriter, can_fuse
 
 
-@KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse, branch=Branch.GATE)
 def fully_connected(call: KernelCall) -> Step | None:
     """Run a fully connected layer: rows of the input times the transposed weights."""
     if not reals(call):
@@ -30,7 +31,7 @@ def fully_connected(call: KernelCall) -> Step | None:
     return _product(call, Product(rows, depth, units), packing)
 
 
-@KERNELS.register(PACKAGE, "MatMul", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "MatMul", can_fuse=can_fuse, branch=Branch.GATE)
 def matrix_product(call: KernelCall) -> Step | None:
     """Run a product of matrices; one matrix on the right serves all rows on the left."""
     if not reals(call):
@@ -49,17 +50,18 @@ def matrix_product(call: KernelCall) -> Step | None:
 def _product(call: KernelCall, product: Product, packing: Packing) -> Step:
     element = element_of(call.outputs[0].spec)
     launches: list[Launch] = []
-    tile = choose_tile(product, element)
+    stored = stored_weights(call, packing, element)
+    tile = choose_tile(product, element, stored)
     x = read(call, 0, operand_element(element))
     if getattr(call.op, "transpose_in0", False):
         x = _transposed(call, x, operand_element(element), launches)
-    weights = weights_of(call, packing, tile, element, launches)
+    weights = weights_of(call, packing, tile, stored, launches)
     tables = _tables(call, product, packing, tile) if product.batch > 1 else ()
     writer = StageWriter(call, element)
     writer.add_bias(2)
     writer.add_fused()
     stages = writer.finished()
-    operands = Operands(x, weights, write(call), tables)
+    operands = Operands(x, weights.value, write(call), tables, stored=stored, scales=weights.scales)
     launches.append(product_launch(product, tile, operands, stages, element))
     return launch_all(call, launches)
 
@@ -70,7 +72,7 @@ def _transposed(call: KernelCall, x: Value, element: Element, launches: list[Lau
     layout = layout_for(element, math.prod(batch) * depth * rows)
     room = call.scratch(layout.nbytes, layout)
     packing = Packing.of_matrices(math.prod(batch), rows, depth, transposed=True)
-    launches.append(packing.launch(x, room, depth, element))
+    launches.append(packing.launch(x, room, max(1, depth), element))
     return room
 
 

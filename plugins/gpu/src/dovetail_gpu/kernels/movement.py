@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Step, Value
-from dovetail_gpu.boxes import Box, copied, described, offset_in
+from dovetail_gpu.boxes import Box, copied, described, joins, offset_in
 from dovetail_gpu.elements import STORED, Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.launching import Launch, launch_all
@@ -72,8 +72,9 @@ def _arranged(call: KernelCall, arrange: Callable[[Array], Array]) -> Step | Non
         return None
     whole = described(call.spec(0).shape)
     x = arrange(whole)
-    if _keeps_little(call.spec(0), call.outputs[0].spec) and x.flags.c_contiguous:
-        if step := _view(call, element, [offset_in(x, whole) if x.size else 0]):
+    if x.flags.c_contiguous and _keeps_little(call.spec(0), call.outputs[0].spec):
+        step = _view(call, element, [offset_in(x, whole) if x.size else 0])
+        if step is not None:
             return step
     y = described(x.shape)
     box = Box.of(x, y, whole, y)
@@ -97,37 +98,18 @@ def _keeps_little(whole: Spec, part: Spec) -> bool:
 
 
 @KERNELS.register(PACKAGE, "Concat")
-def concat(call: KernelCall) -> Step | None:
-    """Run Concat: copy each input into its part of the result."""
-    given = [i for i in range(len(call.tensors)) if call.has(i)]
-    axis: int = call.op.axis
-    whole = described(call.outputs[0].shape)
-    bounds = np.cumsum([0, *(call.spec(i).shape[axis] for i in given)]).tolist()
-    parts = [whole[_along(axis, *pair)] for pair in itertools.pairwise(bounds)]
-    return _joined(call, given, whole, parts)
-
-
 @KERNELS.register(PACKAGE, "Pack")
-def pack(call: KernelCall) -> Step | None:
-    """Run Pack: copy each input into its slice of the result."""
-    given = [i for i in range(len(call.tensors)) if call.has(i)]
-    whole = described(call.outputs[0].shape)
-    return _joined(call, given, whole, _slices(whole, call.op.axis))
-
-
-def _joined(
-    call: KernelCall, given: Sequence[int], whole: Array, parts: Sequence[Array]
-) -> Step | None:
+def joined(call: KernelCall) -> Step | None:
+    """Run Concat and Pack: copy each input into its columns of the result."""
     element = moved_element(call)
     if element is None:
         return None
+    axis: int = call.op.axis
+    given = [i for i in range(len(call.tensors)) if call.has(i)]
+    rows = math.prod(call.outputs[0].shape[:axis])
+    widths = [math.prod(call.spec(i).shape[axis:]) for i in given]
     sources = [read(call, i, element) for i in given]
-    target = write(call)
-    launches = []
-    for source, part in zip(sources, parts, strict=True):
-        x = described(part.shape)
-        launches.append(copied(call, source, target, Box.of(x, part, x, whole)))
-    return launch_all(call, launches)
+    return launch_all(call, joins(call, sources, widths, write(call), rows))
 
 
 @KERNELS.register(PACKAGE, "Split")
@@ -171,4 +153,5 @@ def _along(axis: int, begin: int, end: int) -> tuple[slice, ...]:
 
 def _slices(whole: Array, axis: int) -> list[Array]:
     """Return the slices along an axis: arrays also where they have no axis left."""
-    return [whole[(*(slice(None),) * axis, i, ...)] for i in range(whole.shape[axis])]
+    first = np.moveaxis(whole, axis, 0)
+    return [first[i, ...] for i in range(len(first))]

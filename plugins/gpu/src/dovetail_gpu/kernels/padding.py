@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.ir import Array, Shape, dequantize
+from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.boxes import Box, copied, described
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels.movement import moved_element
 from dovetail_gpu.launching import Launch, launch_all
-from dovetail_gpu.layouts import is_encoded, layout_for, read, write
+from dovetail_gpu.layouts import constant_of, layout_for, read, write
 
 Pairs = Sequence[tuple[int, int]]
 
@@ -29,7 +29,8 @@ def pad(call: KernelCall) -> Step | None:
     y = write(call)
     pairs = [(int(before), int(after)) for before, after in call.op.pad_amount]
     if scheme == "CONSTANT":
-        return launch_all(call, _filled(call, (x, y), shape, pairs, _constant(call, element)))
+        constant = constant_of(call, [call.op.pad_constant_value], call.spec(0), element)
+        return launch_all(call, _filled(call, (x, y), shape, pairs, constant))
     return launch_all(call, _repeated(call, (x, y), shape, pairs, scheme))
 
 
@@ -47,8 +48,8 @@ def space_to_batch(call: KernelCall) -> Step | None:
     if (height, width) != shape[1:3]:
         pairs = [(0, 0), *((int(a), int(b)) for a, b in call.op.pad_amount), (0, 0)]
         wide = _scratch(call, element, n * height * width * c)
-        zero = np.zeros(1, element.storage)
-        launches += _filled(call, (x, wide), shape, pairs, _value(call, element, zero))
+        zero = constant_of(call, [0.0], call.spec(0), element)
+        launches += _filled(call, (x, wide), shape, pairs, zero)
         x = wide
     whole = described((n, height, width, c))
     parts = whole.reshape(n, height // rows, rows, width // columns, columns, c)
@@ -86,19 +87,6 @@ def _transposed(call: KernelCall, values: tuple[Value, Value], whole: Array, x: 
 
 def _scratch(call: KernelCall, element: Element, count: int) -> Value:
     return call.scratch(count * element.nbytes, layout_for(element, count))
-
-
-def _constant(call: KernelCall, element: Element) -> Value:
-    """Return the constant of a Pad as a value of one element."""
-    value, spec = np.asarray(call.op.pad_constant_value), call.spec(0)
-    if is_encoded(spec) and spec.encoding is not None and value.dtype.kind != "f":
-        value = dequantize(value.astype(spec.dtype.storage).reshape(1), spec.encoding)
-    with np.errstate(over="ignore"):  # a constant beyond the range of halves is an infinity
-        return _value(call, element, value.reshape(1).astype(element.storage))
-
-
-def _value(call: KernelCall, element: Element, one: Array) -> Value:
-    return call.constant(one, layout_for(element, 1))
 
 
 def _filled(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import VECTOR, are_real, written_with_stages
 from dovetail_gpu.launching import Argument, launch
@@ -31,9 +31,9 @@ _WINDOWS = {
 }
 
 
-@KERNELS.register(PACKAGE, "PoolMax2d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "PoolAvg2d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "L2Pool2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "PoolMax2d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "PoolAvg2d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "L2Pool2d", can_fuse=can_fuse, branch=Branch.GATE)
 def pool(call: KernelCall) -> Step | None:
     """Run a pooling, and fused nodes as stages."""
     name, window = call.head.op_type, call.op.window

@@ -12,8 +12,9 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.kernels._choices import choose_tile
+from dovetail_gpu.kernels._packing import Packing
 from dovetail_gpu.kernels._product import (
     Operands,
     Product,
@@ -25,7 +26,7 @@ from dovetail_gpu.kernels._product import (
     zero_row,
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._weights import Packing, weights_of
+from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.kernels._windows import numbers_of, pads_of, pair
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, write
@@ -51,8 +52,8 @@ class _Phase:
     before: int
 
 
-@KERNELS.register(PACKAGE, "TransposeConv1d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "TransposeConv2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "TransposeConv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "TransposeConv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def transposed_convolution(call: KernelCall) -> Step | None:
     """Run a transposed convolution as one product for each remainder of the strides."""
     if not reals(call):
@@ -84,9 +85,10 @@ def transposed_convolution(call: KernelCall) -> Step | None:
             (0, taken * made, -stride[0] * size[1] * line, -stride[1] * line, made, 1),
             (rows.tap * size[1] + columns.tap) * line,
         )
-        tile = choose_tile(product, element)
-        weights = weights_of(call, packing, tile, element, launches)
-        operands = Operands(x, weights, y, zeros=zeros)
+        kind = stored_weights(call, packing, element)
+        tile = choose_tile(product, element, kind)
+        weights = weights_of(call, packing, tile, kind, launches)
+        operands = Operands(x, weights.value, y, zeros=zeros, stored=kind, scales=weights.scales)
         scatter = Scatter(out, stride, (rows.first, columns.first))
         launches.append(product_launch(product, tile, operands, stages, element, scatter))
     return launch_all(call, launches)

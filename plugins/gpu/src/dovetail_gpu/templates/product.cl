@@ -1,54 +1,18 @@
-// Sums of products: convolutions and matrix products.
+// Sums of products in registers, for processors; see product_head.cl.
 //
-//   y[m][n] = sum over taps t and channels c of x[pixel(m, t)][c] * w[n][t][c]
-//
-// A work item computes ROWS positions m times VECTORS vectors of eight columns n, in registers. The
-// weights are packed as [group][block][tap][c][8 * VECTORS], so that they are read in order. A tap
-// outside the image reads a row of zeros: the loop over channels has no branch.
-//
-// X is the type of x, w and zeros; S that of y and the operands of the stages.
-//   POINTWISE: position m reads pixel m, by one tap.
-//   BATCHED: axis 2 of the range counts products, whose operands begin at x_at[i] and w_at[i].
-//   STRIDED_OUT: position (oy, ox) is written to (oy * y_sy + y_py, ox * y_sx + y_px).
-//   WHOLE: the columns of a group are a multiple of eight.
-
-#if defined(X_HALF)
-#define X_LOAD(p) vload_half(0, p)
-#define W_LOAD8(p) vload_half8(0, p)
-#else
-#define X_LOAD(p) (*(p))
-#define W_LOAD8(p) (*(__global const float8 *)(p))
-#endif
-
-#if BATCHED
-#define BATCH_PARAMETERS , TENSOR_IN(int, x_at), TENSOR_IN(int, w_at), int rows_of_batch
-#else
-#define BATCH_PARAMETERS
-#endif
-
-#if POINTWISE
-#define WINDOW_PARAMETERS
-#else
-#define WINDOW_PARAMETERS \
-  , TENSOR_IN(X, zeros), int height, int width, int y_height, int y_width, int taps_y, int taps_x, \
-  int stride_y, int stride_x, int step_y, int step_x, int pad_y, int pad_x
-#endif
-
-#if STRIDED_OUT
-#define OUT_PARAMETERS , int all_height, int all_width, int y_sy, int y_sx, int y_py, int y_px
-#else
-#define OUT_PARAMETERS
-#endif
+// A work item computes ROWS positions m times VECTORS vectors of eight columns n. A tap outside the
+// image reads a row of zeros: the loop over channels has no branch.
 
 #define BLOCK (8 * VECTORS)
+#define W_BLOCK (W_UNITS * VECTORS)
 
 // Adds the products of one tap: `from` are the channels of each position.
 static inline void add_tap(float8 sum[ROWS][VECTORS], __global const X *const *from,
-                           __global const X *w, int channels, int w_step) {
-  for (int c = 0; c < channels; c++, w += w_step) {
+                           __global const W *w, int channels) {
+  for (int c = 0; c < channels; c++, w += W_BLOCK) {
     float8 b[VECTORS];
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) b[v] = W_LOAD8(w + v * 8);
+    for (int v = 0; v < VECTORS; v++) b[v] = W_LOAD8(w + v * W_UNITS);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
       const float8 a = (float8)(X_LOAD(from[r] + c));
@@ -58,14 +22,9 @@ static inline void add_tap(float8 sum[ROWS][VECTORS], __global const X *const *f
   }
 }
 
-// positions: M; pixel: elements between pixels of x; channels: of a tap; columns: of a group;
-// all_columns: of y; blocks: of a group.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(
-    TENSOR_IN(X, x), TENSOR_IN(X, w), TENSOR_OUT(S, y), int positions, int pixel, int channels,
-    int columns, int all_columns, int blocks WINDOW_PARAMETERS BATCH_PARAMETERS OUT_PARAMETERS
-        STAGE_PARAMETERS) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(PRODUCT_PARAMETERS) {
   TENSOR_READ(X, x);
-  TENSOR_READ(X, w);
+  TENSOR_READ(W, w);
   TENSOR_WRITE(S, y);
   STAGE_OPERANDS
   const int first = get_group_id(0) * ROWS;
@@ -77,9 +36,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(
   TENSOR_READ(int, w_at);
   x += x_at[get_group_id(2)];
   w += w_at[get_group_id(2)];
-  const int row_before = get_group_id(2) * rows_of_batch;
-#else
-  const int row_before = 0;
 #endif
 
   float8 sum[ROWS][VECTORS];
@@ -90,13 +46,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(
 
   __global const X *from[ROWS];
 #if POINTWISE
-  w += (long)get_group_id(1) * channels * BLOCK;
+  w += (long)get_group_id(1) * channels * W_BLOCK;
 #pragma unroll
   for (int r = 0; r < ROWS; r++) from[r] = x + (long)min(first + r, positions - 1) * pixel;
-  add_tap(sum, from, w, channels, BLOCK);
+  add_tap(sum, from, w, channels);
 #else
   TENSOR_READ(X, zeros);
-  w += (long)get_group_id(1) * taps_y * taps_x * channels * BLOCK;
+  w += (long)get_group_id(1) * taps_y * taps_x * channels * W_BLOCK;
   int top[ROWS], left[ROWS], image[ROWS];
   {
     int ox = first % y_width, oy = first / y_width, n = oy / y_height;
@@ -123,22 +79,26 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(
         const bool inside = (uint)iy < (uint)height && (uint)ix < (uint)width;
         from[r] = inside ? x + ((long)(image[r] + iy) * width + ix) * pixel : zeros;
       }
-      add_tap(sum, from, w, channels, BLOCK);
-      w += channels * BLOCK;
+      add_tap(sum, from, w, channels);
+      w += channels * W_BLOCK;
     }
   }
 #endif
 
+#if HAS_SCALES
+  TENSOR_READ(float, scales);
+  scales += get_group_id(1) * BLOCK;
+#pragma unroll
+  for (int v = 0; v < VECTORS; v++) {
+    const float8 scale = *(__global const packed_float8 *)(scales + v * 8);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) sum[r][v] *= scale;
+  }
+#endif
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     if (first + r >= positions) break;
-#if STRIDED_OUT
-    const int m = first + r, line = m / y_width, n = line / y_height;
-    const int oy = (line - n * y_height) * y_sy + y_py, ox = (m - line * y_width) * y_sx + y_px;
-    const int row = (n * all_height + oy) * all_width + ox;
-#else
-    const int row = row_before + first + r;
-#endif
+    FIND_ROW(first + r);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
       const int left_over = columns - column - v * 8;

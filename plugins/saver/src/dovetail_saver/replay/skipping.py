@@ -21,7 +21,7 @@ class Skipping:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there are rejected calls."""
+        """True if there are rejected calls."""
         return bool(self._broken or self._unstarted)
 
     def add(self, entry: Entry) -> None:
