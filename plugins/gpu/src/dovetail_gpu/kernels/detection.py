@@ -39,7 +39,9 @@ def detection_output(call: KernelCall) -> Step | None:
     background, uses_background = op.background_class_idx, int(op.use_bg_in_nms)
     # an index beyond the classes names none
     shared = (int(is_fast), min(background, classes), uses_background)
-    limit, eta = (op.detection_limit, float(op.nms_eta)) if not is_fast else (-1, 1.0)
+    limit, eta = op.detection_limit, float(op.nms_eta)
+    if is_fast:
+        limit, eta = _anchors(call, most), 1.0
     thresholds = (float(op.confidence_threshold), float(op.iou_threshold), eta)
     factors = [float(factor) for factor in op.delta_scaling_factors]
     source = Source.of("detection", {}, type_lines(element))
@@ -55,3 +57,11 @@ def detection_output(call: KernelCall) -> Step | None:
             Launch(source, "collect", [*collect, op.detection_limit], (images,), (1,)),
         ],
     )
+
+
+def _anchors(call: KernelCall, most: int) -> int:
+    """Return the number of anchors that FAST needs for a number of detections; -1 for all."""
+    op, classes = call.op, call.spec(0).shape[2]
+    used = classes - int(op.background_class_idx < classes and not op.use_bg_in_nms)
+    each = used if op.detection_limit < 0 else min(used, op.detection_limit)
+    return -(-most // each) if op.output_background and each else -1

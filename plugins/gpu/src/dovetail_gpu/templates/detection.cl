@@ -54,18 +54,27 @@ __kernel void decode(TENSOR_IN(S, deltas), TENSOR_IN(S, anchors), TENSOR_OUT(flo
   corners[i * 4 + 2] = y + half_y, corners[i * 4 + 3] = x + half_x;
 }
 
+#define LOWER(a, b) ((a) < (b) ? (a) : (b))
+#define UPPER(a, b) ((a) > (b) ? (a) : (b))
+
+// The part of a box on an axis, of either order of corners.
+#define RANGE(box, axis, low, high) \
+  const float low = LOWER(box[axis], box[2 + axis]), high = UPPER(box[axis], box[2 + axis]);
+
+// The intersection of two boxes over their union; 0 without area, or where a corner is NaN.
 float overlap(__global const float *a, __global const float *b) {
   const float sum = a[0] + a[1] + a[2] + a[3] + b[0] + b[1] + b[2] + b[3];
   if (sum != sum) return 0.0f;
-  const float low_ay = fmin(a[0], a[2]), high_ay = fmax(a[0], a[2]);
-  const float low_ax = fmin(a[1], a[3]), high_ax = fmax(a[1], a[3]);
-  const float low_by = fmin(b[0], b[2]), high_by = fmax(b[0], b[2]);
-  const float low_bx = fmin(b[1], b[3]), high_bx = fmax(b[1], b[3]);
-  const float height = fmax(fmin(high_ay, high_by) - fmax(low_ay, low_by), 0.0f);
-  const float width = fmax(fmin(high_ax, high_bx) - fmax(low_ax, low_bx), 0.0f);
+  RANGE(a, 0, top_a, bottom_a)
+  RANGE(a, 1, left_a, right_a)
+  RANGE(b, 0, top_b, bottom_b)
+  RANGE(b, 1, left_b, right_b)
+  const float height = LOWER(bottom_a, bottom_b) - UPPER(top_a, top_b);
+  const float width = LOWER(right_a, right_b) - UPPER(left_a, left_b);
+  if (!(height > 0.0f && width > 0.0f)) return 0.0f;
   const float shared = height * width;
-  const float total = (high_ay - low_ay) * (high_ax - low_ax) +
-                      (high_by - low_by) * (high_bx - low_bx) - shared;
+  const float total = (bottom_a - top_a) * (right_a - left_a) +
+                      (bottom_b - top_b) * (right_b - left_b) - shared;
   return total > 0.0f ? shared / total : 0.0f;
 }
 
