@@ -60,6 +60,13 @@ def test_layers(check_op, name, variant):
         check_op("Lstm", *inputs, static=static, specs=(None,) * 3, **variant, **params)
 
 
+@pytest.mark.parametrize("name", ["norms", "projection"])
+def test_weights_that_are_no_constants(check_op, name):
+    parts, params = LAYERS[name]
+    inputs = layer(parts, 4, 2, 3, 11, params.get("time_major", True))
+    check_op("Lstm", *inputs, specs=(None,) * 3, **params)
+
+
 def test_one_step(check_op):
     inputs = layer((), 1, 2, 3, 4)
     inputs[0] = inputs[0][0]
