@@ -21,6 +21,7 @@ _FAMILIES = (
     "padding",
     "pooling",
     "ranking",
+    "recurrent",
     "reduction",
     "resize",
     "scatter",
