@@ -110,7 +110,7 @@ def _create(
     if member.capabilities.records_only:
         reason = "records calls and computes nothing"
     elif options.order is None and not getattr(member.plugin, "is_native", False):
-        reason = f"its device is the processor; {AUTO}:{name},... tries it"
+        reason = f"the device is the processor; {AUTO}:{name},cpu tries it"
     if reason:
         close_all([(name, member.plugin)])
         unusable.append(Candidate(name, excluded=reason))

@@ -11,6 +11,7 @@ from dovetail.ir import Array, Shape, Spec
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._choices import choose_tile
+from dovetail_gpu.kernels._packing import Packing
 from dovetail_gpu.kernels._product import (
     NO_STAGES,
     Operands,
@@ -20,7 +21,7 @@ from dovetail_gpu.kernels._product import (
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import VECTOR, is_real, lanes, row_launch
-from dovetail_gpu.kernels._weights import Packing
+from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.launching import Argument, launch_all
 from dovetail_gpu.layouts import element_of, layout_for, read, write
 from dovetail_gpu.programs import Source, type_lines
@@ -47,7 +48,7 @@ def lstm(call: KernelCall) -> Step | None:
     columns = blocks * gates * VECTOR
     x = read(call, 0, operand_element(Element.FLOAT))
     product = Product(steps * batch, depth, columns)
-    tile = choose_tile(product, Element.FLOAT)
+    tile = choose_tile(product, Element.FLOAT, Stored.FLOAT)
     packing = Packing.of_matrices(1, depth, columns, transposed=True)
 
     def packed(weights: LstmWeights) -> Array:
