@@ -27,7 +27,7 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-avx2 check lint types imports sizes tests wheels bench
+.PHONY: help install demo test test-avx2 test-gpu check lint types imports sizes tests wheels bench
 .PHONY: bench-quantization vendor-test fuzz clean
 
 help:
@@ -35,6 +35,8 @@ help:
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
 	@echo 'make check   ruff, wording, mypy --strict, import contracts, file sizes'
 	@echo 'make test-avx2   the tests as on a processor with AVX2 only; needs gcc and objdump'
+	@echo 'make test-gpu   the GPU backend: the whole conformance kit, its tests, and networks beside'
+	@echo '             the CPU; on the first OpenCL device, or on the one that DEVICE names'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make vendor-test   compare integer ops with the HTP simulator of onnxruntime-qnn'
 	@echo 'make fuzz    read 20,000 mutated ONNX files, as many traces and as many programs of'
@@ -84,6 +86,14 @@ wheels: $(READY)
 # In a copy of .venv whose libraries see a processor with AVX2 only.
 test-avx2: $(READY)
 	$(STAGE) 'pytest with AVX2 only' $(ONE_THREAD) tools/avx2 $(PYTEST)
+
+# Of these, `make test` runs the kit without the cases of ops, and all but the slow networks.
+test-gpu: $(READY)
+	$(STAGE) 'conformance of gpu' $(ONE_THREAD) -m pytest -q -W error -p dovetail.testing.plugin \
+	  --pyargs dovetail.testing.suite --backend gpu --cases dovetail_opset.testing:CASES \
+	  $(if $(DEVICE),--backend-options '{"device": "$(DEVICE)"}')
+	$(STAGE) 'tests of gpu' $(ONE_THREAD) -m pytest plugins/gpu/tests
+	$(STAGE) 'networks on gpu' env DOVETAIL_GPU_NETWORKS=all $(ONE_THREAD) -m pytest tests/test_gpu_networks.py
 
 bench: $(BENCH_READY)
 	@$(BIN)/python benchmarks/startup.py

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import dovetail as dt
-from dovetail.ir import Array, DType, TensorKind
+from benchmarks.recording import small_graph
+from dovetail.ir import Array
 from dovetail.runtime import Backend
 from dovetail_saver.replay import Request, Session
 from dovetail_saver.statistics import statistics
@@ -35,12 +36,7 @@ def long_trace(folder: Path) -> Path:
     """Write a trace of many executes, by repeating the line of one."""
     short, long = folder / "short", folder / "long"
     with dt.record(short), Backend.create("cpu") as backend:
-        graph = backend.create_context().create_graph("g")
-        x = graph.create_tensor("x", DType.FLOAT_32, (2, 3), TensorKind.APP_WRITE)
-        y = graph.create_tensor("y", DType.FLOAT_32, (2, 3), TensorKind.APP_READ)
-        graph.add_node("relu", "qti.aisw", "Relu", [x], [y])
-        graph.finalize()
-        graph.execute({"x": np.ones((2, 3), np.float32)})
+        small_graph(backend).execute({"x": np.ones((2, 3), np.float32)})
     lines = (short / "calls.jsonl").read_bytes().splitlines(keepends=True)
     at = next(i for i, line in enumerate(lines) if b'"graph_execute"' in line)
     long.mkdir()

@@ -414,3 +414,18 @@ def test_peak_memory_sees_what_was_freed() -> None:
     # in a process of its own, which never was large
     done = forked.run(["python", "-c", PEAK], ROOT)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_choice_of_auto_next_to_its_candidates() -> None:
+    done = run(
+        *("--networks", "perceptron-16,digits", "--quick", "--json", "--candidates", "cpu,plain"),
+        module="benchmarks.auto",
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert [row["network"] for row in rows] == ["perceptron-16", "digits"]
+    for row in rows:
+        assert row["ms"].keys() == {"auto", "cpu", "plain"}
+        alone = {name: row["ms"][name] for name in ("cpu", "plain")}
+        assert row["best"] == min(alone, key=lambda name: alone[name])
+        assert row["regret"] == alone[row["chosen"]] / alone[row["best"]] - 1 >= 0

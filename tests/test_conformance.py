@@ -10,6 +10,7 @@ import forked
 import pytest
 import wheels
 from null_backend import NullBackend
+from opencl_driver import require_opencl
 
 from dovetail import __version__
 from dovetail.testing import CHECKS, Bench, Status, run_case
@@ -95,21 +96,49 @@ def test_htp_runs_what_its_tables_allow_and_says_why_it_does_not_run_the_rest(
     assert unsupported(report, "images") == {}
 
 
+def test_gpu_meets_the_requirements_on_every_backend(tmp_path: Path) -> None:
+    require_opencl()
+    report = conformance(tmp_path, "--backend", "gpu", *OPSET, "-k", "not op_case")
+    # the kit's own ops have no kernels for it, and steps are made again from the model
+    assert set(unsupported(report, "capabilities")) == {"op_packages", "opaque_ops"}
+    assert set(unsupported(report, "images")) == {"graphs_are_restored_without_their_model"}
+    for area in ("life cycle", "contexts", "updates", "spaces", "errors"):
+        assert unsupported(report, area) == {}
+
+
+def test_gpu_runs_cases_of_a_few_ops(tmp_path: Path) -> None:
+    require_opencl()
+    some = "op_case and (Relu or Conv2d) and not (Relu1 or Transpose)"
+    report = conformance(tmp_path, "--backend", "gpu", *OPSET, "-k", some)
+    assert report["areas"]["op cases"]["passed"] > 10
+    rules = {reason.split(":")[0] for reason in unsupported(report, "op cases").values()}
+    assert rules <= {"op", "dtype", "kernel"}
+
+
 def test_every_op_has_a_case_that_zeros_do_not_pass() -> None:
     bench = Bench(NullBackend)
     caught = {c.op_name for c in CASES if run_case(bench, c).status is Status.FAILED}
     assert {c.op_name for c in CASES} - caught == set()
 
 
-def test_a_placement_on_two_backends_runs_every_op(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("backend", "own"),
+    [
+        ("hetero:picky,cpu", {}),
+        ("auto:picky,cpu", {"trial_seconds": 0.001, "cache": False, "min_fraction": 0}),
+    ],
+)
+def test_a_placement_on_two_backends_runs_every_op(
+    tmp_path: Path, backend: str, own: dict[str, object]
+) -> None:
     info = tmp_path / "site" / "picky-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: picky\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[dovetail.backends]\npicky = picky_cpu:PickyCpu\n")
-    options = {"members": {"picky": {"refuse": ["Halve", "Relu", "Conv2d", "Softmax"]}}}
+    options = {"members": {"picky": {"refuse": ["Halve", "Relu", "Conv2d", "Softmax"]}}, **own}
     report = conformance(
         tmp_path,
-        *("--backend", "hetero:picky,cpu", "--backend-options", json.dumps(options), *OPSET),
+        *("--backend", backend, "--backend-options", json.dumps(options), *OPSET),
         path=(info.parent, TESTS / "helpers"),
     )
     assert unsupported(report, "op cases") == {}

@@ -13,6 +13,7 @@ from types import TracebackType
 
 import forked
 import pytest
+from opencl_driver import require_opencl
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))]
@@ -21,6 +22,7 @@ BLOCK = re.compile(r"^```(?P<kind>console|python)\n(?P<text>.*?)^```$", re.MULTI
 ELSEWHERE = ("make ", "python -m pip ")
 # Its commands go through a shell, as a reader's do; those of the others are forked.
 IN_A_SHELL = "README.md"
+NEEDS_OPENCL = "docs/gpu.md"
 
 PIECES = """
 import json, signal, sys
@@ -96,6 +98,8 @@ def run_in_a_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_commands_and_python_run(document: str, tmp_path: Path) -> None:
+    if document == NEEDS_OPENCL:
+        require_opencl()
     shutil.copytree(
         ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("output")
     )

@@ -14,7 +14,9 @@ import pytest
 
 from dovetail import runtime
 from dovetail.plugins.ops import installed_ops
+from dovetail.testing import CHECKS
 from dovetail.testing.binding import schema_of
+from dovetail.testing.outcome import Status
 from dovetail_opset.testing import CASES
 from dovetail_saver.trace import OpaqueRecord, Trace
 
@@ -52,6 +54,18 @@ def test_every_call_of_the_table_is_recorded_and_replayed(tmp_path: Path) -> Non
     assert "completion" in called
     # what is added to the table must be replayed, too
     assert runtime.API.keys() - called == set()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_every_check_of_an_installed_backend_is_replayed(tmp_path: Path, backend: str) -> None:
+    outcomes = kit_traces.record_checks(tmp_path / "trace", backend)
+    assert len(outcomes) == len(CHECKS) - len(kit_traces.RACING)
+    assert {each.status for each in outcomes.values()} <= {Status.PASSED, Status.UNSUPPORTED}
+    found = replayed(tmp_path / "trace")
+    assert found["differences"] == []
+    records = [entry.record for entry in Trace(tmp_path / "trace")]
+    assert sum(found["called"].values()) == len(records) > 500
+    assert found["called"]["completion"] > 0
 
 
 @pytest.mark.parametrize("backend", ["cpu", "htp"])

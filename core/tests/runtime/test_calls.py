@@ -278,7 +278,8 @@ ARRAY = {"is": "array", "dtype": "<f4", "shape": [2, 3]}
         ("graph_create", {"unrecorded": {"nam": "int"}}, "has no argument 'nam'"),
         ("graph_create", {"unheard_of": 1}, "not a record of a call"),
         ("graph_create", {"result": "x"}, "wrong result"),
-        ("graph_create", {"payloads": ["../../etc/passwd"]}, "not a record of a call"),
+        ("graph_create", {"payloads": ["0" * 65]}, "not a record of a call"),
+        ("graph_execute", {"payloads": ["../../etc/passwd"]}, "passwd is missing"),
         ("graph_create_tensor", {"dtype": 7}, "wrong arguments"),
         ("graph_create_tensor", {"shape": [2**63]}, "wrong arguments"),
         ("graph_create_tensor", {"data": {"is": "blob", "payload": 3}}, "no payload 3"),
@@ -295,6 +296,22 @@ def test_impossible_records_are_refused(
 ) -> None:
     with pytest.raises(TraceError, match=message):
         play_all(changed(lines, function, changes), tape.payloads)
+
+
+@pytest.mark.parametrize("function", sorted({"graph_create_tensor", "graph_finalize"}))
+def test_arguments_that_older_records_lack_have_defaults(
+    tape: Tape, lines: list[bytes], function: str
+) -> None:
+    found = []
+    for line in lines:
+        data = json.loads(line)
+        if data.get("function") == function:
+            lacking = ("source", "source_perm", "dynamic", "memory_type", "data_format", "outputs")
+            for name in (*lacking, "profile", "signal"):
+                data["arguments"].pop(name, None)
+        found.append(json.dumps(data).encode())
+    assert found != lines
+    play_all(found, tape.payloads)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from dovetail.errors import (
 )
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.runtime import Backend, SignalKind, contract
+from dovetail.runtime.choice.trial import paired_medians
 from dovetail.runtime.config_file import config_from
 from dovetail.runtime.names import backend_name, members_of, split_arch
 from dovetail.testing import Bench, Status
@@ -107,6 +108,15 @@ def test_the_others_are_freed_after_the_trial() -> None:
     ]  # fmt: skip
 
 
+def test_a_graph_with_a_state_is_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reference_backend.Scale.is_pure", False)
+    with Backend.create("auto", options(SLOW, FASTER), OPS) as backend:
+        graph = finalized(backend)
+        assert EVENTS == ["first closed net", "second closed net", "first closed a context"]
+        assert graph.placement.choice.backend == "second"
+        np.testing.assert_array_equal(graph.execute({"x": X})["y"], X * 2)
+
+
 def test_the_report_states_the_choice() -> None:
     with Backend.create("auto", options(SLOW, FASTER), OPS) as backend:
         placement = finalized(backend).placement
@@ -133,8 +143,9 @@ def test_a_first_run_that_takes_too_long_is_stopped() -> None:
     assert excluded(choice)["second"].startswith("the first run took more than ")
 
 
-def test_a_signal_ends_the_trial() -> None:
-    with Backend.create("auto", options(SLOW, SLOW, trial_seconds=30), OPS) as backend:
+@pytest.mark.parametrize("speed", [SLOW, {"delay_ms": 60_000}])
+def test_a_signal_ends_the_trial(speed: Options) -> None:
+    with Backend.create("auto", options(speed, speed, trial_seconds=30), OPS) as backend:
         handle = compose(backend.create_context(), chain("Scale"))
         signal = backend.create_signal(SignalKind.TIMEOUT, 200_000)
         with pytest.raises(BackendError) as caught:
@@ -261,7 +272,7 @@ def test_nodes_that_no_candidate_supports() -> None:
         ({"fail": True}, "cannot be started: OSError: no license"),
         ({"records_only": True}, "records calls and computes nothing"),
         ({"fails_to_prepare": True}, "OSError: out of device memory"),
-        ({"fails_to_run": True}, "the first run failed: the device is lost"),
+        ({"fails_to_run": True}, "a run failed: the device is lost"),
     ],
 )
 def test_a_candidate_that_fails_is_reported_and_skipped(fault: Options, reason: str) -> None:
@@ -425,3 +436,12 @@ def test_it_meets_the_requirements_on_backends(check: Check) -> None:
         result = run_check(bench, check)
     wanted = Status.UNSUPPORTED if check.name in LACKING else Status.PASSED
     assert result.status is wanted, result.reason
+
+
+def test_paired_medians_cancel_changes_of_the_load() -> None:
+    # the second is 10 % slower in each round, and the load triples after its third
+    load = [1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 3.0]
+    first, second = [2.0 * x for x in load], [2.2 * x for x in load]
+    found = paired_medians({"first": first, "second": second, "slow": [4.0 * x for x in load[:3]]})
+    assert found == pytest.approx({"first": 6.0, "second": 6.6, "slow": 12.0})
+    assert paired_medians({}) == {}

@@ -17,7 +17,6 @@ from dovetail.ir import DType, Scalar
 from dovetail.ops import EVERYTHING, OpRegistry
 from dovetail.runtime import Backend
 from dovetail.runtime.choice import decisions
-from dovetail.runtime.choice.decisions import cache_folder
 from dovetail.testing.bench import compose
 
 OPS = OpRegistry.of(PACKAGE)
@@ -68,7 +67,6 @@ def test_the_second_time_there_is_no_trial(folder: Path) -> None:
     "changed",
     [
         {"first": {"delay_ms": 3}},  # its fingerprint
-        {"power": "saving"},
         {"precision": "float16"},
         {"trial_seconds": 0.04},
         {"name": "auto:second,first"},
@@ -116,9 +114,11 @@ def test_params_matter() -> None:
         b"[" * 60_000,
         b"\xff\xfe",
         b'{"format": 1}',
-        b'{"format": 99, "choice": {"backend": "first", "reason": "", "candidates": []}}',
-        b'{"choice": {"backend": 3, "reason": "", "candidates": []}}',
-        b'{"choice": {"backend": "a", "reason": "", "candidates": [{"backend": "", "ms": ""}]}}',
+        b'{"format": 99, "ms": {"first": 1.0, "second": 2.0}, "stopped": []}',
+        b'{"format": 1, "ms": {"first": "1", "second": 2.0}, "stopped": []}',
+        b'{"format": 1, "ms": {"first": 0.0, "second": 2.0}, "stopped": []}',
+        b'{"format": 1, "ms": {"first": -1.0, "second": 2.0}, "stopped": []}',
+        b'{"format": 1, "ms": {"first": 1e999, "second": 2.0}, "stopped": []}',
         b" " * (1 << 17),
     ],
 )
@@ -133,14 +133,22 @@ def test_a_damaged_file_is_ignored_with_a_warning(
     assert choice().cached  # written again
 
 
-def test_hostile_text_does_not_reach_the_report(folder: Path) -> None:
-    """The decision of a file is a name; the rest of the report is bounded text."""
+@pytest.mark.parametrize(
+    "names", [["first"], ["first", "second", "third"], ["../../else", "second"], []]
+)
+def test_times_of_other_candidates_are_stale(folder: Path, names: list[str]) -> None:
     choice()
     (file,) = files(folder)
-    data = msgspec.json.decode(file.read_bytes())
-    data["choice"]["backend"] = "../../else"
+    data = {"format": 1, "ms": dict.fromkeys(names, 1.0), "stopped": []}
     file.write_bytes(msgspec.json.encode(data))
-    assert choice().backend == "second"  # no candidate: there is a trial again
+    found = choice()
+    assert (found.backend, found.cached) == ("second", False)
+
+
+def test_a_trial_serves_every_power_preference() -> None:
+    assert choice(first={**SLOW, "efficiency": 0.9}).backend == "second"
+    saving = choice(first={**SLOW, "efficiency": 0.9}, power="saving")
+    assert saving.cached
 
 
 def test_a_folder_in_the_file_s_location(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -188,13 +196,30 @@ def test_nothing_that_was_not_measured_is_kept(folder: Path) -> None:
     assert files(folder) == []
 
 
-def test_a_folder_that_cannot_be_written_costs_only_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_folder_that_cannot_be_written_costs_only_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DOVETAIL_CACHE", str(tmp_path / "file"))
-    assert choice().backend == "second"
-    assert "the decision is not kept" in caplog.text
+    assert not choice().cached
+    assert not choice().cached
+
+
+def test_a_trial_in_which_a_candidate_failed_is_not_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"members": {"first": SLOW, "second": {**FAST, "fails_to_run": True}}}
+    with Backend.create("auto:first,second", OPTIONS | given, OPS) as backend:
+        compose(backend.create_context(), chain("Scale")).finalize()
+    assert RUNS
+    assert files(folder) == []  # the device may be there again the next time
+
+
+def test_a_trial_in_which_a_candidate_was_stopped_is_kept(folder: Path) -> None:
+    first = choice(first={"delay_ms": 60_000})
+    again = choice(first={"delay_ms": 60_000})
+    assert (first.cached, again.cached) == (False, True)
+    assert again.candidates[0].excluded == "much slower in the trial"
 
 
 def test_old_decisions_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,14 +233,3 @@ def test_old_decisions_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch
     names = {file.name for file in files(folder)}
     assert len(names) == 2
     assert "2.json" in names
-
-
-def test_the_users_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOVETAIL_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "dovetail"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the specification says: to be ignored
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    found = cache_folder()
-    assert found is not None
-    assert found.is_relative_to(tmp_path / "home")

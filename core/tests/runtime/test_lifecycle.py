@@ -24,6 +24,7 @@ from dovetail.errors import (
 from dovetail.ir import DType, Node, Scalar, Tensor, TensorKind
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.runtime import handle as handle_module
+from dovetail.runtime.api_table import REQUIRED
 from dovetail.runtime.contract import PrepareRequest
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -332,4 +333,10 @@ def test_every_call_of_the_table_is_a_method_with_its_arguments() -> None:
         function = runtime.API[getattr(method, handle_module.CALL_MARK)]
         given = [p for p in inspect.signature(method).parameters if p != "self"]
         assert given == list(function.args), function.name
+        for parameter, value in zip(given, function.args.values(), strict=True):
+            default = inspect.signature(method).parameters[parameter].default
+            if value.nullable:
+                assert default in (None, inspect.Parameter.empty), (function.name, parameter)
+            elif value.default is not REQUIRED:
+                assert default == value.default, (function.name, parameter)
         assert (function.owner, function.method) == ("" if name == "create" else kind, name)

@@ -11,14 +11,16 @@ import pytest
 from snake_ops import PACKAGE
 
 import dovetail as dt
-from dovetail.errors import OpError
+from dovetail.container import Model, Producer
+from dovetail.errors import OpError, PluginError
 from dovetail.ir import Array, DType, Graph, Node, ScaleOffset, Spec, Tensor, TensorKind
-from dovetail.ops import simulate
+from dovetail.ops import from_real, simulate, to_real
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
 from dovetail.testing import prepare
 from dovetail_cpu import CpuBackend, CpuOptions
+from dovetail_gpu.driver import choose_device
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from make_model import wave_model
@@ -44,6 +46,14 @@ def run(x: Tensor, alpha: Array, y: Tensor, given: Array) -> tuple[Array, bool]:
     prepared.run({"x": given}, outputs, RunControl())
     (step,) = prepared.steps
     return outputs["y"], "reference" not in step.bind.__module__
+
+
+@pytest.fixture
+def opencl() -> None:
+    try:
+        choose_device(None)
+    except PluginError as error:
+        pytest.skip(f"{error.message}; {error.hint}")
 
 
 SHAPES = [
@@ -89,6 +99,32 @@ def test_quantized_has_the_bits_of_the_meaning(channels: tuple[int, ...]) -> Non
     np.testing.assert_array_equal(found, wanted)
     assert len(np.unique(found)) > 20, "one level everywhere would show nothing"
     assert by_kernel
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT_32, DType.FLOAT_16, DType.UFIXED_POINT_8])
+@pytest.mark.parametrize(("shape", "channels"), SHAPES)
+def test_the_kernel_for_gpu(
+    shape: tuple[int, ...], channels: tuple[int, ...], dtype: DType, opencl: None
+) -> None:
+    rng = np.random.default_rng(2)
+    alpha = rng.uniform(0.5, 3, channels).astype(np.float32)
+    alpha.reshape(-1)[:1] = 0
+    encoding = ScaleOffset(0.05, -100) if dtype.is_fixed_point else None
+    ends = [
+        Tensor(name, dtype, shape, kind, encoding=encoding)
+        for name, kind in (("x", TensorKind.APP_WRITE), ("y", TensorKind.APP_READ))
+    ]
+    given = from_real(rng.normal(0, 2, shape).astype(np.float32), ends[0].spec)
+    graph, constant = Graph("one"), Tensor.static("alpha", alpha)
+    for tensor in (*ends, constant):
+        graph.add_tensor(tensor)
+    graph.add_node(Node("snake", "audio.snake", "Snake", [ends[0], constant], [ends[1]]))
+    with dt.Session(Model({"one": graph}, Producer("test", "1"), {}), backend="gpu") as session:
+        found = session.run({"x": given}, native=True)["y"]
+    wide = np.asarray(to_real(given, ends[0].spec), np.float64)
+    wanted = np.vectorize(snake, otypes=[float])(wide, np.broadcast_to(alpha, shape))
+    step = {DType.FLOAT_32: 1e-5, DType.FLOAT_16: 4e-3}.get(dtype, 0.0501)  # one of the encoding
+    np.testing.assert_allclose(to_real(found, ends[1].spec), wanted, rtol=step, atol=step)
 
 
 def test_what_does_not_fit() -> None:

@@ -12,12 +12,13 @@ from dovetail import plugins
 from dovetail.errors import BackendError
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import OpRegistry, check_ops, checked_node
-from dovetail.runtime.contract import PrepareRequest, RunControl
+from dovetail.runtime.contract import FloatPrecision, PrepareRequest, RunControl
 from dovetail.runtime.measurements import Recorder
 from dovetail.testing import open_context
 from dovetail.testing import prepare as prepare_on
 from dovetail_cpu import CpuBackend, CpuOptions, Quantized
 from dovetail_numpy import KERNELS
+from dovetail_onednn import Precision
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
@@ -251,9 +252,8 @@ def toy_graph():
 
 
 def prepare_toy():
-    from dovetail.plugins.ops import installed_ops
 
-    ops = installed_ops()
+    ops = OPS
     return prepare_on(CpuBackend(ops, CpuOptions()), toy_graph(), ops)
 
 
@@ -316,3 +316,17 @@ def test_profiles_have_the_arena_and_the_work_of_each_step(whole):
         if counter.name == "work"
     }
     assert work == {"conv": 25 * 9 * 2 * 4, "soft": 0}
+
+
+def test_rounding_to_bfloat16_is_stated() -> None:
+    """`auto` relies on it: the option takes effect only on some processors."""
+    for precision in Precision:
+        plugin = CpuBackend(OPS, CpuOptions(precision=precision))
+        is_narrow = plugin.precision is not Precision.FLOAT32
+        wanted = FloatPrecision.FLOAT16 if is_narrow else FloatPrecision.FLOAT32
+        assert plugin.float_precision(None) is wanted
+        plugin.close()
+    exact = CpuBackend(OPS, CpuOptions())
+    assert exact.float_precision(None) is FloatPrecision.FLOAT32
+    assert exact.is_native
+    exact.close()

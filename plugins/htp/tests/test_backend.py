@@ -253,5 +253,12 @@ def test_one_warning_counts_the_nodes_that_compute_on_floats(
     caplog.clear()
     with NodeRuns("htp") as runs:  # one warning for all graphs of a name
         for each in (graph, deepcopy(graph)):
-            runs.run(each, {"x": np.zeros((2, 3), np.float32)})
+            values = runs.run(each, {"x": np.zeros((2, 3), np.float32)})
+        for node in graph.nodes:
+            runs.run_node(node, {t.name: values[t.name] for t in node.inputs if t is not None})
+    assert len(caplog.records) == 1
+    caplog.clear()
+    with NodeRuns("htp") as runs:  # nor is there one for each node
+        for node in graph.nodes * 2:
+            runs.run_node(node, {t.name: values[t.name] for t in node.inputs if t is not None})
     assert len(caplog.records) == 1

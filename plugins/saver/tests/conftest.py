@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from commands import Run, runner
 from network import run_network
 from recorded import program
 
 import dovetail as dt
-from dovetail.cli import main
 from dovetail.plugins import refresh
 
 __all__ = ["program"]
@@ -27,30 +24,10 @@ def trace(tmp_path: Path) -> Path:
     return tmp_path / "trace"
 
 
-@dataclass(frozen=True)
-class Done:
-    """A command that has ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
-
-
 @pytest.fixture
-def dovetail(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def dovetail(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run `dovetail` in this process."""
-
-    def run(*args: object) -> Done:
-        capsys.readouterr()
-        code = main([str(arg) for arg in args])
-        captured = capsys.readouterr()
-        return Done(code, captured.out, captured.err)
-
-    return run
+    return runner(capsys)
 
 
 @pytest.fixture

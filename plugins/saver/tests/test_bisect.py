@@ -70,6 +70,20 @@ def test_an_inherited_error_is_told_apart(
     assert "'times' (ElementWiseMultiply) of graph 'net' in call 10" in text
 
 
+def test_settings_of_the_backends(trace: Path, tmp_path: Path, dovetail: Any) -> None:
+    exact, half = tmp_path / "exact.toml", tmp_path / "half.toml"
+    exact.write_text("[backend.htp]\nexact = true\n")
+    half.write_text('[backend.htp]\narch = "v73"\n')
+    sides = ("--backend", "htp", "--backend", "htp", "--json")
+    command = ("trace", "bisect", trace, *sides, "--config")
+    assert dovetail(*command, half).data["node"] is None
+    wrong = dovetail(*command, exact)
+    assert wrong.code == 2
+    assert "exact" in wrong.err
+    assert dovetail(*command, half, "--config", exact).code == 2
+    assert dovetail(*command, half, *("--config", half) * 2).code == 2
+
+
 @pytest.mark.usefixtures("faulty")
 def test_wrong_options_and_rejected_calls(trace: Path, dovetail: Any) -> None:
     assert dovetail("trace", "bisect", trace, "--backend", "cpu").code == 2

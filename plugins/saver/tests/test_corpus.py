@@ -7,6 +7,7 @@ import pytest
 
 from dovetail.ir import DType
 from dovetail.runtime.calls import CallRecord, CompletionRecord, differences
+from dovetail.runtime.calls.values import typed_arguments
 from dovetail_saver.replay import replay
 from dovetail_saver.trace import Trace
 from dovetail_saver.trace.header import MINOR, VERSION
@@ -54,6 +55,17 @@ def test_executions_have_what_they_claim() -> None:
     keys = {key for entry in hashed for key in getattr(entry.record, "payloads", ())}
     assert "" not in keys
     assert keys > set(hashed.payloads.lines)
+
+
+def test_arguments_with_defaults_may_be_missing() -> None:
+    whole, lacking = records("executions-all"), records("executions-without-defaults")
+    for record, other in zip(whole, lacking, strict=True):
+        given, rest = (msgspec.json.decode(each.arguments) for each in (record, other))
+        assert given.items() >= rest.items()
+        assert typed_arguments(record, "") == typed_arguments(other, "")
+    assert sum(len(bytes(each.arguments)) for each in lacking) < sum(
+        len(bytes(each.arguments)) for each in whole
+    )
 
 
 def test_graphs_have_what_they_claim() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faulty_backend import FAULT
+from recorded import INPUT, SESSION_CALLS, relu_graph
 from recorded_sessions import (
     asynchronous,
     record,
@@ -20,7 +22,8 @@ from recorded_sessions import (
     with_updates,
 )
 
-from dovetail.runtime import Context
+import dovetail as dt
+from dovetail.runtime import Backend, Context
 from dovetail_saver.minimizing import Verdict, minimize
 from dovetail_saver.replay import Request, Retarget, Session
 from dovetail_saver.trace import Trace
@@ -165,3 +168,24 @@ def test_codes_that_are_not_bad_are_usage_errors(
     assert dovetail("trace", "minimize", trace, "--out", out, "--check", command).code == 2
     assert not out.exists()
     assert dovetail("trace", "minimize", trace, "--out", out, "--check", "no-such").code == 2
+
+
+def test_the_calls_of_a_long_trace_stay_on_disk(tmp_path: Path) -> None:
+    executes = 3000
+    with dt.record(tmp_path / "trace", payloads="none"), Backend.create("cpu") as backend:
+        graph = relu_graph(backend)
+        for _ in range(executes):
+            graph.execute({"x": INPUT})
+
+    def check(trace: Path) -> Verdict:
+        with (trace / "calls.jsonl").open() as file:
+            return Verdict.BAD if any('"graph_finalize"' in line for line in file) else Verdict.GOOD
+
+    tracemalloc.start()
+    try:
+        found = minimize(tmp_path / "trace", tmp_path / "out", check)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.before, found.after) == (SESSION_CALLS - 1 + executes, 7)
+    assert peak < 600 * executes  # a record takes twice as much

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import Run, runner
 
-from dovetail.cli import main
 from dovetail.container import Model, Producer
 from dovetail.ir import Array, DType, Encoding, Graph, Tensor, TensorKind
 from dovetail.ops import OpRegistry
@@ -27,36 +25,10 @@ REGISTRY = OpRegistry.of(PACKAGE)
 ROOT = Path(__file__).parents[3]
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> Any:
-        """The error of a command that was run with --json."""
-        return json.loads(self.err.splitlines()[-1])["error"]
-
-
-Run = Callable[..., Done]
-
-
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*args: object) -> Done:
-        capsys.readouterr()
-        code = main([str(a) for a in args])
-        captured = capsys.readouterr()
-        return Done(code, captured.out, captured.err)
-
-    return run
+    """Run `dovetail` in this process."""
+    return runner(capsys)
 
 
 @pytest.fixture(autouse=True)

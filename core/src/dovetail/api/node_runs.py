@@ -14,6 +14,8 @@ from dovetail.ir import Array, Graph, Node, Tensor, TensorKind, copy_graph, copy
 from dovetail.ops import OpRegistry
 from dovetail.runtime import Context
 
+_NAME = "single node"  # of the graphs of nodes, before any graph has run
+
 
 class NodeRuns(Closing):
     """Runs graphs and single nodes on a backend, on real values; a context manager.
@@ -45,6 +47,7 @@ class NodeRuns(Closing):
         self._preparer = Preparer(backend, config, options, ops)
         self._source: Graph | Node | None = None
         self._context: Context | None = None
+        self._name = _NAME
 
     def run(self, graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the real values of all tensors of a run that are not static, by name.
@@ -58,11 +61,15 @@ class NodeRuns(Closing):
         Raises:
             DovetailError: The backend does not run the graph, or the run failed.
         """
+        self._name = graph.name
         inner = [t.name for node in graph.nodes for t in node.outputs]
         return {**inputs, **self._run(graph, lambda: copy_graph(graph, outputs=inner), inputs)}
 
     def run_node(self, node: Node, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the real values of a node's outputs, by name.
+
+        The node runs in a graph of the name of the last one that ran: it has the settings of that
+        graph, and backends that warn once for each name do so once for all of its nodes.
 
         Args:
             node: The node; not changed.
@@ -71,7 +78,7 @@ class NodeRuns(Closing):
         Raises:
             DovetailError: The backend does not run the node alone, or the run failed.
         """
-        return self._run(node, lambda: _graph_of(node), inputs)
+        return self._run(node, lambda: _graph_of(node, self._name), inputs)
 
     def close(self) -> None:
         """Free everything; a second call does nothing."""
@@ -93,9 +100,9 @@ class NodeRuns(Closing):
         return run_graph(handle, inputs)
 
 
-def _graph_of(node: Node) -> Graph:
+def _graph_of(node: Node, name: str) -> Graph:
     """Return a graph of one node, with tensors of the same names."""
-    graph = Graph(node.name)
+    graph = Graph(name)
     tensors: dict[str, Tensor] = {}
     for tensor, kind in [
         *((t, TensorKind.APP_WRITE) for t in node.inputs if t is not None),

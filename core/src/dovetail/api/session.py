@@ -31,7 +31,7 @@ class Session(Closing):
         model: A `Model`, the path of a `.dvt` or of a file that a frontend reads, or a list of
             these, whose graphs share one context and its packed weights.
         backend: Name of the backend; `hetero:a,b` runs each node on the first of the backends a and
-            b that supports it.
+            b that supports it, `auto:a,b` all on the fastest of them, which a short trial finds.
         config: Path of a config file, or a mapping in the form of our TOML.
         ops: The ops; by default those of all installed op packages.
         specialize: Names of inputs of a model file that a frontend reads. Their shapes are taken

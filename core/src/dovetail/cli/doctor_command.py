@@ -86,7 +86,7 @@ def _try(plugin: Plugin) -> _Finding:
     try:
         return _Finding(tried, _use(tried))
     except DovetailError as error:
-        reason = error.message
+        reason = f"{error.message}; {error.hint}" if error.hint else error.message
     except Exception as error:  # noqa: BLE001  a plugin's error, which the report shows
         reason = f"{type(error).__name__}: {error}"
     return _Finding(replace(tried, status="broken", reason=reason))

@@ -41,6 +41,9 @@ class ArgKind(enum.Enum):
     EVENT = enum.auto()  # a measurement of a profile
 
 
+REQUIRED = object()  # in the position of a default: there is none
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """Type of an argument or a result.
@@ -48,14 +51,17 @@ class Value:
     Attributes:
         kind: Its kind.
         of: Kind of the handle, or class of the enum.
-        nullable: Whether it may be None.
+        nullable: Whether it may be None, which is its default.
         many: Whether it is a sequence; that of a handle may contain None.
+        default: Another default of the call, in the form of records. Records may lack an argument
+            with a default: those that were written before the call had it do.
     """
 
     kind: ArgKind
     of: str | type[enum.IntEnum] = ""
     nullable: bool = False
     many: bool = False
+    default: object = REQUIRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +91,8 @@ def _handle(kind: str, *, nullable: bool = False, many: bool = False) -> Value:
     return Value(ArgKind.HANDLE, kind, nullable, many)
 
 
-def _enum(of: type[enum.IntEnum]) -> Value:
-    return Value(ArgKind.ENUM, of)
+def _enum(of: type[enum.IntEnum], default: object = REQUIRED) -> Value:
+    return Value(ArgKind.ENUM, of, default=default)
 
 
 _NAME = Value(ArgKind.NAME)
@@ -175,9 +181,9 @@ _SHARED_TENSOR = {
 _TENSOR = {
     **_SHARED_TENSOR,
     "source_perm": _OPTIONAL_SHAPE,
-    "dynamic": Value(ArgKind.TRUTH, many=True),
-    "memory_type": _enum(MemoryType),
-    "data_format": _enum(DataFormat),
+    "dynamic": Value(ArgKind.TRUTH, many=True, default=()),
+    "memory_type": _enum(MemoryType, MemoryType.RAW),
+    "data_format": _enum(DataFormat, DataFormat.DENSE),
 }
 _UPDATE = {
     "tensor": _handle("tensor"),
@@ -286,7 +292,7 @@ _GRAPH = (
             "profile": _PROFILE,
             "signal": _SIGNAL,
             "observed": Value(ArgKind.OBSERVED),
-            "outputs": Value(ArgKind.NAME, many=True),
+            "outputs": Value(ArgKind.NAME, many=True, default=()),
         },
     ),
     ApiFunction(

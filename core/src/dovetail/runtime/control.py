@@ -35,31 +35,36 @@ class RunControl:
         watch: Receives each step, or None.
         timeout_us: Microseconds after which the run stops, or None.
         record: Receives measurements, or None.
+        has_signal: Whether a signal may stop it.
 
     Attributes:
         watch: The watch, or None.
         record: The recorder of a run with a profile, or None. A backend calls it with events of its
             own; they become parts of the run's event.
         limited: Whether the run may have to stop; if not, `check` need not be called.
+        may_stop: Whether the run may have to stop now or later: it has a timeout or a signal.
     """
 
-    __slots__ = ("_deadline", "_stopped", "limited", "record", "watch")
+    __slots__ = ("_deadline", "_stopped", "limited", "may_stop", "record", "watch")
 
     def __init__(
         self,
         watch: Watch | None = None,
         timeout_us: int | None = None,
         record: Recorder | None = None,
+        *,
+        has_signal: bool = False,
     ) -> None:
         self.watch = watch
         self.record = record
         self._stopped = False
         self.limited = timeout_us is not None
+        self.may_stop = has_signal or self.limited
         self._deadline = None if timeout_us is None else time.monotonic_ns() + timeout_us * 1000
 
     def stop(self) -> None:
         """Request the run to end before its next step; callable from any thread."""
-        self._stopped = self.limited = True
+        self._stopped = self.limited = self.may_stop = True
 
     @property
     def reports_steps(self) -> bool:

@@ -76,7 +76,7 @@ class Signal(Handle):
                     code="GRAPH_ERROR_SIGNAL_IN_USE",
                     hint="create another signal; each controls one call at a time",
                 )
-            self._control = RunControl(watch, self.timeout_us, record)
+            self._control = RunControl(watch, self.timeout_us, record, has_signal=True)
             return self._control
 
     def release(self) -> None:

@@ -5,9 +5,24 @@ An op package provides kernels for it through the entry point `gpu:PACKAGE` of t
 """
 
 from dovetail_gpu._backend import GpuBackend
-from dovetail_gpu.launching import Argument, launch
-from dovetail_gpu.layouts import read, write
+from dovetail_gpu.elements import Element
+from dovetail_gpu.launching import Argument, Launch, launch, launch_all
+from dovetail_gpu.layouts import element_of, layout_for, read, write
 from dovetail_gpu.options import GpuOptions
-from dovetail_gpu.programs import Source
+from dovetail_gpu.programs import Source, type_lines
 
-__all__ = ["Argument", "GpuBackend", "GpuOptions", "Source", "launch", "read", "write"]
+__all__ = [
+    "Argument",
+    "Element",
+    "GpuBackend",
+    "GpuOptions",
+    "Launch",
+    "Source",
+    "element_of",
+    "launch",
+    "launch_all",
+    "layout_for",
+    "read",
+    "type_lines",
+    "write",
+]

@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, ClassVar
 
-from dovetail.errors import UnsupportedOpError
+import msgspec
+
+from dovetail.errors import ContainerError, UnsupportedOpError
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.base import ContextBase
+from dovetail.runtime.config import changed_settings
 from dovetail.runtime.contract import (
-    SUPPORTED,
+    Capabilities,
     Configs,
     DeviceInfo,
+    FloatPrecision,
     Platform,
     Prepared,
     PrepareRequest,
     Support,
 )
-from dovetail.runtime.plan import Engine, KernelCall, KernelRegistry, PlanBackend
+from dovetail.runtime.plan import (
+    Engine,
+    KernelCall,
+    KernelRegistry,
+    PlanBackend,
+    RecipeError,
+    with_package_kernels,
+)
+from dovetail_gpu.computing import Computing, begin, current, settle
 from dovetail_gpu.driver import choose_device, devices
-from dovetail_gpu.engine import ClEngine, Computing, current
+from dovetail_gpu.engine import ClEngine
 from dovetail_gpu.kernels import kernels
-from dovetail_gpu.options import GpuGraph, GpuOptions, PerfHint
+from dovetail_gpu.kernels._registry import PACKAGE
+from dovetail_gpu.options import (
+    GpuFile,
+    GpuGraph,
+    GpuOptions,
+    PerfHint,
+    PrecisionMode,
+    Recorded,
+)
 from dovetail_gpu.transfers import BUILDERS, record_layout, reorder
+from dovetail_gpu.types import type_rows
+from dovetail_gpu.verdicts import verdict
+
+_ROUNDS = {PerfHint.HIGH: 3, PerfHint.NORMAL: 1, PerfHint.LOW: 0}  # of each variant
 
 
 class GpuBackend(PlanBackend):
@@ -41,14 +66,13 @@ class GpuBackend(PlanBackend):
 
     name: ClassVar[str] = "gpu"
     dist: ClassVar[str] = "dovetail-gpu"
-    configs: ClassVar[Configs] = Configs(backend=GpuOptions, graph=GpuGraph)
+    configs: ClassVar[Configs] = Configs(backend=GpuOptions, graph=GpuGraph, sdk=GpuFile)
+    is_native: bool = True
     options: GpuOptions
 
     def __init__(self, ops: OpRegistry, options: GpuOptions) -> None:
         device = choose_device(options.device)
-        self.opencl = ClEngine(
-            device, options.kernel_repo_path, measures=options.perf_hint is not PerfHint.LOW
-        )
+        self.opencl = ClEngine(device, options.kernel_repo_path, _ROUNDS[options.perf_hint])
         engine = Engine(
             kernels(),
             reorder,
@@ -56,23 +80,84 @@ class GpuBackend(PlanBackend):
             record_layout=record_layout,
             name=device.key,
             dists=(self.dist, "pyopencl"),
-            settle=self.opencl.settle,
+            settle=settle,
+            begin=begin,
+            lane=Computing.another,
+            rehearses=True,
         )
         super().__init__(ops, options, engine)
+        self.is_native = not device.is_cpu  # a driver for processors is slower than `cpu`
+
+    def capabilities(self) -> Capabilities:
+        """Return what plans can do on the device, with its limits; each run has its own queue."""
+        found, device = super().capabilities(), self.opencl.device
+        efficiency = found.power_efficiency if device.is_cpu else 0.6
+        return replace(
+            found, overlap=True, max_tensor_bytes=device.max_bytes, power_efficiency=efficiency
+        )
+
+    def float_precision(self, config: Any) -> FloatPrecision:
+        """Return half precision if a graph's settings store real numbers in it."""
+        mode = config.precision_mode if isinstance(config, GpuGraph) else GpuGraph().precision_mode
+        is_half = mode in (PrecisionMode.FP16, PrecisionMode.HYBRID)
+        return FloatPrecision.FLOAT16 if is_half else FloatPrecision.FLOAT32
 
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:
-        """Support the ops that have kernels."""
-        if self.engine.kernels.find(node) is None:
-            return Support(False, "op", "op", node.op_type)
-        return SUPPORTED
+        """Support what a kernel runs; see `verdict`."""
+        with self._settings(config):
+            kernel = self._kernels_of(node.package).find(node)
+            return verdict(node, kernel, self.opencl.device, self.name)
+
+    @classmethod
+    def type_table(cls, arch: str | None = None) -> Mapping[str, tuple[str, ...]]:
+        """Return the combinations of types of each op, in words; see `BackendBase`."""
+        return {op: tuple(map(str, rows)) for op, rows in type_rows().items()}
+
+    def _kernels_of(self, package: str) -> KernelRegistry:
+        """Return the kernels for the ops of a package."""
+        packages = () if package == PACKAGE else (package,)
+        return with_package_kernels(self.engine.kernels, packages, self.ops)
+
+    def _settings(self, config: Any) -> Computing:
+        return Computing(self.opencl, config if isinstance(config, GpuGraph) else GpuGraph())
 
     @contextmanager
     def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
         """Enter the context in which a graph is prepared, with its settings."""
-        settings = config if isinstance(config, GpuGraph) else GpuGraph()
-        found = Computing(self.opencl, settings)
+        found = self._settings(config)
         with found:
             yield found
+
+    def shares(self, config: Any) -> bool:
+        """Return whether tensors share memory; see `GpuGraph`."""
+        return not (isinstance(config, GpuGraph) and config.disable_memory_optimizations)
+
+    def recorded(self, computing: Any) -> dict[str, Any]:
+        """Return settings and tuning of a graph, for images."""
+        found: dict[str, Any] = msgspec.to_builtins(
+            Recorded(computing.config, dict(sorted(computing.choices.items())))
+        )
+        return found
+
+    def restored(self, computing: Any, recorded: Mapping[str, Any]) -> None:
+        """Use settings and tuning of an image.
+
+        Raises:
+            ContainerError: They are damaged, or the graph has other settings.
+        """
+        try:
+            found = msgspec.convert(recorded, Recorded)
+        except msgspec.ValidationError as error:
+            raise RecipeError(f"invalid settings of the backend 'gpu': {error}") from error
+        if computing.config not in (GpuGraph(), found.config):
+            raise ContainerError(
+                f"the image has the settings {changed_settings(found.config)}, and the graph "
+                f"{changed_settings(computing.config)}",
+                code="CONTAINER_INCOMPATIBLE",
+                hint="prepare the model again, or restore the image without settings of the graph",
+            )
+        computing.config = found.config
+        computing.choices = dict(found.choices)
 
     def prepare(
         self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase

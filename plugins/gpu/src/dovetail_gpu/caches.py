@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from dovetail.errors import DovetailError
 from dovetail.files import atomic_write, user_cache
 
 _LOG = logging.getLogger("dovetail.gpu")
+_DIGEST_BYTES = 32
 
 
 def cache_folder(given: str | None) -> Path | None:
@@ -22,6 +24,17 @@ def cache_folder(given: str | None) -> Path | None:
     folder = Path(given)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def sealed(content: bytes) -> bytes:
+    """Return content after its digest, by which damage is found."""
+    return hashlib.sha256(content).digest() + content
+
+
+def unsealed(file: bytes) -> bytes | None:
+    """Return the content of a sealed file; None if it is damaged."""
+    content = file[_DIGEST_BYTES:]
+    return content if hashlib.sha256(content).digest() == file[:_DIGEST_BYTES] else None
 
 
 def keep(path: Path, content: bytes) -> None:

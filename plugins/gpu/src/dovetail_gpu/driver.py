@@ -158,20 +158,22 @@ def reported(device: Device, action: str) -> Iterator[None]:
         device: The device.
         action: What failed, as in `run the graph`.
     """
-    cl = opencl()
     try:
         yield
-    except cl.MemoryError as error:
-        raise _out_of_memory(device, action, error) from error
-    except cl.Error as error:
-        if error.code in _MEMORY_CODES:
-            raise _out_of_memory(device, action, error) from error
-        if error.code in _LOST_CODES:
-            raise BackendError(
-                f"{device} was lost: it cannot {action} ({error})",
-                hint="free the session and create another; see the driver's log for the cause",
-            ) from error
-        raise BackendError(f"{device} cannot {action}: {error}") from error
+    except opencl().Error as error:
+        raise translated(device, action, error) from error
+
+
+def translated(device: Device, action: str, error: Any) -> BackendError:
+    """Return an error of the driver as a `BackendError`; see `reported`."""
+    if isinstance(error, opencl().MemoryError) or error.code in _MEMORY_CODES:
+        return _out_of_memory(device, action, error)
+    if error.code in _LOST_CODES:
+        return BackendError(
+            f"{device} was lost: it cannot {action} ({error})",
+            hint="free the session and create another; see the driver's log for the cause",
+        )
+    return BackendError(f"{device} cannot {action}: {error}")
 
 
 def _out_of_memory(device: Device, action: str, error: Exception) -> BackendError:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
-from dovetail_gpu.driver import reported
-from dovetail_gpu.engine import ClEngine, current
+from dovetail_gpu.computing import Computing, current
+from dovetail_gpu.driver import Device, opencl, reported, translated
 from dovetail_gpu.layouts import DeviceLayout
 from dovetail_gpu.programs import Source
 
@@ -75,8 +75,9 @@ class Launch:
         group: Size | None = None,
     ) -> None:
         self._engine = current().engine
+        self._source, self._function = source, function
+        # compiled now; further bindings, whose arguments differ, have kernels of their own
         self._kernel = self._engine.programs.kernel(source, function)
-        self._function = function
         self._arguments = tuple(arguments)
         self._size = _rounded(size, group)
         self._group = group
@@ -101,15 +102,31 @@ class Launch:
                 given.append(np.float32(argument))
             else:
                 given.append(np.int32(argument))
-        with reported(self._engine.device, f"set the arguments of '{self._function}'"):
-            self._kernel.set_args(*given)
         if self._is_empty:
             return _nothing
-        return functools.partial(_run, self._engine, self._kernel, self._size, self._group)
+        kernel, self._kernel = self._kernel, None
+        if kernel is None:
+            kernel = self._engine.programs.kernel(self._source, self._function)
+        with reported(self._engine.device, f"set the arguments of '{self._function}'"):
+            kernel.set_args(*given)
+        computing, device = current(), self._engine.device
+        # the buffers, too: a kernel does not keep those that share the application's memory
+        return functools.partial(_run, computing, device, kernel, self._size, self._group, given)
 
 
-def _run(engine: ClEngine, kernel: Any, size: Size, group: Size | None) -> None:
-    engine.enqueue(kernel, size, group)
+def _run(
+    computing: Computing,
+    device: Device,
+    kernel: Any,
+    size: Size,
+    group: Size | None,
+    buffers: list[Any],
+) -> None:
+    try:
+        computing.enqueue(kernel, size, group)
+        computing.keep(buffers)
+    except opencl().Error as error:
+        raise translated(device, "run the graph", error) from error
 
 
 def _nothing() -> None:
@@ -124,5 +141,5 @@ def _rounded(size: Size, group: Size | None) -> Size:
 
 def _size_of(value: Value) -> int:
     if not isinstance(value.layout, DeviceLayout):
-        raise AssertionError(f"{value.name} does not lie on the device")
+        raise AssertionError(f"{value.name} is not stored on the device")
     return value.layout.element.nbytes

@@ -7,12 +7,15 @@ the precision of the graph. Fixed-point tensors with an encoding are stored as t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dovetail.ir import DType, Spec
+import numpy as np
+
+from dovetail.ir import DType, Spec, dequantize
 from dovetail.runtime.plan import KernelCall, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import STORED, Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.space import DeviceSpace
 
 
@@ -75,3 +78,19 @@ def read(call: KernelCall, index: int, element: Element | None = None) -> Value:
 def write(call: KernelCall, index: int = 0) -> Value:
     """Declare that a step writes an output on the device."""
     return call.write(index, layout_of(call.outputs[index].spec))
+
+
+def constant_of(call: KernelCall, values: Sequence[float], spec: Spec, element: Element) -> Value:
+    """Declare that a step reads constants of a tensor's type; see `CONSTANT_TYPES` of the ops.
+
+    Args:
+        call: The call.
+        values: Numbers; for a fixed-point tensor integers are stored values.
+        spec: The tensor.
+        element: Type of its elements on the device.
+    """
+    found = np.array(values)
+    if is_encoded(spec) and spec.encoding is not None and found.dtype.kind != "f":
+        found = dequantize(found.astype(spec.dtype.storage), spec.encoding)
+    with np.errstate(over="ignore"):  # a number beyond the range of halves is an infinity
+        return call.constant(found.astype(element.storage), layout_for(element, found.size))

@@ -11,14 +11,14 @@ import hashlib
 import re
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from dovetail.errors import BackendError
-from dovetail_gpu.caches import cache_folder, keep
+from dovetail_gpu.caches import cache_folder, keep, sealed, unsealed
 from dovetail_gpu.driver import Device, opencl, reported
 from dovetail_gpu.elements import Element
 
@@ -41,16 +41,20 @@ class Source:
 
     @classmethod
     def of(
-        cls, name: str, defines: Mapping[str, int | str] | None = None, lines: str = ""
+        cls,
+        name: str | Sequence[str],
+        defines: Mapping[str, int | str] | None = None,
+        lines: str = "",
     ) -> Source:
         """Return a program of this package's template of a name.
 
         Args:
-            name: Name of the file, without `.cl`.
+            name: Name of the file, without `.cl`; several are one program, in their order.
             defines: Macros: numbers, and names of types or functions.
             lines: Further definitions, made of closed tables.
         """
-        return cls.from_text(_template(name), defines, lines)
+        names = (name,) if isinstance(name, str) else name
+        return cls.from_text("".join(map(_template, names)), defines, lines)
 
     @classmethod
     def from_text(
@@ -119,29 +123,35 @@ class Programs:
         path = self._folder and self._folder / f"{hashlib.sha256(facts.encode()).hexdigest()}.bin"
         if path and (program := self._restored(path)) is not None:
             return program
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)
-            try:
-                program = cl.Program(self._context, text).build(list(_OPTIONS), cache_dir=False)
-            except cl.RuntimeError as error:
-                raise _refused(self._device, error) from error
+        try:
+            program = _built(cl.Program(self._context, text))
+        except cl.RuntimeError as error:
+            raise _refused(self._device, error) from error
         self.compiled += 1
         if path:
             (binary,) = program.get_info(cl.program_info.BINARIES)
-            keep(path, binary)
+            keep(path, sealed(binary))
         return program
 
     def _restored(self, path: Path) -> Any:
-        """Return the program of a file; None if there is none, or the driver refuses it."""
+        """Return the program of a file; None if there is none, or the driver rejects it."""
         cl = opencl()
         try:
             if path.stat().st_size > _MOST_BYTES:
                 return None
-            binary = path.read_bytes()
-            program = cl.Program(self._context, [self._device.handle], [binary])
-            return program.build(list(_OPTIONS), cache_dir=False)
+            binary = unsealed(path.read_bytes())
+            if binary is None:
+                return None
+            return _built(cl.Program(self._context, [self._device.handle], [binary]))
         except (OSError, cl.Error):
             return None
+
+
+def _built(program: Any) -> Any:
+    """Return a program after it is compiled; the compiler's remarks are left out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", opencl().CompilerWarning)
+        return program.build(list(_OPTIONS), cache_dir=False)
 
 
 def _refused(device: Device, error: Exception) -> BackendError:

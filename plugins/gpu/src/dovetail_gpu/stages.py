@@ -4,6 +4,9 @@ A stage changes the variable `v`, a float or a vector of eight. The macro STAGES
 of them: `STAGES(V, LOAD, v, at, channel)`, where V is the type of `v`, LOAD reads it at a pointer,
 `at` is the index of its first element in the result and `channel` the one on the last axis. Other
 operands are the parameters STAGE_PARAMETERS of the function, which begins with STAGE_OPERANDS.
+
+A stage may be a gate, which the chain is multiplied with, as in x * sigmoid(x): a kernel that is
+registered with `Branch.GATE` runs such nodes, too.
 """
 
 from __future__ import annotations
@@ -11,49 +14,32 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from dovetail.ir import Shape, Spec
+import numpy as np
+
+from dovetail.ir import DType, Shape, Spec, Tensor
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall, Tail, Value
+from dovetail_gpu.driver import opencl
 from dovetail_gpu.elements import Element
+from dovetail_gpu.engine import current
+from dovetail_gpu.functions import (
+    BINARY,
+    ON_GRID,
+    SCALED,
+    SCALED_AND_SHIFTED,
+    UNARY,
+    division_lines,
+    name_of,
+    numbers_of,
+)
+from dovetail_gpu.grids import Grid, target_grid
 from dovetail_gpu.kernels._registry import PACKAGE
-from dovetail_gpu.layouts import is_encoded, read
+from dovetail_gpu.layouts import is_encoded, layout_for, read
 
 LONGEST = 8  # nodes in a group
-_RELU = "v = select(v, (V)(0.0f), v < (V)(0.0f));"
-_CLIP = "v = select(v, (V)({low}), v < (V)({low})); v = select(v, (V)({high}), v > (V)({high}));"
-_GELU = "v = 0.5f * v * (1.0f + erf(v * 0.70710678f));"
-_ELU = "v = select(v, {alpha} * expm1(v), v < (V)(0.0f));"
-_LINE = "v = clamp({alpha} * v + {beta}, (V)(0.0f), (V)(1.0f));"
-
-# Functions of ops, and of the operations of ElementWiseNeuron and ElementWiseUnary, whose numbers
-# are the op's params.
-UNARY: dict[str, str] = {
-    "Relu": _RELU,
-    "RELU": _RELU,
-    "Relu1": _CLIP.format(low="-1.0f", high="1.0f"),
-    "Relu6": _CLIP.format(low="0.0f", high="6.0f"),
-    "ReluMinMax": _CLIP,
-    "RELU_MIN_MAX": _CLIP,
-    "Sigmoid": "v = 1.0f / (1.0f + exp(-v));",
-    "SIGMOID": "v = 1.0f / (1.0f + exp(-v));",
-    "Tanh": "v = tanh(v);",
-    "TANH": "v = tanh(v);",
-    "Gelu": _GELU,
-    "GELU": _GELU,
-    "HardSwish": "v = v * clamp(v + 3.0f, (V)(0.0f), (V)(6.0f)) / 6.0f;",
-    "HARD_SWISH": "v = v * clamp(v + 3.0f, (V)(0.0f), (V)(6.0f)) / 6.0f;",
-    "HARD_SIGMOID": _LINE,
-    "Elu": _ELU,
-    "ELU": _ELU,
-}
-BINARY: dict[str, str] = {
-    "ElementWiseAdd": "v = {a} + {b};",
-    "ElementWiseSubtract": "v = {a} - {b};",
-    "ElementWiseMultiply": "v = {a} * {b};",
-    "ElementWiseDivide": "v = {a} / {b};",
-}
+COPIES = ("Convert", "Dequantize")  # on a device, among real numbers
+_REAL = (DType.FLOAT_32, DType.FLOAT_16, DType.BFLOAT_16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +48,13 @@ class Operand:
 
     Attributes:
         value: The value.
+        element: Its type.
         index: Expression of the index of its first element, of `at` and `channel`.
-        is_one: Whether it is one number for all elements.
     """
 
     value: Value
+    element: Element
     index: str
-    is_one: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +89,37 @@ class StageWriter:
     def add_bias(self, index: int) -> None:
         """Add an input with a number for each channel, if the call has it."""
         if self._call.has(index):
-            name = self._operand(index)
-            self._lines.append(f"v = v + {name};")
+            self._lines.append(f"v = v + {self._input(index)};")
 
     def add_head(self, first: int) -> None:
         """Add the head, of which `v` is the input of this index."""
         head = self._call.head
-        operands = tuple(None if i == first else i for i in range(len(head.node.inputs)))
-        self._lines.append(self._line(Tail(head, operands)))
+        inputs = range(len(head.node.inputs))
+        operands = tuple(None if i == first or not self._call.has(i) else i for i in inputs)
+        self._lines.append(self._line(Tail(head, operands), head.node.inputs[first]))
 
     def add_fused(self) -> None:
         """Add the fused nodes of the call."""
-        for tail in self._call.fused:
-            self._lines.append(self._line(tail))
+        tails = self._call.fused
+        before = self._call.head.node.outputs[0]
+        for i, tail in enumerate(tails):
+            is_gate = i + 1 < len(tails) and tails[i + 1].joins
+            if is_gate:
+                self._lines.append(f"V before{i}_ = v;")
+            if tail.joins:
+                self._lines.append(self._join(tail, f"before{i - 1}_", before))
+            else:
+                self._lines.append(self._line(tail, before))
+            before = tail.view.node.outputs[0]
 
     def finished(self) -> Stages:
         """Return the stages."""
         body = " ".join(self._lines)
-        numbers = range(len(self._operands))
-        parameters = "".join(f", TENSOR_IN(S, o{i})" for i in numbers)
-        loads = " ".join(f"TENSOR_READ(S, o{i});" for i in numbers)
+        kinds = [operand.element.text for operand in self._operands]
+        parameters = "".join(f", TENSOR_IN({kind}, o{i})" for i, kind in enumerate(kinds))
+        loads = " ".join(f"TENSOR_READ({kind}, o{i});" for i, kind in enumerate(kinds))
         lines = (
+            f"{quotient_lines()}"
             f"#define STAGE_PARAMETERS {parameters}\n"
             f"#define STAGE_OPERANDS {loads}\n"
             f"#define STAGES(V, LOAD_V, v, at, channel) {{ {body} }}\n"
@@ -131,102 +127,123 @@ class StageWriter:
         by_channel = any(operand.index == "channel" for operand in self._operands)
         return Stages(lines, tuple(operand.value for operand in self._operands), by_channel)
 
-    def _line(self, tail: Tail) -> str:
-        text = function_of(tail.view)
-        if text is not None:
-            return text
-        (position,) = (i for i, operand in enumerate(tail.operands) if operand is not None)
-        index = tail.operands[position]
+    def _line(self, tail: Tail, before: Tensor | None) -> str:
+        """Return the line of a node that reads `v`, the tensor `before`, and further operands."""
+        view = tail.view
+        grid = target_grid(view)
+        if grid is not None:
+            return on_grid(grid, "v", *self._numbers(grid.scale.item(), grid.offset.item()))
+        names = [
+            "v" if tensor is before else self._input(index)
+            for tensor, index in zip(view.node.inputs, tail.operands, strict=True)
+            if tensor is before or index is not None
+        ]
+        return line_of(view, names)
+
+    def _join(self, tail: Tail, before: str, gate: Tensor) -> str:
+        names = ["v" if tensor is gate else before for tensor in tail.view.node.inputs]
+        return line_of(tail.view, names)
+
+    def _input(self, index: int | None) -> str:
+        """Declare an input as read, and return the name of its elements."""
         if index is None:
             raise AssertionError("a stage without an operand")
-        other = self._operand(index)
-        first, second = (other, "v") if position == 0 else ("v", other)
-        return BINARY[operation_of(tail.view)].format(a=first, b=second)
+        shape, number = self._call.spec(index).shape, len(self._operands)
+        if math.prod(shape) == 1:
+            at, load = "0", f"(V)(LOAD(o{number}))"
+        else:
+            at = "at" if is_full(shape, self._result.shape) else "channel"
+            load = f"LOAD_V(o{number} + {at})"
+        self._operands.append(Operand(read(self._call, index, self._element), self._element, at))
+        self._lines.append(f"const V t{number}_ = {load};")
+        return f"t{number}_"
 
-    def _operand(self, index: int) -> str:
-        """Declare an input as read, and return the expression of its elements."""
-        shape = self._call.spec(index).shape
-        number = len(self._operands)
-        is_one = math.prod(shape) == 1
-        at = "0" if is_one else "at" if is_full(shape, self._result.shape) else "channel"
-        self._operands.append(Operand(read(self._call, index, self._element), at, is_one))
-        load = "LOAD" if is_one else "LOAD_V"
-        return f"(V)({load}(o{number} + ({at})))" if is_one else f"{load}(o{number} + ({at}))"
+    def _numbers(self, *numbers: float) -> list[str]:
+        """Declare numbers as read, in float32 whatever the step's real numbers are."""
+        array, number = np.array(numbers, np.float32), len(self._operands)
+        value = self._call.constant(array, layout_for(Element.FLOAT, array.size))
+        self._operands.append(Operand(value, Element.FLOAT, "0"))
+        return [f"(V)(o{number}[{i}])" for i in range(len(numbers))]
+
+
+def line_of(view: NodeView, names: Sequence[str]) -> str:
+    """Return the line of a node of real numbers.
+
+    Args:
+        view: The node, for which `has_line` is true.
+        names: Expressions for its inputs that are present.
+    """
+    name = name_of(view)
+    if name in UNARY:
+        return UNARY[name].format(*names, **numbers_of(view))
+    if name in BINARY:
+        return BINARY[name].format(*names)
+    if name == "Batchnorm":
+        return (SCALED if len(names) == 2 else SCALED_AND_SHIFTED).format(*names)
+    return f"v = {names[0]};"  # a change of type among real numbers
+
+
+def on_grid(grid: Grid, *names: str) -> str:
+    """Return the line that rounds to a grid; names of the number, scale and offset."""
+    return ON_GRID.format(*names, low=grid.low, high=grid.high)
+
+
+def has_line(view: NodeView) -> bool:
+    """Return whether a node computes real numbers of real numbers by a line."""
+    name = name_of(view)
+    is_known = name in UNARY or name in BINARY or name == "Batchnorm"
+    if not is_known and name not in COPIES:
+        return False
+    if name == "Convert" and is_encoded(view.outs[0]):
+        return False
+    return view.package == PACKAGE and _all_real(view)
 
 
 def first_operand(view: NodeView) -> int | None:
-    """Return the input of a node that `v` is; None if none has the shape of the result."""
-    specs, result = view.ins, view.outs[0].shape
-    if any(not _is_real(spec) for spec in specs):
+    """Return the input of a node that `v` can be; None if none has the shape of the result.
+
+    The other inputs are then operands that stages read.
+    """
+    if not has_stage(view):
         return None
-    if function_of(view) is not None:
-        return 0
-    if len(specs) != 2 or operation_of(view) not in BINARY:
-        return None
-    shapes = [() if spec is None else spec.shape for spec in specs]
-    for i in (0, 1):
-        if shapes[i] == result and fits(shapes[1 - i], result):
+    result, name = view.outs[0].shape, name_of(view)
+    for i, spec in enumerate(view.ins):
+        others = [s for j, s in enumerate(view.ins) if s is not None and j != i]
+        if spec is not None and spec.shape == result and all(fits(o.shape, result) for o in others):
             return i
+        if name == "Batchnorm":
+            break  # `v` is what it scales
     return None
 
 
-def operation_of(view: NodeView) -> str:
-    """Return the name of what an elementwise node computes: its op, or its operation."""
-    operation: Any = getattr(view.op, "operation", None)
-    return view.op_type if operation is None else str(operation.name)
-
-
-def function_of(view: NodeView) -> str | None:
-    """Return a node of one input as a line; None for others."""
-    text = UNARY.get(operation_of(view))
-    return None if text is None else text.format(**_numbers(view.op))
-
-
-def _numbers(op: Any) -> dict[str, str]:
-    alpha, beta = getattr(op, "alpha", None), getattr(op, "beta", None)
-    operation: Any = getattr(op, "operation", None)
-    is_line = operation is not None and operation.name == "HARD_SIGMOID"
-    return {
-        "low": number(getattr(op, "min_value", 0.0)),
-        "high": number(getattr(op, "max_value", 0.0)),
-        "alpha": number((0.2 if is_line else 1.0) if alpha is None else alpha),
-        "beta": number(0.5 if beta is None else beta),
-    }
-
-
-def number(value: float) -> str:
-    """Return a number in OpenCL C, exactly."""
-    if math.isnan(value):
-        return "NAN"
-    if math.isinf(value):
-        return "INFINITY" if value > 0 else "(-INFINITY)"
-    return f"({float(value).hex()}f)"
-
-
-def is_full(shape: Shape, result: Shape) -> bool:
-    """Return whether an operand has an element for each of the result."""
-    return math.prod(shape) == math.prod(result)
+def has_stage(view: NodeView) -> bool:
+    """Return whether a node can be a stage, as far as its function and types are concerned."""
+    if has_line(view):
+        return True
+    grid = target_grid(view)
+    return grid is not None and grid.is_one and view.package == PACKAGE and _all_real(view)
 
 
 def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     """Return whether a node can be a stage after a group; see `Kernel.can_fuse`."""
     before = group[-1]
-    if len(group) >= LONGEST or node.package != PACKAGE or before.package != PACKAGE:
+    if len(group) >= LONGEST or before.package != PACKAGE or not has_stage(node):
         return False
-    if not all(_is_real(s) for s in (*node.ins, *node.outs)) or len(node.outs) != 1:
+    given, result = before.node.outputs[0], node.outs[0].shape
+    if len(node.outs) != 1 or given.shape != result:
         return False
-    if node.node.outputs[0].shape != before.node.outputs[0].shape:
+    inputs = [t for t in node.node.inputs if t is not None]
+    if len(group) > 1 and group[-2].node.outputs[0] in inputs:  # joins a gate
+        return len(inputs) == 2 and given in inputs
+    if name_of(node) == "Batchnorm" and inputs[0] is not given:
         return False
-    if function_of(node) is not None:
-        return True
-    if operation_of(node) not in BINARY:
-        return False
-    others = [
-        s
-        for t, s in zip(node.node.inputs, node.ins, strict=True)
-        if t is not before.node.outputs[0]
-    ]
-    return len(others) == 1 and others[0] is not None and fits(others[0].shape, node.outs[0].shape)
+    others = [tensor for tensor in inputs if tensor is not given]
+    return len(others) == len(inputs) - 1 and all(fits(t.shape, result) for t in others)
+
+
+def is_full(shape: Shape, result: Shape) -> bool:
+    """Return whether an operand has an element for each of the result."""
+    return math.prod(shape) == math.prod(result)
 
 
 def fits(shape: Shape, result: Shape) -> bool:
@@ -236,5 +253,18 @@ def fits(shape: Shape, result: Shape) -> bool:
     return len(shape) <= len(result) and math.prod(shape) == shape[-1] == result[-1]
 
 
-def _is_real(spec: Spec | None) -> bool:
-    return spec is not None and (spec.dtype.is_float or is_encoded(spec))
+def is_real(spec: Spec | None) -> bool:
+    """Return whether values of a tensor are real numbers on a device."""
+    return spec is not None and (spec.dtype in _REAL or is_encoded(spec))
+
+
+def quotient_lines() -> str:
+    """Return the definition of exact division on the current device."""
+    device = current().engine.device.handle
+    flag = opencl().device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+    return division_lines(is_exact=bool(device.single_fp_config & flag))
+
+
+def _all_real(view: NodeView) -> bool:
+    present = [spec for spec in view.ins if spec is not None]
+    return len(view.outs) == 1 and all(is_real(spec) for spec in (*present, *view.outs))

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Array, Spec, dequantize, quantize
+from dovetail.ir import Array, DType, Spec, dequantize, quantize
+from dovetail.ops import from_real, to_real
 from dovetail.runtime.plan import (
     PLAN_BUILDERS,
+    VIEW,
     Bound,
     Buffers,
     Builders,
@@ -21,16 +23,18 @@ from dovetail.runtime.plan import (
     RecipeError,
     Source,
     Step,
+    Storage,
     Value,
 )
 from dovetail_gpu import programs
+from dovetail_gpu.computing import Computing, current
 from dovetail_gpu.elements import Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.launching import Launch
 from dovetail_gpu.layouts import DeviceLayout, is_encoded
 
 BUILDERS = Builders().joined(PLAN_BUILDERS)
 _GROUP = 64
+SHARED_BYTES = 1 << 18  # from here on a copy takes longer than binding kernels to another array
 
 
 class TransferData(Data, frozen=True):
@@ -48,8 +52,28 @@ class LayoutData(Data, frozen=True):
 
 
 def reorder(source: Value, target: Value) -> Step:
-    """Return the step that converts a value to another layout; see `Reorder`."""
+    """Return the step that converts a value to another layout; see `Reorder`.
+
+    Large inputs of the application that a device can read as they are become views.
+    """
+    if _is_shared(source, target):
+        target.storage, target.alias_of = source.storage, source
+        return Step((), (source,), (target,), VIEW)
     return Step((), (source,), (target,), Transfer(source, target))
+
+
+def _is_shared(source: Value, target: Value) -> bool:
+    """Return whether a device reads a value of the application without a copy."""
+    layout = target.layout
+    return (
+        source.storage is Storage.INPUT
+        and source.layout is None
+        and isinstance(layout, DeviceLayout)
+        and source.nbytes == layout.nbytes >= SHARED_BYTES
+        and source.spec.dtype.storage == layout.element.storage
+        and not is_encoded(source.spec)
+        and layout.space.reads_host
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +91,16 @@ class Transfer:
         if isinstance(target, DeviceLayout):
             memory, offset = buffers.buffer(self.target)
             given = buffers.array(self.source)
-            return functools.partial(_upload, target, memory, offset, given, self.source.spec)
+            return functools.partial(
+                _upload, current(), target, memory, offset, given, self.source.spec
+            )
         if isinstance(source, DeviceLayout):
             memory, offset = buffers.buffer(self.source)
             taken = buffers.array(self.target)
-            return functools.partial(_download, source, memory, offset, taken, self.target.spec)
-        raise AssertionError(f"{self.source.name} does not lie on the device")
+            return functools.partial(
+                _download, current(), source, memory, offset, taken, self.target.spec
+            )
+        raise AssertionError(f"{self.source.name} is not stored on the device")
 
     def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
         """Return it as data; see `Recipe`."""
@@ -107,19 +135,36 @@ def _transfer(data: TransferData, source: Source) -> Transfer:
     return Transfer(first, second)
 
 
-def _upload(layout: DeviceLayout, memory: object, offset: int, given: Array, spec: Spec) -> None:
-    layout.space.upload(memory, offset, to_device(given, spec, layout.element))
+def _upload(
+    computing: Computing,
+    layout: DeviceLayout,
+    memory: object,
+    offset: int,
+    given: Array,
+    spec: Spec,
+) -> None:
+    layout.space.upload(memory, offset, to_device(given, spec, layout.element), computing)
 
 
-def _download(layout: DeviceLayout, memory: object, offset: int, taken: Array, spec: Spec) -> None:
-    element, room = layout.element, taken.reshape(-1)
+def _download(
+    computing: Computing,
+    layout: DeviceLayout,
+    memory: object,
+    offset: int,
+    taken: Array,
+    spec: Spec,
+) -> None:
+    computing.await_stop()
+    element, room, queue = layout.element, taken.reshape(-1), computing.queue
     if element.storage == taken.dtype or element.storage.itemsize == taken.dtype.itemsize == 1:
-        layout.space.download(memory, offset, room.view(np.uint8))
+        layout.space.download(memory, offset, room.view(np.uint8), queue)
         return
     found = np.empty(taken.shape, element.storage)
-    layout.space.download(memory, offset, found.reshape(-1).view(np.uint8))
+    layout.space.download(memory, offset, found.reshape(-1).view(np.uint8), queue)
     if is_encoded(spec) and spec.encoding is not None:
         quantize(found, spec.encoding, spec.dtype, taken)
+    elif spec.dtype is DType.BFLOAT_16:
+        np.copyto(taken, from_real(found.astype(np.float32, copy=False), spec))
     else:
         np.copyto(taken, found, casting="unsafe")
 
@@ -128,6 +173,8 @@ def to_device(stored: Array, spec: Spec, element: Element) -> Array:
     """Return stored values of a tensor as elements of a device."""
     if is_encoded(spec) and spec.encoding is not None:
         stored = dequantize(stored, spec.encoding)
+    elif spec.dtype is DType.BFLOAT_16:
+        stored = to_real(stored, spec)
     return np.ascontiguousarray(stored).astype(element.storage, copy=False)
 
 

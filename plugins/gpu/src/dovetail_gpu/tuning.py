@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from dovetail_gpu.caches import cache_folder, keep
+from dovetail_gpu.computing import current
 from dovetail_gpu.driver import Device
 
 _LOG = logging.getLogger("dovetail.gpu")
 _MOST_BYTES = 1 << 24  # of the file
-_ROUNDS = 3
 
 
 class Tuning:
@@ -24,19 +24,20 @@ class Tuning:
     Args:
         device: The device.
         folder: Folder of the file that keeps them; None for that of the user's cache.
-        measures: Whether unknown choices are measured; otherwise the first variant is taken.
+        rounds: Number of runs of each variant where the choice is unknown; 0 takes the first one.
 
     Attributes:
         measured: Number of choices that were measured.
+        file: The file that keeps the choices; None if nothing is kept.
     """
 
-    def __init__(self, device: Device, folder: str | None, *, measures: bool) -> None:
+    def __init__(self, device: Device, folder: str | None, rounds: int) -> None:
         self.measured = 0
-        self._measures = measures
+        self._rounds = rounds
         self._guard = threading.Lock()
         where = cache_folder(folder)
         name = hashlib.sha256(device.key.encode()).hexdigest()[:16]
-        self._path = where and where / f"tuning-{name}.json"
+        self.file = where and where / f"tuning-{name}.json"
         self._known: dict[str, str] = {}
         self._changed = False
         self._load()
@@ -44,44 +45,38 @@ class Tuning:
     def choose(
         self, work: str, variants: Sequence[Any], measure: Callable[[Any], Callable[[], float]]
     ) -> Any:
-        """Return the fastest variant for some work.
+        """Return the fastest variant for some work: as an image says, as known, or as measured.
+
+        It becomes one of the choices of the graph that is prepared.
 
         Args:
             work: Describes the work: equal texts have equal choices.
             variants: The variants, best guess first; each has a text of its own.
             measure: Prepares a variant, and returns what runs it once and returns the seconds.
         """
+        choices = current().choices
         with self._guard:
-            known = self._known.get(work)
-            for variant in variants:
-                if str(variant) == known:
-                    return variant
-            if not self._measures or len(variants) == 1:
+            for known in (choices.get(work), self._known.get(work)):
+                for variant in variants:
+                    if str(variant) == known:
+                        choices[work] = known
+                        return variant
+            if not self._rounds or len(variants) == 1:
                 return variants[0]
             best = self._measured(variants, measure)
-            self._known[work] = str(best)
+            choices[work] = self._known[work] = str(best)
             self._changed = True
             self.measured += 1
             return best
 
-    @property
-    def known(self) -> Mapping[str, str]:
-        """The choices made so far."""
-        return dict(self._known)
-
-    def learn(self, choices: Mapping[str, str]) -> None:
-        """Take over choices, such as those of an image, where none were made."""
-        with self._guard:
-            self._known = {**choices, **self._known}
-
     def save(self) -> None:
         """Keep the choices on disk, if there are new ones."""
         with self._guard:
-            if self._path is None or not self._changed:
+            if self.file is None or not self._changed:
                 return
             self._changed = False
             content = msgspec.json.encode(self._known)
-        keep(self._path, content)
+        keep(self.file, content)
 
     def _measured(
         self, variants: Sequence[Any], measure: Callable[[Any], Callable[[], float]]
@@ -91,18 +86,18 @@ class Tuning:
         for _, run in runs:
             run()  # the driver compiles it for this size
         best = {str(variant): float("inf") for variant, _ in runs}
-        for _ in range(_ROUNDS):
+        for _ in range(self._rounds):
             for variant, run in runs:
                 best[str(variant)] = min(best[str(variant)], run())
         return min(variants, key=lambda variant: best[str(variant)])
 
     def _load(self) -> None:
-        if self._path is None:
+        if self.file is None:
             return
         try:
-            if self._path.stat().st_size <= _MOST_BYTES:
-                self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+            if self.file.stat().st_size <= _MOST_BYTES:
+                self._known = msgspec.json.decode(self.file.read_bytes(), type=dict[str, str])
         except FileNotFoundError:
             return
         except (OSError, msgspec.DecodeError) as error:
-            _LOG.warning("%s is not read: %s", self._path, error)
+            _LOG.warning("%s is not read: %s", self.file, error)

@@ -336,36 +336,43 @@ def _moved(m: Maker) -> bool:
     x = m.any(exact=exact, least=1)
     if x is None:
         return False
-    rank, size = len(x.shape), int(np.prod(x.shape))
-    axis = m.number(0, rank - 1)
-    match m.number(0, 9):
+    rank, axis = len(x.shape), m.number(0, len(x.shape) - 1)
+    match m.number(0, 4):
         case 0:
-            return m.node(
-                "Transpose", x, perm=[int(i) for i in m.rng.permutation(rank)], exact=exact
-            )
+            perm = [int(i) for i in m.rng.permutation(rank)]
+            return m.node("Transpose", x, perm=perm, exact=exact)
         case 1:
-            shape = (size,) if m.truth() else (1, *x.shape[::-1])
+            shape = (int(np.prod(x.shape)),) if m.truth() else (1, *x.shape[::-1])
             return m.node("Reshape", x, spec=Spec(F32, shape), exact=exact)
         case 2:
-            same = [t for t in m.values if t.shape == x.shape]
-            return m.node("Concat", x, m.one(*same), axis=axis)
-        case 3:
-            if x.shape[axis] < 2:
-                return False
-            return m.nodes("Split", x, axis=axis, split_index=[m.number(1, x.shape[axis] - 1)])
-        case 4:
             amounts = [[m.number(0, 2), m.number(0, 2)] for _ in x.shape]
             return m.node("Pad", x, scheme=0, pad_amount=amounts, pad_constant_value=np.float32(2))
-        case 5:
-            ranges = [[(b := m.number(0, n - 1)), m.number(b + 1, n), 1] for n in x.shape]
-            return m.node("StridedSlice", x, ranges=ranges, exact=exact)
-        case 6:
+        case 3:
             return m.node("Tile", x, multiples=[m.number(1, 2) for _ in x.shape], exact=exact)
-        case 7:
+        case _:
             chosen = m.rng.integers(0, x.shape[axis], m.number(1, 5)).astype(np.int32)
             indices = static(m.graph, m._name("at"), chosen)
             return m.node("Gather", x, indices, axis=axis, exact=exact)
-        case 8:
+
+
+def _parted(m: Maker) -> bool:
+    exact = m.truth()
+    x = m.any(exact=exact, least=1)
+    if x is None:
+        return False
+    axis = m.number(0, len(x.shape) - 1)
+    match m.number(0, 4):
+        case 0:
+            same = [t for t in m.values if t.shape == x.shape]
+            return m.node("Concat", x, m.one(*same), axis=axis)
+        case 1:
+            if x.shape[axis] < 2:
+                return False
+            return m.nodes("Split", x, axis=axis, split_index=[m.number(1, x.shape[axis] - 1)])
+        case 2:
+            ranges = [[(b := m.number(0, n - 1)), m.number(b + 1, n), 1] for n in x.shape]
+            return m.node("StridedSlice", x, ranges=ranges, exact=exact)
+        case 3:
             return m.node("Pack", x, x, axis=axis, exact=exact)
         case _:
             return m.nodes("UnPack", x, axis=axis, exact=exact)
@@ -388,5 +395,5 @@ def _blocks(m: Maker) -> bool:
 _STEPS: Sequence[Callable[[Maker], bool]] = (
     *(_smooth, _positive, _exponential, _jumping, _sum, _quotient, _floor_quotient, _power),
     *(_choice, _cast, _convolution, _product, _pool, _reduction, _ranked, _normalized, _resized),
-    *(_moved, _blocks),
+    *(_moved, _parted, _moved, _parted, _blocks),
 )

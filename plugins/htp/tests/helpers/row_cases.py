@@ -25,9 +25,9 @@ from dovetail.testing.case import Encoded
 from dovetail_htp import types as tables
 from dovetail_htp.processors import FAMILIES
 from dovetail_htp.rules import rules_of
-from dovetail_htp.types import Row
 from dovetail_opset import PACKAGE
 from dovetail_opset.testing import CASES
+from dovetail_opset.type_tables import Row
 
 UNSUPPORTED = Path(__file__).parents[1] / "unsupported_rows.json"
 BY_OP: dict[str, list[OpCase]] = defaultdict(list)

@@ -4,50 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from commands import Run, runner
 from onnx import TensorProto, helper, numpy_helper
 
 from dovetail.api import convert
-from dovetail.cli import main
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> Any:
-        return json.loads(self.err.splitlines()[-1])["error"]
 
 
 @pytest.fixture
-def run(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Done]:
-    """Run `dovetail encodings` in a folder of its own."""
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `dovetail --json encodings` in a folder of its own."""
     monkeypatch.chdir(tmp_path)
+    return runner(capsys, "--json", "encodings")
 
-    def run(*args: object, json: bool = True) -> Done:
-        capsys.readouterr()
-        code = main([*(["--json"] if json else []), "encodings", *map(str, args)])
-        captured = capsys.readouterr()
-        return Done(code, captured.out, captured.err)
 
-    return run
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `dovetail encodings`, which prints for people; `run` sets the folder."""
+    return runner(capsys, "encodings")
 
 
 @pytest.fixture
@@ -202,7 +181,7 @@ def test_refusals(run: Any, file: Path, args: list[str], code: int, part: str) -
 # -- diff ------------------------------------------------------------------------------------------
 
 
-def test_diff_names_what_changed(run: Any, file: Path) -> None:
+def test_diff_names_what_changed(run: Any, file: Path, shown: Run) -> None:
     def change(data: Any) -> None:
         data["activation_encodings"][0] |= {"offset": [-60], "scale": [0.1000001]}
         data["param_encodings"][0] |= {"bw": 4, "offset": [-8] * 4}
@@ -218,19 +197,19 @@ def test_diff_names_what_changed(run: Any, file: Path) -> None:
     assert offset == "offset 0 -61 became -60"
     loose = run("diff", file, second, "--rtol", "1e-5")
     assert loose.data["changed"]["x"] == [offset]
-    text = run("diff", file, second, json=False).out
+    text = shown("diff", file, second).out
     assert "4 differ, 1 are the same" in text
 
 
-def test_a_file_is_like_itself(run: Any, file: Path) -> None:
-    done = run("diff", file, file, json=False)
+def test_a_file_is_like_itself(run: Any, file: Path, shown: Run) -> None:
+    done = shown("diff", file, file)
     assert (done.code, done.out) == (0, "0 differ, 4 are the same\n")
 
 
 # -- lint ------------------------------------------------------------------------------------------
 
 
-def test_lint_shows_faults_and_goes_on(run: Any, file: Path, model: Path) -> None:
+def test_lint_shows_faults_and_goes_on(run: Any, file: Path, model: Path, shown: Run) -> None:
     assert run("lint", file, "--model", model).data["remarks"] == []
 
     def change(data: Any) -> None:
@@ -249,7 +228,7 @@ def test_lint_shows_faults_and_goes_on(run: Any, file: Path, model: Path) -> Non
         ("smell", "asymmetric-per-channel"),
     ]
     assert (done.data["faults"], done.data["smells"], done.data["notes"]) == (3, 1, 0)
-    text = run("lint", wrong, json=False).out
+    text = shown("lint", wrong).out
     assert "fault[format]: 'w' at $.param_encodings[0].scale: -1.0 (at 2 of 4)" in text
 
 
@@ -295,7 +274,7 @@ def test_coverage_that_must_be_complete(run: Any, file: Path, model: Path) -> No
     assert (done.code, done.data["complete"]) == (0, True)
 
 
-def test_coverage_in_words(run: Any, file: Path, model: Path) -> None:
-    out = run("coverage", file, model, json=False).out
+def test_coverage_in_words(run: Any, file: Path, model: Path, shown: Run) -> None:
+    out = shown("coverage", file, model).out
     assert "weight or bias without an entry  b" in out
     assert "entries match nothing" in out.splitlines()[-1]

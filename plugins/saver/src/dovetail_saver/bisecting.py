@@ -13,6 +13,7 @@ from dovetail.ops import OpPackage
 from dovetail.ops.simulate import from_real, to_real
 from dovetail.runtime import Tensor as TensorHandle
 from dovetail.runtime.calls import CallRecord
+from dovetail.runtime.config_file import RunConfig
 from dovetail.runtime.graph import Graph
 from dovetail.verification import ConfiguredVerifier, NodeErrors, RunPair, node_errors
 from dovetail_saver.call_sets import CallSet, call_name
@@ -22,6 +23,19 @@ from dovetail_saver.replay import Retarget
 from dovetail_saver.trace import Entry, Trace
 
 Values = Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two backends.
+
+    Attributes:
+        backend: Its name.
+        config: Settings to use instead of the recorded ones.
+    """
+
+    backend: str
+    config: RunConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,7 @@ class Bisector:
 
     Args:
         path: The trace.
-        backends: The reference and the target.
+        sides: The reference and the target.
         verifier: Decides which outputs differ.
         calls: The executions to compare; None for all.
         packages: Op packages that are not installed.
@@ -68,13 +82,13 @@ class Bisector:
     def __init__(
         self,
         path: Path,
-        backends: tuple[str, str],
+        sides: Sequence[Side],
         verifier: ConfiguredVerifier,
         calls: CallSet | None = None,
         packages: Sequence[OpPackage] = (),
     ) -> None:
         self._path = path
-        self._backends = backends
+        self._sides = sides
         self._verifier = verifier
         self._calls = calls
         self._packages = packages
@@ -93,14 +107,15 @@ class Bisector:
         trace = Trace(self._path)
         with ExitStack() as stack:
             players = [
-                stack.enter_context(InteriorPlayer(trace.payloads, Retarget(name), self._packages))
-                for name in self._backends
+                stack.enter_context(InteriorPlayer(trace.payloads, each, self._packages))
+                for each in (Retarget(side.backend, side.config) for side in self._sides)
             ]
             for entry in trace:
                 if isinstance(entry.record, CallRecord):
                     self._names.note(entry.record)
                 runs = [
-                    self._play(p, b, entry) for p, b in zip(players, self._backends, strict=True)
+                    self._play(player, side.backend, entry)
+                    for player, side in zip(players, self._sides, strict=True)
                 ]
                 reference, target = runs
                 if reference is None or target is None:

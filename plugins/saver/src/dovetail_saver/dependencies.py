@@ -15,9 +15,9 @@ from dovetail.ir import TensorKind
 from dovetail.runtime.api_table import API, ArgKind
 from dovetail.runtime.calls import CallRecord
 from dovetail.runtime.calls.payloads import NOT_RECORDED
-from dovetail.runtime.calls.values import MemoryValue
+from dovetail.runtime.calls.values import MemoryValue, typed_arguments
 from dovetail_saver.trace import Entry, OpaqueRecord
-from dovetail_saver.uses import EXECUTES, returned_handle, typed_arguments
+from dovetail_saver.uses import EXECUTES, returned_handle
 
 # Calls that change the handle they are made on.
 _CHANGES_OWNER = frozenset(

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from dovetail.runtime.calls import CallRecord, CompletionRecord
 from dovetail.runtime.calls.payloads import NOT_RECORDED
-from dovetail.runtime.calls.values import ArrayValue, MemoryValue, recorded_result
+from dovetail.runtime.calls.values import ArrayValue, MemoryValue, recorded_result, typed_arguments
 from dovetail_saver.describing import HandleNames, describe, describe_call
 from dovetail_saver.trace import Entry, OpaqueRecord, Trace
-from dovetail_saver.uses import typed_arguments
 
 _AHEAD = 256  # calls of each trace among which the next common one is searched for
 _WHOLE = 1 << 20  # characters of an argument that are compared

@@ -17,10 +17,11 @@ from dovetail.ops import OpPackage
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord, InstalledResolver, Played, Player
 from dovetail.runtime.calls.payloads import PayloadSource
+from dovetail.runtime.calls.values import typed_arguments
 from dovetail.runtime.graph import Graph
 from dovetail_saver.replay import Retarget
 from dovetail_saver.trace import Entry, OpaqueRecord
-from dovetail_saver.uses import EXECUTES, typed_arguments
+from dovetail_saver.uses import EXECUTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class InteriorPlayer(Closing):
         ]
         arguments: dict[str, Any] = msgspec.json.decode(record.arguments)
         typed_arguments(record, where)  # now the types are known
-        outputs = arguments.get("outputs")
+        outputs = arguments.setdefault("outputs", [] if is_finalize else None)
         if is_finalize and isinstance(outputs, list):
             outputs += [t.name for t in inside if t.name not in outputs]
         elif isinstance(outputs, dict):

@@ -19,11 +19,17 @@ from dovetail.errors import TraceError
 from dovetail.ir import Array, Blob, DType, pack, unpack
 from dovetail.runtime.calls import CallRecord, CompletionRecord
 from dovetail.runtime.calls.payloads import NOT_RECORDED
-from dovetail.runtime.calls.values import ArrayValue, BlobValue, MemoryValue, recorded_result
+from dovetail.runtime.calls.values import (
+    ArrayValue,
+    BlobValue,
+    MemoryValue,
+    recorded_result,
+    typed_arguments,
+)
 from dovetail_saver.choices import Redacted
 from dovetail_saver.rewriting import TraceCopier, TraceRecord, rewrite
 from dovetail_saver.trace import Entry, OpaqueRecord, Trace
-from dovetail_saver.uses import returned_handle, typed_arguments
+from dovetail_saver.uses import returned_handle
 
 
 def redact(path: Path, folder: Path, what: frozenset[Redacted], seed: int = 0) -> int:

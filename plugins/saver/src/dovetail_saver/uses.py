@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-import msgspec
-
-from dovetail.errors import TraceError
 from dovetail.runtime.api_table import API, ArgKind
 from dovetail.runtime.calls import CallRecord
-from dovetail.runtime.calls.values import MemoryValue, arguments_decoder, recorded_result
+from dovetail.runtime.calls.values import MemoryValue, recorded_result, typed_arguments
 
 # Calls that run a graph; their inputs and outputs are payloads.
 EXECUTES = ("graph_execute", "graph_execute_async")
@@ -22,18 +18,6 @@ for _name, _function in API.items():
     _BUFFERS[_name] = tuple(
         n for n, kind in _kinds.items() if kind in (ArgKind.INPUTS, ArgKind.OUTPUTS)
     )
-
-
-def typed_arguments(record: CallRecord, where: str) -> Any:
-    """Return the arguments of a call as the Struct that the API table says.
-
-    Raises:
-        TraceError: They are not those of the call.
-    """
-    try:
-        return arguments_decoder(record.function).decode(record.arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise TraceError(f"wrong arguments: {error}", where=where) from error
 
 
 def used_handles(record: CallRecord, where: str) -> Iterator[int]:

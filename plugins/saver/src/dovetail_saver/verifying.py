@@ -8,11 +8,11 @@ from dovetail.errors import DovetailError, Problem, TraceError
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord
 from dovetail.runtime.calls.payloads import NOT_RECORDED
-from dovetail.runtime.calls.values import recorded_result
+from dovetail.runtime.calls.values import recorded_result, typed_arguments
 from dovetail_saver.trace import Mark, OpaqueRecord, PayloadLine, Trace
 from dovetail_saver.trace.header import CALLS_NAME
 from dovetail_saver.trace.lines import Line, decode_line
-from dovetail_saver.uses import returned_handle, typed_arguments, used_handles
+from dovetail_saver.uses import returned_handle, used_handles
 
 _MAX_PROBLEMS = 100
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from contextlib import chdir, suppress
 from pathlib import Path
+from shutil import copytree
 
+import msgspec
 import numpy as np
 
 import dovetail as dt
@@ -26,7 +28,8 @@ from dovetail.ir import (
     Tensor,
     TensorKind,
 )
-from dovetail.runtime import Backend, Context, Graph
+from dovetail.runtime import API, Backend, Context, Graph
+from dovetail.runtime.api_table import REQUIRED
 from dovetail_saver.trace.header import MINOR, VERSION
 
 FOLDER = Path(__file__).parent
@@ -111,6 +114,23 @@ def graphs(folder: str) -> None:
         graph.execute({"x": np.zeros((1, 8, 8, 4), np.uint8)})
 
 
+def without_defaults(trace: str, folder: str) -> None:
+    """Write a trace like one from before the arguments that have defaults were added."""
+    copytree(trace, folder)
+    lines = []
+    for line in Path(trace, "calls.jsonl").read_bytes().splitlines():
+        data = msgspec.json.decode(line)
+        if data["record"] == "call":
+            args, given = API[data["function"]].args, data["arguments"]
+            for name, value in args.items():
+                usual = (None, [], *([value.default] if isinstance(value.default, int) else []))
+                is_optional = value.nullable or value.default is not REQUIRED
+                if is_optional and given.get(name) in usual:
+                    given.pop(name, None)
+        lines.append(msgspec.json.encode(data) + b"\n")
+    Path(folder, "calls.jsonl").write_bytes(b"".join(lines))
+
+
 def main() -> None:
     folder = FOLDER / f"{VERSION}.{MINOR}"
     folder.mkdir()
@@ -119,6 +139,7 @@ def main() -> None:
             with dt.record(f"executions-{policy}", payloads=policy):
                 executions()
         graphs("graphs")
+        without_defaults("executions-all", "executions-without-defaults")
 
 
 if __name__ == "__main__":

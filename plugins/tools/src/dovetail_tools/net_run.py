@@ -44,7 +44,8 @@ def net_run(
         typer.Option(
             metavar="NAME",
             help="A backend, or its library in the SDK, for example libQnnCpu.so. With hetero:a,b, "
-            "the first of these backends that supports a node runs it.",
+            "the first of these backends that supports a node runs it; with auto or auto:a,b, the "
+            "fastest one, which a short trial finds, runs all.",
         ),
     ] = "cpu",
     output_dir: Annotated[

@@ -25,7 +25,7 @@ from dovetail.runtime.calls.values import (
     MemoryValue,
     NodeValue,
     UnrecordedValue,
-    arguments_decoder,
+    typed_arguments,
 )
 from dovetail.runtime.handle import Handle
 from dovetail.runtime.memory import Memory
@@ -87,17 +87,10 @@ def decode_arguments(record: CallRecord, scene: Scene) -> dict[str, Any]:
     Raises:
         TraceError: They are not those of the call, or refer to what does not exist.
     """
-    try:
-        found = arguments_decoder(record.function).decode(record.arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise scene.error(f"wrong arguments: {error}") from error
-    if odd := record.unrecorded.keys() - API[record.function].args.keys():
-        raise scene.error(f"'{record.function}' has no argument '{min(odd)}'")
+    found = typed_arguments(record, scene.where)
     arguments: dict[str, Any] = {}
     for name, value in API[record.function].args.items():
         given = getattr(found, name)
-        if (given is msgspec.UNSET) is not (name in record.unrecorded):
-            raise scene.error(f"argument '{name}' is missing, or given twice")
         arguments[name] = Unrecorded() if given is msgspec.UNSET else _decoded(value, given, scene)
     return arguments
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from dovetail.container import Closing
 from dovetail.errors import TraceError
 from dovetail.ir import Array
@@ -29,8 +31,7 @@ LIMIT_BYTES = 1 << 32
 _CREATORS: Mapping[str, type[Handle]] = {cls.kind: cls for cls in (Backend, Log)}
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
+class Played(msgspec.Struct, frozen=True, eq=False):
     """The outcome of a call that was made again.
 
     Attributes:

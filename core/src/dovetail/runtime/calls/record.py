@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw
 
 from dovetail.errors import DovetailError, TraceError
 from dovetail.runtime.api_table import API
-from dovetail.runtime.calls.payloads import NOT_RECORDED
 
 MAX_LINE = 1 << 28  # bytes
 
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Key = Annotated[str, Meta(pattern=rf"\A([0-9a-f]{{64}}|{NOT_RECORDED})\Z")]
+# A content hash, or `NOT_RECORDED`. Keys are only looked up, so that a wrong one finds nothing; a
+# pattern would take more time than all the rest of a record.
+Key = Annotated[str, Meta(max_length=64)]
 NULL = Raw(b"null")
 
 
@@ -92,6 +93,7 @@ class CompletionRecord(_Record, frozen=True, tag="completion", kw_only=True):
 
 
 Record = CallRecord | CompletionRecord
+Line = TypeVar("Line")
 
 _DECODER: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 _ENCODER = msgspec.json.Encoder()
@@ -112,15 +114,29 @@ def decode_record(line: bytes | memoryview, where: str = "") -> Record:
     Raises:
         TraceError: The line is not a record of a call of the API table.
     """
+    return decode_with(_DECODER, line, where)
+
+
+def decode_with(decoder: msgspec.json.Decoder[Line], line: bytes | memoryview, where: str) -> Line:
+    """Return the content of a line, which may be a record.
+
+    Args:
+        decoder: Decodes it.
+        line: The line.
+        where: Its file and number, for errors.
+
+    Raises:
+        TraceError: The decoder rejects the line, or it is a record of a call that does not exist.
+    """
     if len(line) > MAX_LINE:
         raise TraceError(f"a record of {len(line)} bytes exceeds {MAX_LINE}", where=where)
     try:
-        record = _DECODER.decode(line)
+        found = decoder.decode(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceError(f"not a record of a call: {error}", where=where) from error
-    if isinstance(record, CallRecord) and record.function not in API:
-        raise TraceError(f"unknown call '{record.function}'", where=where)
-    return record
+    if isinstance(found, CallRecord) and found.function not in API:
+        raise TraceError(f"unknown call '{found.function}'", where=where)
+    return found
 
 
 def _text(text: str) -> str:

@@ -86,44 +86,51 @@ class CallRecorder:
         self._locked(self._complete, call)
 
     def _locked(self, step: Callable[[ApiCall], None], call: ApiCall) -> None:
+        interrupt = None
         with self._lock:
-            self._waiting.append((step, call))
             if self._is_busy:  # a signal handler makes a call while its thread records another
+                self._waiting.append((step, call))
                 return
             self._is_busy = True
             try:
-                interrupt = self._make_all()
+                if not self._is_closed:
+                    step(call)
+            except KeyboardInterrupt as error:
+                interrupt, self._is_interrupted = error, True
+                self._waiting.appendleft((step, call))
+            except BaseException as error:
+                self._stop(error)
+                raise
             finally:
+                if self._waiting:
+                    interrupt = self._make_waiting() or interrupt
                 self._is_busy = False
         if interrupt is not None:
             raise interrupt
 
-    def _make_all(self) -> KeyboardInterrupt | None:
+    def _make_waiting(self) -> KeyboardInterrupt | None:
         """Make the steps that wait; return an interrupt, which must not keep one from its end."""
         interrupt = None
-        while self._waiting:
+        while self._waiting and not self._is_closed:
             try:
-                self._make(*self._waiting[0])
+                step, call = self._waiting[0]
+                step(call)
                 self._waiting.popleft()
             except KeyboardInterrupt as error:
-                interrupt = error
-                self._is_interrupted = True
+                interrupt, self._is_interrupted = error, True
+            except BaseException as error:
+                self._is_busy = False
+                self._stop(error)
+                raise
             else:
                 self._is_interrupted = False
         return interrupt
 
-    def _make(self, step: Callable[[ApiCall], None], call: ApiCall) -> None:
-        if self._is_closed:
-            return
-        try:
-            step(call)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            self._is_closed = True
-            self._waiting.clear()
-            self._failed(error)
-            raise
+    def _stop(self, error: BaseException) -> None:
+        """Record nothing more."""
+        self._is_closed = True
+        self._waiting.clear()
+        self._failed(error)
 
     def forked(self, inherit: Callable[[], None] | None = None) -> None:
         """Go on in a process that was forked; it has no other threads than this one.
@@ -159,7 +166,7 @@ class CallRecorder:
         if begun is not None:  # it began after the recorder was registered
             self._write_once(_line(_call_record(call, begun)))
             del self._open[call.number]
-        if call.number in self._early:
+        if self._early and call.number in self._early:
             self._write_once(_line(self._early[call.number]))
             del self._early[call.number]
 

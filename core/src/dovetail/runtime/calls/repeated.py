@@ -38,7 +38,7 @@ class RepeatedExecutions:
         if self._bytes > _LIMIT_BYTES:
             self._found.clear()
             self._bytes = 0
-        self._found[_key(record)] = arguments
+        self._found[_key(record)] = {n: v for n, v in arguments.items() if v is not None}
 
 
 def _key(record: CallRecord) -> tuple[object, ...]:

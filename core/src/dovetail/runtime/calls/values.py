@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from dovetail.container.entries import Dims, EncodingEntry, Index, ParamEntry, TensorEntry
 from dovetail.errors import TraceError
-from dovetail.runtime.api_table import API, ArgKind, Value
+from dovetail.runtime.api_table import API, REQUIRED, ArgKind, Value
 from dovetail.runtime.calls.record import CallRecord, Number, Record
 from dovetail.runtime.calls.references import BackendReference, OpsReference, PackageReference
 from dovetail.runtime.measurements import EventUnit
@@ -136,19 +136,52 @@ def type_of(value: Value) -> Any:
 
 @functools.cache
 def arguments_type(function: str) -> type[msgspec.Struct]:
-    """Return the Struct of a call's arguments; those that are not recorded are UNSET."""
+    """Return the Struct of a call's arguments, which may be UNSET."""
     fields = [
-        (name, type_of(value) | UnsetType, UNSET) for name, value in API[function].args.items()
+        (name, type_of(value) | UnsetType, _default(value))
+        for name, value in API[function].args.items()
     ]
     return msgspec.defstruct(
         function, fields, frozen=True, forbid_unknown_fields=True, kw_only=True
     )
 
 
+def _default(value: Value) -> Any:
+    """Return the value of an argument that a record lacks; UNSET if it has to be there."""
+    if value.nullable:
+        return None
+    return UNSET if value.default is REQUIRED else value.default
+
+
 @functools.cache
 def arguments_decoder(function: str) -> msgspec.json.Decoder[Any]:
     """Return the decoder of a call's arguments."""
     return msgspec.json.Decoder(arguments_type(function))
+
+
+def typed_arguments(record: CallRecord, where: str) -> Any:
+    """Return the arguments of a call as a Struct.
+
+    Arguments that a record lacks have the defaults of the call: older records do not have those
+    that were added later. Arguments that could not be recorded are UNSET.
+
+    Raises:
+        TraceError: They are not those of the call.
+    """
+    try:
+        found = arguments_decoder(record.function).decode(record.arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise TraceError(f"wrong arguments: {error}", where=where) from error
+    args, unrecorded = API[record.function].args, record.unrecorded
+    if odd := unrecorded.keys() - args.keys():
+        raise TraceError(f"'{record.function}' has no argument '{min(odd)}'", where=where)
+    for name, value in args.items():
+        given = getattr(found, name)
+        if name in unrecorded and given != _default(value):
+            raise TraceError(f"argument '{name}' is given twice", where=where)
+        if name not in unrecorded and given is UNSET:
+            raise TraceError(f"argument '{name}' is missing", where=where)
+    return msgspec.structs.replace(found, **dict.fromkeys(unrecorded, UNSET))
 
 
 def result_value(record: Record) -> Value | None:

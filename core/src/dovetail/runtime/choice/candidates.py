@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from dovetail.errors import ConfigError, DovetailError, PluginError
@@ -11,7 +12,7 @@ from dovetail.plugins import names
 from dovetail.runtime.choice.options import AutoOptions
 from dovetail.runtime.contract import SUPPORTED, Support
 from dovetail.runtime.installed import backend_class
-from dovetail.runtime.names import COMPOSITE
+from dovetail.runtime.names import AUTO, COMPOSITE
 from dovetail.runtime.placement.members import Member, close_all, create_members
 from dovetail.runtime.placement.options import (
     HeteroDeviceConfig,
@@ -22,6 +23,8 @@ from dovetail.runtime.placement.options import (
 )
 from dovetail.runtime.placement.report import Candidate
 from dovetail.runtime.plugin_errors import translate_errors
+
+log = logging.getLogger("dovetail.auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,11 @@ class Candidates:
             )
         usable: list[Member] = []
         unusable: list[Candidate] = []
+        chosen = _native(unusable) if options.order is None else options.order
+        for name in options.members.keys() - {*chosen}:
+            log.warning("the options of backend '%s' are not used: it is no candidate", name)
         try:
-            for name in _native(unusable) if options.order is None else options.order:
+            for name in chosen:
                 _create(name, ops, options, usable, unusable)
         except BaseException:
             close_all((member.name, member.plugin) for member in usable)
@@ -100,9 +106,14 @@ def _create(
     except DovetailError as error:
         unusable.append(Candidate(name, excluded=reason_of(error)))
         return
+    reason = ""
     if member.capabilities.records_only:
+        reason = "records calls and computes nothing"
+    elif options.order is None and not getattr(member.plugin, "is_native", False):
+        reason = f"its device is the processor; {AUTO}:{name},... tries it"
+    if reason:
         close_all([(name, member.plugin)])
-        unusable.append(Candidate(name, excluded="records calls and computes nothing"))
+        unusable.append(Candidate(name, excluded=reason))
         return
     usable.append(member)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,13 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from dovetail.errors import BackendError, DovetailError
 from dovetail.ops import CheckedGraph
-from dovetail.runtime.choice.candidates import reason_of
-from dovetail.runtime.choice.decisions import Decision, Decisions
-from dovetail.runtime.choice.plans import Plan, find_plans, problems_of
-from dovetail.runtime.choice.selection import Selection, fastest, ranked
-from dovetail.runtime.choice.trial import Entry, measure
+from dovetail.runtime.choice.choosing import Choosing
+from dovetail.runtime.choice.plans import Plan
 from dovetail.runtime.contract import (
     Fingerprint,
     Image,
@@ -27,18 +22,15 @@ from dovetail.runtime.contract import (
     Restored,
     RunControl,
 )
-from dovetail.runtime.measurements import Recorder
 from dovetail.runtime.names import HETERO
 from dovetail.runtime.placement.context import HeteroContext
 from dovetail.runtime.placement.images import damaged
 from dovetail.runtime.placement.members import Member, close_all
 from dovetail.runtime.placement.prepared import HeteroPrepared
-from dovetail.runtime.placement.report import Candidate, Choice
+from dovetail.runtime.placement.report import Choice
 
 if TYPE_CHECKING:  # it opens contexts
     from dovetail.runtime.choice.backend import AutoBackend
-
-log = logging.getLogger("dovetail.auto")
 
 # Trials of two threads would disturb each other.
 _CHOOSING = threading.Lock()
@@ -71,7 +63,7 @@ class AutoContext(HeteroContext):
         """
         with _alone(request.control):
             try:
-                chosen = _Choosing(self, self._backend, graph, request).result()
+                chosen = Choosing(self, self._backend, graph, request).result()
                 self._used |= {part.backend for part in chosen.parts}
             finally:
                 self._close_unused()
@@ -160,148 +152,3 @@ def _alone(control: RunControl) -> Iterator[None]:
         yield
     finally:
         _CHOOSING.release()
-
-
-class _Choosing:
-    """The choice for one graph."""
-
-    def __init__(
-        self,
-        context: AutoContext,
-        backend: AutoBackend,
-        graph: CheckedGraph,
-        request: PrepareRequest,
-    ) -> None:
-        self._context = context
-        self._backend = backend
-        self._options = backend.options
-        self._graph = graph
-        self._request = request
-        config = backend.graph_config(request.config)
-        device = context.device
-        plans = find_plans(graph, backend.members, backend.options, device, config)
-        self._possible = plans.possible
-        self._excluded = [*backend.unusable, *plans.excluded]
-        self._decisions = Decisions.of(backend, graph, device, config)
-
-    def result(self) -> HeteroPrepared:
-        """Return the graph, prepared as the choice says, with the reasons in its report."""
-        if not self._possible:
-            raise BackendError(
-                "the rules of `auto` exclude all candidates",
-                code="CHOICE_CHECK_FAILED",
-                where=self._graph.where,
-                hint="relax `precision` or `forbid` of `[auto]`, or name other candidates",
-                problems=problems_of(self._excluded),
-            )
-        prepared, choice = self._remembered() or self._decided()
-        for line in choice.lines():
-            log.info("%s: %s", self._graph.where, line)
-        prepared.placement = msgspec.structs.replace(prepared.placement, choice=choice)
-        return prepared
-
-    def _remembered(self) -> tuple[HeteroPrepared, Choice] | None:
-        """Return the graph as it was decided before; None if that is unknown or fails now."""
-        decision = self._decisions.read()
-        if decision is None:
-            return None
-        plan = next((p for p in self._possible if p.name == decision.choice.backend), None)
-        if plan is None:
-            return None
-        prepared = self._prepared(plan)
-        if prepared is None:
-            return None
-        return prepared, msgspec.structs.replace(decision.choice, cached=True)
-
-    def _decided(self) -> tuple[HeteroPrepared, Choice]:
-        measured = self._options.measure and len(self._possible) > 1
-        return self._by_trial() if measured else self._by_rules(self._possible)
-
-    def _by_rules(
-        self, plans: Sequence[Plan], times: Mapping[str, float] | None = None
-    ) -> tuple[HeteroPrepared, Choice]:
-        """Return the graph on the first plan, by the rules, that can be prepared."""
-        why = "chosen by the rules, without a measurement"
-        order = ranked(plans, self._options.power)
-        for i, plan in enumerate(order):
-            prepared = self._prepared(plan)
-            if prepared is not None:
-                others = [Candidate(p.name) for p in order[i + 1 :]]
-                if not others:
-                    why = "the only candidate that is left"
-                return prepared, self._choice(plan.name, why, [Candidate(plan.name), *others])
-        raise self._none_left()
-
-    def _by_trial(self) -> tuple[HeteroPrepared, Choice]:
-        """Return the graph on the plan that a trial chooses; close the others."""
-        entries: dict[str, Entry] = {}
-        events: dict[str, Recorder | None] = {}
-        try:
-            for plan in self._possible:
-                record = self._own_recorder()
-                prepared = self._prepared(plan, record)
-                if prepared is not None:
-                    can_stop = all(m.capabilities.cancel for m in plan.members)
-                    entries[plan.name] = Entry(plan.name, prepared, can_stop)
-                    events[plan.name] = record
-            if not entries:
-                raise self._none_left()
-            if len(entries) > 1:
-                measure(
-                    list(entries.values()),
-                    self._options.trial_seconds,
-                    self._request.control.check,
-                )
-            selection = self._selection(entries)
-        except BaseException:
-            close_all((name, entry.prepared) for name, entry in entries.items())
-            raise
-        chosen = entries.pop(selection.plan.name)
-        close_all((name, entry.prepared) for name, entry in entries.items())
-        self._keep_events(events[chosen.name])
-        choice = self._choice(chosen.name, selection.reason, selection.candidates)
-        if selection.is_measured:
-            self._decisions.write(Decision(choice))
-        return chosen.prepared, choice
-
-    def _selection(self, entries: Mapping[str, Entry]) -> Selection:
-        plans = [plan for plan in self._possible if plan.name in entries]
-        return fastest(plans, entries, self._options.power)
-
-    def _prepared(self, plan: Plan, record: Recorder | None = None) -> HeteroPrepared | None:
-        """Return a prepared plan; None if it fails, which is noted."""
-        request = self._request
-        if record is not None:
-            request = replace(request, record=record)
-        request.control.check()
-        try:
-            return self._context.prepare_plan(self._graph, plan, request)
-        except DovetailError as error:
-            request.control.check()
-            log.warning("%s: candidate '%s' failed: %s", self._graph.where, plan.name, error)
-            reason = f"failed to prepare the graph: {reason_of(error)}"
-            self._excluded.append(Candidate(plan.name, excluded=reason))
-            self._possible = tuple(other for other in self._possible if other is not plan)
-            return None
-
-    def _choice(self, name: str, reason: str, others: Sequence[Candidate]) -> Choice:
-        return Choice(name, reason, (*others, *self._excluded))
-
-    def _none_left(self) -> BackendError:
-        return BackendError(
-            "no candidate can run the graph",
-            code="GRAPH_ERROR_FINALIZE_FAILED",
-            where=self._graph.where,
-            hint="name other candidates, or repair those that failed",
-            problems=problems_of(self._excluded),
-        )
-
-    def _own_recorder(self) -> Recorder | None:
-        """Return a recorder of one preparation: only the chosen one's events are kept."""
-        record = self._request.record
-        return None if record is None else Recorder(record.level, has_nodes=record.has_nodes)
-
-    def _keep_events(self, own: Recorder | None) -> None:
-        record = self._request.record
-        if record is not None and own is not None:
-            record.events += own.events

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 import platform
-import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from dovetail import __version__
 from dovetail.errors import DovetailError
-from dovetail.files import atomic_write
+from dovetail.files import atomic_write, user_cache
 from dovetail.ir import Tensor
 from dovetail.ops import CheckedGraph
+from dovetail.runtime.choice.plans import Plan
+from dovetail.runtime.choice.selection import Times
 from dovetail.runtime.placement.options import HeteroDeviceConfig, HeteroGraphConfig
-from dovetail.runtime.placement.report import Choice
 from dovetail.runtime.plan.images import digest_of
 
 if TYPE_CHECKING:  # it makes decisions
@@ -28,22 +29,38 @@ if TYPE_CHECKING:  # it makes decisions
 
 log = logging.getLogger("dovetail.auto")
 
-FOLDER_VARIABLE = "DOVETAIL_CACHE"
+_FOLDER = "auto"
 _FORMAT = 1
 _MAX_BYTES = 1 << 16
 _MAX_FILES = 512  # decisions that are kept
+_AFTER_TRIAL = ("power", "measure", "cache")  # options that no time depends on
+
+
+Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """A decision in a file.
+    """The times of a trial in a file. What they decide is found again, by the rules.
 
     Attributes:
-        choice: The choice.
         format: Number of the form of these files.
+        ms: Median milliseconds of an inference, by the name of the plan.
+        stopped: Names of the plans that were stopped, since they are much slower.
     """
 
-    choice: Choice
-    format: int = _FORMAT
+    format: int
+    ms: dict[str, Milliseconds]
+    stopped: tuple[str, ...]
+
+    def times(self, plans: Sequence[Plan]) -> Times | None:
+        """Return the times; None if they are not those of these plans."""
+        names = {plan.name for plan in plans}
+        if names != self.ms.keys() | {*self.stopped} or not self.ms:
+            return None
+        if not all(map(math.isfinite, self.ms.values())):
+            return None
+        why = "much slower in the trial"
+        return Times(dict(self.ms), {name: why for name in self.stopped if name not in self.ms})
 
 
 class Decisions:
@@ -72,7 +89,7 @@ class Decisions:
             device: Settings of the device.
             config: Settings of the graph.
         """
-        folder = cache_folder() if backend.options.cache else None
+        folder = user_cache(_FOLDER) if backend.options.cache else None
         if folder is None:
             return cls(None)
         try:
@@ -80,11 +97,14 @@ class Decisions:
         except Exception:
             log.warning("a candidate has no fingerprint; the decision is not kept", exc_info=True)
             return cls(None)
+        options = msgspec.to_builtins(backend.options)
+        for name in _AFTER_TRIAL:
+            del options[name]
         facts = {
             "format": _FORMAT,
             "core": __version__,
             "graph": _graph_digest(graph),
-            "options": msgspec.to_builtins(backend.options),
+            "options": options,
             "device": msgspec.to_builtins(device),
             "config": msgspec.to_builtins(config),
             "candidates": prints,
@@ -92,10 +112,10 @@ class Decisions:
             "machine": machine_facts(),
         }
         key = hashlib.sha256(msgspec.json.encode(facts, order="sorted")).hexdigest()
-        return cls(folder / "auto" / f"{key}.json")
+        return cls(folder / f"{key}.json")
 
-    def read(self) -> Decision | None:
-        """Return the decision; None if there is none, or its file is damaged."""
+    def read(self, plans: Sequence[Plan]) -> Times | None:
+        """Return the times of plans; None if there are none, or the file is damaged."""
         if self.path is None:
             return None
         try:
@@ -111,44 +131,19 @@ class Decisions:
         except (OSError, ValueError, msgspec.DecodeError, RecursionError) as error:
             log.warning("%s is ignored: %s", self.path, error)
             return None
-        return found
+        return found.times(plans)
 
-    def write(self, decision: Decision) -> None:
-        """Write the decision; a failure is logged, since it only costs a trial later."""
+    def write(self, times: Times) -> None:
+        """Write the times; a failure is logged, since it only costs a trial later."""
         if self.path is None:
             return
+        decision = Decision(_FORMAT, times.ms, tuple(times.failed))
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(self.path) as file:
                 file.write(msgspec.json.encode(decision))
             _remove_old(self.path.parent)
         except (OSError, DovetailError) as error:
             log.warning("the decision is not kept: %s", error)
-
-
-def cache_folder() -> Path | None:
-    """Return the user's cache folder for Dovetail; None if there is to be none.
-
-    The environment variable `DOVETAIL_CACHE` names another folder; empty, there is none.
-    """
-    given = os.environ.get(FOLDER_VARIABLE)
-    if given is not None:
-        return Path(given) if given else None
-    for base in _bases():
-        if base.is_absolute():
-            return base / "dovetail"
-    return None
-
-
-def _bases() -> Iterator[Path]:
-    """Yield the system's cache folders of a user, the preferred one first."""
-    if found := os.environ.get("XDG_CACHE_HOME"):
-        yield Path(found)
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        yield Path(local)
-    with suppress(RuntimeError):  # a user without a home
-        home = Path.home()
-        yield home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
 
 
 def machine_facts() -> dict[str, str]:

@@ -73,7 +73,7 @@ class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
         """Yield the choice as lines of text."""
         known = " (decided before on this machine)" if self.cached else ""
         yield f"auto: {self.backend}, {self.reason}{known}"
-        for each in self.candidates:
+        for each in self.candidates if len(self.candidates) > 1 else ():
             time = "" if each.ms is None else f" {each.ms:.3f} ms per inference"
             excluded = f" excluded: {each.excluded}" if each.excluded else ""
             yield f"candidate {each.backend}:{time}{excluded or ('' if time else ' not measured')}"

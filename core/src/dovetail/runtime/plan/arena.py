@@ -174,7 +174,7 @@ class ArenaBuffers:
         root, offset = value.root_and_offset
         space = value.space
         if space is None:
-            raise AssertionError(f"{value.name} lies in the host's memory")
+            raise AssertionError(f"{value.name} is stored in the host's memory")
         block: Block
         if root.storage is Storage.CONSTANT:
             block = _data(root)

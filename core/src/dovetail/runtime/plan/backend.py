@@ -22,6 +22,7 @@ from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.contract import (
     Binding,
     Capabilities,
+    Done,
     Fingerprint,
     Image,
     Options,
@@ -38,6 +39,7 @@ from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.images import PLAN_FORMAT, Blobs, PlanData, PlanWriter, RecordLayout
 from dovetail.runtime.plan.kernels import KernelRegistry
+from dovetail.runtime.plan.overlap import OverlappedRuns
 from dovetail.runtime.plan.package_kernels import with_package_kernels
 from dovetail.runtime.plan.recipes import Builders, RecipeError
 from dovetail.runtime.plan.remaking import Remaker
@@ -49,6 +51,7 @@ from dovetail.runtime.plan.values import Step
 # allocates them at every call: at its default of 8192 they cost more than they save.
 _BUFFER = 1024
 _ONE_THREAD = "one_thread"
+_OWN = "own"  # the backend's
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,11 @@ class Engine:
         threads: Number of threads by default.
         dists: Names of the dists of its kernels; plans depend on their versions.
         settle: Waits for the calls made so far; see `PlanPrepared.settle`.
+        begin: Called at the begin of each run, for calls that only begin work: its control ends
+            waits for them.
+        lane: Returns a context like that of a graph, for runs of the graph that overlap; None if
+            runs do not overlap. Steps of such an engine keep nothing from one run to the next.
+        rehearses: Whether a graph is prepared by calling its steps once.
     """
 
     kernels: KernelRegistry
@@ -79,6 +87,9 @@ class Engine:
     threads: int = 1
     dists: tuple[str, ...] = ()
     settle: Callable[[], float | None] = lambda: None
+    begin: Callable[[RunControl], None] | None = None
+    lane: Callable[[Any], AbstractContextManager[None]] | None = None
+    rehearses: bool = False
 
 
 # Returns the counters of a step that has run; the second argument returns what it wrote, by name.
@@ -180,13 +191,14 @@ class PlanBackend(BackendBase):
                 control=request.control,
             )
             remaker.follow(plan)
-            arena = plan_arena(plan.steps, shares=self.shares_memory)
+            shares = self.shares(request.config)
+            arena = plan_arena(plan.steps, shares=shares)
             if request.record is not None:
                 size, count = arena.nbytes, len(plan.steps)
                 request.record(ProfileEvent(EventType.BACKEND, "arena", size, EventUnit.BYTES))
                 request.record(ProfileEvent(EventType.BACKEND, "steps", count, EventUnit.COUNT))
             interface = Interface.of(graph.name, graph.inputs, graph.outputs)
-            return EnginePrepared(
+            prepared = EnginePrepared(
                 plan,
                 arena,
                 remaker,
@@ -194,9 +206,41 @@ class PlanBackend(BackendBase):
                 interface,
                 lambda: self.fingerprint(context.device),
                 one_thread=is_small,
-                settle=engine.settle,
+                engine=engine,
                 count=self.step_counter(context.device, request.config, lambda: graph),
+                shares=shares,
+                recorded=lambda: self.recorded(computing),
             )
+            if engine.rehearses:
+                prepared.rehearse()
+            return prepared
+
+    def shares(self, config: Any) -> bool:
+        """Return whether tensors of a graph share memory that are not in use at the same time.
+
+        Args:
+            config: Settings of the graph.
+        """
+        return self.shares_memory
+
+    def recorded(self, computing: Any) -> dict[str, Any]:
+        """Return what an image keeps of a graph besides its plan, of JSON types.
+
+        Args:
+            computing: The context in which the graph was prepared.
+        """
+        return {}
+
+    def restored(self, computing: Any, recorded: Mapping[str, Any]) -> None:
+        """Take back what an image keeps of a graph, before its steps are made again.
+
+        Args:
+            computing: The context in which the graph is restored.
+            recorded: From `recorded`, perhaps of another process; nothing in it can be trusted.
+
+        Raises:
+            ContainerError: It is damaged, or does not match the settings of the graph.
+        """
 
     def kernels(self, graph: CheckedGraph) -> KernelRegistry:
         """Return the kernels for a graph.
@@ -280,6 +324,8 @@ class PlanContext(ContextBase):
             engine.reorder,
         )
         with backend.computing(request.config, one_thread=one_thread) as computing:
+            with reader.faults():
+                backend.restored(computing, reader.data.settings.get(_OWN) or {})
             plan, arena, interface = reader.plan(name, engine.reorder, remaker)
             with reader.faults():  # it allocates the arena and binds steps
                 prepared = EnginePrepared(
@@ -290,9 +336,13 @@ class PlanContext(ContextBase):
                     interface,
                     lambda: backend.fingerprint(self.device),
                     one_thread=one_thread,
-                    settle=engine.settle,
+                    engine=engine,
                     count=backend.step_counter(self.device, request.config, model),
+                    shares=backend.shares(request.config),
+                    recorded=lambda: backend.recorded(computing),
                 )
+            if engine.rehearses:
+                prepared.rehearse()
         if request.record is not None:
             request.record(
                 ProfileEvent(EventType.FINALIZE, "steps made again", remaker.count, EventUnit.COUNT)
@@ -306,54 +356,105 @@ class EnginePrepared(PlanPrepared):
     Args:
         plan: The plan.
         arena: The positions of its values.
-        remaker: Makes its steps again.
+        remaker: Makes its steps again; None if it is not updated.
         computing: Entered around each run.
         interface: Inputs and outputs of its graph.
         fingerprint: Returns what it depends on.
         one_thread: Whether one thread computes it.
-        settle: See `Engine`.
+        engine: Its engine.
         count: Counts quantities of its steps; None for those of all backends.
+        shares: Whether its tensors share memory.
+        recorded: Returns what an image keeps besides the plan; see `PlanBackend.recorded`.
     """
 
     def __init__(
         self,
         plan: Plan,
         arena: Arena,
-        remaker: Remaker,
+        remaker: Remaker | None,
         computing: AbstractContextManager[None],
         interface: Interface,
         fingerprint: Callable[[], Fingerprint],
         *,
         one_thread: bool,
-        settle: Callable[[], float | None],
+        engine: Engine,
         count: CountStep | None = None,
+        shares: bool = True,
+        recorded: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._fingerprint = fingerprint
         self._count = count
+        self._recorded = recorded
         self._computing = computing
-        self._settle = settle
+        self._engine = engine
+        lane = engine.lane
+        self._overlapped = None if lane is None else OverlappedRuns(lambda: self._lane(lane))
         self.interface = interface
         self.one_thread = one_thread
         # NumPy's settings belong to the context: entering it is faster than setting them each run
         self._settings = contextvars.copy_context()
         self._settings.run(_set_numpy)
-        super().__init__(plan, arena=arena, remaker=remaker)
+        super().__init__(plan, shares=shares, arena=arena, remaker=remaker)
 
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
     ) -> None:
         """Execute the plan once; infinities and NaN are results and raise no warnings."""
         with self._computing:
+            if self._engine.begin is not None:
+                self._engine.begin(control)
             self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
+
+    def submit(
+        self,
+        inputs: Mapping[str, Binding],
+        outputs: Mapping[str, Binding],
+        control: RunControl,
+        done: Done,
+    ) -> None:
+        """Begin an execution; see `Prepared.submit`."""
+        if self._overlapped is None:
+            super().submit(inputs, outputs, control, done)
+        else:
+            self._overlapped.submit(inputs, outputs, control, done)
+
+    def close(self) -> None:
+        """End its threads; see `Prepared.close`."""
+        if self._overlapped is not None:
+            self._overlapped.close()
+
+    def _lane(self, lane: Callable[[Any], AbstractContextManager[None]]) -> EnginePrepared:
+        """Return the same plan with buffers and a context of its own."""
+        computing = lane(self._computing)
+        with computing:
+            return EnginePrepared(
+                self.plan,
+                self.arena,
+                None,
+                computing,
+                self.interface,
+                self._fingerprint,
+                one_thread=self.one_thread,
+                engine=self._engine,
+                count=self._count,
+            )
 
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Use other data or encodings of tensors; see `Prepared.update`."""
-        with self._computing:
+        with self._changing():
             super().update(tensors)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Enter the context in which steps are made again, for all runs that follow."""
+        with self._computing:
+            yield
+        if self._overlapped is not None:
+            self._overlapped.forget()
 
     def settle(self) -> float | None:
         """Wait for the calls made so far; see `PlanPrepared.settle`."""
-        return self._settle()
+        return self._engine.settle()
 
     def counters(self, step: Step) -> tuple[Counter, ...]:
         """Return quantities of a step that has run, for profiles."""
@@ -366,7 +467,8 @@ class EnginePrepared(PlanPrepared):
         if base is not None and not isinstance(base, EnginePrepared):
             raise AssertionError("the base of a section is of another backend")
         blobs = Blobs()
-        data = msgspec.to_builtins(section_of(self, base, blobs))
+        with self._computing:
+            data = msgspec.to_builtins(section_of(self, base, blobs))
         plain = msgspec.json.decode(msgspec.json.encode(data))
         return Image(self._fingerprint(), {self.interface.graph: plain}, blobs.found)
 
@@ -376,11 +478,14 @@ class EnginePrepared(PlanPrepared):
         name = self.interface.graph
         if name not in section.graphs:
             raise RecipeError(f"the section has no graph '{name}'")
-        apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
+        with self._changing():
+            apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
 
     def recorded(self, writer: PlanWriter) -> PlanData:
         """Return its plan as data."""
-        settings = {_ONE_THREAD: self.one_thread}
+        settings: dict[str, Any] = {_ONE_THREAD: self.one_thread}
+        if own := self._recorded():
+            settings[_OWN] = own
         model = "" if self.remaker is None else self.remaker.model
         return writer.record(self.plan, self.arena, self.interface, model, settings)
 

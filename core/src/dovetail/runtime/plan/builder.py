@@ -189,7 +189,9 @@ class _Builder:
         layout: Layout | None,
         offsets: Sequence[int],
     ) -> tuple[Value, tuple[Value, ...]] | None:
-        if any(self._graph.is_output(tensor) for tensor in tensors):
+        on_host = layout is None or layout.space is None
+        # an output on the host is written to the application's buffer; others are copied to it
+        if on_host and any(self._graph.is_output(tensor) for tensor in tensors):
             return None
         value = self.read(*source)
         root = value.root
@@ -318,9 +320,12 @@ def form_in(tensor: Tensor, layout: Layout | None, reorder: Reorder | None) -> t
     """Return the form of a tensor with data in a layout, and the function that computes it."""
     if layout is None:
         return "plain", first_array
-    into, name, spec = _required(reorder, tensor), tensor.name, tensor.spec
+    into, name = _required(reorder, tensor), tensor.name
 
-    def make(arrays: Sequence[Array | None], _: object) -> Array:
+    def make(arrays: Sequence[Array | None], specs: Sequence[Spec | None]) -> Array:
+        spec = specs[0]
+        if spec is None:
+            raise AssertionError(f"a form of {name} without its spec")
         space, size = layout.space, layout.nbytes
         data = aligned_empty(size) if space is None else space.allocate(size)
         source = Value(name, spec, Storage.CONSTANT, array=arrays[0])

@@ -91,6 +91,22 @@ class PlanPrepared(PreparedBase):
         except _ANYTHING as error:
             raise self._located(error, at) from _cause(error)
 
+    def rehearse(self) -> None:
+        """Call the steps that use no buffers of the application, once.
+
+        Some drivers compile a program when it is first called: they do it now, and not in a run.
+
+        Raises:
+            BackendError: A step failed; the error names its nodes.
+        """
+        at = 0
+        try:
+            for at, call in enumerate(self._bound):  # noqa: B007 - errors say at which step
+                if call is not None:
+                    call()
+        except _ANYTHING as error:
+            raise self._located(error, at) from _cause(error)
+
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Compute the slots of updateable tensors again; see `Prepared.update`.
 

@@ -35,8 +35,13 @@ class Tail:
 class Scope(Protocol):
     """Operations of the builder for kernels, which use them through `KernelCall`."""
 
-    weights: WeightStore
-    options: Any
+    @property
+    def weights(self) -> WeightStore:
+        """The store of forms."""
+
+    @property
+    def options(self) -> Any:
+        """The backend's options."""
 
     def layout(self, tensor: Tensor) -> Layout | None:
         """Return the layout that a tensor is in."""

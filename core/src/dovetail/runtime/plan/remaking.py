@@ -63,7 +63,8 @@ class Remaker:
         self.forms: dict[FormKey, Packed] = {}
         self._graph, self._kernels = graph, kernels
         self._loaded: tuple[CheckedGraph, KernelRegistry, dict[str, NodeView]] | None = None
-        self._encodings: dict[str, Encoding | None] = {}  # of updateable tensors, in the plan
+        # of updateable tensors, in the plan; None until it is known
+        self._encodings: dict[str, Encoding | None] | None = None
         self._model = ""
 
     def begin(self, model: str, slots: Sequence[Slot], forms: Sequence[Packed]) -> None:
@@ -174,7 +175,7 @@ class Remaker:
         if self._graph is None or all(tensor.encoding is None for tensor in tensors):
             return False
         self.load()
-        known = self._encodings
+        known = self._encodings or {}
         return any(t.name in known and t.encoding != known[t.name] for t in tensors)
 
     def rebuilt(self) -> Plan:
@@ -221,7 +222,8 @@ class Remaker:
                 )
             views = {view.node.name: view for view in graph.nodes}
             self._loaded = graph, self._kernels(graph), views
-            self._encodings = _encodings(graph)
+            if self._encodings is None:  # else of the plan, and the tensors may have others by now
+                self._encodings = _encodings(graph)
         return self._loaded
 
 

@@ -1,4 +1,4 @@
-"""Memory spaces: the memory in which values lie, the host's or a device's.
+"""Memory spaces: the memory in which values are stored, the host's or a device's.
 
 A layout names the space of its values; None is the host's memory, whose values are arrays. A value
 of another space is a buffer of that space, opaque to core, and only steps look into it.

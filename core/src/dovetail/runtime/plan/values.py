@@ -83,7 +83,7 @@ class Value:
 
     @property
     def space(self) -> Space | None:
-        """The memory space that it lies in; None is the host's."""
+        """The memory space that it is stored in; None is the host's."""
         return None if self.layout is None else self.layout.space
 
     @property

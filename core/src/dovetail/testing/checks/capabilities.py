@@ -36,7 +36,10 @@ def properties_say_the_same(bench: Bench) -> None:
 
 
 def op_packages(bench: Bench) -> None:
-    """Check that packages that are not installed can be registered and run, or all are rejected."""
+    """Check that packages that are not installed can be registered and run, or all are rejected.
+
+    A backend may require kernels of packages: the rule `kernel` says so, and names the entry point.
+    """
     with bench.create() as backend:
         package = OpPackage("dovetail.testing.another")
         if not backend.capabilities.op_packages:
@@ -47,6 +50,11 @@ def op_packages(bench: Bench) -> None:
         demand(backend.ops.package(package.name) is package, "the package is not found")
         nodes = [bind(case).node(schema_of(case, backend.ops)) for case in ops.HALVE]
         verdicts = [backend.validate_op(node) for node in nodes]
+        if all(verdict.rule == "kernel" for verdict in verdicts):
+            entry = f"{bench.name}:{ops.PACKAGE.name}"
+            names_it = all(entry in verdict.rewrite for verdict in verdicts)
+            demand(names_it, f"the verdict does not name the entry point {entry}: {verdicts[0]}")
+            raise Unsupported(str(verdicts[0]))
         demand(any(v.ok for v in verdicts), f"an op of the kit is not supported: {verdicts[0]}")
 
 

@@ -1,27 +1,43 @@
-"""Elementwise functions of real numbers, each fused with those that follow."""
+"""Elementwise ops: each by one kernel, with those of real numbers that follow as its stages."""
 
 from __future__ import annotations
 
 import math
 
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.ir import Spec
+from dovetail.ops import NodeView
+from dovetail.runtime.plan import Branch, KernelCall, Step
+from dovetail_gpu.elements import STORED, Element
+from dovetail_gpu.functions import BINARY, UNARY
+from dovetail_gpu.kernels._broadcast import VECTOR, Form, Operand, broadcast, run_of_item
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels.integers import integer_form
+from dovetail_gpu.kernels.logic import COMPARISONS, LOGIC, SELECT, TESTS, logic_form
+from dovetail_gpu.kernels.types import TypeForm, type_form
 from dovetail_gpu.launching import Argument, launch
-from dovetail_gpu.layouts import element_of, read, write
+from dovetail_gpu.layouts import element_of, layout_for, read, write
 from dovetail_gpu.programs import Source, type_lines
-from dovetail_gpu.stages import BINARY, UNARY, StageWriter, can_fuse, first_operand
+from dovetail_gpu.stages import StageWriter, can_fuse, first_operand, has_line, is_real, line_of
+from dovetail_opset import PACKAGE as _STANDARD
 
-VECTOR = 8
 _GROUP = 64
 
 
 def elementwise(call: KernelCall) -> Step | None:
-    """Run a node and fused ones as stages; None if that needs another broadcast."""
-    first = first_operand(call.head)
-    if first is None:
+    """Run a node and fused ones; None for types that a device does not store."""
+    specs = [spec for spec in (*call.head.ins, *call.head.outs) if spec is not None]
+    if not all(_is_stored(spec) for spec in specs):
         return None
+    first = first_operand(call.head)
+    element = element_of(call.outputs[0].spec)
+    if first is not None and element_of(call.spec(first)) is element:
+        return _in_one_run(call, first, element)
+    return _broadcast(call)
+
+
+def _in_one_run(call: KernelCall, first: int, element: Element) -> Step:
+    """Return the step of stages over all elements of an input of the result's shape."""
     result = call.outputs[0].spec
-    element = element_of(result)
     writer = StageWriter(call, element)
     x = read(call, first, element)
     writer.add_head(first)
@@ -30,16 +46,69 @@ def elementwise(call: KernelCall) -> Step | None:
     y = write(call)
     count, channels = math.prod(result.shape), result.shape[-1] if result.shape else 1
     whole = int(channels % VECTOR == 0 or not stages.by_channel)
-    source = Source.of("elementwise", {"WHOLE_VECTORS": whole}, type_lines(element) + stages.lines)
+    run = run_of_item()
+    defines: dict[str, int | str] = {"WHOLE_VECTORS": whole, "RUN": run}
+    source = Source.of("elementwise", defines, type_lines(element) + stages.lines)
     arguments: list[Argument] = [x, y, count, max(1, channels), *stages.arguments]
     return launch(
-        call, source, "stages", arguments, (-(-count // VECTOR),), (_GROUP,), in_place=((0, 0),)
+        call, source, "stages", arguments, (-(-count // run),), (_GROUP,), in_place=((0, 0),)
     )
 
 
+def _broadcast(call: KernelCall) -> Step | None:
+    """Return the step of a form; None if there is none."""
+    found = _form(call.head)
+    if found is None:
+        return None
+    result = call.outputs[0].spec
+    operands = [
+        Operand(read(call, i), element_of(spec), spec.shape)
+        for i, spec in enumerate(call.head.ins)
+        if spec is not None
+    ]
+    for table in found.tables:
+        value = call.constant(table, layout_for(Element.FLOAT, table.size))
+        operands.append(Operand(value, Element.FLOAT, table.shape))
+    writer = StageWriter(call, element_of(result))
+    writer.add_fused()
+    stages = writer.finished()
+    y = Operand(write(call), element_of(result), result.shape)
+    return broadcast(call, found.form, operands, y, stages)
+
+
+def _form(view: NodeView) -> TypeForm | None:
+    """Return what a node computes of elements of its inputs; None if that is not known."""
+    if has_line(view):
+        names = [f"a{i}" for i in range(sum(spec is not None for spec in view.ins))]
+        return TypeForm(Form(line_of(view, names), Element.FLOAT, converts=True))
+    if (changed := type_form(view)) is not None:
+        return changed
+    ins = tuple(spec for spec in view.ins if spec is not None)
+    elements = {element_of(spec) for spec in (*ins, *view.outs)}
+    form = integer_form(view, *elements) if len(elements) == 1 else None
+    form = form or logic_form(view, ins)
+    return None if form is None else TypeForm(form)
+
+
+def _is_stored(spec: Spec) -> bool:
+    return is_real(spec) or (spec.dtype in STORED and not spec.dtype.is_float)
+
+
 _OPS = (
-    *(op for op in (*UNARY, *BINARY) if not op.isupper()),
+    *(op for op in (*UNARY, *BINARY) if op in _STANDARD.schemas),
+    *COMPARISONS,
+    *LOGIC,
+    *TESTS,
+    SELECT,
+    "Batchnorm",
+    "Cast",
+    "Convert",
+    "Dequantize",
+    "ElementWiseBinary",
+    "ElementWiseMod",
     "ElementWiseNeuron",
+    "ElementWiseUnary",
+    "Quantize",
 )
-for _op_type in _OPS:
-    KERNELS.register(PACKAGE, _op_type, can_fuse=can_fuse)(elementwise)
+for _op_type in dict.fromkeys(_OPS):
+    KERNELS.register(PACKAGE, _op_type, can_fuse=can_fuse, branch=Branch.GATE)(elementwise)

@@ -1,27 +1,26 @@
-// Real numbers, element by element: eight at once, and the rest one by one.
+// Real numbers, element by element: a work item computes RUN of them, eight at once if the rows of
+// operands by channel are multiples of eight, and the rest one by one.
 
 __kernel void stages(TENSOR_IN(S, x), TENSOR_OUT(S, y), int count, int channels STAGE_PARAMETERS) {
   TENSOR_READ(S, x);
   TENSOR_WRITE(S, y);
   STAGE_OPERANDS
-  const int at = get_global_id(0) * 8;
+  int at = get_global_id(0) * RUN;
   if (at >= count) return;
+  const int end = min(at + RUN, count);
+  int channel = at % channels;
 #if WHOLE_VECTORS
-  const int whole = 1;
-#else
-  const int whole = 0;
-#endif
-  if (whole && at + 8 <= count) {
-    const int channel = at % channels;
+  for (; at + 8 <= end; at += 8) {
     float8 v = LOAD8(x + at);
     STAGES(float8, LOAD8, v, at, channel);
     STORE8(v, y + at);
-    return;
+    channel = channel + 8 < channels ? channel + 8 : 0;
   }
-  for (int i = at; i < min(at + 8, count); i++) {
-    const int channel = i % channels;
-    float v = LOAD(x + i);
-    STAGES(float, LOAD, v, i, channel);
-    STORE(v, y + i);
+#endif
+  for (; at < end; at++) {
+    float v = LOAD(x + at);
+    STAGES(float, LOAD, v, at, channel);
+    STORE(v, y + at);
+    channel = channel + 1 < channels ? channel + 1 : 0;
   }
 }

@@ -92,14 +92,17 @@ class _PlanarToRgb(Op):
         need_shape(x, (n, height * width * 3 // 2), "in[0]")
         return computed(x, out.shape, out)
 
+    @property
+    def factors(self) -> Array:
+        """Factors of luma, U and V: a row for each color in the output's order, (3, 3)."""
+        return _FROM_YUV if self.output_order is ColorOrder.RGB else _FROM_YUV[::-1]
+
     def reference(self, x: Array, out: Spec) -> Array:
         n, height, width, _ = out.shape
         kind = x.dtype if x.dtype.kind == "f" else np.dtype(np.float32)
         luma = x[:, : height * width].reshape(n, height // 2, 2, width // 2, 2, 1).astype(kind)
         pairs = x[:, height * width :].reshape(n, height // 2, 1, width // 2, 1, 2).astype(kind)
-        matrix = _FROM_YUV.astype(kind)
-        if self.output_order is ColorOrder.BGR:
-            matrix = matrix[::-1]
+        matrix = self.factors.astype(kind)
         # chroma is the same for a whole block, so its part is computed once for each
         colors = (pairs[..., self.chroma_order] - 128) @ matrix[:, 1:].T
         found: Array = np.clip((luma - 16) * matrix[:, 0] + colors, 0, 255).reshape(out.shape)

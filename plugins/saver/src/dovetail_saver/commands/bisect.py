@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_saver.commands.options import Calls, TracePath
 
 if TYPE_CHECKING:
+    from dovetail.runtime.config_file import RunConfig
     from dovetail_saver.bisecting import Bisection
 
 _SIDES = 2
@@ -30,6 +32,15 @@ def bisect(
         ),
     ] = "RtolAtol",
     calls: Calls = None,
+    config: Annotated[
+        list[Path] | None,
+        typer.Option(
+            *("--config", "--config-file"),
+            metavar="FILE",
+            help="Settings of a backend instead of the recorded ones, as for net-run. Given once "
+            "for both backends, or twice, in their order.",
+        ),
+    ] = None,
     op_packages: OpPackages = None,
 ) -> None:
     """Name the first node whose outputs differ on two backends.
@@ -44,7 +55,7 @@ def bisect(
     from dovetail.cli.output import current_output
     from dovetail.errors import ConfigError
     from dovetail.runtime.installed import backend_class
-    from dovetail_saver.bisecting import Bisector
+    from dovetail_saver.bisecting import Bisector, Side
     from dovetail_saver.call_sets import parse_call_set
     from dovetail_saver.replay.settings import single_verifier
 
@@ -56,15 +67,38 @@ def bisect(
             hint="write --backend REFERENCE --backend TARGET",
         )
     chosen = None if calls is None else parse_call_set(calls)
+    reference, target = backend
     for name in backend:
         backend_class(name)  # an unknown name is an error of its own
-    reference, target = backend
+    sides = [Side(*side) for side in zip(backend, _configs(config or [], backend), strict=True)]
     packages = load_op_packages(split_list(op_packages, "--op-packages"))
     verifier = single_verifier(compare)
-    found = Bisector(path, (reference, target), verifier, chosen, packages).run()
+    found = Bisector(path, sides, verifier, chosen, packages).run()
     current_output().data(_data(found), _text(found, reference, target))
     if found.found is not None:
         raise typer.Exit(1)
+
+
+def _configs(given: list[Path], backends: list[str]) -> list[RunConfig | None]:
+    """Return the config of each backend.
+
+    Raises:
+        ConfigError: There are too many, or one has faults.
+    """
+    from dovetail.errors import ConfigError
+    from dovetail.runtime.config_file import load_config
+
+    if len(given) > _SIDES:
+        raise ConfigError(
+            f"bisect needs two configs at most, got {len(given)}",
+            code="USAGE",
+            where="--config",
+            hint="write one for both backends, or one for each, in their order",
+        )
+    files = given if len(given) == _SIDES else given * _SIDES
+    if not files:
+        return [None] * _SIDES
+    return [load_config(file, name) for file, name in zip(files, backends, strict=True)]
 
 
 def _data(bisection: Bisection) -> dict[str, object]:

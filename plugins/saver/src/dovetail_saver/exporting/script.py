@@ -15,10 +15,10 @@ from dovetail.runtime.calls import CallRecord, CompletionRecord
 from dovetail.runtime.calls.decoding import Scene, decode_arguments
 from dovetail.runtime.calls.payloads import RecordedBlobs
 from dovetail.runtime.calls.player import LIMIT_BYTES
-from dovetail.runtime.calls.values import MemoryValue, recorded_result
+from dovetail.runtime.calls.values import MemoryValue, recorded_result, typed_arguments
 from dovetail_saver.exporting.literals import Data, Literals, Named, Referenced, identifier, unique
 from dovetail_saver.trace import Entry, OpaqueRecord, Trace
-from dovetail_saver.uses import EXECUTES, returned_handle, typed_arguments
+from dovetail_saver.uses import EXECUTES, returned_handle
 
 SCRIPT_NAME = "replay.py"
 DATA_NAME = "data"

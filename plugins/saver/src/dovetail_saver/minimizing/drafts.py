@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,48 @@ import msgspec
 from dovetail.ir import Blob
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord, CompletionRecord, Role
-from dovetail_saver.rewriting import TraceCopier, TraceRecord, new_trace
+from dovetail_saver.rewriting import TraceCopier, TraceRecord, new_trace, rewrite
 from dovetail_saver.trace import Entry, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Some calls of a trace, whose records stay on disk.
+
+    Attributes:
+        trace: The trace.
+        calls: Number of calls.
+        kept: Their indices; None for all.
+    """
+
+    trace: Trace
+    calls: int
+    kept: frozenset[int] | None = None
+
+    @property
+    def key(self) -> int:
+        """A number that differs for other calls."""
+        return hash((Selection, self.kept))
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the records."""
+        for entry in self.trace:
+            if self.kept is None or entry.index in self.kept:
+                yield entry
+
+    def of(self, kept: Iterable[int]) -> Selection:
+        """Return a selection of some of the calls."""
+        chosen = frozenset(kept)
+        return Selection(self.trace, len(chosen), chosen)
+
+    def draft(self) -> Draft:
+        """Return the records as a draft, in memory."""
+        return Draft(tuple(entry.record for entry in self.entries()))
+
+    def write(self, trace: Trace, folder: Path) -> None:
+        """Write a trace; see `Draft.write`."""
+        kept = self.kept
+        rewrite(trace, folder, lambda e, _: e.record if kept is None or e.index in kept else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +72,11 @@ class Draft:
     def calls(self) -> int:
         """Number of calls."""
         return sum(not isinstance(record, CompletionRecord) for record in self.records)
+
+    @property
+    def key(self) -> int:
+        """A number that differs for other records."""
+        return hash(tuple((type(r).__name__, r.number, _content(r)) for r in self.records))
 
     def entries(self) -> list[Entry]:
         """Return the records with the numbers of their calls."""
@@ -88,3 +133,8 @@ def with_arguments(
         arguments=msgspec.Raw(msgspec.json.encode(arguments)),
         payloads=record.payloads if payloads is None else tuple(payloads),
     )
+
+
+def _content(record: TraceRecord) -> tuple[object, ...]:
+    arguments = bytes(getattr(record, "arguments", b""))
+    return arguments, bytes(getattr(record, "result", b"")), getattr(record, "payloads", ())

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from dovetail.errors import ConfigError, DovetailError
 from dovetail.ir import Array, Blob
@@ -20,12 +21,14 @@ from dovetail_saver.dependencies import Dependencies
 from dovetail_saver.interior import InteriorPlayer
 from dovetail_saver.minimizing.checks import Verdict
 from dovetail_saver.minimizing.delta import smallest_failing
-from dovetail_saver.minimizing.drafts import Draft
+from dovetail_saver.minimizing.drafts import Draft, Selection
 from dovetail_saver.minimizing.removal import removable, without
 from dovetail_saver.minimizing.surgery import nodes_of, with_nodes
 from dovetail_saver.replay import Retarget
 from dovetail_saver.rewriting import TraceRecord
 from dovetail_saver.trace import Trace, require_new
+
+_Calls = TypeVar("_Calls", Draft, Selection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,9 @@ class _Search:
         self._uncut = ""
 
     def run(self, folder: Path) -> Minimized:
-        draft = Draft(tuple(entry.record for entry in self._trace))
-        before = draft.calls
-        if not self._fails(draft):
+        before = self._trace.count()
+        whole = Selection(self._trace, before)
+        if not self._fails(whole):
             raise ConfigError(
                 "the check does not say that the trace is bad",
                 code="USAGE",
@@ -96,17 +99,18 @@ class _Search:
                 hint="the command must end with a code from 1 to 127, but not 125, for the whole "
                 "trace",
             )
+        draft = self._fewer_calls(whole).draft()  # now in memory: a long trace has become short
         while True:
-            smaller = self._one_by_one(self._fewer_nodes(self._fewer_calls(draft)))
+            smaller = self._fewer_calls(self._one_by_one(self._fewer_nodes(draft)))
             if smaller.calls == draft.calls:
                 break
             draft = smaller
         draft.write(self._trace, folder)
         return Minimized(before, draft.calls, self._checks, self._uncut)
 
-    def _fails(self, draft: Draft) -> bool:
+    def _fails(self, draft: Draft | Selection) -> bool:
         """Return whether a draft is bad."""
-        key = hash(tuple((type(r).__name__, r.number, _content(r)) for r in draft.records))
+        key = draft.key
         found = self._known.get(key)
         if found is None:
             self._checks += 1
@@ -116,17 +120,16 @@ class _Search:
             self._known[key] = found
         return found
 
-    def _fewer_calls(self, draft: Draft) -> Draft:
+    def _fewer_calls(self, draft: _Calls) -> _Calls:
         """Return a draft of some calls and those that they depend on: those of few graphs first."""
-        entries = draft.entries()
-        dependencies = Dependencies(entries)
+        dependencies = Dependencies(draft.entries())
         graphs = {
             e.index: _graph_of(e.record)
-            for e in entries
+            for e in draft.entries()
             if not isinstance(e.record, CompletionRecord)
         }
 
-        def of(chosen: Iterable[int]) -> Draft:
+        def of(chosen: Iterable[int]) -> _Calls:
             return draft.of(dependencies.closure(chosen))
 
         def calls_of(chosen: Sequence[int | None]) -> list[int]:
@@ -216,8 +219,3 @@ def _graph_of(record: TraceRecord) -> int | None:
     if isinstance(record, CallRecord) and API[record.function].owner == "graph":
         return record.owner
     return None
-
-
-def _content(record: object) -> tuple[object, ...]:
-    arguments = bytes(getattr(record, "arguments", b""))
-    return arguments, bytes(getattr(record, "result", b"")), getattr(record, "payloads", ())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from dovetail.runtime.calls import CallRecord, InstalledResolver, Played, Player, Resolver
 from dovetail_saver.replay.retargeting import Retarget
@@ -12,8 +13,7 @@ from dovetail_saver.replay.skipping import Skipping
 from dovetail_saver.trace import Entry, OpaqueRecord, Trace
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, eq=False):
     """A record of a trace, and what became of it.
 
     Attributes:
@@ -56,11 +56,12 @@ class Stepper:
         record = entry.record
         if isinstance(record, OpaqueRecord):
             return Step(entry, skipped="not a call of this API")
-        with self._lock:
-            if reason := self._skipping.reason(record, entry):
-                return Step(entry, skipped=reason)
-            if self._retarget is not None and isinstance(record, CallRecord):
-                record = self._retarget(record, entry.where)
+        if self._retarget is not None or self._skipping.is_needed:
+            with self._lock:
+                if reason := self._skipping.reason(record, entry):
+                    return Step(entry, skipped=reason)
+                if self._retarget is not None and isinstance(record, CallRecord):
+                    record = self._retarget(record, entry.where)
         step = Step(entry, self._player.play(record, entry.where))
         if step.is_rejected:
             with self._lock:

@@ -19,6 +19,11 @@ class Skipping:
         self._missing: set[int] = set()  # handles that do not exist
         self._unstarted: dict[int, int] = {}  # the rejected call, by number of an execution
 
+    @property
+    def is_needed(self) -> bool:
+        """True if there are rejected calls."""
+        return bool(self._broken or self._unstarted)
+
     def add(self, entry: Entry) -> None:
         """Note a call that was rejected."""
         self._break(entry, entry.index)
@@ -29,7 +34,7 @@ class Skipping:
         Raises:
             TraceError: The arguments are not those of the call.
         """
-        if not self._broken and not self._unstarted:
+        if not self.is_needed:
             return ""
         cause = self._cause(record, entry.where)
         if cause is None:

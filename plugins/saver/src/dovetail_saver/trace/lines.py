@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from dovetail.errors import TraceError
-from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord, CompletionRecord
-
-MAX_LINE = 1 << 28  # bytes
+from dovetail.runtime.calls.record import decode_with
 
 _Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Sha256 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -69,19 +65,25 @@ class Mark(_Line, frozen=True, tag="end"):
 Line = CallRecord | CompletionRecord | OpaqueRecord | PayloadLine | Mark
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, eq=False):
     """A record of a trace.
 
     Attributes:
         index: Number of the call in its trace, from 0; a completion has that of its call.
         record: The record.
-        where: Its file and line, for errors.
+        source: Its file, or another name of it.
+        line: Its line in the file, from 1; 0 without a file.
     """
 
     index: int
     record: CallRecord | CompletionRecord | OpaqueRecord
-    where: str
+    source: str
+    line: int = 0
+
+    @property
+    def where(self) -> str:
+        """Its file and line, for errors."""
+        return f"{self.source}:{self.line}" if self.line else self.source
 
 
 _DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
@@ -99,10 +101,4 @@ def decode_line(data: bytes, where: str) -> Line:
     Raises:
         TraceError: It is not a line of a trace.
     """
-    try:
-        line = _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise TraceError(f"not a record of a call: {error}", where=where) from error
-    if isinstance(line, CallRecord) and line.function not in API:
-        raise TraceError(f"unknown call '{line.function}'", where=where)
-    return line
+    return decode_with(_DECODER, data, where)

@@ -10,8 +10,9 @@ from typing import IO
 from dovetail.errors import TraceError
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord, CompletionRecord
+from dovetail.runtime.calls.record import MAX_LINE
 from dovetail_saver.trace.header import CALLS_NAME, read_header
-from dovetail_saver.trace.lines import MAX_LINE, Entry, Mark, PayloadLine, decode_line
+from dovetail_saver.trace.lines import Entry, Line, Mark, PayloadLine, decode_line
 from dovetail_saver.trace.members import open_member
 from dovetail_saver.trace.payloads import PayloadFile
 
@@ -58,11 +59,15 @@ class Trace:
         unfinished: dict[int, int] = {}  # indices of asynchronous calls, by number
         path = str(self.folder / CALLS_NAME)
         for number, data in self.lines():
-            where = f"{path}:{number}"
-            line = decode_line(data, where)
+            line = _decoded(data, path, number)
             if self.mark is not None:
-                raise TraceError("a line after the end of the trace", where=where)
-            if isinstance(line, PayloadLine):
+                raise TraceError("a line after the end of the trace", where=f"{path}:{number}")
+            if isinstance(line, CallRecord):  # most lines of most traces
+                if API[line.function].ends_later:
+                    unfinished[line.number] = count
+                yield Entry(count, line, path, number)
+                count += 1
+            elif isinstance(line, PayloadLine):
                 if payloads:
                     self.payloads.add(line)
             elif isinstance(line, Mark):
@@ -70,13 +75,12 @@ class Trace:
             elif isinstance(line, CompletionRecord):
                 if line.number not in unfinished:
                     raise TraceError(
-                        f"no asynchronous execution has the number {line.number}", where=where
+                        f"no asynchronous execution has the number {line.number}",
+                        where=f"{path}:{number}",
                     )
-                yield Entry(unfinished.pop(line.number), line, where)
+                yield Entry(unfinished.pop(line.number), line, path, number)
             else:
-                if isinstance(line, CallRecord) and API[line.function].ends_later:
-                    unfinished[line.number] = count
-                yield Entry(count, line, where)
+                yield Entry(count, line, path, number)
                 count += 1
 
     def count(self) -> int:
@@ -133,3 +137,11 @@ class Trace:
             else:
                 self.is_cut = True  # allocated ahead and never written: zeros without an end
                 return
+
+
+def _decoded(data: bytes, path: str, number: int) -> Line:
+    """Return the content of a line; its name costs time, and is for errors only."""
+    try:
+        return decode_line(data, "")
+    except TraceError as error:
+        raise TraceError(error.message, where=f"{path}:{number}") from error

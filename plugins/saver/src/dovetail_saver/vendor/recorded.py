@@ -20,8 +20,8 @@ from dovetail.runtime.calls.values import (
     ArrayValue,
     BlobValue,
     ObservedValue,
-    arguments_decoder,
     recorded_result,
+    typed_arguments,
 )
 from dovetail_saver.vendor.forms import Part, Slot
 from dovetail_saver.vendor.scope import UnsupportedError
@@ -144,13 +144,10 @@ def recorded_arguments(record: CallRecord, blobs: RecordedBlobs, where: str) -> 
     Raises:
         TraceError: They are not those of the call.
     """
-    try:
-        found = arguments_decoder(record.function).decode(record.arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise TraceError(f"wrong arguments: {error}", where=where) from error
+    found = typed_arguments(record, where)
     values = {name: getattr(found, name) for name in API[record.function].args}
     if missing := [name for name, value in values.items() if value is msgspec.UNSET]:
-        raise TraceError(f"argument '{missing[0]}' is missing", where=where)
+        raise TraceError(f"argument '{missing[0]}' was not recorded", where=where)
     result = recorded_result(record, where)
     is_handle = isinstance(result, int) and not isinstance(result, bool)
     return RecordedArguments(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from dovetail.container import MappedBlob, MappedFile
 from dovetail.errors import TraceError
 from dovetail.ir import Blob
+from dovetail_saver.vendor.declarations import Declarations
 from dovetail_saver.vendor.initializers import Designated, Value, parse, parse_numbers
 from dovetail_saver.vendor.source import Declaration, Read, Source
 from dovetail_saver.vendor.structs import SIZES, STRUCTS
@@ -64,7 +65,7 @@ class Scope:
     def __init__(self, source: Source, payloads: MappedFile) -> None:
         self.source = source
         self._payloads = payloads
-        self._declared: dict[bytes, Declaration] = {}
+        self._declared = Declarations(source.text)
         self._regions: dict[bytes, Region] = {}
         self._handles: dict[bytes, Handle | None] = {}
         self._position = 0  # in the payloads
@@ -78,7 +79,7 @@ class Scope:
         Raises:
             TraceError: There is one of this name.
         """
-        if self._declared.setdefault(name, declaration) is not declaration:
+        if not self._declared.add(name, declaration):
             raise self.error(f"'{_shown(name)}' is declared twice", declaration.offset)
 
     def read(self, statement: Read) -> None:

@@ -128,19 +128,23 @@ class Source:
     Args:
         path: The file.
 
+    Attributes:
+        path: The file.
+        text: Its content, mapped.
+
     Raises:
         TraceError: The file cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._data = map_file(path).data.data
+        self.text = map_file(path).data.data
         self._types: dict[bytes, bytes] = {}
 
     @property
     def size(self) -> int:
         """Size of the file in bytes."""
-        return len(self._data)
+        return len(self.text)
 
     def error(self, message: str, offset: int, hint: str = "") -> TraceError:
         """Return an error with its line."""
@@ -150,7 +154,7 @@ class Source:
         """Return the file and line of a position."""
         line, step = 1, 1 << 24
         for start in range(0, offset, step):
-            line += self._data[start : min(offset, start + step)].tobytes().count(b"\n")
+            line += self.text[start : min(offset, start + step)].tobytes().count(b"\n")
         return f"{self.path}:{line}"
 
     def __iter__(self) -> Iterator[Statement]:
@@ -159,14 +163,14 @@ class Source:
         Raises:
             TraceError: The text is not a program of this form.
         """
-        found = _MAIN.search(self._data)
+        found = _MAIN.search(self.text)
         if found is None:
             raise self.error("not a Saver program: no function 'main'", 0)
         offset = found.end()
         while True:
-            begun, offset = offset, _SPACE.match(self._data, offset).end()  # type: ignore[union-attr]
+            begun, offset = offset, _SPACE.match(self.text, offset).end()  # type: ignore[union-attr]
             yield from self._comments(begun, offset)
-            found = _STATEMENT.match(self._data, offset)
+            found = _STATEMENT.match(self.text, offset)
             if found is not None and found["end"] is not None:
                 return
             if found is not None and found["block"] is not None:
@@ -184,7 +188,7 @@ class Source:
                 continue
             if found.end() - offset > MAX_STATEMENT:
                 raise self.error(f"a statement exceeds {MAX_STATEMENT} bytes", offset)
-            yield self._statement(found, self._data, offset)
+            yield self._statement(found, self.text, offset)
             offset = found.end()
 
     def _statement(self, found: re.Match[bytes], text: Text, offset: int) -> Statement:
@@ -219,7 +223,7 @@ class Source:
     def _block_end(self, offset: int) -> int:
         """Return the end of a block or of a single conditional statement."""
         braces = parentheses = 0
-        for found in _BRACKET.finditer(self._data, offset):
+        for found in _BRACKET.finditer(self.text, offset):
             bracket = found[1]
             if found[2] is not None:
                 break  # text or a comment without an end
@@ -234,7 +238,7 @@ class Source:
         raise self.error("a block without an end", offset)
 
     def _without_comments(self, offset: int) -> tuple[bytes, int]:
-        found = _COMMENTED.match(self._data, offset)
+        found = _COMMENTED.match(self.text, offset)
         if found is None:
             raise self.error("a statement without an end", min(offset, self.size))
         if found.end() - offset > MAX_STATEMENT:
@@ -242,7 +246,7 @@ class Source:
         return _PIECE.sub(lambda m: m[0] if m[1] is None else b" ", found[0]), found.end()
 
     def _slice(self, start: int, stop: int) -> bytes:
-        return self._data[start:stop].tobytes()
+        return self.text[start:stop].tobytes()
 
 
 def map_file(path: Path) -> MappedFile:

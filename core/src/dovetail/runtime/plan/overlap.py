@@ -1,0 +1,85 @@
+"""Runs of a graph that overlap: a few at a time, each in a thread with buffers of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from dovetail.errors import BackendError
+from dovetail.runtime.base import PreparedBase
+from dovetail.runtime.contract import Binding, Done, RunControl
+
+LANES = 2  # one transfers while the other computes
+
+
+class OverlappedRuns:
+    """Runs submitted executions; further ones wait for a thread.
+
+    Args:
+        lane: Returns the graph with buffers of its own.
+    """
+
+    def __init__(self, lane: Callable[[], PreparedBase]) -> None:
+        self._lane = lane
+        self._idle: queue.SimpleQueue[PreparedBase] = queue.SimpleQueue()
+        self._pool: ThreadPoolExecutor | None = None
+        self._threads: set[int] = set()
+
+    def submit(
+        self,
+        inputs: Mapping[str, Binding],
+        outputs: Mapping[str, Binding],
+        control: RunControl,
+        done: Done,
+    ) -> None:
+        """Begin an execution; see `Prepared.submit`.
+
+        Raises:
+            BackendError: The system cannot start a thread.
+        """
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(LANES, "overlapped runs")
+        try:
+            self._pool.submit(self._run, inputs, outputs, control, done)
+        except RuntimeError as error:
+            raise BackendError(
+                f"cannot start a thread for overlapping executions: {error}",
+                code="COMMON_ERROR_RESOURCE_UNAVAILABLE",
+                hint="execute synchronously, or end other threads",
+            ) from error
+
+    def forget(self) -> None:
+        """Create the graphs again; called while nothing runs."""
+        self._idle = queue.SimpleQueue()
+
+    def close(self) -> None:
+        """End the threads; called while nothing runs, perhaps by a `done` in one of them."""
+        self.forget()
+        if self._pool is not None:
+            self._pool.shutdown(wait=threading.get_ident() not in self._threads)
+            self._pool = None
+
+    def _run(
+        self,
+        inputs: Mapping[str, Binding],
+        outputs: Mapping[str, Binding],
+        control: RunControl,
+        done: Done,
+    ) -> None:
+        self._threads.add(threading.get_ident())
+        failure: BaseException | None = None
+        try:
+            control.check()
+            try:
+                graph = self._idle.get_nowait()
+            except queue.Empty:
+                graph = self._lane()
+            try:
+                graph.run(inputs, outputs, control)
+            finally:
+                self._idle.put(graph)
+        except BaseException as error:  # noqa: BLE001 - travels to who waits
+            failure = error
+        done(failure)

@@ -1,0 +1,193 @@
+"""The computing of a graph: its queue on a device, and the wait for what it has begun."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dovetail.errors import BackendError
+from dovetail.runtime.contract import RunControl
+from dovetail_gpu.driver import opencl, reported
+from dovetail_gpu.options import GpuGraph, PrecisionMode
+
+if TYPE_CHECKING:  # it refers to this module
+    from dovetail_gpu.engine import ClEngine
+
+_SHORTEST_S, _LONGEST_S = 2e-5, 2e-3  # between two looks at a queue
+PATIENCE_S = 30.0  # with a device that still runs an execution that was stopped
+# What commands in progress use whose end no run has seen. It stays there if their computing is
+# freed: a release would wait for them, and the device may still read arrays of the application.
+_LEFT_BEHIND: list[list[Any]] = []
+
+
+class Computing:
+    """Engine, settings and queue of a graph, the current ones of a thread that has entered it.
+
+    Commands run in order. The end of the `with` block waits for them, unless it raises an error. It
+    can be entered again, but not by two threads at a time.
+
+    Attributes:
+        engine: The engine.
+        config: Settings of the graph.
+        choices: Variants of kernels by the work, of the graph or of an image that it comes from.
+    """
+
+    def __init__(self, engine: ClEngine, config: GpuGraph) -> None:
+        self.engine, self.config = engine, config
+        self.choices: dict[str, str] = {}
+        self._queue: Any = None
+        self._control: RunControl | None = None
+        self._events: list[Any] = []  # of what was begun since `settle`
+        self._kept: list[Any] = []  # what commands in progress use
+        self._stopped: Any = None  # the end of commands that an execution has stopped waiting for
+
+    @property
+    def queue(self) -> Any:
+        """The queue of pyopencl, created when it is first needed."""
+        if self._queue is None:
+            self._queue = self.engine.new_queue()
+        return self._queue
+
+    def another(self) -> Computing:
+        """Return one for the same graph with a queue of its own, for runs that overlap."""
+        return Computing(self.engine, self.config)
+
+    def __enter__(self) -> None:
+        _CURRENT.stack = [*getattr(_CURRENT, "stack", ()), self]
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        _CURRENT.stack = _CURRENT.stack[:-1]
+        try:
+            if kind is None:
+                self.finish()
+            else:  # the error is more important than what the device does
+                self._leave_behind()
+        finally:
+            self._control = None
+
+    def begin(self, control: RunControl) -> None:
+        """Begin a run, whose control ends the waits for the device; see `Engine.begin`.
+
+        Raises:
+            BackendError: The device still runs an execution that was stopped.
+        """
+        self._control = control
+        if self._stopped is not None:
+            self._wait(self._stopped, time.monotonic() + PATIENCE_S)
+        self._forget()
+
+    def enqueue(self, kernel: Any, size: tuple[int, ...], group: tuple[int, ...] | None) -> None:
+        """Begin to run a kernel."""
+        self._events.append(opencl().enqueue_nd_range_kernel(self.queue, kernel, size, group))
+
+    def keep(self, used: Any) -> None:
+        """Keep an object until the commands in progress have ended."""
+        self._kept.append(used)
+
+    def finish(self) -> None:
+        """Wait for all that was begun.
+
+        Raises:
+            BackendError: It failed, or the control of the run ends the wait.
+        """
+        if self._queue is None:
+            return
+        with reported(self.engine.device, "run the graph"):
+            if self._control is None or not self._control.may_stop:
+                self._queue.finish()
+            else:
+                self._leave_behind()
+                self._wait(self._stopped, None)
+        self._forget()
+
+    def await_stop(self) -> None:
+        """Wait for all that was begun if the run may be stopped, which a transfer cannot be."""
+        if self._control is not None and self._control.may_stop:
+            self.finish()
+
+    def settle(self) -> float | None:
+        """Wait for all that was begun and return its microseconds; see `PlanPrepared.settle`."""
+        begun, self._events = self._events, []
+        self.finish()
+        if not begun:
+            return None
+        times = [(int(event.profile.start), int(event.profile.end)) for event in begun]
+        return sum(end - start for start, end in times) / 1e3
+
+    def stores_half(self, *, given: bool) -> bool:
+        """Return whether a tensor's real numbers are stored in half precision.
+
+        Args:
+            given: Whether the tensor's type in the graph is half precision.
+        """
+        mode = self.config.precision_mode
+        return given if mode is PrecisionMode.USER_PROVIDED else mode is not PrecisionMode.FP32
+
+    def _wait(self, event: Any, until: float | None) -> None:
+        """Wait for an event, while the control allows it.
+
+        Args:
+            event: The event of pyopencl; its queue was flushed.
+            until: Time on the clock `time.monotonic` at which the device is given up.
+        """
+        if event is None:
+            return
+        complete, pause = opencl().command_execution_status.COMPLETE, _SHORTEST_S
+        while (status := event.command_execution_status) != complete:
+            if status < 0:
+                event.wait()  # raises the error
+            if self._control is not None:
+                self._control.check()
+            if until is not None and time.monotonic() > until:
+                raise BackendError(
+                    f"{self.engine.device} does not end an execution that was stopped",
+                    hint="free the session and create another; see the driver's log for the cause",
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_S)
+
+    def _leave_behind(self) -> None:
+        """Let the next run wait for commands in progress."""
+        if self._queue is None or self._stopped is not None:
+            return
+        _LEFT_BEHIND.append(self._kept)
+        with suppress(opencl().Error):  # a lost device, as the next run will find
+            self._stopped = opencl().enqueue_marker(self._queue)
+            self._queue.flush()
+
+    def _forget(self) -> None:
+        """Release what ended commands used."""
+        self._stopped = None
+        _LEFT_BEHIND[:] = [kept for kept in _LEFT_BEHIND if kept is not self._kept]
+        self._events.clear()
+        self._kept.clear()
+
+
+_CURRENT = threading.local()
+
+
+def current() -> Computing:
+    """Return engine and settings of the graph that is prepared or runs in this thread."""
+    stack: list[Computing] = getattr(_CURRENT, "stack", [])
+    if not stack:
+        raise AssertionError("no graph is prepared in this thread")
+    return stack[-1]
+
+
+def finish_current() -> None:
+    """Wait for what the graph of this thread has begun, if there is one."""
+    stack: list[Computing] = getattr(_CURRENT, "stack", [])
+    if stack:
+        stack[-1].finish()
+
+
+def settle() -> float | None:
+    """Wait for the graph that runs in this thread; see `PlanPrepared.settle`."""
+    return current().settle()
+
+
+def begin(control: RunControl) -> None:
+    """Begin a run in this thread; see `Engine.begin`."""
+    current().begin(control)

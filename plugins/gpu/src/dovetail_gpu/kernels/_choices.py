@@ -1,0 +1,157 @@
+"""The tile of a product, chosen by rules or by measurement."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from dovetail.ir import DType, Spec
+from dovetail.runtime.plan import Bound, Storage, Value
+from dovetail_gpu.elements import Element
+from dovetail_gpu.engine import current
+from dovetail_gpu.kernels._product import (
+    NO_STAGES,
+    Operands,
+    Product,
+    operand_element,
+    product_launch,
+)
+from dovetail_gpu.kernels._stored import Stored
+from dovetail_gpu.kernels._tiles import Tile
+from dovetail_gpu.launching import Launch
+from dovetail_gpu.layouts import layout_for
+
+_MOST_WORK = 1 << 27  # multiply-accumulates of a measured run
+_LEAST_WORK = 1 << 16
+_NARROW, _LINE = 8, 16
+
+
+def choose_tile(product: Product, element: Element, stored: Stored) -> Tile:
+    """Return the tile for a product with types of its result and of its weights."""
+    tiles = _candidates(product)
+    work = product.positions * product.columns * product.groups * product.channels * product.taps
+    if len(tiles) == 1 or work * product.batch < _LEAST_WORK:
+        return tiles[0]
+    part = _shortened(product, work)
+
+    def measure(tile: Tile) -> Callable[[], float]:
+        return stopwatch([measured_launch(part, tile, element, stored)])
+
+    text = f"product {element.text} {stored.name} {part}"
+    chosen = current().engine.tuning.choose(text, tiles, measure)
+    if not isinstance(chosen, Tile):
+        raise AssertionError(f"not a tile: {chosen}")
+    return chosen
+
+
+def measured_launch(product: Product, tile: Tile, element: Element, stored: Stored) -> Launch:
+    """Return the launch of a product without stages, to be measured."""
+    operands = _operands(product, tile, element, stored)
+    return product_launch(product, tile, operands, NO_STAGES, element)
+
+
+def _candidates(product: Product) -> list[Tile]:
+    """Return the tiles to measure, best guess first."""
+    return _of_items(product) if current().engine.device.is_cpu else _of_groups(product)
+
+
+def _of_groups(product: Product) -> list[Tile]:
+    """Return tiles of work groups, for devices of many small cores, which all need work."""
+    tiles = [Tile(*size, is_shared=True) for size in ((64, 8), (32, 4), (16, 4))]
+    units = current().engine.device.units
+    busy = [tile for tile in tiles if _groups(product, tile) >= 2 * units]
+    return busy[:2] or tiles[-1:]
+
+
+def _groups(product: Product, tile: Tile) -> int:
+    rows, columns, batch = product.size(tile)
+    return rows // tile.group[0] * (columns // tile.group[1]) * batch
+
+
+def _of_items(product: Product) -> list[Tile]:
+    """Return tiles of work items, for processors.
+
+    Sixteen vector registers hold the sums, the weights and an element of the input.
+    """
+    rows, columns = product.positions, product.columns
+    if columns <= _NARROW:
+        return [Tile(8, 1)] if rows > 4 else [Tile(4, 1)]
+    if rows <= 2:
+        return [Tile(1, 4), Tile(1, 8)] if rows == 1 else [Tile(2, 4)]
+    if rows <= 4:
+        return [Tile(4, 2), Tile(4, 3)]
+    return [Tile(6, 2), Tile(4, 3)] if columns > _LINE else [Tile(6, 2)]
+
+
+def _shortened(product: Product, work: int) -> Product:
+    """Return a product of fewer rows and batches that takes about as long for each."""
+    window, positions = product.window, product.positions
+    batch = max(1, min(product.batch, _MOST_WORK // max(1, work)))
+    if work > _MOST_WORK:
+        positions = max(64, positions * _MOST_WORK // work)
+    return dataclasses.replace(
+        product, window=window, positions=min(positions, product.positions), batch=batch
+    )
+
+
+def _operands(product: Product, tile: Tile, element: Element, stored: Stored) -> Operands:
+    """Return operands that are only measured."""
+    read = operand_element(element)
+    window = product.window
+    images = 1
+    if window is not None:
+        images = -(-product.positions // max(1, math.prod(window.out)))
+    pixels = images * math.prod(window.image) if window else product.positions
+    pixel = product.pixel or product.channels * product.groups
+    x = scratch_value("x", read, pixels * pixel + product.channels * product.taps)
+    weights = scratch_value("weights", stored.element, stored.units(product.packed_count(tile)))
+    scales = None
+    if not stored.is_real:
+        columns = product.groups * product.blocks(tile) * tile.columns
+        scales = scratch_value("scales", Element.FLOAT, columns)
+    y = scratch_value(
+        "y", element, product.positions * product.columns * product.groups * product.batch
+    )
+    tables: tuple[Value, ...] = ()
+    if product.batch > 1:
+        tables = (scratch_value("table", Element.INT, product.batch),) * 2
+    zeros = scratch_value("zeros", read, max(64, product.channels))
+    return Operands(x, weights, y, tables, zeros, stored, scales)
+
+
+def scratch_value(name: str, element: Element, count: int) -> Value:
+    """Return a value that only launches to be measured use; equal names share memory."""
+    layout = layout_for(element, count)
+    return Value(name, Spec(DType.UINT_8, (layout.nbytes,)), Storage.ARENA, layout)
+
+
+def stopwatch(launches: Sequence[Launch]) -> Callable[[], float]:
+    """Return a function that runs launches on memory of their own and returns the seconds."""
+    engine = current().engine
+    blocks: dict[str, tuple[object, int]] = {}
+
+    def buffer(value: Value) -> tuple[object, int]:
+        if value.name not in blocks:
+            block = engine.space.allocate(value.nbytes)
+            engine.space.write(block, np.zeros(value.nbytes, np.uint8))
+            blocks[value.name] = block.buffer, 0
+        return blocks[value.name]
+
+    runs = [launch.with_buffers(buffer) for launch in launches]
+    return functools.partial(_seconds, runs, blocks)
+
+
+def _seconds(runs: Sequence[Bound], blocks: Mapping[str, object]) -> float:
+    """Return the seconds of a run, whose arguments do not own the memory blocks."""
+    engine = current().engine
+    engine.finish()
+    start = time.perf_counter()
+    for run in runs:
+        run()
+    engine.finish()
+    return time.perf_counter() - start

@@ -1,0 +1,48 @@
+"""Tiles of products: how much of the result a work item computes in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SIDE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The part of a result that a work item or a work group computes.
+
+    Attributes:
+        rows: Rows.
+        vectors: Vectors of eight columns.
+        is_shared: Whether a group of 16 times 16 work items computes it, with operands in local
+            memory; otherwise one item does.
+    """
+
+    rows: int
+    vectors: int
+    is_shared: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return 8 * self.vectors
+
+    @property
+    def template(self) -> str:
+        """Name of the program."""
+        return "product_local" if self.is_shared else "product"
+
+    @property
+    def group(self) -> tuple[int, int, int]:
+        """Work items of a group."""
+        return (SIDE, SIDE, 1) if self.is_shared else (1, 1, 1)
+
+    @property
+    def defines(self) -> dict[str, int | str]:
+        """Macros of the program."""
+        if self.is_shared:
+            return {"ROWS": self.rows // SIDE, "COLUMNS": self.columns // SIDE}
+        return {"ROWS": self.rows, "VECTORS": self.vectors}
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.vectors}{'s' if self.is_shared else ''}"

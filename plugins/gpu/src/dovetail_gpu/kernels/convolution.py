@@ -1,0 +1,152 @@
+"""Convolutions of images, and of signals as images of one line."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+from dovetail.runtime.plan import Branch, KernelCall, Step, Value
+from dovetail_gpu.elements import Element
+from dovetail_gpu.kernels._choices import choose_tile, measured_launch
+from dovetail_gpu.kernels._packing import Packing
+from dovetail_gpu.kernels._product import (
+    GROUP,
+    Operands,
+    Product,
+    Window,
+    operand_element,
+    product_launch,
+    reals,
+    zero_row,
+)
+from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._stored import Stored
+from dovetail_gpu.kernels._tiles import Tile
+from dovetail_gpu.kernels._weights import stored_weights, weights_of
+from dovetail_gpu.kernels._windows import pads_of, window_of
+from dovetail_gpu.kernels._winograd import POINTS, Winograd
+from dovetail_gpu.launching import Launch, launch_all
+from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.programs import Source, type_lines
+from dovetail_gpu.stages import StageWriter, can_fuse
+
+_SHORT = 32  # channels of a tap below which the taps of a line are read as one
+
+
+@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse, branch=Branch.GATE)
+def convolution(call: KernelCall) -> Step | None:
+    """Run a convolution as sums of products over the elements of its window."""
+    if not reals(call):
+        return None
+    result = call.outputs[0].spec
+    element = element_of(result)
+    window = window_of(call)
+    taken, made = call.spec(1).shape[-2:]
+    groups = int(call.op.group)
+    positions = math.prod(result.shape[:-1])
+    product = Product(positions, taken, made // groups, window, groups)
+    launches: list[Launch] = []
+    x = read(call, 0, operand_element(element))
+    if groups == 1 and _reads_lines(window, taken):
+        before, after = pads_of(call)[-1]
+        x, product = _as_lines(call, x, product, window, (before, after), launches)
+    packing = Packing.of_filters((*window.taps, taken, made), groups)
+    stored = stored_weights(call, packing, element)
+    tile = choose_tile(product, element, stored)
+    if (by_tiles := _winograd(call, product, tile, stored, element)) is not None:
+        return _run_by_tiles(call, x, by_tiles, element)
+    weights = weights_of(call, packing, tile, stored, launches)
+    zeros = (
+        None if product.is_pointwise else zero_row(call, product.channels, operand_element(element))
+    )
+    writer = StageWriter(call, element)
+    writer.add_bias(2)
+    writer.add_fused()
+    stages = writer.finished()
+    operands = Operands(
+        x, weights.value, write(call), zeros=zeros, stored=stored, scales=weights.scales
+    )
+    launches.append(product_launch(product, tile, operands, stages, element))
+    return launch_all(call, launches)
+
+
+def _winograd(
+    call: KernelCall, product: Product, tile: Tile, stored: Stored, element: Element
+) -> Winograd | None:
+    """Return a convolution as one by tiles if that is faster."""
+    if not call.has_data(1) or stored is not Stored.FLOAT:
+        return None
+    found = Winograd.of(call.spec(0).shape[0], product)
+    if found is None:
+        return None
+    inner = choose_tile(found.product, Element.FLOAT, stored)
+    direct = functools.partial(measured_launch, product, tile, element, stored)
+    return found if found.is_faster(inner, direct, element) else None
+
+
+def _run_by_tiles(call: KernelCall, x: Value, by_tiles: Winograd, element: Element) -> Step:
+    """Return the step of a convolution by tiles."""
+    tile = choose_tile(by_tiles.product, Element.FLOAT, Stored.FLOAT)
+    form = f"opencl.winograd {tile.columns} {by_tiles.packing}"
+    layout = layout_for(Element.FLOAT, by_tiles.packing.count(tile.columns))
+    weights = call.read_packed(1, form, functools.partial(by_tiles.filters, tile), layout)
+    table = layout_for(Element.INT, POINTS)
+    first, second = (call.constant(array, table) for array in by_tiles.tables(tile))
+    rooms = [layout_for(Element.FLOAT, count) for count in by_tiles.scratch_counts()]
+    points, products = (call.scratch(room.nbytes, room) for room in rooms)
+    zeros = zero_row(call, by_tiles.channels, Element.FLOAT)
+    writer = StageWriter(call, element)
+    writer.add_bias(2)
+    writer.add_fused()
+    stages = writer.finished()
+    operands = Operands(x, weights, write(call), (first, second), zeros)
+    return launch_all(call, by_tiles.launches(tile, operands, (points, products), stages, element))
+
+
+def _reads_lines(window: Window, channels: int) -> bool:
+    """Return whether the elements of a window's line are read as one tap.
+
+    They are next to each other in memory if the lines include their padding, which is worth a copy
+    for few channels.
+    """
+    return window.taps[1] > 1 and window.step[1] == 1 and channels < _SHORT
+
+
+def _as_lines(
+    call: KernelCall,
+    x: Value,
+    product: Product,
+    window: Window,
+    pads: tuple[int, int],
+    launches: list[Launch],
+) -> tuple[Value, Product]:
+    """Return an input with zeros around its lines, and the product that reads lines of a window."""
+    height, width = window.image
+    channels, padded = product.channels, width + sum(pads)
+    if any(pads):
+        lines = call.spec(0).shape[0] * height
+        layout = layout_for(operand_element_of(x), lines * padded * channels)
+        room = call.scratch(layout.nbytes, layout)
+        numbers = (layout.count, padded * channels, width * channels, pads[0] * channels)
+        source = Source.of("arrange", {}, type_lines(layout.element))
+        launches.append(Launch(source, "pad", (x, room, *numbers), (layout.count,), (GROUP,)))
+        x = room
+    # the last element of a line begins where the window still fits
+    whole = dataclasses.replace(
+        window,
+        image=(height, padded),
+        taps=(window.taps[0], 1),
+        pads=(window.pads[0], 0),
+    )
+    depth = channels * window.taps[1]
+    return x, dataclasses.replace(product, channels=depth, window=whole, pixel=channels)
+
+
+def operand_element_of(value: Value) -> Element:
+    """Return the type of elements of a value on the device."""
+    found = getattr(value.layout, "element", None)
+    if not isinstance(found, Element):
+        raise AssertionError(f"{value.name} is not stored on the device")
+    return found

@@ -1,0 +1,71 @@
+"""Depthwise convolutions."""
+
+from __future__ import annotations
+
+import math
+
+from dovetail.runtime.plan import Branch, KernelCall, Step
+from dovetail_gpu.kernels._product import VECTOR, operand_element, reals, zero_row
+from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._windows import window_of
+from dovetail_gpu.launching import Argument, launch
+from dovetail_gpu.layouts import element_of, read, write
+from dovetail_gpu.programs import Source, type_lines
+from dovetail_gpu.stages import StageWriter, can_fuse
+
+_PIXELS = 4
+_MOST_SPAN = 24  # elements of a line that a work item reads
+_ENOUGH = 64  # work items
+
+
+@KERNELS.register(PACKAGE, "DepthWiseConv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(PACKAGE, "DepthWiseConv2d", can_fuse=can_fuse, branch=Branch.GATE)
+def depthwise_convolution(call: KernelCall) -> Step | None:
+    """Run a depthwise convolution, some pixels of a line at a time."""
+    if not reals(call):
+        return None
+    result = call.outputs[0].spec
+    element = element_of(result)
+    window = window_of(call)
+    channels, x_channels = result.shape[-1], call.spec(0).shape[-1]
+    multiplier = channels // x_channels
+    is_narrow = multiplier > 1 or channels < VECTOR
+    (taps_y, taps_x), (stride_y, stride_x), (step_y, step_x) = (
+        window.taps,
+        window.stride,
+        window.step,
+    )
+    reach = (taps_x - 1) * step_x + 1
+    pixels = _PIXELS if (_PIXELS - 1) * stride_x + reach <= _MOST_SPAN else 1
+    stored = operand_element(element)
+    x, weights = read(call, 0, stored), read(call, 1, stored)
+    zeros = zero_row(call, x_channels, stored)
+    writer = StageWriter(call, element)
+    writer.add_bias(2)
+    writer.add_fused()
+    stages = writer.finished()
+    y = write(call)
+    tiles = -(-window.out[1] // pixels)
+    lines = math.prod(result.shape[:-1]) // max(1, window.out[1])
+    chunk = _chunk(channels, tiles * lines, 1 if is_narrow else VECTOR)
+    defines: dict[str, int | str] = {
+        "X": stored.text,
+        f"X_{stored.name}": 1,
+        "NARROW": int(is_narrow),
+        "PIXELS": pixels,
+        "TAPS_X": taps_x,
+        "STRIDE_X": stride_x,
+        "STEP_X": step_x,
+    }
+    source = Source.of("depthwise", defines, type_lines(element) + stages.lines)
+    numbers = (channels, multiplier, tiles, chunk, *window.image, *window.out)
+    rest = (taps_y, stride_y, step_y, *window.pads)
+    arguments: list[Argument] = [x, weights, zeros, y, *numbers, *rest, *stages.arguments]
+    size = (tiles * lines, -(-channels // chunk), 1)
+    return launch(call, source, "depthwise", arguments, size, (1, 1, 1))
+
+
+def _chunk(channels: int, items: int, width: int) -> int:
+    """Return the channels of a work item: fewer if there are few other items."""
+    parts = max(1, min(-(-_ENOUGH // max(1, items)), -(-channels // width)))
+    return max(1, -(-channels // parts // width) * width)

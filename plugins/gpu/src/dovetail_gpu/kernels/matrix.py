@@ -1,0 +1,95 @@
+"""Matrix products and fully connected layers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dovetail.ir import Shape
+from dovetail.runtime.plan import Branch, KernelCall, Step, Value
+from dovetail_gpu.elements import Element
+from dovetail_gpu.kernels._choices import choose_tile
+from dovetail_gpu.kernels._packing import Packing
+from dovetail_gpu.kernels._product import Operands, Product, operand_element, product_launch, reals
+from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._tiles import Tile
+from dovetail_gpu.kernels._weights import stored_weights, weights_of
+from dovetail_gpu.launching import Launch, launch_all
+from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.stages import StageWriter, can_fuse
+
+
+@KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse, branch=Branch.GATE)
+def fully_connected(call: KernelCall) -> Step | None:
+    """Run a fully connected layer: rows of the input times the transposed weights."""
+    if not reals(call):
+        return None
+    units, depth = call.spec(1).shape
+    rows = math.prod(call.outputs[0].spec.shape[:-1])
+    packing = Packing.of_matrices(1, depth, units, transposed=True)
+    return _product(call, Product(rows, depth, units), packing)
+
+
+@KERNELS.register(PACKAGE, "MatMul", can_fuse=can_fuse, branch=Branch.GATE)
+def matrix_product(call: KernelCall) -> Step | None:
+    """Run a product of matrices; one matrix on the right serves all rows on the left."""
+    if not reals(call):
+        return None
+    left, right = call.spec(0).shape, call.spec(1).shape
+    result = call.outputs[0].spec.shape
+    depth = left[-2 if call.op.transpose_in0 else -1]
+    rows, columns = result[-2:]
+    batch, matrices = math.prod(result[:-2]), math.prod(right[:-2])
+    packing = Packing.of_matrices(matrices, depth, columns, transposed=bool(call.op.transpose_in1))
+    if matrices == 1 or batch == 1:
+        return _product(call, Product(batch * rows, depth, columns), packing)
+    return _product(call, Product(rows, depth, columns, batch=batch), packing)
+
+
+def _product(call: KernelCall, product: Product, packing: Packing) -> Step:
+    element = element_of(call.outputs[0].spec)
+    launches: list[Launch] = []
+    stored = stored_weights(call, packing, element)
+    tile = choose_tile(product, element, stored)
+    x = read(call, 0, operand_element(element))
+    if getattr(call.op, "transpose_in0", False):
+        x = _transposed(call, x, operand_element(element), launches)
+    weights = weights_of(call, packing, tile, stored, launches)
+    tables = _tables(call, product, packing, tile) if product.batch > 1 else ()
+    writer = StageWriter(call, element)
+    writer.add_bias(2)
+    writer.add_fused()
+    stages = writer.finished()
+    operands = Operands(x, weights.value, write(call), tables, stored=stored, scales=weights.scales)
+    launches.append(product_launch(product, tile, operands, stages, element))
+    return launch_all(call, launches)
+
+
+def _transposed(call: KernelCall, x: Value, element: Element, launches: list[Launch]) -> Value:
+    """Return the left matrices with their axes swapped."""
+    *batch, depth, rows = call.spec(0).shape
+    layout = layout_for(element, math.prod(batch) * depth * rows)
+    room = call.scratch(layout.nbytes, layout)
+    packing = Packing.of_matrices(math.prod(batch), rows, depth, transposed=True)
+    launches.append(packing.launch(x, room, max(1, depth), element))
+    return room
+
+
+def _tables(
+    call: KernelCall, product: Product, packing: Packing, tile: Tile
+) -> tuple[Value, Value]:
+    """Declare tables of where the operands of each product begin."""
+    batch = call.outputs[0].spec.shape[:-2]
+    one = packing.count(tile.columns) // max(1, packing.shape[0])
+    sizes = (product.positions * product.channels, one)
+    starts = [_starts(call.spec(i).shape[:-2], batch) * sizes[i] for i in (0, 1)]
+    layout = layout_for(Element.INT, product.batch)
+    first, second = (call.constant(s.astype(np.int32), layout) for s in starts)
+    return first, second
+
+
+def _starts(shape: Shape, batch: Shape) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return the number of the matrix of an operand for each of a broadcast batch."""
+    numbers = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
+    return np.ascontiguousarray(np.broadcast_to(numbers, batch)).reshape(-1)

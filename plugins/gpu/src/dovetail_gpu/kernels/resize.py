@@ -1,0 +1,87 @@
+"""Resizing of images: weighted elements along each axis, two axes at once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dovetail.ir import Array
+from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail_gpu.elements import Element
+from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._rows import VECTOR, are_real
+from dovetail_gpu.launching import Argument, Launch, launch_all
+from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.programs import Source, type_lines
+from dovetail_opset.resampling import Taps
+
+_GROUP = 64
+
+
+@KERNELS.register(PACKAGE, "Resize")
+@KERNELS.register(PACKAGE, "ResizeBilinear")
+@KERNELS.register(PACKAGE, "ResizeNearestNeighbor")
+def resize(call: KernelCall) -> Step | None:
+    """Run a resize: the last two spatial axes at once, others one by one before."""
+    if not are_real(call):
+        return None
+    shape, result = list(call.spec(0).shape), call.outputs[0].shape
+    element = element_of(call.outputs[0].spec)
+    pairs = [(axis, axis) for axis in range(1, len(shape) - 3)]
+    last = len(shape) - 2
+    pairs.append((max(1, last - 1), last))
+    source, launches = read(call, 0, element), []
+    for first, second in pairs:
+        outer, inner = math.prod(shape[:first]), math.prod(shape[second + 1 :])
+        rows = _taps(call, first, shape[first], result[first])
+        columns = _taps(call, second, shape[second], result[second])
+        if first == second:
+            rows = Taps(np.zeros((1, 1), np.intp))
+        size = (1 if first == second else shape[first], shape[second], inner)
+        shape[first : second + 1] = result[first : second + 1]
+        layout = layout_for(element, math.prod(shape))
+        is_last = second == last
+        target = write(call) if is_last else call.scratch(layout.nbytes, layout)
+        launches.append(_launch(call, (source, target), outer, size, (rows, columns), element))
+        source = target
+    return launch_all(call, launches)
+
+
+def _taps(call: KernelCall, axis: int, size: int, new: int) -> Taps:
+    """Return the weighted elements of an axis; an axis that does not change is copied."""
+    found: Taps = call.op.taps(size, new) if size != new else Taps(np.arange(size)[:, None])
+    return found
+
+
+def _launch(
+    call: KernelCall,
+    tensors: tuple[Value, Value],
+    outer: int,
+    size: tuple[int, int, int],
+    taps: tuple[Taps, Taps],
+    element: Element,
+) -> Launch:
+    """Return the launch that resamples height and width of (outer, height, width, inner)."""
+    tables: list[Argument] = []
+    for each in taps:
+        weights = np.ones(each.indices.shape) if each.weights is None else each.weights
+        tables += [
+            _table(call, each.indices.astype(np.int32), Element.INT),
+            _table(call, weights.astype(np.float32), Element.FLOAT),
+        ]
+    counts = [len(each.indices) for each in taps]
+    rows, inner = outer * counts[0], size[2]
+    arguments: list[Argument] = [*tensors, *tables, rows, *size, *counts]
+    arguments += [each.indices.shape[1] for each in taps]
+    arguments.append(int(all(each.weights is None for each in taps)))
+    blocks = -(-inner // VECTOR)
+    across = min(_GROUP, 1 << max(0, math.ceil(math.log2(max(1, blocks)))))
+    source = Source.of("resample", {}, type_lines(element))
+    group = (across, _GROUP // across, 1)
+    return Launch(source, "resample", arguments, (blocks, counts[1], rows), group)
+
+
+def _table(call: KernelCall, array: Array, element: Element) -> Value:
+    dense = np.ascontiguousarray(array).reshape(-1)
+    return call.constant(dense, layout_for(element, dense.size))

@@ -1,0 +1,55 @@
+"""Recurrent layers on a device, against `cpu`."""
+
+import numpy as np
+import pytest
+
+# the parts of a layer, and params
+LAYERS = {
+    "plain": ((), {}),
+    "coupled": (("coupled", "states"), {"direction": 1}),
+    "peepholes": (("peepholes", "states"), {"cell_clip_threshold": 0.5}),
+    "norms": (("norms", "peepholes"), {"time_major": False}),
+    "coupled norms": (("norms", "coupled"), {}),
+    "projection": (("projection",), {"output_clip_threshold": 0.3, "direction": 1}),
+}
+
+
+def layer(parts, steps, batch, features, units, time_major=True):
+    draw = np.random.default_rng(1).standard_normal
+    size = 5 if "projection" in parts else units
+
+    def real(*shape):
+        return (0.5 * draw(shape)).astype(np.float32)
+
+    inputs = [real(steps, batch, features) if time_major else real(batch, steps, features)]
+    inputs += [real(units, features) for _ in range(3)] + [real(units, size) for _ in range(3)]
+    inputs += [real(units) for _ in range(3)] + [None] * 14
+    gates = 3 if "coupled" in parts else 4
+    if gates == 4:
+        inputs[16], inputs[17], inputs[21] = real(units, features), real(units, size), real(units)
+    if "states" in parts:
+        inputs[10], inputs[11] = real(batch, size), real(batch, units)
+    for part, last in (("norms", 16), ("peepholes", 21)):
+        if part in parts:
+            count = gates if part == "norms" else gates - 1
+            inputs[last - count : last] = [real(units) for _ in range(count)]
+    if "projection" in parts:
+        inputs += [None] * (22 - len(inputs))
+        inputs[22:] = [real(size, units), real(size)]
+    return inputs
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("variant", [{"lanes": 1}, {"lanes": 64}, {"is_half": True}])
+def test_layers(check_op, name, variant):
+    parts, params = LAYERS[name]
+    for steps, batch, units in ((4, 2, 11), (1, 1, 8)):
+        inputs = layer(parts, steps, batch, 3, units, params.get("time_major", True))
+        static = [i for i in range(1, len(inputs)) if i not in (10, 11)]
+        check_op("Lstm", *inputs, static=static, specs=(None,) * 3, **variant, **params)
+
+
+def test_one_step(check_op):
+    inputs = layer((), 1, 2, 3, 4)
+    inputs[0] = inputs[0][0]
+    check_op("Lstm", *inputs, static=range(1, 24), specs=(None,) * 3)
