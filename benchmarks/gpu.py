@@ -1,4 +1,4 @@
-"""Measure the backend `gpu` on a network: latency beside peers, share of the peak, preparation.
+"""Measure the backend `gpu` on a network: latency against peers, share of the peak, preparation.
 
     python -m benchmarks.gpu MODEL.dvt [--onnx MODEL.onnx] [--device NAME] [--rounds N] [--json]
 

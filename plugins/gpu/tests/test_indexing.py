@@ -19,7 +19,7 @@ from dovetail_opset.build import add_all
 
 _EXAMPLES = settings(max_examples=25, deadline=None)
 Check = Callable[..., None]
-TYPES = (np.float32, np.float16, np.int32, np.uint8)
+TYPES = (np.float32, np.uint8)  # each width is a program, which takes long to compile
 
 
 def numbered(shape: tuple[int, ...], dtype: type = np.float32) -> Array:
@@ -123,16 +123,14 @@ def test_gather_nd_by_batch(check_op: Check) -> None:
     check_op("GatherNd", numbered((3, 4, 6, 2)), index, batch_dims=1)
 
 
-@pytest.mark.parametrize("reduction", [1, 2])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
+@pytest.mark.parametrize(("reduction", "dtype"), [(1, np.float32), (2, np.float16), (1, np.int32)])
 def test_scatter_nd_that_combines(check_op: Check, reduction: int, dtype: type) -> None:
     index = indices((9, 1), 4)
     updates = (numbered((9, 5)) % 3).astype(dtype)
     check_op("ScatterNd", numbered((4, 5), dtype), index, updates, reduction=reduction, rtol=1e-2)
 
 
-@pytest.mark.parametrize("reduction", [1, 2, 3])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
+@pytest.mark.parametrize(("reduction", "dtype"), [(1, np.float16), (2, np.int32), (3, np.float32)])
 def test_scatter_elements_that_combines(check_op: Check, reduction: int, dtype: type) -> None:
     index, updates = indices((7, 5), 4), (numbered((7, 5)) % 3).astype(dtype)
     x = numbered((4, 5), dtype)

@@ -117,3 +117,29 @@ def test_fixed_point_tensors_are_real_numbers_on_the_device(dtype: DType) -> Non
     spec = graph.tensors["y"].spec
     assert spec.encoding is not None
     np.testing.assert_array_equal(found, quantize(wanted, spec.encoding, dtype))
+
+
+def test_large_inputs_are_read_where_they_are() -> None:
+    shape = (256, 512)
+    with dt.Session(model_of(chain(shape)), backend="gpu") as session:
+        (graph,) = session.graphs.values()
+        if not session.backend.plugin.opencl.space.reads_host:
+            pytest.skip("the device has memory of its own")
+        sizes = graph._prepared.arena.sizes
+        assert sum(sizes.values()) == 256 * 512 * 4  # of the result: x is nowhere else
+        x = some(shape)
+        for seed in range(3):
+            x[...] = some(shape, seed)  # the same array, changed by the application
+            found = session.run({"x": x})["y"]
+            np.testing.assert_allclose(found, expected(some(shape, seed)), 1e-5, 1e-6)
+        memory = graph.context.register_memory(x, DType.FLOAT_32)
+        x[...] = some(shape, 7)
+        np.testing.assert_allclose(graph.execute({"x": memory})["y"], expected(x), 1e-5, 1e-6)
+        other = np.asfortranarray(some(shape, 8))
+        found = session.run({"x": np.ascontiguousarray(other)})["y"]
+        np.testing.assert_allclose(found, expected(other), 1e-5, 1e-6)
+        odd = np.frombuffer(bytearray(x.nbytes + 4), np.float32)[1:].reshape(shape)
+        odd[...] = some(shape, 9)
+        np.testing.assert_allclose(session.run({"x": odd})["y"], expected(odd), 1e-5, 1e-6)
+        odd.flags.writeable = False
+        np.testing.assert_allclose(session.run({"x": odd})["y"], expected(odd), 1e-5, 1e-6)

@@ -162,8 +162,9 @@ class BackendBase(ABC):
     name: ClassVar[str]
     configs: ClassVar[Configs] = Configs()
     # Whether it computes on this machine's own hardware, for use: no emulator, recorder or part of
-    # another. `auto` has such backends as candidates without naming them.
-    is_native: ClassVar[bool] = False
+    # another. `auto` has such backends as candidates without naming them. An instance may set it to
+    # False, as one on a device that another backend computes on faster.
+    is_native: bool = False
 
     def __init__(self, ops: OpRegistry, options: Any) -> None:
         self.ops = ops

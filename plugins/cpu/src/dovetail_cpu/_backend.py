@@ -104,7 +104,7 @@ class CpuBackend(PlanBackend):
     name: ClassVar[str] = "cpu"
     dist: ClassVar[str] = "dovetail-cpu"
     configs: ClassVar[Configs] = Configs(backend=CpuOptions)
-    is_native: ClassVar[bool] = True
+    is_native: bool = True
     options: CpuOptions
 
     def __init__(self, ops: OpRegistry, options: CpuOptions) -> None:

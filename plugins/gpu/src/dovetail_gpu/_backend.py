@@ -67,7 +67,7 @@ class GpuBackend(PlanBackend):
     name: ClassVar[str] = "gpu"
     dist: ClassVar[str] = "dovetail-gpu"
     configs: ClassVar[Configs] = Configs(backend=GpuOptions, graph=GpuGraph, sdk=GpuFile)
-    is_native: ClassVar[bool] = True
+    is_native: bool = True
     options: GpuOptions
 
     def __init__(self, ops: OpRegistry, options: GpuOptions) -> None:
@@ -86,6 +86,7 @@ class GpuBackend(PlanBackend):
             rehearses=True,
         )
         super().__init__(ops, options, engine)
+        self.is_native = not device.is_cpu  # a driver for processors is slower than `cpu`
 
     def capabilities(self) -> Capabilities:
         """Return what plans can do on the device, with its limits; each run has its own queue."""

@@ -17,7 +17,9 @@ if TYPE_CHECKING:  # it refers to this module
 
 _SHORTEST_S, _LONGEST_S = 2e-5, 2e-3  # between two looks at a queue
 PATIENCE_S = 30.0  # with a device that still runs an execution that was stopped
-_ABANDONED: list[Any] = []  # of devices that were given up: their release would wait
+# What commands in progress use whose end no run has seen. It stays there if their computing is
+# freed: a release would wait for them, and the device may still read arrays of the application.
+_LEFT_BEHIND: list[list[Any]] = []
 
 
 class Computing:
@@ -74,7 +76,6 @@ class Computing:
         self._control = control
         if self._stopped is not None:
             self._wait(self._stopped, time.monotonic() + PATIENCE_S)
-            self._stopped = None
         self._forget()
 
     def enqueue(self, kernel: Any, size: tuple[int, ...], group: tuple[int, ...] | None) -> None:
@@ -97,9 +98,8 @@ class Computing:
             if self._control is None or not self._control.may_stop:
                 self._queue.finish()
             else:
-                self._stopped = self._marker()
+                self._leave_behind()
                 self._wait(self._stopped, None)
-                self._stopped = None
         self._forget()
 
     def await_stop(self) -> None:
@@ -132,6 +132,8 @@ class Computing:
             event: The event of pyopencl; its queue was flushed.
             until: Time on the clock `time.monotonic` at which the device is given up.
         """
+        if event is None:
+            return
         complete, pause = opencl().command_execution_status.COMPLETE, _SHORTEST_S
         while (status := event.command_execution_status) != complete:
             if status < 0:
@@ -139,7 +141,6 @@ class Computing:
             if self._control is not None:
                 self._control.check()
             if until is not None and time.monotonic() > until:
-                _ABANDONED.extend(self._kept)
                 raise BackendError(
                     f"{self.engine.device} does not end an execution that was stopped",
                     hint="free the session and create another; see the driver's log for the cause",
@@ -147,20 +148,19 @@ class Computing:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_S)
 
-    def _marker(self) -> Any:
-        """Return an event at the end of all that was begun."""
-        marker = opencl().enqueue_marker(self._queue)
-        self._queue.flush()
-        return marker
-
     def _leave_behind(self) -> None:
         """Let the next run wait for commands in progress."""
-        if self._queue is not None and self._stopped is None:
-            with suppress(opencl().Error):  # a lost device, as the next run will find
-                self._stopped = self._marker()
+        if self._queue is None or self._stopped is not None:
+            return
+        _LEFT_BEHIND.append(self._kept)
+        with suppress(opencl().Error):  # a lost device, as the next run will find
+            self._stopped = opencl().enqueue_marker(self._queue)
+            self._queue.flush()
 
     def _forget(self) -> None:
         """Release what ended commands used."""
+        self._stopped = None
+        _LEFT_BEHIND[:] = [kept for kept in _LEFT_BEHIND if kept is not self._kept]
         self._events.clear()
         self._kept.clear()
 

@@ -30,7 +30,7 @@ class Grid:
 
     @property
     def is_one(self) -> bool:
-        """Whether all elements have the same scale and offset."""
+        """True if all elements have the same scale and offset."""
         return self.scale.size == self.offset.size == 1
 
 

@@ -109,14 +109,22 @@ class Launch:
             kernel = self._engine.programs.kernel(self._source, self._function)
         with reported(self._engine.device, f"set the arguments of '{self._function}'"):
             kernel.set_args(*given)
-        return functools.partial(
-            _run, current(), self._engine.device, kernel, self._size, self._group
-        )
+        computing, device = current(), self._engine.device
+        # the buffers, too: a kernel does not keep those that share the application's memory
+        return functools.partial(_run, computing, device, kernel, self._size, self._group, given)
 
 
-def _run(computing: Computing, device: Device, kernel: Any, size: Size, group: Size | None) -> None:
+def _run(
+    computing: Computing,
+    device: Device,
+    kernel: Any,
+    size: Size,
+    group: Size | None,
+    buffers: list[Any],
+) -> None:
     try:
         computing.enqueue(kernel, size, group)
+        computing.keep(buffers)
     except opencl().Error as error:
         raise translated(device, "run the graph", error) from error
 

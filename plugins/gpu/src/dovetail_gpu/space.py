@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from dovetail.ir import Array
 from dovetail_gpu.computing import Computing, finish_current
 from dovetail_gpu.driver import Device, opencl, reported
+
+_TRIED_BYTES = 1 << 16
 
 
 class DeviceBlock:
@@ -67,8 +70,6 @@ class DeviceSpace:
         cl = opencl()
         with reported(self.device, f"allocate {nbytes} bytes"):
             buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(nbytes, self._least))
-            # as indices, zeros are valid: a rehearsal reads what no run has written yet
-            cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(0), 0, buffer.size).wait()
         return DeviceBlock(self, buffer, nbytes)
 
     def write(self, block: Any, array: Array) -> None:
@@ -82,9 +83,32 @@ class DeviceSpace:
         """Return buffer and offset in bytes; see `Space`."""
         return block.buffer, offset
 
+    @functools.cached_property
+    def reads_host(self) -> bool:
+        """True if kernels read arrays of the application as they are, whatever it writes there.
+
+        That is so on processors. The standard lets a driver copy such arrays, so it is tried.
+        """
+        if not (self.device.is_cpu and self.device.is_unified):
+            return False
+        array, found = np.zeros(_TRIED_BYTES, np.uint8), np.empty(_TRIED_BYTES, np.uint8)
+        with reported(self.device, "read an array of the host"):
+            block = self.shared(array)
+            for value in (1, 2):
+                array.fill(value)
+                self.download(block.buffer, 0, found, self.queue)
+                if not np.array_equal(found, array):
+                    return False
+        return True
+
     def shared(self, given: Any) -> DeviceBlock:
-        """Raise: no layout reads the application's memory without a copy."""
-        raise AssertionError(f"{given} is read without a copy")
+        """Return an array of the application as a block that is only read; see `Space`."""
+        flags = opencl().mem_flags
+        with reported(self.device, f"use {given.nbytes} bytes of the host"):
+            buffer = opencl().Buffer(
+                self._context, flags.READ_ONLY | flags.USE_HOST_PTR, hostbuf=given
+            )
+        return DeviceBlock(self, buffer, given.nbytes)
 
     def upload(self, buffer: Any, offset: int, array: Array, computing: Computing) -> None:
         """Begin to copy a contiguous array, which does not change before the end, into a buffer."""

@@ -14,6 +14,7 @@ from dovetail.ir import Array, DType, Spec, dequantize, quantize
 from dovetail.ops import from_real, to_real
 from dovetail.runtime.plan import (
     PLAN_BUILDERS,
+    VIEW,
     Bound,
     Buffers,
     Builders,
@@ -22,6 +23,7 @@ from dovetail.runtime.plan import (
     RecipeError,
     Source,
     Step,
+    Storage,
     Value,
 )
 from dovetail_gpu import programs
@@ -32,6 +34,7 @@ from dovetail_gpu.layouts import DeviceLayout, is_encoded
 
 BUILDERS = Builders().joined(PLAN_BUILDERS)
 _GROUP = 64
+SHARED_BYTES = 1 << 18  # from here on a copy takes longer than binding kernels to another array
 
 
 class TransferData(Data, frozen=True):
@@ -49,8 +52,28 @@ class LayoutData(Data, frozen=True):
 
 
 def reorder(source: Value, target: Value) -> Step:
-    """Return the step that converts a value to another layout; see `Reorder`."""
+    """Return the step that converts a value to another layout; see `Reorder`.
+
+    Large inputs of the application that a device can read as they are become views.
+    """
+    if _is_shared(source, target):
+        target.storage, target.alias_of = source.storage, source
+        return Step((), (source,), (target,), VIEW)
     return Step((), (source,), (target,), Transfer(source, target))
+
+
+def _is_shared(source: Value, target: Value) -> bool:
+    """Return whether a device reads a value of the application without a copy."""
+    layout = target.layout
+    return (
+        source.storage is Storage.INPUT
+        and source.layout is None
+        and isinstance(layout, DeviceLayout)
+        and source.nbytes == layout.nbytes >= SHARED_BYTES
+        and source.spec.dtype.storage == layout.element.storage
+        and not is_encoded(source.spec)
+        and layout.space.reads_host
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dovetail.plugins import names
 from dovetail.runtime.choice.options import AutoOptions
 from dovetail.runtime.contract import SUPPORTED, Support
 from dovetail.runtime.installed import backend_class
-from dovetail.runtime.names import COMPOSITE
+from dovetail.runtime.names import AUTO, COMPOSITE
 from dovetail.runtime.placement.members import Member, close_all, create_members
 from dovetail.runtime.placement.options import (
     HeteroDeviceConfig,
@@ -106,9 +106,14 @@ def _create(
     except DovetailError as error:
         unusable.append(Candidate(name, excluded=reason_of(error)))
         return
+    reason = ""
     if member.capabilities.records_only:
+        reason = "records calls and computes nothing"
+    elif options.order is None and not getattr(member.plugin, "is_native", False):
+        reason = f"the device is the processor; {AUTO}:{name},cpu tries it"
+    if reason:
         close_all([(name, member.plugin)])
-        unusable.append(Candidate(name, excluded="records calls and computes nothing"))
+        unusable.append(Candidate(name, excluded=reason))
         return
     usable.append(member)
 

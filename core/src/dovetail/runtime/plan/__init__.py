@@ -6,7 +6,7 @@ layouts differ; `plan_arena` assigns memory to values; `PlanPrepared` binds and 
 
 from dovetail.runtime.plan.arena import Arena, plan_arena
 from dovetail.runtime.plan.backend import Engine, EnginePrepared, PlanBackend, PlanContext
-from dovetail.runtime.plan.binds import PLAN_BUILDERS, call_sequence
+from dovetail.runtime.plan.binds import PLAN_BUILDERS, VIEW, call_sequence
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan, kernel_call
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.images import (
@@ -38,6 +38,7 @@ from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, 
 __all__ = [
     "PLAN_BUILDERS",
     "PLAN_FORMAT",
+    "VIEW",
     "Arena",
     "Bind",
     "Blobs",

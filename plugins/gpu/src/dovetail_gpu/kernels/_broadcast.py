@@ -50,7 +50,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How operands advance: rows, and the axes outside rows.
+    """The advance of operands: along rows, and along the axes outside rows.
 
     Attributes:
         inner: Number of elements in a row.

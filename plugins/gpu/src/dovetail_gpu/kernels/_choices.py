@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -40,15 +40,19 @@ def choose_tile(product: Product, element: Element, stored: Stored) -> Tile:
     part = _shortened(product, work)
 
     def measure(tile: Tile) -> Callable[[], float]:
-        return _stopwatch(
-            product_launch(part, tile, _operands(part, tile, element, stored), NO_STAGES, element)
-        )
+        return stopwatch([measured_launch(part, tile, element, stored)])
 
     text = f"product {element.text} {stored.name} {part}"
     chosen = current().engine.tuning.choose(text, tiles, measure)
     if not isinstance(chosen, Tile):
         raise AssertionError(f"not a tile: {chosen}")
     return chosen
+
+
+def measured_launch(product: Product, tile: Tile, element: Element, stored: Stored) -> Launch:
+    """Return the launch of a product without stages, to be measured."""
+    operands = _operands(product, tile, element, stored)
+    return product_launch(product, tile, operands, NO_STAGES, element)
 
 
 def _candidates(product: Product) -> list[Tile]:
@@ -104,27 +108,30 @@ def _operands(product: Product, tile: Tile, element: Element, stored: Stored) ->
         images = -(-product.positions // max(1, math.prod(window.out)))
     pixels = images * math.prod(window.image) if window else product.positions
     pixel = product.pixel or product.channels * product.groups
-    x = _value("x", read, pixels * pixel + product.channels * product.taps)
-    weights = _value("weights", stored.element, stored.units(product.packed_count(tile)))
+    x = scratch_value("x", read, pixels * pixel + product.channels * product.taps)
+    weights = scratch_value("weights", stored.element, stored.units(product.packed_count(tile)))
     scales = None
     if not stored.is_real:
         columns = product.groups * product.blocks(tile) * tile.columns
-        scales = _value("scales", Element.FLOAT, columns)
-    y = _value("y", element, product.positions * product.columns * product.groups * product.batch)
+        scales = scratch_value("scales", Element.FLOAT, columns)
+    y = scratch_value(
+        "y", element, product.positions * product.columns * product.groups * product.batch
+    )
     tables: tuple[Value, ...] = ()
     if product.batch > 1:
-        tables = (_value("table", Element.INT, product.batch),) * 2
-    zeros = _value("zeros", read, max(64, product.channels))
+        tables = (scratch_value("table", Element.INT, product.batch),) * 2
+    zeros = scratch_value("zeros", read, max(64, product.channels))
     return Operands(x, weights, y, tables, zeros, stored, scales)
 
 
-def _value(name: str, element: Element, count: int) -> Value:
+def scratch_value(name: str, element: Element, count: int) -> Value:
+    """Return a value that only launches to be measured use; equal names share memory."""
     layout = layout_for(element, count)
     return Value(name, Spec(DType.UINT_8, (layout.nbytes,)), Storage.ARENA, layout)
 
 
-def _stopwatch(launch: Launch) -> Callable[[], float]:
-    """Return a function that runs a launch on memory of its own and returns the seconds."""
+def stopwatch(launches: Sequence[Launch]) -> Callable[[], float]:
+    """Return a function that runs launches on memory of their own and returns the seconds."""
     engine = current().engine
     blocks: dict[str, tuple[object, int]] = {}
 
@@ -135,16 +142,16 @@ def _stopwatch(launch: Launch) -> Callable[[], float]:
             blocks[value.name] = block.buffer, 0
         return blocks[value.name]
 
-    run = launch.with_buffers(buffer)
+    runs = [launch.with_buffers(buffer) for launch in launches]
+    return functools.partial(_seconds, runs, blocks)
 
-    return functools.partial(_seconds, run, blocks)
 
-
-def _seconds(run: Bound, blocks: Mapping[str, object]) -> float:
+def _seconds(runs: Sequence[Bound], blocks: Mapping[str, object]) -> float:
     """Return the seconds of a run, whose arguments do not own the memory blocks."""
     engine = current().engine
     engine.finish()
     start = time.perf_counter()
-    run()
+    for run in runs:
+        run()
     engine.finish()
     return time.perf_counter() - start

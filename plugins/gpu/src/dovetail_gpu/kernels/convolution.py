@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._choices import choose_tile
+from dovetail_gpu.kernels._choices import choose_tile, measured_launch
 from dovetail_gpu.kernels._packing import Packing
 from dovetail_gpu.kernels._product import (
     GROUP,
@@ -20,8 +21,11 @@ from dovetail_gpu.kernels._product import (
     zero_row,
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._stored import Stored
+from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.kernels._windows import pads_of, window_of
+from dovetail_gpu.kernels._winograd import POINTS, Winograd
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, layout_for, read, write
 from dovetail_gpu.programs import Source, type_lines
@@ -51,6 +55,8 @@ def convolution(call: KernelCall) -> Step | None:
     packing = Packing.of_filters((*window.taps, taken, made), groups)
     stored = stored_weights(call, packing, element)
     tile = choose_tile(product, element, stored)
+    if (by_tiles := _winograd(call, product, tile, stored, element)) is not None:
+        return _run_by_tiles(call, x, by_tiles, element)
     weights = weights_of(call, packing, tile, stored, launches)
     zeros = (
         None if product.is_pointwise else zero_row(call, product.channels, operand_element(element))
@@ -64,6 +70,39 @@ def convolution(call: KernelCall) -> Step | None:
     )
     launches.append(product_launch(product, tile, operands, stages, element))
     return launch_all(call, launches)
+
+
+def _winograd(
+    call: KernelCall, product: Product, tile: Tile, stored: Stored, element: Element
+) -> Winograd | None:
+    """Return a convolution as one by tiles if that is faster."""
+    if not call.has_data(1) or stored is not Stored.FLOAT:
+        return None
+    found = Winograd.of(call.spec(0).shape[0], product)
+    if found is None:
+        return None
+    inner = choose_tile(found.product, Element.FLOAT, stored)
+    direct = functools.partial(measured_launch, product, tile, element, stored)
+    return found if found.is_faster(inner, direct, element) else None
+
+
+def _run_by_tiles(call: KernelCall, x: Value, by_tiles: Winograd, element: Element) -> Step:
+    """Return the step of a convolution by tiles."""
+    tile = choose_tile(by_tiles.product, Element.FLOAT, Stored.FLOAT)
+    form = f"opencl.winograd {tile.columns} {by_tiles.packing}"
+    layout = layout_for(Element.FLOAT, by_tiles.packing.count(tile.columns))
+    weights = call.read_packed(1, form, functools.partial(by_tiles.filters, tile), layout)
+    table = layout_for(Element.INT, POINTS)
+    first, second = (call.constant(array, table) for array in by_tiles.tables(tile))
+    rooms = [layout_for(Element.FLOAT, count) for count in by_tiles.scratch_counts()]
+    points, products = (call.scratch(room.nbytes, room) for room in rooms)
+    zeros = zero_row(call, by_tiles.channels, Element.FLOAT)
+    writer = StageWriter(call, element)
+    writer.add_bias(2)
+    writer.add_fused()
+    stages = writer.finished()
+    operands = Operands(x, weights, write(call), (first, second), zeros)
+    return launch_all(call, by_tiles.launches(tile, operands, (points, products), stages, element))
 
 
 def _reads_lines(window: Window, channels: int) -> bool:

@@ -19,8 +19,6 @@ def detections(call: KernelCall) -> Step | None:
     if not all(map(is_real, (*call.head.ins, *call.head.outs[:2]))):
         return None
     op, (n, anchors, classes) = call.op, call.spec(0).shape
-    if not anchors or not classes:
-        return None
     most = call.outputs[0].spec.shape[1]
     fast, of_anchor = op.nms_type.name == "FAST", 1 if op.share_location else classes
     bits = fast, op.use_bg_in_nms, op.output_background

@@ -1,142 +1,99 @@
-"""Long short-term memory.
-
-One product computes what the inputs add to the gates in all steps. The steps follow. On processors
-one launch runs all steps of a small layer; other devices have one for each step, and large layers
-a product of h before it.
-"""
+"""Recurrent layers: one product for all x, then all steps in one launch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-
-from dovetail.ir import DType, Spec
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Storage, Value
+from dovetail.ir import Shape
+from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.elements import Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._choices import choose_tile
-from dovetail_gpu.kernels._lstm import Parts, Sizes, joined, packed
-from dovetail_gpu.kernels._product import NO_STAGES, Operands, Product, product_launch
+from dovetail_gpu.kernels._lstm_weights import RESET, Sizes, Tables, tables_of
+from dovetail_gpu.kernels._product import (
+    NO_STAGES,
+    Operands,
+    Product,
+    operand_element,
+    product_launch,
+)
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import is_real, lanes
+from dovetail_gpu.kernels._rows import VECTOR, is_real, lanes, row_launch
 from dovetail_gpu.kernels._stored import Stored
-from dovetail_gpu.kernels._tiles import Tile
-from dovetail_gpu.launching import Argument, Launch
+from dovetail_gpu.launching import Argument, Launch, launch_all
 from dovetail_gpu.layouts import element_of, layout_for, read, write
 from dovetail_gpu.programs import Source, type_lines
-
-BLOCK = 64  # columns of packed weights that the steps multiply themselves
-_RESET = 24
-_MOST_INSIDE = 1 << 18  # multiply-accumulates of a step that one work group runs
+from dovetail_opset.ops.recurrent import Direction
 
 
 @KERNELS.register(PACKAGE, "Lstm")
 def lstm(call: KernelCall) -> Step | None:
-    """Run an Lstm."""
-    specs = [s for i, s in enumerate(call.head.ins) if i != _RESET]
-    if not all(map(is_real, (*specs, *call.head.outs))):
+    """Run an Lstm; None if it keeps its state between runs."""
+    specs = (*call.head.ins[:RESET], *call.head.outs)
+    if call.has(RESET) or not all(map(is_real, specs)):
         return None
-    sizes = Sizes.of(call)
-    parts = Parts(call, _source(call, 1), sizes)
-    x = _inputs(parts)
-    return _recurrence(parts, x)
-
-
-def _inputs(parts: Parts) -> Value:
-    """Return the sums of the inputs of all steps, (positions, columns)."""
-    call, sizes = parts.call, parts.sizes
-    product = Product(sizes.steps * sizes.batch, sizes.features, sizes.columns)
+    shape, units = call.spec(0).shape, call.spec(1).shape[0]
+    sizes = Sizes(4 if call.has(16) else 3, units, call.spec(4).shape[1], shape[-1])
+    steps, batch = _steps(shape, is_time_major=bool(call.op.time_major))
+    x = read(call, 0, operand_element(Element.FLOAT))
+    product = Product(steps * batch, sizes.depth, sizes.columns)
     tile = choose_tile(product, Element.FLOAT, Stored.FLOAT)
-    weights = packed(parts, [g.weights for g in sizes.gates], sizes.features, tile.columns)
-    found = parts.room(sizes.steps * sizes.batch * sizes.columns + BLOCK)
-    operands = Operands(read(call, 0, Element.FLOAT), weights, found)
-    parts.launches.append(product_launch(product, tile, operands, NO_STAGES, Element.FLOAT))
-    return found
+    tables = tables_of(call, sizes, tile)
+    sums = _scratch(call, steps * batch * sizes.columns)
+    operands = Operands(x, tables.inputs, sums)
+    launches = [
+        *tables.launches,
+        product_launch(product, tile, operands, NO_STAGES, Element.FLOAT),
+        _recurrence(call, sizes, tables, sums, steps, batch),
+    ]
+    return launch_all(call, launches)
 
 
-def _recurrence(parts: Parts, x: Value) -> Step:
-    call, sizes = parts.call, parts.sizes
-    product = Product(sizes.batch, sizes.size, sizes.columns, pixel=sizes.state)
-    is_inside = sizes.size * sizes.columns <= _MOST_INSIDE
-    group = lanes()
-    tile = Tile(1, BLOCK // 8) if is_inside else choose_tile(product, Element.FLOAT, Stored.FLOAT)
-    weights = packed(parts, [g.recurrent for g in sizes.gates], sizes.size, tile.columns)
-    table = joined(parts, sizes.table, BLOCK)
-    projection = table
-    if call.has(22):
-        projection = packed(parts, [22], sizes.units, BLOCK)
-    state = parts.room(sizes.batch * sizes.state)
-    more = x if is_inside else parts.room(sizes.batch * sizes.columns + 8)
-    work = parts.room(sizes.batch * sizes.working)
-    kept, memory = _kept(parts) if call.has(_RESET) else (work, None)
-    h, c = (read(call, i, Element.FLOAT) if call.has(i) else table for i in (10, 11))
-    reset = read(call, _RESET) if call.has(_RESET) else table
-    values = x, more, weights, table, projection, h, c, reset, kept, state, work, *_results(parts)
-
-    def steps(count: int, *, begins: bool) -> Launch:
-        numbers = (sizes.steps, count, int(begins), int(is_inside), *sizes.numbers)
-        arguments: list[Argument] = [
-            *values,
-            *numbers,
-            float(call.op.cell_clip_threshold),
-            float(call.op.output_clip_threshold),
-        ]
-        items = 1 if begins else group
-        source = parts.source if begins else _source(call, group)
-        return Launch(source, "steps", arguments, (sizes.batch * items,), (items,))
-
-    if is_inside and group == 1:
-        return _step(parts, [*parts.launches, steps(sizes.steps, begins=True)], [], kept, memory)
-    begin, each = [*parts.launches, steps(0, begins=True)], [steps(1, begins=False)]
-    if not is_inside:
-        operands = Operands(state, weights, more)
-        each.insert(0, product_launch(product, tile, operands, NO_STAGES, Element.FLOAT))
-    return _step(parts, begin, each, kept, memory)
+def _recurrence(
+    call: KernelCall, sizes: Sizes, tables: Tables, sums: Value, steps: int, batch: int
+) -> Launch:
+    """Return the launch of all steps, after the products of x."""
+    op, element = call.op, element_of(call.outputs[0].spec)
+    states = sizes.blocks * VECTOR * (2 + sizes.gates) + 2 * sizes.padded
+    parts = (tables.norms, tables.peepholes, tables.projection, tables.projection_bias)
+    arguments: list[Argument] = [sums, tables.recurrent, tables.bias]
+    # what a layer lacks is not read
+    arguments += [sums if part is None else part for part in parts]
+    arguments += [read(call, i, element) if call.has(i) else sums for i in (10, 11)]
+    arguments.append(_scratch(call, batch * states))
+    has_gates = len(call.outputs) > 3
+    count = batch * max(sizes.units, sizes.size)
+    outputs = [_written(call, i, count, element) for i in range(8 if has_gates else 3)]
+    arguments += outputs if has_gates else [*outputs, *[outputs[1]] * 5]
+    defines: dict[str, int | str] = {
+        "GROUP": lanes(),
+        "GATES": sizes.gates,
+        "WITH_NORMS": int(tables.norms is not None),
+        "WITH_PEEPHOLES": int(tables.peepholes is not None),
+        "WITH_PROJECTION": int(tables.projection is not None),
+        "WITH_GATES": int(has_gates),
+    }
+    is_by_step = op.time_major or len(call.spec(0).shape) == 2
+    arguments += [steps, batch, sizes.units, sizes.size, int(call.has(10)), int(call.has(11))]
+    arguments.append(int(op.direction is Direction.REVERSE))
+    arguments += (batch, 1) if is_by_step else (1, steps)
+    arguments += [float(op.cell_clip_threshold), float(op.output_clip_threshold)]
+    source = Source.of(("groups", "lstm"), defines, type_lines(element))
+    return row_launch(source, "lstm", arguments, batch)
 
 
-def _source(call: KernelCall, group: int) -> Source:
-    element = element_of(call.outputs[0].spec)
-    return Source.of("lstm", {"GROUP": group}, type_lines(element))
+def _steps(shape: Shape, *, is_time_major: bool) -> tuple[int, int]:
+    """Return the number of steps and of elements of the batch."""
+    if len(shape) == 2:
+        return 1, shape[0]
+    return (shape[0], shape[1]) if is_time_major else (shape[1], shape[0])
 
 
-def _step(
-    parts: Parts, begin: Sequence[Launch], each: Sequence[Launch], kept: Value, memory: Any
-) -> Step:
-    """Return the step that runs launches once, then others for each step of the sequence."""
-
-    def bind(buffers: Buffers) -> Bound:
-        def buffer(value: Value) -> Any:
-            return (memory, 0) if memory is not None and value is kept else buffers.buffer(value)
-
-        calls = [made.with_buffers(buffer) for made in begin]
-        repeated = [made.with_buffers(buffer) for made in each]
-
-        def run() -> None:
-            for first in calls:
-                first()
-            for _ in range(parts.sizes.steps if repeated else 0):
-                for one in repeated:
-                    one()
-
-        return run
-
-    return parts.call.step(bind)
+def _scratch(call: KernelCall, count: int) -> Value:
+    layout = layout_for(Element.FLOAT, count)
+    return call.scratch(layout.nbytes, layout)
 
 
-def _results(parts: Parts) -> list[Value]:
-    """Declare the eight results; nothing reads those that the node does not have."""
-    found = [write(parts.call, i) for i in range(len(parts.call.outputs))]
-    for _ in range(8 - len(found)):
-        found.append(parts.room(parts.sizes.batch * max(parts.sizes.units, parts.sizes.size)))
-    return found
-
-
-def _kept(parts: Parts) -> tuple[Value, Any]:
-    """Return memory of its own for the states that the next run begins with."""
-    sizes, space = parts.sizes, current().engine.space
-    layout = layout_for(Element.FLOAT, sizes.batch * (1 + sizes.size + sizes.units))
-    block = space.allocate(max(4, layout.nbytes))
-    space.write(block, np.zeros(block.nbytes, np.uint8))
-    return Value("state", Spec(DType.UINT_8, (layout.nbytes,)), Storage.ARENA, layout), block.buffer
+def _written(call: KernelCall, index: int, count: int, element: Element) -> Value:
+    """Declare an output as written, or a scratchpad in its stead if it is omitted."""
+    if index < len(call.outputs):
+        return write(call, index)
+    layout = layout_for(element, count)
+    return call.scratch(layout.nbytes, layout)

@@ -98,9 +98,12 @@ def _cast(x: Spec, y: Spec) -> TypeForm | None:
 
 
 def _stored(grid: Grid) -> str:
-    """Return the stored integer of the real number a0 on a grid of scale a1 and offset a2."""
+    """Return the stored integer of the real number a0 on a grid of scale a1 and offset a2.
+
+    NaN is that of 0, as for `quantize`.
+    """
     steps = f"clamp(rint(a0 / a1 - a2), {grid.low}, {grid.high})"
-    return f"(long)(a1 == 0 ? rint(-a2) : {steps})"
+    return f"(long)(a1 == 0 || a0 != a0 ? rint(-a2) : {steps})"
 
 
 def _onto(y: Spec, grid: Grid, number: str, names: tuple[str, str], x: Spec) -> str:

@@ -1,135 +1,120 @@
-// Regions of feature maps, and peaks of heat maps. Arithmetic is in float.
+// Regions of interest and peaks of heat maps.
 
-static float weighed(float sum, float weight, float v) {
-  return weight == 0.0f ? sum : sum + weight * v;  // 0 times an infinity would be NaN
-}
+// Weights of a sample at a position of an axis of `length` elements, which is nowhere if farther out
+// than one element.
+#define SAMPLE_AXIS(position, length, low, high, share, counts) \
+  { \
+    const float at = (position); \
+    counts = at >= -1.0f && at <= (float)(length); \
+    const float inside = clamp(at, 0.0f, (float)((length) - 1)); \
+    low = counts ? (int)floor(inside) : 0; \
+    high = min(low + 1, (length) - 1); \
+    share = inside - low; \
+  }
 
-// RoiAlign: a work item for each bin. `sampling` is the number of samples along each axis, 0 or less
-// for the size of the bin rounded up; MOST bounds it.
-#define MOST 65536.0f
-#define ALIGNED 1
+#define ROI_SUM(V, LOAD_V, STORE_V, c) \
+  { \
+    V v = (V)(0.0f); \
+    for (int a = 0; a < count_y; a++) { \
+      int top, bottom, in_y; \
+      float share_y; \
+      SAMPLE_AXIS(start_y + bin_y * (i + (a + 0.5f) / count_y), height, top, bottom, share_y, in_y) \
+      for (int b = 0; b < count_x && in_y; b++) { \
+        int left, right, in_x; \
+        float share_x; \
+        SAMPLE_AXIS(start_x + bin_x * (j + (b + 0.5f) / count_x), width, left, right, share_x, \
+                    in_x) \
+        if (!in_x) continue; \
+        const V upper = LOAD_V(image + (top * width + left) * channels + (c)) * (1.0f - share_x) + \
+                        LOAD_V(image + (top * width + right) * channels + (c)) * share_x; \
+        const V lower = LOAD_V(image + (bottom * width + left) * channels + (c)) * (1.0f - share_x) + \
+                       LOAD_V(image + (bottom * width + right) * channels + (c)) * share_x; \
+        v += upper * (1.0f - share_y) + lower * share_y; \
+      } \
+    } \
+    v = is_wrong ? (V)(NAN) : v / (V)(max(count_y, 1) * (float)max(count_x, 1)); \
+    STORE_V(v, y + (row * out_width + j) * channels + (c)); \
+  }
 
-// The samples that count: from `low` to the one before `high`. Their number is bounded by the map.
-static int2 inside(float start, float step, int count, int length) {
-  const float low = floor((-1.0f - start) / step) - 1.0f, high = ceil((length - start) / step) + 2.0f;
-  if (!(low < count) || !(high > 0.0f)) return (int2)(0, 0);
-  return (int2)((int)max(low, 0.0f), (int)min(high, (float)count));
-}
-
-__kernel void align(TENSOR_IN(S, x), TENSOR_IN(S, rois), TENSOR_IN(int, images), TENSOR_OUT(S, y),
-                    int bins, int all_images, int height, int width, int channels, int rows,
-                    int columns, int samples_y, int samples_x, int flags, float ratio_y,
-                    float ratio_x) {
+// A region without an image, with NaN or (unless allows_invalid) with corners in the wrong order has
+// NaN as its results, and so has one of which a bin has more than `most` samples along an axis.
+__kernel void roi_align(TENSOR_IN(S, x), TENSOR_IN(float, regions), TENSOR_IN(int, images),
+                        TENSOR_OUT(S, y), int rows, int batch, int height, int width, int channels,
+                        int out_height, int out_width, int samples_y, int samples_x, int aligned,
+                        int allows_invalid, int most, float ratio_y, float ratio_x) {
   TENSOR_READ(S, x);
-  TENSOR_READ(S, rois);
+  TENSOR_READ(float, regions);
   TENSOR_READ(int, images);
   TENSOR_WRITE(S, y);
-  const int bin = get_global_id(0);
-  if (bin >= bins) return;
-  const int roi = bin / (rows * columns), row = bin / columns % rows, column = bin % columns;
-  rois += roi * 4;
-  const float x1 = LOAD(rois), y1 = LOAD(rois + 1), x2 = LOAD(rois + 2), y2 = LOAD(rois + 3);
-  const float left = x1 / ratio_x, top = y1 / ratio_y;
-  float high = y2 / ratio_y - top, wide = x2 / ratio_x - left;
-  float start_y = top, start_x = left;
-  if (flags & ALIGNED) {
-    start_y -= 0.5f;
-    start_x -= 0.5f;
-  } else {
-    high = max(high, 1.0f);
-    wide = max(wide, 1.0f);
+  const int first = get_global_id(0) * 8, j = get_global_id(1), row = get_global_id(2);
+  if (first >= channels || j >= out_width || row >= rows) return;
+  const int region = row / out_height, i = row - region * out_height, owner = images[region];
+  __global const float *corner = regions + region * 4;
+  const float low_x = corner[0] / ratio_x, low_y = corner[1] / ratio_y;
+  const float high_x = corner[2] / ratio_x, high_y = corner[3] / ratio_y;
+  float size_x = high_x - low_x, size_y = high_y - low_y;
+  const int has_nan = corner[0] != corner[0] || corner[1] != corner[1] ||
+                      corner[2] != corner[2] || corner[3] != corner[3];
+  const int is_reversed = corner[2] < corner[0] || corner[3] < corner[1];
+  if (!aligned) size_x = fmax(size_x, 1.0f), size_y = fmax(size_y, 1.0f);
+  const float start_x = aligned ? low_x - 0.5f : low_x, start_y = aligned ? low_y - 0.5f : low_y;
+  const float bin_x = size_x / out_width, bin_y = size_y / out_height;
+  const float wanted_x = samples_x > 0 ? samples_x : ceil(bin_x);
+  const float wanted_y = samples_y > 0 ? samples_y : ceil(bin_y);
+  const int is_wrong = has_nan || owner < 0 || owner >= batch || wanted_x > most ||
+                       wanted_y > most || (is_reversed && !allows_invalid);
+  const int is_none = is_wrong || !(wanted_x > 0.0f) || !(wanted_y > 0.0f) || height * width == 0;
+  const int count_x = is_none ? 0 : (int)wanted_x, count_y = is_none ? 0 : (int)wanted_y;
+  __global const S *image = x + (is_wrong ? 0 : owner) * height * width * channels;
+  if (first + 8 <= channels) {
+    ROI_SUM(float8, LOAD8, STORE8, first)
+    return;
   }
-  const float step_y = high / rows, step_x = wide / columns;
-  const float wanted_y = samples_y > 0 ? samples_y : ceil(step_y);
-  const float wanted_x = samples_x > 0 ? samples_x : ceil(step_x);
-  const int count_y = wanted_y > 0.0f ? (int)min(wanted_y, MOST) : 0;
-  const int count_x = wanted_x > 0.0f ? (int)min(wanted_x, MOST) : 0;
-  const bool is_nan = x1 != x1 || y1 != y1 || x2 != x2 || y2 != y2;
-  const int size = height * width * channels;
-  __global const S *image = x + (long)clamp(images[roi], 0, all_images - 1) * size;
-  start_y += step_y * row;
-  start_x += step_x * column;
-  const float between_y = step_y / max(count_y, 1), between_x = step_x / max(count_x, 1);
-  int2 over_y = (int2)(0, count_y), over_x = (int2)(0, count_x);
-  if (between_y > 0.0f) over_y = inside(start_y, between_y, count_y, height);
-  if (between_x > 0.0f) over_x = inside(start_x, between_x, count_x, width);
-  const float share = 1.0f / ((float)max(count_y, 1) * (float)max(count_x, 1));
-  for (int c = 0; c < channels; c++) {
-    float sum = is_nan ? NAN : 0.0f;
-    for (int i = over_y.x; i < over_y.y; i++) {
-      float v = start_y + (i + 0.5f) * between_y;
-      if (!(v >= -1.0f && v <= height)) continue;
-      v = clamp(v, 0.0f, height - 1.0f);
-      const int upper = (int)v, lower = min(upper + 1, height - 1);
-      for (int j = over_x.x; j < over_x.y; j++) {
-        float h = start_x + (j + 0.5f) * between_x;
-        if (!(h >= -1.0f && h <= width)) continue;
-        h = clamp(h, 0.0f, width - 1.0f);
-        const int near = (int)h, far = min(near + 1, width - 1);
-        const float down = v - upper, right = h - near;
-        __global const S *above = image + upper * width * channels + c;
-        __global const S *below = image + lower * width * channels + c;
-        sum = weighed(sum, (1.0f - down) * (1.0f - right) * share, LOAD(above + near * channels));
-        sum = weighed(sum, (1.0f - down) * right * share, LOAD(above + far * channels));
-        sum = weighed(sum, down * (1.0f - right) * share, LOAD(below + near * channels));
-        sum = weighed(sum, down * right * share, LOAD(below + far * channels));
-      }
-    }
-    STORE(sum, y + (long)bin * channels + c);
-  }
+  for (int c = first; c < channels; c++) ROI_SUM(float, LOAD, STORE, c)
 }
 
-// HeatMapMaxKeyPoint: a work item for each point.
-#define FLAT 1e-5f
-#define REACH 1.5f
+#define MIRRORED(i, n) ((n) - 1 - (int)abs((n) - 1 - (int)abs(i)))
+#define MAP(dy, dx) \
+  LOAD(map + (MIRRORED(peak_y + (dy), height) * width + MIRRORED(peak_x + (dx), width)) * points)
 
-static float larger(float a, float b) { return a >= b || a != a ? a : b; }
-
-static int mirrored(int i, int size) { return i < 0 ? -i : i < size ? i : 2 * (size - 1) - i; }
-
-__kernel void peaks(TENSOR_IN(S, maps), TENSOR_IN(S, boxes), TENSOR_OUT(S, values),
-                    TENSOR_OUT(S, points), int count, int height, int width, int channels) {
+// The peak of the quadratic through the largest element of a heat map and its neighbors.
+__kernel void peaks(TENSOR_IN(S, maps), TENSOR_IN(S, boxes), TENSOR_OUT(S, scores),
+                    TENSOR_OUT(S, positions), int count, int height, int width, int points) {
   TENSOR_READ(S, maps);
   TENSOR_READ(S, boxes);
-  TENSOR_WRITE(S, values);
-  TENSOR_WRITE(S, points);
-  const int point = get_global_id(0);
-  if (point >= count) return;
-  const int image = point / channels;
-  __global const S *map = maps + (long)image * height * width * channels + point % channels;
-  int best = 0;
-  float most = LOAD(map);
-  for (int i = 1; i < height * width && most == most; i++) {  // the first NaN is the largest
-    const float v = LOAD(map + (long)i * channels);
-    if (v > most || v != v) {
-      most = v;
-      best = i;
-    }
+  TENSOR_WRITE(S, scores);
+  TENSOR_WRITE(S, positions);
+  const int at = get_global_id(0);
+  if (at >= count) return;
+  const int image = at / points;
+  __global const S *map = maps + image * height * width * points + at % points;
+  float best = LOAD(map);
+  int found = 0;
+  for (int i = 1; i < height * width; i++) {
+    const float e = LOAD(map + i * points);
+    if (e > best || (e != e && best == best)) best = e, found = i;
   }
-  const int row = best / width, column = best % width;
-  float g[3][3];
-  for (int i = 0; i < 3; i++) {
-    for (int j = 0; j < 3; j++) {
-      const int y = mirrored(row + i - 1, height);
-      const int x = mirrored(column + j - 1, width);
-      g[i][j] = LOAD(map + (long)(y * width + x) * channels);
-    }
-  }
-  const float slope_x = (g[1][2] - g[1][0]) / 2, slope_y = (g[2][1] - g[0][1]) / 2;
-  const float bend_x = g[1][0] - 2 * g[1][1] + g[1][2], bend_y = g[0][1] - 2 * g[1][1] + g[2][1];
-  const float twist = (g[2][2] - g[2][0] - g[0][2] + g[0][0]) / 4;
+  const int peak_y = found / width, peak_x = found % width;
+  const float center = MAP(0, 0);
+  const float slope_x = (MAP(0, 1) - MAP(0, -1)) / 2.0f, slope_y = (MAP(1, 0) - MAP(-1, 0)) / 2.0f;
+  const float bend_x = MAP(0, -1) - 2.0f * center + MAP(0, 1);
+  const float bend_y = MAP(-1, 0) - 2.0f * center + MAP(1, 0);
+  const float twist = (MAP(1, 1) - MAP(1, -1) - MAP(-1, 1) + MAP(-1, -1)) / 4.0f;
   const float product = bend_x * bend_y, determinant = product - twist * twist;
-  const bool flat = fabs(determinant) < FLAT + FLAT * product;  // not where it is NaN
-  float x = flat ? 0.0f : (twist * slope_y - bend_y * slope_x) / determinant;
-  float y = flat ? 0.0f : (twist * slope_x - bend_x * slope_y) / determinant;
-  const float scale = REACH / larger(larger(fabs(x), fabs(y)), REACH);
-  x *= scale;
-  y *= scale;
-  const float bent = (bend_x * x * x + bend_y * y * y) / 2 + twist * x * y;
-  STORE(g[1][1] + slope_x * x + slope_y * y + bent, values + point);
-  boxes += image * 4;
-  const float x1 = LOAD(boxes), y1 = LOAD(boxes + 1);
-  const float share_x = (column + x + 0.5f) / width, share_y = (row + y + 0.5f) / height;
-  STORE(x1 + share_x * (LOAD(boxes + 2) - x1), points + 2 * point);
-  STORE(y1 + share_y * (LOAD(boxes + 3) - y1), points + 2 * point + 1);
+  float dx = 0.0f, dy = 0.0f;
+  if (!(fabs(determinant) < 1e-5f + 1e-5f * product)) {
+    dx = (twist * slope_y - bend_y * slope_x) / determinant;
+    dy = (twist * slope_x - bend_x * slope_y) / determinant;
+  }
+  const float farthest = fmax(fmax(fabs(dx), fabs(dy)), 1.5f);
+  const float scale = dx != dx || dy != dy ? NAN : 1.5f / farthest;
+  dx *= scale, dy *= scale;
+  const float value = center + slope_x * dx + slope_y * dy +
+                      ((bend_x * dx * dx + bend_y * dy * dy) / 2.0f + twist * dx * dy);
+  STORE(value, scores + at);
+  __global const S *box = boxes + image * 4;
+  const float x = LOAD(box) + (peak_x + dx + 0.5f) / width * (LOAD(box + 2) - LOAD(box));
+  const float y = LOAD(box + 1) + (peak_y + dy + 0.5f) / height * (LOAD(box + 3) - LOAD(box + 1));
+  STORE(x, positions + at * 2);
+  STORE(y, positions + at * 2 + 1);
 }
