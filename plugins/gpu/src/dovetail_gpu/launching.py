@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dovetail.errors import BackendError
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
 from dovetail_gpu.computing import Computing, current
 from dovetail_gpu.driver import Device, opencl, reported, translated
@@ -64,7 +65,11 @@ def launch_all(
 
 
 class Launch:
-    """A function of a program with its arguments; see `launch`."""
+    """A function of a program with its arguments; see `launch`.
+
+    Raises:
+        BackendError: The driver rejects the program, or the function has other parameters.
+    """
 
     def __init__(
         self,
@@ -78,6 +83,14 @@ class Launch:
         self._source, self._function = source, function
         # compiled now; further bindings, whose arguments differ, have kernels of their own
         self._kernel = self._engine.programs.kernel(source, function)
+        count = sum(2 if isinstance(argument, Value) else 1 for argument in arguments)
+        if count != self._kernel.num_args:
+            raise BackendError(
+                f"the OpenCL function '{function}' has {self._kernel.num_args} parameters, and the "
+                f"launch passes {count}",
+                hint="pass an argument for each parameter in order; a value is that of a TENSOR_IN "
+                "or TENSOR_OUT, two parameters",
+            )
         self._arguments = tuple(arguments)
         self._size = _rounded(size, group)
         self._group = group

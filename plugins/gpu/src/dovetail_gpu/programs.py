@@ -159,5 +159,6 @@ def _refused(device: Device, error: Exception) -> BackendError:
     text = "\n".join(line for line in log if line.strip())[:2000]
     return BackendError(
         f"the driver of {device} does not compile a kernel:\n{text}",
-        hint="update the driver, or run the model on other backends: --backend hetero:gpu,cpu",
+        hint="correct the kernel if it is an op package's; else update the driver, or run the "
+        "model on other backends: --backend hetero:gpu,cpu",
     )
