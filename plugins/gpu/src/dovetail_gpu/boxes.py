@@ -14,10 +14,9 @@ import numpy as np
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Value
-from dovetail_gpu.elements import Element
 from dovetail_gpu.engine import current
 from dovetail_gpu.launching import Argument, Launch
-from dovetail_gpu.layouts import DeviceLayout, layout_for
+from dovetail_gpu.layouts import DeviceLayout, table
 from dovetail_gpu.programs import Source
 
 _UNITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
@@ -199,8 +198,8 @@ def boxed(
     missing = [Axis(1, 0, 0)] * (3 - len(box.axes))
     given = (*missing, *box.axes) if box.axes else (*missing[:2], Axis(1, 1, 1))
     outer, inner = given[:-3], given[-3:]
-    table = [number for axis in reversed(outer) for number in (axis.size, axis.x, axis.y)] or [0]
-    axes = call.constant(np.array(table, np.int32), layout_for(Element.INT, len(table)))
+    numbers = [number for axis in reversed(outer) for number in (axis.size, axis.x, axis.y)]
+    axes = table(call, numbers or [0])
     count = math.prod(axis.size for axis in outer)
     sizes = tuple(axis.size for axis in inner)
     blocks = _block(sizes, is_run=inner[-1].x == inner[-1].y == 1) if block is None else block

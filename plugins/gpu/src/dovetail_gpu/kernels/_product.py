@@ -13,9 +13,9 @@ from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.launching import Argument, Launch
-from dovetail_gpu.layouts import layout_for
+from dovetail_gpu.layouts import is_real, layout_for
 from dovetail_gpu.programs import Source, type_lines
-from dovetail_gpu.stages import Stages, is_real
+from dovetail_gpu.stages import Stages
 
 VECTOR = 8
 GROUP = 64

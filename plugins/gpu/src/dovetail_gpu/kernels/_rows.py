@@ -9,10 +9,11 @@ import numpy as np
 
 from dovetail.ir import Spec
 from dovetail.runtime.plan import KernelCall, Value
+from dovetail_gpu import layouts
 from dovetail_gpu.elements import Element
 from dovetail_gpu.engine import current
 from dovetail_gpu.launching import Argument, Launch
-from dovetail_gpu.layouts import is_encoded, write
+from dovetail_gpu.layouts import write
 from dovetail_gpu.programs import Source
 from dovetail_gpu.stages import Stages, StageWriter
 
@@ -22,7 +23,7 @@ LANES = {True: 1, False: 64}  # items that share a row, on processors and on oth
 
 def is_real(spec: Spec | None) -> bool:
     """Return whether a tensor is omitted, or stored as real numbers."""
-    return spec is None or spec.dtype.is_float or is_encoded(spec)
+    return spec is None or layouts.is_real(spec)
 
 
 def are_real(call: KernelCall, outputs: int | None = None) -> bool:

@@ -20,7 +20,7 @@ from dovetail_gpu.kernels._rows import (
     written_with_stages,
 )
 from dovetail_gpu.launching import Argument, Launch, launch_all
-from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.layouts import element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import Stages, can_fuse
 from dovetail_opset.ops.normalization import NormMode, NormRegion
@@ -160,13 +160,11 @@ def _transposed(call: KernelCall, kind: _Kind, axes: tuple[int, ...]) -> Step:
     shape = call.spec(0).shape
     order = _last(shape, axes)
     moved = tuple(shape[a] for a in order)
-    count = math.prod(shape)
     element = element_of(call.outputs[0].spec)
     x = read(call, 0, element)
     factors = _factors(call, element)
     y = write(call)
-    layout = layout_for(element, count)
-    before, after = (call.scratch(layout.nbytes, layout) for _ in range(2))
+    before, after = (scratch(call, element, math.prod(shape)) for _ in range(2))
     whole, dense = described(shape), described(moved)
     view = whole.transpose(order)
     rows = _suffix(shape, axes)

@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 
-from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import VECTOR, are_real
 from dovetail_gpu.launching import Argument, Launch, launch_all
-from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.layouts import element_of, read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_opset.resampling import Taps
 
@@ -40,9 +39,7 @@ def resize(call: KernelCall) -> Step | None:
             rows = Taps(np.zeros((1, 1), np.intp))
         size = (1 if first == second else shape[first], shape[second], inner)
         shape[first : second + 1] = result[first : second + 1]
-        layout = layout_for(element, math.prod(shape))
-        is_last = second == last
-        target = write(call) if is_last else call.scratch(layout.nbytes, layout)
+        target = write(call) if second == last else scratch(call, element, math.prod(shape))
         launches.append(_launch(call, (source, target), outer, size, (rows, columns), element))
         source = target
     return launch_all(call, launches)
@@ -67,8 +64,8 @@ def _launch(
     for each in taps:
         weights = np.ones(each.indices.shape) if each.weights is None else each.weights
         tables += [
-            _table(call, each.indices.astype(np.int32), Element.INT),
-            _table(call, weights.astype(np.float32), Element.FLOAT),
+            table(call, each.indices),
+            table(call, weights, Element.FLOAT),
         ]
     counts = [len(each.indices) for each in taps]
     rows, inner = outer * counts[0], size[2]
@@ -80,8 +77,3 @@ def _launch(
     source = Source.of("resample", {}, type_lines(element))
     group = (across, _GROUP // across, 1)
     return Launch(source, "resample", arguments, (blocks, counts[1], rows), group)
-
-
-def _table(call: KernelCall, array: Array, element: Element) -> Value:
-    dense = np.ascontiguousarray(array).reshape(-1)
-    return call.constant(dense, layout_for(element, dense.size))
