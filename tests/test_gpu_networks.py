@@ -17,9 +17,9 @@ import dovetail
 ALL = os.environ.get("DOVETAIL_GPU_NETWORKS") == "all"
 CASES = {
     "MobileNetV2": lambda: networks.mobilenet_v2(size=96),
+    "transformer encoder": networks.encoder,
 }
 SLOW = {
-    "transformer encoder": networks.encoder,
     "MobileNetV3": lambda: networks.mobilenet_v3(size=96),
     "U-Net": networks.unet,
     "LSTM": networks.lstm,

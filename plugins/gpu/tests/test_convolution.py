@@ -59,7 +59,7 @@ def _fits(size: tuple[int, int], taps: tuple[int, int], pads: Any, step: tuple[i
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 2),
     _SIZES,
@@ -97,7 +97,7 @@ def test_geometries(
     _compare(same_as_cpu, graph, y, _real(batch, *size, taken * groups))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.integers(0, 2),
     _SIZES,
@@ -130,7 +130,7 @@ def test_depthwise_geometries(
     _compare(same_as_cpu, graph, y, _real(batch, *size, count))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.integers(0, 2),
     st.tuples(st.integers(1, 5), st.integers(1, 5)),

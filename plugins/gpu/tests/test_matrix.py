@@ -22,7 +22,7 @@ def _real(*shape: int) -> Array:
     return _RNG.standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(_BATCHES),
     st.sampled_from([1, 4, 7]),

@@ -99,10 +99,11 @@ def test_fused(same_as_cpu, shape):
     st.sampled_from(((3, 19), (2, 5, 8), (1, 4, 5, 16), (2, 3, 6, 3))),
     st.integers(0, 1),
     st.integers(0, 7),
+    st.sampled_from((0.75, 0.6)),
     st.booleans(),
 )
-def test_lrn(check_op, shape, region, radius, is_half):
+def test_lrn(check_op, shape, region, radius, beta, is_half):
     if len(shape) == 2 and region:
         return
-    params = {"alpha": 0.1, "beta": 0.75, "bias": 2.0, "radius": radius, "region": region}
+    params = {"alpha": 0.1, "beta": beta, "bias": 2.0, "radius": radius, "region": region}
     check_op("Lrn", real(*shape), is_half=is_half, **params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -11,7 +12,14 @@ from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._choices import choose_tile
 from dovetail_gpu.kernels._packing import Packing
-from dovetail_gpu.kernels._product import Operands, Product, operand_element, product_launch, reals
+from dovetail_gpu.kernels._product import (
+    VECTOR,
+    Operands,
+    Product,
+    operand_element,
+    product_launch,
+    reals,
+)
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.kernels._weights import stored_weights, weights_of
@@ -54,7 +62,7 @@ def _product(call: KernelCall, product: Product, packing: Packing) -> Step:
     tile = choose_tile(product, element, stored)
     x = read(call, 0, operand_element(element))
     if getattr(call.op, "transpose_in0", False):
-        x = _transposed(call, x, operand_element(element), launches)
+        x, product = _transposed(call, x, product, operand_element(element), launches)
     weights = weights_of(call, packing, tile, stored, launches)
     tables = _tables(call, product, packing, tile) if product.batch > 1 else ()
     writer = StageWriter(call, element)
@@ -66,14 +74,20 @@ def _product(call: KernelCall, product: Product, packing: Packing) -> Step:
     return launch_all(call, launches)
 
 
-def _transposed(call: KernelCall, x: Value, element: Element, launches: list[Launch]) -> Value:
-    """Return the left matrices with their axes swapped."""
+def _transposed(
+    call: KernelCall, x: Value, product: Product, element: Element, launches: list[Launch]
+) -> tuple[Value, Product]:
+    """Return the left matrices with their axes swapped, and the product that reads these.
+
+    Rows are padded with zeros to whole vectors.
+    """
     *batch, depth, rows = call.spec(0).shape
-    layout = layout_for(element, math.prod(batch) * depth * rows)
-    room = call.scratch(layout.nbytes, layout)
     packing = Packing.of_matrices(math.prod(batch), rows, depth, transposed=True)
-    launches.append(packing.launch(x, room, max(1, depth), element))
-    return room
+    width = max(1, -(-depth // VECTOR)) * VECTOR
+    layout = layout_for(element, packing.count(width))
+    room = call.scratch(layout.nbytes, layout)
+    launches.append(packing.launch(x, room, width, element))
+    return room, dataclasses.replace(product, pixel=width)
 
 
 def _tables(
@@ -82,7 +96,7 @@ def _tables(
     """Declare tables of where the operands of each product begin."""
     batch = call.outputs[0].spec.shape[:-2]
     one = packing.count(tile.columns) // max(1, packing.shape[0])
-    sizes = (product.positions * product.channels, one)
+    sizes = (product.positions * (product.pixel or product.channels), one)
     starts = [_starts(call.spec(i).shape[:-2], batch) * sizes[i] for i in (0, 1)]
     layout = layout_for(Element.INT, product.batch)
     first, second = (call.constant(s.astype(np.int32), layout) for s in starts)
