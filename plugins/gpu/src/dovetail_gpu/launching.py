@@ -12,13 +12,15 @@ from dovetail.errors import BackendError
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
 from dovetail_gpu.computing import Computing, current
 from dovetail_gpu.driver import Device, opencl, reported, translated
-from dovetail_gpu.layouts import DeviceLayout
+from dovetail_gpu.layouts import element_in
 from dovetail_gpu.programs import Source
 
 # A value, which becomes a buffer and the position of its first element; an integer of 32 bits; a
 # number in float32.
 Argument = Value | int | float
 Size = tuple[int, ...]
+
+GROUP = 64  # work items of a group, where these do not work together
 
 
 def launch(
@@ -110,7 +112,7 @@ class Launch:
         for argument in self._arguments:
             if isinstance(argument, Value):
                 memory, offset = buffer(argument)
-                given += (memory, np.int64(offset // _size_of(argument)))
+                given += (memory, np.int64(offset // element_in(argument).nbytes))
             elif isinstance(argument, float):
                 given.append(np.float32(argument))
             else:
@@ -150,9 +152,3 @@ def _rounded(size: Size, group: Size | None) -> Size:
     if group is None:
         return size
     return tuple(-(-n // g) * g for n, g in zip(size, group, strict=True))
-
-
-def _size_of(value: Value) -> int:
-    if not isinstance(value.layout, DeviceLayout):
-        raise AssertionError(f"{value.name} is not stored on the device")
-    return value.layout.element.nbytes

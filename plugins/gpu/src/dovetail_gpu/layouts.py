@@ -7,7 +7,7 @@ the precision of the graph. Fixed-point tensors with an encoding are stored as t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,11 @@ def is_real(spec: Spec) -> bool:
     return spec.dtype in _REAL or is_encoded(spec)
 
 
+def all_real(specs: Iterable[Spec | None]) -> bool:
+    """Return whether all tensors that are present are real numbers on a device."""
+    return all(spec is None or is_real(spec) for spec in specs)
+
+
 def is_stored(spec: Spec) -> bool:
     """Return whether a device stores a tensor, as real numbers or as what they are."""
     return is_real(spec) or (spec.dtype in STORED and not spec.dtype.is_float)
@@ -74,6 +79,13 @@ def is_stored(spec: Spec) -> bool:
 def is_encoded(spec: Spec) -> bool:
     """Return whether a tensor has fixed-point values, which are stored as real numbers."""
     return spec.dtype.is_fixed_point and spec.encoding is not None
+
+
+def element_in(value: Value) -> Element:
+    """Return the type of a value's elements on the device."""
+    if not isinstance(value.layout, DeviceLayout):
+        raise AssertionError(f"{value.name} is not stored on the device")
+    return value.layout.element
 
 
 def layout_of(spec: Spec, element: Element | None = None) -> DeviceLayout:

@@ -74,6 +74,11 @@ class Source:
         return self.head + self.template
 
 
+def type_defines(name: str, element: Element) -> dict[str, int | str]:
+    """Return macros of another type of a program: its name, and NAME_FLOAT, NAME_HALF, ..."""
+    return {name: element.text, f"{name}_{element.name}": 1}
+
+
 def type_lines(element: Element) -> str:
     """Return the definitions of the type of real numbers in a program."""
     return f"#define S {element.text}\n#define S_{element.name} 1\n"

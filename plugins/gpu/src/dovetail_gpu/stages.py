@@ -33,7 +33,7 @@ from dovetail_gpu.functions import (
 )
 from dovetail_gpu.grids import Grid, target_grid
 from dovetail_gpu.kernels._registry import PACKAGE
-from dovetail_gpu.layouts import is_encoded, is_real, read, table
+from dovetail_gpu.layouts import all_real, is_encoded, read, table
 
 LONGEST = 8  # nodes in a group
 COPIES = ("Convert", "Dequantize")  # on a device, among real numbers
@@ -257,5 +257,4 @@ def quotient_lines() -> str:
 
 
 def _all_real(view: NodeView) -> bool:
-    present = [spec for spec in view.ins if spec is not None]
-    return len(view.outs) == 1 and all(is_real(spec) for spec in (*present, *view.outs))
+    return len(view.outs) == 1 and all_real((*view.ins, *view.outs))

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.engine import current
-from dovetail_gpu.launching import Argument, launch
+from dovetail_gpu.launching import GROUP, Argument, launch
 from dovetail_gpu.layouts import table
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import Stages
 
-VECTOR = 8
-_GROUP = 64
 _RUN = {True: 64, False: VECTOR}  # elements of a work item, on processors and on GPUs
 
 
@@ -131,7 +129,7 @@ def broadcast(
     ]
     items = rows * -(-found.inner // run)
     return launch(
-        call, Source.of("broadcast", defines, lines), "broadcast", arguments, (items,), (_GROUP,)
+        call, Source.of("broadcast", defines, lines), "broadcast", arguments, (items,), (GROUP,)
     )
 
 

@@ -6,11 +6,9 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import are_real
-from dovetail_gpu.launching import launch
+from dovetail_gpu.launching import GROUP, launch
 from dovetail_gpu.layouts import element_of, read, table, write
 from dovetail_gpu.programs import Source, type_lines
-
-_GROUP = 64
 
 
 @KERNELS.register(PACKAGE, "Nv12ToRgb")
@@ -28,4 +26,4 @@ def planar_to_rgb(call: KernelCall) -> Step | None:
     u_at = op.chroma_order[0]
     source = Source.of("color", lines=type_lines(element))
     arguments = [x, y, factors, pixels, height, width, u_at]
-    return launch(call, source, "yuv_to_rgb", arguments, (pixels,), (_GROUP,))
+    return launch(call, source, "yuv_to_rgb", arguments, (pixels,), (GROUP,))

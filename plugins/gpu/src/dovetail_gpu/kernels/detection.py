@@ -5,20 +5,17 @@ from __future__ import annotations
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import is_real
-from dovetail_gpu.launching import Argument, Launch, launch_all
-from dovetail_gpu.layouts import element_of, layout_for, layout_of, read, write
+from dovetail_gpu.launching import GROUP, Argument, Launch, launch_all
+from dovetail_gpu.layouts import all_real, element_of, layout_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_opset.ops.detection import NmsType
-
-_GROUP = 64
 
 
 @KERNELS.register(PACKAGE, "DetectionOutput")
 def detection_output(call: KernelCall) -> Step | None:
     """Run DetectionOutput: an item decodes a box, suppresses in a class, collects an image."""
     specs = (*call.head.ins, call.outputs[0].spec)
-    if not all(map(is_real, specs)):
+    if not all_real(specs):
         return None
     op, (images, anchors, classes) = call.op, call.spec(0).shape
     element, most = element_of(call.outputs[0].spec), call.outputs[0].shape[1]
@@ -27,13 +24,12 @@ def detection_output(call: KernelCall) -> Step | None:
     count = images * anchors * each
     scores, deltas, priors = (read(call, i, element) for i in range(3))
 
-    def scratch(element: Element, count: int) -> Argument:
-        layout = layout_for(element, count)
-        return call.scratch(layout.nbytes, layout)
-
-    corners = scratch(Element.FLOAT, 4 * count)
-    keys, kept = scratch(Element.ULONG, parts * anchors), scratch(Element.INT, parts * anchors)
-    counts = scratch(Element.INT, parts)
+    corners = scratch(call, Element.FLOAT, 4 * count)
+    keys, kept = (
+        scratch(call, Element.ULONG, parts * anchors),
+        scratch(call, Element.INT, parts * anchors),
+    )
+    counts = scratch(call, Element.INT, parts)
     boxes = call.write(1, layout_of(call.outputs[1].spec, Element.FLOAT))
     values, labels, numbers = (write(call, i) for i in (0, 2, 3))
     background, uses_background = op.background_class_idx, int(op.use_bg_in_nms)
@@ -52,7 +48,7 @@ def detection_output(call: KernelCall) -> Step | None:
     return launch_all(
         call,
         [
-            Launch(source, "decode", decode, (count,), (_GROUP,)),
+            Launch(source, "decode", decode, (count,), (GROUP,)),
             Launch(source, "suppress", [*suppress, *shared, limit, *thresholds], (parts,), (1,)),
             Launch(source, "collect", [*collect, op.detection_limit], (images,), (1,)),
         ],

@@ -6,20 +6,18 @@ import math
 
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import Branch, KernelCall, Step
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.functions import BINARY, UNARY
-from dovetail_gpu.kernels._broadcast import VECTOR, Form, Operand, broadcast, run_of_item
+from dovetail_gpu.kernels._broadcast import Form, Operand, broadcast, run_of_item
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels.integers import integer_form
 from dovetail_gpu.kernels.logic import COMPARISONS, LOGIC, SELECT, TESTS, logic_form
 from dovetail_gpu.kernels.types import TypeForm, type_form
-from dovetail_gpu.launching import Argument, launch
+from dovetail_gpu.launching import GROUP, Argument, launch
 from dovetail_gpu.layouts import element_of, is_stored, read, table, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import StageWriter, can_fuse, first_operand, has_line, line_of
 from dovetail_opset import PACKAGE as _STANDARD
-
-_GROUP = 64
 
 
 def elementwise(call: KernelCall) -> Step | None:
@@ -50,7 +48,7 @@ def _in_one_run(call: KernelCall, first: int, element: Element) -> Step:
     source = Source.of("elementwise", defines, type_lines(element) + stages.lines)
     arguments: list[Argument] = [x, y, count, max(1, channels), *stages.arguments]
     return launch(
-        call, source, "stages", arguments, (-(-count // run),), (_GROUP,), in_place=((0, 0),)
+        call, source, "stages", arguments, (-(-count // run),), (GROUP,), in_place=((0, 0),)
     )
 
 

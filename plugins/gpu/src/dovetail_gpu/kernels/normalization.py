@@ -8,17 +8,10 @@ from dataclasses import dataclass
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.boxes import Box, copied, described
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.kernels._product import NO_STAGES
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import (
-    VECTOR,
-    are_real,
-    axes_of,
-    lanes,
-    row_launch,
-    written_with_stages,
-)
+from dovetail_gpu.kernels._rows import are_real, axes_of, lanes, row_launch, written_with_stages
 from dovetail_gpu.launching import Argument, Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines

@@ -11,7 +11,7 @@ from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import are_real, lanes, row_launch
 from dovetail_gpu.launching import Argument, launch, launch_all
 from dovetail_gpu.layouts import element_of, is_real, is_stored, read, scratch, write
-from dovetail_gpu.programs import Source, type_lines
+from dovetail_gpu.programs import Source, type_defines, type_lines
 
 _GROUP = 8
 
@@ -29,7 +29,7 @@ def search(call: KernelCall) -> Step | None:
     x, y = read(call, 0, element), write(call)
     sign = ">" if call.head.op_type == "Argmax" else "<"
     lines = f"#define BETTER(a, b) ((a) {sign} (b))\n"
-    defines: dict[str, int | str] = {"GROUP": lanes(), "Y": target.text, f"Y_{target.name}": 1}
+    defines: dict[str, int | str] = {"GROUP": lanes(), **type_defines("Y", target)}
     source = Source.of(("groups", "search"), defines, type_lines(element) + lines)
     return launch_all(call, [row_launch(source, "search", (x, y, size, inner), outer * inner)])
 

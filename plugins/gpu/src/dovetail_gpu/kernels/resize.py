@@ -9,13 +9,11 @@ import numpy as np
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import VECTOR, are_real
+from dovetail_gpu.kernels._rows import are_real, pixel_range
 from dovetail_gpu.launching import Argument, Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_opset.resampling import Taps
-
-_GROUP = 64
 
 
 @KERNELS.register(PACKAGE, "Resize")
@@ -72,8 +70,5 @@ def _launch(
     arguments: list[Argument] = [*tensors, *tables, rows, *size, *counts]
     arguments += [each.indices.shape[1] for each in taps]
     arguments.append(int(all(each.weights is None for each in taps)))
-    blocks = -(-inner // VECTOR)
-    across = min(_GROUP, 1 << max(0, math.ceil(math.log2(max(1, blocks)))))
     source = Source.of("resample", {}, type_lines(element))
-    group = (across, _GROUP // across, 1)
-    return Launch(source, "resample", arguments, (blocks, counts[1], rows), group)
+    return Launch(source, "resample", arguments, *pixel_range(rows, counts[1], inner))

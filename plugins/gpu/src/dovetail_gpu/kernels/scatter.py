@@ -12,7 +12,7 @@ from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels.indexing import indices
 from dovetail_gpu.kernels.movement import moved_element
-from dovetail_gpu.launching import Argument, Launch, launch, launch_all
+from dovetail_gpu.launching import GROUP, Argument, Launch, launch, launch_all
 from dovetail_gpu.layouts import read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
 
@@ -22,7 +22,6 @@ _COMBINE = {
     # a NaN is the maximum, as in NumPy
     "MAX": "((a) >= (b) || (a) != (a) ? (a) : (b))",
 }
-_GROUP = (64,)
 
 
 @KERNELS.register(PACKAGE, "ScatterNd")
@@ -90,9 +89,9 @@ def _scattered(
     last = scratch(call, Element.INT, slices)
     launches = [
         first,
-        Launch(source, "clear", [last, slices], (slices,), _GROUP),
-        Launch(source, "claim", [last, *target], (updates if inner else 0,), _GROUP),
-        Launch(source, "replace", [last, x, y, *target], (updates if inner else 0,), _GROUP),
+        Launch(source, "clear", [last, slices], (slices,), (GROUP,)),
+        Launch(source, "claim", [last, *target], (updates if inner else 0,), (GROUP,)),
+        Launch(source, "replace", [last, x, y, *target], (updates if inner else 0,), (GROUP,)),
     ]
     return launch_all(call, launches)
 
