@@ -10,12 +10,11 @@ import numpy as np
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Value
 from dovetail_gpu.boxes import Box, copied, described
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.kernels._packing import Packing
-from dovetail_gpu.kernels._rows import VECTOR
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.launching import Launch
-from dovetail_gpu.layouts import layout_for, read
+from dovetail_gpu.layouts import layout_for, read, scratch, table
 from dovetail_gpu.transfers import to_device
 from dovetail_opset._recurrent import Gate, LstmWeights, gates_of
 
@@ -163,8 +162,7 @@ class _Copies:
         """Return an input (size, *more) as (block, *more, 8); zeros if it is omitted."""
         padded = self._sizes.padded
         if not self._call.has(index):
-            zeros = np.zeros(padded, np.float32)
-            return self._call.constant(zeros, layout_for(Element.FLOAT, padded))
+            return table(self._call, np.zeros(padded), Element.FLOAT)
         whole = described((padded // VECTOR, *more, VECTOR))
         room = self._room(whole.size)
         self._copy(index, room, np.moveaxis(whole, -1, 1), whole)
@@ -184,8 +182,7 @@ class _Copies:
             self._launches.append(copied(self._call, source, room, box))
 
     def _room(self, count: int) -> Value:
-        layout = layout_for(Element.FLOAT, count)
-        return self._call.scratch(layout.nbytes, layout)
+        return scratch(self._call, Element.FLOAT, count)
 
 
 def _form(call: KernelCall, name: str, make: Callable[[LstmWeights], Array], count: int) -> Value:

@@ -12,10 +12,8 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import Value
 from dovetail_gpu.computing import current
 from dovetail_gpu.elements import Element
-from dovetail_gpu.launching import Argument, Launch
+from dovetail_gpu.launching import GROUP, Argument, Launch
 from dovetail_gpu.programs import Source, type_lines
-
-_GROUP = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +95,6 @@ class Packing:
         numbers = (eights, block, *self.shape[1:], self.start, *self.strides)
         program = Source.of("arrange", {}, type_lines(element))
         arguments: list[Argument] = [source, target, *numbers]
-        group = 1 if current().engine.device.is_cpu else _GROUP
+        group = 1 if current().engine.device.is_cpu else GROUP
         size = (eights, math.prod(self.shape[2:4]))
         return Launch(program, "blocks", arguments, size, (group, 1))

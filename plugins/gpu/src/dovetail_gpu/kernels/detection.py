@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import is_real
 from dovetail_gpu.launching import Argument, Launch, launch_all
-from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.layouts import all_real, element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
 
 _GROUP = (1,)
@@ -16,7 +15,7 @@ _GROUP = (1,)
 @KERNELS.register(PACKAGE, "DetectionOutput")
 def detections(call: KernelCall) -> Step | None:
     """Run DetectionOutput."""
-    if not all(map(is_real, (*call.head.ins, *call.head.outs[:2]))):
+    if not all_real((*call.head.ins, *call.head.outs[:2])):
         return None
     op, (n, anchors, classes) = call.op, call.spec(0).shape
     most = call.outputs[0].spec.shape[1]
@@ -31,13 +30,13 @@ def detections(call: KernelCall) -> Step | None:
 
     scores = read(call, 0, Element.FLOAT)
     deltas, priors = read(call, 1, Element.FLOAT), read(call, 2, Element.FLOAT)
-    boxes = _room(call, Element.FLOAT, n * anchors * of_anchor * 4)
+    boxes = scratch(call, Element.FLOAT, n * anchors * of_anchor * 4)
     heaps, kept = (
-        _room(call, Element.ULONG, lists * anchors),
-        _room(call, Element.INT, lists * limit),
+        scratch(call, Element.ULONG, lists * anchors),
+        scratch(call, Element.INT, lists * limit),
     )
-    counts = _room(call, Element.INT, lists)
-    heads, taken = (_room(call, kind, n * classes) for kind in (Element.ULONG, Element.INT))
+    counts = scratch(call, Element.INT, lists)
+    heads, taken = (scratch(call, kind, n * classes) for kind in (Element.ULONG, Element.INT))
     results = [write(call, i) for i in range(4)]
 
     factors = [float(f) for f in op.delta_scaling_factors]
@@ -68,11 +67,6 @@ def _limit(call: KernelCall, each: int, most: int, *, fast: bool) -> int:
     # the background may be one of the classes of an anchor, and is not shown
     shown = each - int(op.use_bg_in_nms and not op.output_background)
     return int(anchors if shown == 0 else min(anchors, -(-most // shown)))
-
-
-def _room(call: KernelCall, element: Element, count: int) -> Value:
-    layout = layout_for(element, max(1, count))
-    return call.scratch(layout.nbytes, layout)
 
 
 def _source(call: KernelCall) -> Source:

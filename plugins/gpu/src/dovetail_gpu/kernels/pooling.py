@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import VECTOR, are_real, written_with_stages
+from dovetail_gpu.kernels._rows import are_real, pixel_range, written_with_stages
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import element_of, read
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import can_fuse
 
-_GROUP = 64
 _ZERO = "#define START 0.0f\n"
 _SQUARES = _ZERO + "#define STEP(V, m, e) m = m + (e) * (e)\n"
 _MEAN = _ZERO + "#define STEP(V, m, e) m = m + (e)\n#define FINISH(V, LOAD_V, m) v = m / (V)"
@@ -97,7 +95,4 @@ def _windows(
     source = Source.of("pooling", {}, lines + stages.lines)
     arguments: list[Argument] = [x, y, rows, height, width, channels, *outputs, *sizes]
     arguments += [*map(float, numbers), *stages.arguments]
-    blocks = -(-channels // VECTOR)
-    across = min(_GROUP, 1 << max(0, math.ceil(math.log2(max(1, blocks)))))
-    size, group = (blocks, outputs[1], rows), (across, _GROUP // across, 1)
-    return launch(call, source, "pool", arguments, size, group)
+    return launch(call, source, "pool", arguments, *pixel_range(rows, outputs[1], channels))

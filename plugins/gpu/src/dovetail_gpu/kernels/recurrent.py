@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.kernels._choices import choose_tile
 from dovetail_gpu.kernels._lstm_weights import RESET, Sizes, Tables, tables_of
 from dovetail_gpu.kernels._product import (
@@ -15,10 +15,10 @@ from dovetail_gpu.kernels._product import (
     product_launch,
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import VECTOR, is_real, lanes, row_launch
+from dovetail_gpu.kernels._rows import lanes, row_launch
 from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.launching import Argument, Launch, launch_all
-from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.layouts import all_real, element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_opset.ops.recurrent import Direction
 
@@ -27,7 +27,7 @@ from dovetail_opset.ops.recurrent import Direction
 def lstm(call: KernelCall) -> Step | None:
     """Run an Lstm; None if it keeps its state between runs."""
     specs = (*call.head.ins[:RESET], *call.head.outs)
-    if call.has(RESET) or not all(map(is_real, specs)):
+    if call.has(RESET) or not all_real(specs):
         return None
     shape, units = call.spec(0).shape, call.spec(1).shape[0]
     sizes = Sizes(4 if call.has(16) else 3, units, call.spec(4).shape[1], shape[-1])
@@ -36,7 +36,7 @@ def lstm(call: KernelCall) -> Step | None:
     product = Product(steps * batch, sizes.depth, sizes.columns)
     tile = choose_tile(product, Element.FLOAT, Stored.FLOAT)
     tables = tables_of(call, sizes, tile)
-    sums = _scratch(call, steps * batch * sizes.columns)
+    sums = scratch(call, Element.FLOAT, steps * batch * sizes.columns)
     operands = Operands(x, tables.inputs, sums)
     launches = [
         *tables.launches,
@@ -57,7 +57,7 @@ def _recurrence(
     # what a layer lacks is not read
     arguments += [sums if part is None else part for part in parts]
     arguments += [read(call, i, element) if call.has(i) else sums for i in (10, 11)]
-    arguments.append(_scratch(call, batch * states))
+    arguments.append(scratch(call, Element.FLOAT, batch * states))
     has_gates = len(call.outputs) > 3
     count = batch * max(sizes.units, sizes.size)
     outputs = [_written(call, i, count, element) for i in range(8 if has_gates else 3)]
@@ -86,14 +86,8 @@ def _steps(shape: Shape, *, is_time_major: bool) -> tuple[int, int]:
     return (shape[0], shape[1]) if is_time_major else (shape[1], shape[0])
 
 
-def _scratch(call: KernelCall, count: int) -> Value:
-    layout = layout_for(Element.FLOAT, count)
-    return call.scratch(layout.nbytes, layout)
-
-
 def _written(call: KernelCall, index: int, count: int, element: Element) -> Value:
     """Declare an output as written, or a scratchpad in its stead if it is omitted."""
     if index < len(call.outputs):
         return write(call, index)
-    layout = layout_for(element, count)
-    return call.scratch(layout.nbytes, layout)
+    return scratch(call, element, count)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import VECTOR, are_real, is_real
+from dovetail_gpu.kernels._rows import are_real, pixel_range
 from dovetail_gpu.launching import Argument, launch
-from dovetail_gpu.layouts import element_of, read, write
+from dovetail_gpu.layouts import all_real, element_of, read, write
 from dovetail_gpu.programs import Source, type_lines
 
-_GROUP = 64
 _MOST_SAMPLES = 1 << 16  # of a bin along an axis, as in the op
 
 
@@ -20,7 +17,7 @@ _MOST_SAMPLES = 1 << 16  # of a bin along an axis, as in the op
 def roi_align(call: KernelCall) -> Step | None:
     """Run RoiAlign; regions that the op rejects result in NaN, since a device cannot raise."""
     x_spec, result = call.spec(0), call.outputs[0].spec
-    if not all(map(is_real, (x_spec, call.spec(1), result))):
+    if not all_real((x_spec, call.spec(1), result)):
         return None
     element, op = element_of(result), call.op
     x, regions = read(call, 0, element), read(call, 1, Element.FLOAT)
@@ -31,11 +28,8 @@ def roi_align(call: KernelCall) -> Step | None:
     arguments: list[Argument] = [x, regions, images, y, rows, *x_spec.shape, out_height, out_width]
     arguments += [op.num_samples_y, op.num_samples_x, int(op.aligned), int(op.allow_invalid_roi)]
     arguments += [_MOST_SAMPLES, ratio_y, ratio_x]
-    blocks = -(-channels // VECTOR)
-    across = min(_GROUP, 1 << max(0, math.ceil(math.log2(max(1, blocks)))))
-    size, group = (blocks, out_width, rows), (across, _GROUP // across, 1)
     source = Source.of("regions", {}, type_lines(element))
-    return launch(call, source, "roi_align", arguments, size, group)
+    return launch(call, source, "roi_align", arguments, *pixel_range(rows, out_width, channels))
 
 
 @KERNELS.register(PACKAGE, "HeatMapMaxKeyPoint")
