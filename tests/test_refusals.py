@@ -170,7 +170,8 @@ def test_unknown_backend_option(run_folder: Path) -> None:
 
 
 def test_missing_backend(run_folder: Path) -> None:
-    assert_refused(net_run(run_folder, "--backend", "libQnnGpu.so"), run_folder, 6, "gpu", "cpu")
+    done = net_run(run_folder, "--backend", "libQnnAbsent.so")
+    assert_refused(done, run_folder, 6, "absent", "cpu")
 
 
 def test_an_architecture_of_a_backend_without_any(run_folder: Path) -> None:

@@ -21,8 +21,9 @@ from dovetail.errors import BackendError, PluginError, UnsupportedOpError
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail.runtime import SignalKind
 from dovetail.runtime.plan import KernelCall, KernelRegistry, Step
-from dovetail_gpu import Source, _backend, computing, driver, launch, read, write
+from dovetail_gpu import Launch, Source, _backend, computing, driver, launch, read, write
 from dovetail_gpu.driver import choose_device, opencl
+from dovetail_gpu.options import GpuGraph
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add
 
@@ -104,17 +105,27 @@ def test_two_drivers_are_told_apart_by_their_names(monkeypatch: pytest.MonkeyPat
         assert "1: Other Chip (Other Platform)" in caught.value.hint
 
 
-def relu_net(shape: tuple[int, ...]) -> Graph:
-    graph = Graph("relu")
-    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
-    add(graph, "Relu", [x], name="y").kind = TensorKind.APP_READ
+def one_op(op_type: str, shape: tuple[int, ...], dtype: DType, **params: Any) -> Graph:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", dtype, shape, TensorKind.APP_WRITE))
+    add(graph, op_type, [x], name="y", **params).kind = TensorKind.APP_READ
     return graph
 
 
 def test_a_tensor_beyond_the_limits_is_rejected_before_anything_is_allocated() -> None:
     with pytest.raises(UnsupportedOpError, match="size: ") as caught:
-        dt.Session(model_of(relu_net((2**16, 2**16))), backend="gpu")
+        dt.Session(model_of(one_op("Relu", (2**16, 2**16), DType.FLOAT_32)), backend="gpu")
     assert "allowed: at most" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "params"), [("Transpose", {"perm": [1, 0]}), ("ReduceSum", {"axes": [0]})]
+)
+def test_numbers_of_64_bits_are_rejected_and_not_rounded(
+    op_type: str, params: dict[str, list[int]]
+) -> None:
+    with pytest.raises(UnsupportedOpError, match=r"in\[0\].dtype is FLOAT_64"):
+        dt.Session(model_of(one_op(op_type, (2, 3), DType.FLOAT_64, **params)), backend="gpu")
 
 
 def test_a_device_without_memory_is_an_error_that_says_how_much_there_is(tmp_path: Path) -> None:
@@ -163,6 +174,17 @@ def test_a_program_that_the_driver_rejects_is_an_error_with_the_drivers_words() 
         with pytest.raises(BackendError, match="create the kernel 'g'"):
             programs.kernel(Source.from_text("__kernel void f() { }"), "g")
         np.testing.assert_allclose(session.run({"x": some()})["y"], expected(some()), 1e-5, 1e-6)
+
+
+def test_arguments_that_are_not_those_of_the_function_are_an_error() -> None:
+    source = Source.from_text("__kernel void f(TENSOR_OUT(S, y), int n) { }")
+    with dt.Session(model_of(chain()), backend="gpu") as session:
+        engine = session.backend.plugin.opencl
+        with (
+            computing.Computing(engine, GpuGraph()),
+            pytest.raises(BackendError, match=r"'f' has 3 parameters, and the launch passes 1"),
+        ):
+            Launch(source, "f", [7], (1,))
 
 
 def test_damaged_files_of_the_cache_are_made_again(
@@ -270,7 +292,7 @@ def slow_relu(monkeypatch: pytest.MonkeyPatch) -> Iterator[dt.Session]:
         return launch(call, Source.from_text(SLOW), "slow", [x, y, 10_000_000], (1,))
 
     monkeypatch.setattr(_backend, "kernels", lambda: registry)
-    with dt.Session(model_of(relu_net((1,))), backend="gpu") as session:
+    with dt.Session(model_of(one_op("Relu", (1,), DType.FLOAT_32)), backend="gpu") as session:
         yield session
 
 

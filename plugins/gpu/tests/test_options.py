@@ -164,4 +164,4 @@ def test_the_device_limits_tensors() -> None:
     with Backend.create("gpu") as backend:
         assert isinstance(backend.plugin, GpuBackend)
         assert backend.capabilities.max_tensor_bytes == backend.plugin.opencl.device.max_bytes
-        assert backend.plugin.is_native
+        assert backend.plugin.is_native is not backend.plugin.opencl.device.is_cpu

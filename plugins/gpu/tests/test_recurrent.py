@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from opencl_driver import many_programs
 
 # the parts of a layer, and params
 LAYERS = {
@@ -39,14 +40,32 @@ def layer(parts, steps, batch, features, units, time_major=True):
     return inputs
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("variant", [{"lanes": 1}, {"lanes": 64}, {"is_half": True}])
+# PoCL takes seconds to compile each layer for groups of 64 items
+_SHARED = ("peepholes", "coupled norms", "projection")
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        *((name, {"lanes": 1}) for name in LAYERS),
+        *(pytest.param(name, {"lanes": 64}, marks=many_programs) for name in _SHARED),
+        pytest.param("norms", {"is_half": True}, marks=many_programs),
+        ("projection", {"is_half": True}),
+    ],
+)
 def test_layers(check_op, name, variant):
     parts, params = LAYERS[name]
     for steps, batch, units in ((4, 2, 11), (1, 1, 8)):
         inputs = layer(parts, steps, batch, 3, units, params.get("time_major", True))
         static = [i for i in range(1, len(inputs)) if i not in (10, 11)]
         check_op("Lstm", *inputs, static=static, specs=(None,) * 3, **variant, **params)
+
+
+@pytest.mark.parametrize("name", ["norms", "projection"])
+def test_weights_that_are_no_constants(check_op, name):
+    parts, params = LAYERS[name]
+    inputs = layer(parts, 4, 2, 3, 11, params.get("time_major", True))
+    check_op("Lstm", *inputs, specs=(None,) * 3, **params)
 
 
 def test_one_step(check_op):

@@ -37,14 +37,7 @@ from dovetail_gpu.driver import choose_device, devices
 from dovetail_gpu.engine import ClEngine
 from dovetail_gpu.kernels import kernels
 from dovetail_gpu.kernels._registry import PACKAGE
-from dovetail_gpu.options import (
-    GpuFile,
-    GpuGraph,
-    GpuOptions,
-    PerfHint,
-    PrecisionMode,
-    Recorded,
-)
+from dovetail_gpu.options import GpuFile, GpuGraph, GpuOptions, PerfHint, PrecisionMode, Recorded
 from dovetail_gpu.transfers import BUILDERS, record_layout, reorder
 from dovetail_gpu.types import type_rows
 from dovetail_gpu.verdicts import verdict

@@ -14,15 +14,13 @@ import numpy as np
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Value
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR
 from dovetail_gpu.engine import current
-from dovetail_gpu.launching import Argument, Launch
-from dovetail_gpu.layouts import DeviceLayout, layout_for
+from dovetail_gpu.launching import GROUP, Argument, Launch
+from dovetail_gpu.layouts import element_in, table
 from dovetail_gpu.programs import Source
 
 _UNITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
-_VECTOR = 8
-_GROUP = 64
 _BLOCK = 2048  # elements that a work item of a processor copies
 _JOINED = 4  # matrices that one launch joins
 _LINE = 16  # elements of a cache line
@@ -168,7 +166,7 @@ def transposed(call: KernelCall, x: Value, y: Value, box: Box) -> Launch:
     source = move_source(x, "transpose")
     if column.size in _INTERLEAVED and row.y == column.size:
         return boxed(call, x, y, box, f"interleave{column.size}", source)
-    if min(row.size, column.size) < _VECTOR:
+    if min(row.size, column.size) < VECTOR:
         return boxed(call, x, y, box, "copy_into_runs", move_source(x))
     block = (1, _LINE, _BLOCK // _LINE)
     return boxed(call, x, y, box, "transpose_tiles", source, block=block)
@@ -199,8 +197,8 @@ def boxed(
     missing = [Axis(1, 0, 0)] * (3 - len(box.axes))
     given = (*missing, *box.axes) if box.axes else (*missing[:2], Axis(1, 1, 1))
     outer, inner = given[:-3], given[-3:]
-    table = [number for axis in reversed(outer) for number in (axis.size, axis.x, axis.y)] or [0]
-    axes = call.constant(np.array(table, np.int32), layout_for(Element.INT, len(table)))
+    numbers = [number for axis in reversed(outer) for number in (axis.size, axis.x, axis.y)]
+    axes = table(call, numbers or [0])
     count = math.prod(axis.size for axis in outer)
     sizes = tuple(axis.size for axis in inner)
     blocks = _block(sizes, is_run=inner[-1].x == inner[-1].y == 1) if block is None else block
@@ -214,7 +212,7 @@ def boxed(
 
 def move_group() -> tuple[int]:
     """Return the size of a group of work items."""
-    return (1,) if for_processor() else (_GROUP,)
+    return (1,) if for_processor() else (GROUP,)
 
 
 def row_blocks(rows: int, columns: int) -> tuple[int, int, int]:
@@ -226,7 +224,7 @@ def row_blocks(rows: int, columns: int) -> tuple[int, int, int]:
 def _block(sizes: Sequence[int], *, is_run: bool) -> tuple[int, int, int]:
     """Return planes, rows and columns that a work item copies."""
     if not for_processor():
-        return 1, 1, _VECTOR if is_run else 1
+        return 1, 1, VECTOR if is_run else 1
     rest, found = _BLOCK, []
     for size in reversed(sizes):
         found.append(max(1, min(size, rest)))
@@ -236,8 +234,5 @@ def _block(sizes: Sequence[int], *, is_run: bool) -> tuple[int, int, int]:
 
 def move_source(value: Value, *templates: str) -> Source:
     """Return the program of templates that move a value's elements; by default copies."""
-    layout = value.layout
-    if not isinstance(layout, DeviceLayout):
-        raise AssertionError(f"{value.name} is not on the device")
-    size = layout.element.nbytes
+    size = element_in(value).nbytes
     return Source.of(("box", *(templates or ("copy",))), {"E": _UNITS[size], "E_BYTES": size})

@@ -9,6 +9,8 @@ import numpy as np
 
 from dovetail.ir import DType
 
+VECTOR = 8  # elements that LOAD8 and STORE8 of a program move at once
+
 
 class Element(enum.Enum):
     """Type of elements on a device: its name in OpenCL C, and its size in bytes."""

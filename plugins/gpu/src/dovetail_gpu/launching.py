@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from dovetail.errors import BackendError
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
 from dovetail_gpu.computing import Computing, current
 from dovetail_gpu.driver import Device, opencl, reported, translated
-from dovetail_gpu.layouts import DeviceLayout
+from dovetail_gpu.layouts import element_in
 from dovetail_gpu.programs import Source
 
 # A value, which becomes a buffer and the position of its first element; an integer of 32 bits; a
 # number in float32.
 Argument = Value | int | float
 Size = tuple[int, ...]
+
+GROUP = 64  # work items of a group, where these do not work together
 
 
 def launch(
@@ -64,7 +67,11 @@ def launch_all(
 
 
 class Launch:
-    """A function of a program with its arguments; see `launch`."""
+    """A function of a program with its arguments; see `launch`.
+
+    Raises:
+        BackendError: The driver rejects the program, or the function has other parameters.
+    """
 
     def __init__(
         self,
@@ -78,6 +85,14 @@ class Launch:
         self._source, self._function = source, function
         # compiled now; further bindings, whose arguments differ, have kernels of their own
         self._kernel = self._engine.programs.kernel(source, function)
+        count = sum(2 if isinstance(argument, Value) else 1 for argument in arguments)
+        if count != self._kernel.num_args:
+            raise BackendError(
+                f"the OpenCL function '{function}' has {self._kernel.num_args} parameters, and the "
+                f"launch passes {count}",
+                hint="pass an argument for each parameter in order; a value is that of a TENSOR_IN "
+                "or TENSOR_OUT, two parameters",
+            )
         self._arguments = tuple(arguments)
         self._size = _rounded(size, group)
         self._group = group
@@ -97,7 +112,7 @@ class Launch:
         for argument in self._arguments:
             if isinstance(argument, Value):
                 memory, offset = buffer(argument)
-                given += (memory, np.int64(offset // _size_of(argument)))
+                given += (memory, np.int64(offset // element_in(argument).nbytes))
             elif isinstance(argument, float):
                 given.append(np.float32(argument))
             else:
@@ -137,9 +152,3 @@ def _rounded(size: Size, group: Size | None) -> Size:
     if group is None:
         return size
     return tuple(-(-n // g) * g for n, g in zip(size, group, strict=True))
-
-
-def _size_of(value: Value) -> int:
-    if not isinstance(value.layout, DeviceLayout):
-        raise AssertionError(f"{value.name} is not stored on the device")
-    return value.layout.element.nbytes

@@ -7,16 +7,19 @@ the precision of the graph. Fixed-point tensors with an encoding are stored as t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dovetail.ir import DType, Spec, dequantize
 from dovetail.runtime.plan import KernelCall, Value
 from dovetail_gpu.computing import current
 from dovetail_gpu.elements import STORED, Element
 from dovetail_gpu.space import DeviceSpace
+
+_REAL = (DType.FLOAT_32, DType.FLOAT_16, DType.BFLOAT_16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,34 @@ def element_of(spec: Spec) -> Element:
     return STORED[spec.dtype]
 
 
+def is_real(spec: Spec) -> bool:
+    """Return whether values of a tensor are real numbers on a device.
+
+    Those of FLOAT_64 are not: a device would round them.
+    """
+    return spec.dtype in _REAL or is_encoded(spec)
+
+
+def all_real(specs: Iterable[Spec | None]) -> bool:
+    """Return whether all tensors that are present are real numbers on a device."""
+    return all(spec is None or is_real(spec) for spec in specs)
+
+
+def is_stored(spec: Spec) -> bool:
+    """Return whether a device stores a tensor, as real numbers or as what they are."""
+    return is_real(spec) or (spec.dtype in STORED and not spec.dtype.is_float)
+
+
 def is_encoded(spec: Spec) -> bool:
     """Return whether a tensor has fixed-point values, which are stored as real numbers."""
     return spec.dtype.is_fixed_point and spec.encoding is not None
+
+
+def element_in(value: Value) -> Element:
+    """Return the type of a value's elements on the device."""
+    if not isinstance(value.layout, DeviceLayout):
+        raise AssertionError(f"{value.name} is not stored on the device")
+    return value.layout.element
 
 
 def layout_of(spec: Spec, element: Element | None = None) -> DeviceLayout:
@@ -80,6 +108,18 @@ def write(call: KernelCall, index: int = 0) -> Value:
     return call.write(index, layout_of(call.outputs[index].spec))
 
 
+def scratch(call: KernelCall, element: Element, count: int) -> Value:
+    """Declare scratch memory of a step, for a number of elements."""
+    layout = layout_for(element, count)
+    return call.scratch(layout.nbytes, layout)
+
+
+def table(call: KernelCall, numbers: ArrayLike, element: Element = Element.INT) -> Value:
+    """Declare that a step reads numbers, in order, as elements of a type."""
+    found = np.ascontiguousarray(numbers, element.storage).reshape(-1)
+    return call.constant(found, layout_for(element, found.size))
+
+
 def constant_of(call: KernelCall, values: Sequence[float], spec: Spec, element: Element) -> Value:
     """Declare that a step reads constants of a tensor's type; see `CONSTANT_TYPES` of the ops.
 
@@ -93,4 +133,4 @@ def constant_of(call: KernelCall, values: Sequence[float], spec: Spec, element: 
     if is_encoded(spec) and spec.encoding is not None and found.dtype.kind != "f":
         found = dequantize(found.astype(spec.dtype.storage), spec.encoding)
     with np.errstate(over="ignore"):  # a number beyond the range of halves is an infinity
-        return call.constant(found.astype(element.storage), layout_for(element, found.size))
+        return table(call, found.astype(element.storage), element)

@@ -74,6 +74,11 @@ class Source:
         return self.head + self.template
 
 
+def type_defines(name: str, element: Element) -> dict[str, int | str]:
+    """Return macros of another type of a program: its name, and NAME_FLOAT, NAME_HALF, ..."""
+    return {name: element.text, f"{name}_{element.name}": 1}
+
+
 def type_lines(element: Element) -> str:
     """Return the definitions of the type of real numbers in a program."""
     return f"#define S {element.text}\n#define S_{element.name} 1\n"
@@ -159,5 +164,6 @@ def _refused(device: Device, error: Exception) -> BackendError:
     text = "\n".join(line for line in log if line.strip())[:2000]
     return BackendError(
         f"the driver of {device} does not compile a kernel:\n{text}",
-        hint="update the driver, or run the model on other backends: --backend hetero:gpu,cpu",
+        hint="correct the kernel if it is an op package's; else update the driver, or run the "
+        "model on other backends: --backend hetero:gpu,cpu",
     )

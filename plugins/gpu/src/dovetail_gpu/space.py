@@ -70,8 +70,6 @@ class DeviceSpace:
         cl = opencl()
         with reported(self.device, f"allocate {nbytes} bytes"):
             buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(nbytes, self._least))
-            # as indices, zeros are valid: a rehearsal reads what no run has written yet
-            cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(0), 0, buffer.size).wait()
         return DeviceBlock(self, buffer, nbytes)
 
     def write(self, block: Any, array: Array) -> None:

@@ -15,9 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from dovetail.ir import DType, Shape, Spec, Tensor
+from dovetail.ir import Shape, Tensor
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall, Tail, Value
 from dovetail_gpu.driver import opencl
@@ -35,11 +33,10 @@ from dovetail_gpu.functions import (
 )
 from dovetail_gpu.grids import Grid, target_grid
 from dovetail_gpu.kernels._registry import PACKAGE
-from dovetail_gpu.layouts import is_encoded, layout_for, read
+from dovetail_gpu.layouts import all_real, is_encoded, read, table
 
 LONGEST = 8  # nodes in a group
 COPIES = ("Convert", "Dequantize")  # on a device, among real numbers
-_REAL = (DType.FLOAT_32, DType.FLOAT_16, DType.BFLOAT_16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +157,7 @@ class StageWriter:
 
     def _numbers(self, *numbers: float) -> list[str]:
         """Declare numbers as read, in float32 whatever the step's real numbers are."""
-        array, number = np.array(numbers, np.float32), len(self._operands)
-        value = self._call.constant(array, layout_for(Element.FLOAT, array.size))
+        number, value = len(self._operands), table(self._call, numbers, Element.FLOAT)
         self._operands.append(Operand(value, Element.FLOAT, "0"))
         return [f"(V)(o{number}[{i}])" for i in range(len(numbers))]
 
@@ -253,11 +249,6 @@ def fits(shape: Shape, result: Shape) -> bool:
     return len(shape) <= len(result) and math.prod(shape) == shape[-1] == result[-1]
 
 
-def is_real(spec: Spec | None) -> bool:
-    """Return whether values of a tensor are real numbers on a device."""
-    return spec is not None and (spec.dtype in _REAL or is_encoded(spec))
-
-
 def quotient_lines() -> str:
     """Return the definition of exact division on the current device."""
     device = current().engine.device.handle
@@ -266,5 +257,4 @@ def quotient_lines() -> str:
 
 
 def _all_real(view: NodeView) -> bool:
-    present = [spec for spec in view.ins if spec is not None]
-    return len(view.outs) == 1 and all(is_real(spec) for spec in (*present, *view.outs))
+    return len(view.outs) == 1 and all_real((*view.ins, *view.outs))

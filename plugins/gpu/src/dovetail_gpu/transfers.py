@@ -29,11 +29,10 @@ from dovetail.runtime.plan import (
 from dovetail_gpu import programs
 from dovetail_gpu.computing import Computing, current
 from dovetail_gpu.elements import Element
-from dovetail_gpu.launching import Launch
+from dovetail_gpu.launching import GROUP, Launch
 from dovetail_gpu.layouts import DeviceLayout, is_encoded
 
 BUILDERS = Builders().joined(PLAN_BUILDERS)
-_GROUP = 64
 SHARED_BYTES = 1 << 18  # from here on a copy takes longer than binding kernels to another array
 
 
@@ -179,7 +178,9 @@ def to_device(stored: Array, spec: Spec, element: Element) -> Array:
 
 
 def _converted(x: Value, y: Value, source: DeviceLayout, target: DeviceLayout) -> Launch:
-    defines: dict[str, int | str] = {"TO": target.element.text, "FROM": source.element.text}
-    defines |= {f"FROM_{source.element.name}": 1, f"TO_{target.element.name}": 1}
+    defines = {
+        **programs.type_defines("TO", target.element),
+        **programs.type_defines("FROM", source.element),
+    }
     program = programs.Source.of("convert", defines)
-    return Launch(program, "convert", (x, y, source.count), (source.count,), (_GROUP,))
+    return Launch(program, "convert", (x, y, source.count), (source.count,), (GROUP,))

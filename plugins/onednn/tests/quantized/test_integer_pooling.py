@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dovetail.ir import DType, Tensor, TensorKind
 from dovetail.runtime.plan import PlanPrepared
 
-U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
+U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
+U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
 
 
 def check_bits(net: Any, result: Tensor) -> PlanPrepared:
@@ -46,7 +47,7 @@ GRIDS = st.tuples(
 )
 
 
-@pytest.mark.parametrize("dtype", [U8, S8, U16])
+@pytest.mark.parametrize("dtype", [U8, S8, U16, S16])
 @given(case=poolings(), zero=st.sampled_from([0, 7, 100]), extreme=st.booleans())
 @settings(max_examples=50, derandomize=True, deadline=None)
 def test_maximum(new_network: Any, dtype: DType, case: Any, zero: int, extreme: bool) -> None:
@@ -113,3 +114,12 @@ def test_engine_pools(new_network: Any, op_type: str, params: dict[str, Any]) ->
     x = net.input("x", (1, 14, 14, 48), U8, 0)
     prepared = check_bits(net, net.add(op_type, x, name="y", scale=0.02, **params))
     assert [step.bind.__module__ for step in prepared.steps] == ["dovetail_onednn.execution"]
+
+
+def test_engine_finds_the_maximum_of_words(new_network: Any) -> None:
+    net = new_network()
+    x = net.input("x", (1, 15, 15, 24), U16, 0)
+    params = {"filter_size": (3, 3), "stride": (2, 2), "pad_amount": ((1, 1), (1, 1))}
+    prepared = check_bits(net, net.add("PoolMax2d", x, name="y", dtype=U16, scale=0.02, **params))
+    module = "dovetail_onednn.quantized.word_conversions"
+    assert [step.bind.__module__ for step in prepared.steps] == [module]

@@ -74,7 +74,8 @@ class Engine:
             waits for them.
         lane: Returns a context like that of a graph, for runs of the graph that overlap; None if
             runs do not overlap. Steps of such an engine keep nothing from one run to the next.
-        rehearses: Whether a graph is prepared by calling its steps once.
+        rehearses: Whether a graph runs once when it is prepared: some drivers compile a program
+            when it is first called.
     """
 
     kernels: KernelRegistry
@@ -404,6 +405,18 @@ class EnginePrepared(PlanPrepared):
             if self._engine.begin is not None:
                 self._engine.begin(control)
             self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
+
+    def rehearse(self) -> None:
+        """Run once on zeros, and keep nothing of it."""
+        inputs, outputs = (
+            {
+                name: np.zeros(end.tensor.shape, end.tensor.dtype.storage)
+                for name, end in ends.items()
+            }
+            for ends in (self.interface.inputs, self.interface.outputs)
+        )
+        self.run(inputs, outputs, RunControl())
+        self.unbind()
 
     def submit(
         self,

@@ -91,22 +91,6 @@ class PlanPrepared(PreparedBase):
         except _ANYTHING as error:
             raise self._located(error, at) from _cause(error)
 
-    def rehearse(self) -> None:
-        """Call the steps that use no buffers of the application, once.
-
-        Some drivers compile a program when it is first called: they do it now, and not in a run.
-
-        Raises:
-            BackendError: A step failed; the error names its nodes.
-        """
-        at = 0
-        try:
-            for at, call in enumerate(self._bound):  # noqa: B007 - errors say at which step
-                if call is not None:
-                    call()
-        except _ANYTHING as error:
-            raise self._located(error, at) from _cause(error)
-
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Compute the slots of updateable tensors again; see `Prepared.update`.
 
@@ -204,8 +188,12 @@ class PlanPrepared(PreparedBase):
             self.plan = replace(self.plan, steps=every)
             for i, call in bound.items():
                 self._bound[i] = call
-            self._buffers.application.clear()
-            self._run_list = ()
+            self.unbind()
+
+    def unbind(self) -> None:
+        """Forget the buffers of the application; the next run binds its own."""
+        self._buffers.application.clear()
+        self._run_list = ()
 
     def _rebind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Bind the steps that use other buffers than in the last run."""

@@ -6,19 +6,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.engine import current
-from dovetail_gpu.launching import Argument, launch
-from dovetail_gpu.layouts import layout_for
+from dovetail_gpu.launching import GROUP, Argument, launch
+from dovetail_gpu.layouts import table
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import Stages
 
-VECTOR = 8
-_GROUP = 64
 _RUN = {True: 64, False: VECTOR}  # elements of a work item, on processors and on GPUs
 
 
@@ -65,7 +61,7 @@ class Walk:
     steps: tuple[int, ...]
 
     @property
-    def table(self) -> list[int]:
+    def numbers(self) -> list[int]:
         """All but the rows' length as the kernel reads it."""
         found: list[int] = []
         for size, strides in zip(self.sizes, self.strides, strict=True):
@@ -112,9 +108,6 @@ def broadcast(
     found = walk([operand.shape for operand in operands], result.shape)
     run = run_of_item()
     rows, channels = math.prod(found.sizes), result.shape[-1] if result.shape else 1
-    table = call.constant(
-        np.array(found.table, np.int32), layout_for(Element.INT, len(found.table))
-    )
     lines = "".join((*_operand_lines(operands, form), *_result_lines(result.element, form)))
     real = result.element if result.element.is_float else Element.FLOAT
     lines += type_lines(real) + form.lines + stages.lines
@@ -127,7 +120,7 @@ def broadcast(
     arguments: list[Argument] = [
         *(operand.value for operand in operands),
         result.value,
-        table,
+        table(call, found.numbers),
         len(found.sizes),
         found.inner,
         rows,
@@ -136,7 +129,7 @@ def broadcast(
     ]
     items = rows * -(-found.inner // run)
     return launch(
-        call, Source.of("broadcast", defines, lines), "broadcast", arguments, (items,), (_GROUP,)
+        call, Source.of("broadcast", defines, lines), "broadcast", arguments, (items,), (GROUP,)
     )
 
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import Element
-from dovetail_gpu.launching import Argument, Launch
+from dovetail_gpu.launching import GROUP, Argument, Launch
 from dovetail_gpu.programs import Source, type_lines
-
-_GROUP = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,10 @@ class Packing:
 
     def launch(self, source: Value, target: Value, block: int, element: Element) -> Launch:
         """Return the launch that packs a tensor of the device, as `packed` does."""
-        numbers = (self.count(block), block, *self.shape[1:], self.start, *self.strides)
+        eights = self.shape[0] * self.columns(block) // 8
+        numbers = (eights, block, *self.shape[1:], self.start, *self.strides)
         program = Source.of("arrange", {}, type_lines(element))
         arguments: list[Argument] = [source, target, *numbers]
-        return Launch(program, "blocks", arguments, numbers[:1], (_GROUP,))
+        group = 1 if current().engine.device.is_cpu else GROUP
+        size = (eights, math.prod(self.shape[2:4]))
+        return Launch(program, "blocks", arguments, size, (group, 1))

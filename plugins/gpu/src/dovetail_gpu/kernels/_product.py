@@ -8,17 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.runtime.plan import KernelCall, Value
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.launching import Argument, Launch
-from dovetail_gpu.layouts import layout_for
-from dovetail_gpu.programs import Source, type_lines
-from dovetail_gpu.stages import Stages, is_real
+from dovetail_gpu.layouts import table
+from dovetail_gpu.programs import Source, type_defines, type_lines
+from dovetail_gpu.stages import Stages
 
-VECTOR = 8
-GROUP = 64
 NO_STAGES = Stages(
     "#define STAGE_PARAMETERS\n#define STAGE_OPERANDS\n#define STAGES(V, LOAD_V, v, at, channel)\n",
     (),
@@ -175,8 +173,7 @@ def product_launch(
     read = operand_element(element)
     is_pointwise = product.is_pointwise and scatter is None
     defines: dict[str, int | str] = {
-        "X": read.text,
-        f"X_{read.name}": 1,
+        **type_defines("X", read),
         "W": operands.stored.element.text,
         f"W_{operands.stored.name}": 1,
         **tile.defines,
@@ -223,9 +220,4 @@ def _arguments(
 def zero_row(call: KernelCall, channels: int, element: Element) -> Value:
     """Declare a row of zeros that the step reads."""
     count = max(64, 1 << (channels - 1).bit_length()) if channels else 64
-    return call.constant(np.zeros(count, element.storage), layout_for(element, count))
-
-
-def reals(call: KernelCall) -> bool:
-    """Return whether all tensors of a call's head have real numbers."""
-    return all(spec is None or is_real(spec) for spec in (*call.head.ins, *call.head.outs))
+    return table(call, np.zeros(count), element)

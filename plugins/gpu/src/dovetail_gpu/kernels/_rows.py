@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Spec
 from dovetail.runtime.plan import KernelCall, Value
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.engine import current
-from dovetail_gpu.launching import Argument, Launch
-from dovetail_gpu.layouts import is_encoded, write
+from dovetail_gpu.launching import GROUP, Argument, Launch, Size
+from dovetail_gpu.layouts import all_real, write
 from dovetail_gpu.programs import Source
 from dovetail_gpu.stages import Stages, StageWriter
 
-VECTOR = 8  # elements that one item reads at once
 LANES = {True: 1, False: 64}  # items that share a row, on processors and on others
-
-
-def is_real(spec: Spec | None) -> bool:
-    """Return whether a tensor is omitted, or stored as real numbers."""
-    return spec is None or spec.dtype.is_float or is_encoded(spec)
 
 
 def are_real(call: KernelCall, outputs: int | None = None) -> bool:
@@ -32,7 +26,7 @@ def are_real(call: KernelCall, outputs: int | None = None) -> bool:
         call: The call.
         outputs: How many of the outputs; by default all.
     """
-    return all(map(is_real, (*call.head.ins, *call.head.outs[:outputs])))
+    return all_real((*call.head.ins, *call.head.outs[:outputs]))
 
 
 def axes_of(param: Any) -> tuple[int, ...]:
@@ -43,6 +37,13 @@ def axes_of(param: Any) -> tuple[int, ...]:
 def lanes() -> int:
     """Return the number of work items that share a row, a power of two."""
     return LANES[current().engine.device.is_cpu]
+
+
+def pixel_range(rows: int, width: int, channels: int) -> tuple[Size, Size]:
+    """Return range and group of items, each of which computes `VECTOR` channels of a pixel."""
+    blocks = -(-channels // VECTOR)
+    across = min(GROUP, 1 << max(0, math.ceil(math.log2(max(1, blocks)))))
+    return (blocks, width, rows), (across, GROUP // across, 1)
 
 
 def row_launch(source: Source, function: str, arguments: Sequence[Argument], rows: int) -> Launch:

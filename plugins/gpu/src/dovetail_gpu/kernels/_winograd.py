@@ -6,6 +6,7 @@ NaN or an infinity makes the whole tile of 4 x 4 outputs NaN.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import Value
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._choices import scratch_value, stopwatch
 from dovetail_gpu.kernels._packing import Packing
@@ -26,7 +27,6 @@ from dovetail_gpu.transfers import to_device
 
 POINTS = 36
 _OUT = 4
-_VECTOR = 8
 _LEAST_CHANNELS, _LEAST_TILES = 32, 16
 # the transform of a filter along one axis
 _FILTER = np.array(
@@ -67,7 +67,7 @@ class Winograd:
         channels = (product.channels, product.columns)
         if not is_plain or product.groups != 1 or min(channels) < _LEAST_CHANNELS:
             return None
-        if any(n % _VECTOR for n in channels):
+        if any(n % VECTOR for n in channels):
             return None
         found = cls(images, window, *channels)
         is_large = max(found.scratch_counts()) >= 1 << 31
@@ -153,11 +153,11 @@ class Winograd:
         values = {
             name: scratch_value(name, kind, count)
             for name, kind, count in (
-                ("x", Element.FLOAT, self.images * _size(self.window.image) * self.channels),
+                ("x", Element.FLOAT, self.images * math.prod(self.window.image) * self.channels),
                 ("zeros", Element.FLOAT, max(64, self.channels)),
                 ("weights", Element.FLOAT, self.packing.count(tile.columns)),
                 ("table", Element.INT, POINTS),
-                ("y", element, self.images * _size(self.window.out) * self.columns),
+                ("y", element, self.images * math.prod(self.window.out) * self.columns),
             )
         }
         counts = self.scratch_counts()
@@ -176,7 +176,3 @@ class Winograd:
             f"winograd {element.text} {self}", list(runs), lambda name: stopwatch(runs[name]())
         )
         return bool(chosen == "winograd")
-
-
-def _size(axes: tuple[int, int]) -> int:
-    return axes[0] * axes[1]

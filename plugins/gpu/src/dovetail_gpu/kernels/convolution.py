@@ -11,23 +11,22 @@ from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._choices import choose_tile, measured_launch
 from dovetail_gpu.kernels._packing import Packing
 from dovetail_gpu.kernels._product import (
-    GROUP,
     Operands,
     Product,
     Window,
     operand_element,
     product_launch,
-    reals,
     zero_row,
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.kernels._windows import pads_of, window_of
-from dovetail_gpu.kernels._winograd import POINTS, Winograd
-from dovetail_gpu.launching import Launch, launch_all
-from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.kernels._winograd import Winograd
+from dovetail_gpu.launching import GROUP, Launch, launch_all
+from dovetail_gpu.layouts import element_in, element_of, layout_for, read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import StageWriter, can_fuse
 
@@ -38,7 +37,7 @@ _SHORT = 32  # channels of a tap below which the taps of a line are read as one
 @KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def convolution(call: KernelCall) -> Step | None:
     """Run a convolution as sums of products over the elements of its window."""
-    if not reals(call):
+    if not are_real(call):
         return None
     result = call.outputs[0].spec
     element = element_of(result)
@@ -92,10 +91,9 @@ def _run_by_tiles(call: KernelCall, x: Value, by_tiles: Winograd, element: Eleme
     form = f"opencl.winograd {tile.columns} {by_tiles.packing}"
     layout = layout_for(Element.FLOAT, by_tiles.packing.count(tile.columns))
     weights = call.read_packed(1, form, functools.partial(by_tiles.filters, tile), layout)
-    table = layout_for(Element.INT, POINTS)
-    first, second = (call.constant(array, table) for array in by_tiles.tables(tile))
-    rooms = [layout_for(Element.FLOAT, count) for count in by_tiles.scratch_counts()]
-    points, products = (call.scratch(room.nbytes, room) for room in rooms)
+    first, second = (table(call, numbers) for numbers in by_tiles.tables(tile))
+    counts = by_tiles.scratch_counts()
+    points, products = (scratch(call, Element.FLOAT, count) for count in counts)
     zeros = zero_row(call, by_tiles.channels, Element.FLOAT)
     writer = StageWriter(call, element)
     writer.add_bias(2)
@@ -127,11 +125,11 @@ def _as_lines(
     channels, padded = product.channels, width + sum(pads)
     if any(pads):
         lines = call.spec(0).shape[0] * height
-        layout = layout_for(operand_element_of(x), lines * padded * channels)
-        room = call.scratch(layout.nbytes, layout)
-        numbers = (layout.count, padded * channels, width * channels, pads[0] * channels)
-        source = Source.of("arrange", {}, type_lines(layout.element))
-        launches.append(Launch(source, "pad", (x, room, *numbers), (layout.count,), (GROUP,)))
+        element, count = element_in(x), lines * padded * channels
+        room = scratch(call, element, count)
+        numbers = (count, padded * channels, width * channels, pads[0] * channels)
+        source = Source.of("arrange", {}, type_lines(element))
+        launches.append(Launch(source, "pad", (x, room, *numbers), (count,), (GROUP,)))
         x = room
     # the last element of a line begins where the window still fits
     whole = dataclasses.replace(
@@ -142,11 +140,3 @@ def _as_lines(
     )
     depth = channels * window.taps[1]
     return x, dataclasses.replace(product, channels=depth, window=whole, pixel=channels)
-
-
-def operand_element_of(value: Value) -> Element:
-    """Return the type of elements of a value on the device."""
-    found = getattr(value.layout, "element", None)
-    if not isinstance(found, Element):
-        raise AssertionError(f"{value.name} is not stored on the device")
-    return found

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 from dovetail.runtime.plan import Branch, KernelCall, Step
-from dovetail_gpu.kernels._product import VECTOR, operand_element, reals, zero_row
+from dovetail_gpu.elements import VECTOR
+from dovetail_gpu.kernels._product import operand_element, zero_row
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels._windows import window_of
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import element_of, read, write
-from dovetail_gpu.programs import Source, type_lines
+from dovetail_gpu.programs import Source, type_defines, type_lines
 from dovetail_gpu.stages import StageWriter, can_fuse
 
 _PIXELS = 4
@@ -22,7 +24,7 @@ _ENOUGH = 64  # work items
 @KERNELS.register(PACKAGE, "DepthWiseConv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def depthwise_convolution(call: KernelCall) -> Step | None:
     """Run a depthwise convolution, some pixels of a line at a time."""
-    if not reals(call):
+    if not are_real(call):
         return None
     result = call.outputs[0].spec
     element = element_of(result)
@@ -49,8 +51,7 @@ def depthwise_convolution(call: KernelCall) -> Step | None:
     lines = math.prod(result.shape[:-1]) // max(1, window.out[1])
     chunk = _chunk(channels, tiles * lines, 1 if is_narrow else VECTOR)
     defines: dict[str, int | str] = {
-        "X": stored.text,
-        f"X_{stored.name}": 1,
+        **type_defines("X", stored),
         "NARROW": int(is_narrow),
         "PIXELS": pixels,
         "TAPS_X": taps_x,

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import math
 
-from dovetail.ir import Spec
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import Branch, KernelCall, Step
-from dovetail_gpu.elements import STORED, Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.functions import BINARY, UNARY
-from dovetail_gpu.kernels._broadcast import VECTOR, Form, Operand, broadcast, run_of_item
+from dovetail_gpu.kernels._broadcast import Form, Operand, broadcast, run_of_item
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels.integers import integer_form
 from dovetail_gpu.kernels.logic import COMPARISONS, LOGIC, SELECT, TESTS, logic_form
 from dovetail_gpu.kernels.types import TypeForm, type_form
-from dovetail_gpu.launching import Argument, launch
-from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.launching import GROUP, Argument, launch
+from dovetail_gpu.layouts import element_of, is_stored, read, table, write
 from dovetail_gpu.programs import Source, type_lines
-from dovetail_gpu.stages import StageWriter, can_fuse, first_operand, has_line, is_real, line_of
+from dovetail_gpu.stages import StageWriter, can_fuse, first_operand, has_line, line_of
 from dovetail_opset import PACKAGE as _STANDARD
-
-_GROUP = 64
 
 
 def elementwise(call: KernelCall) -> Step | None:
     """Run a node and fused ones; None for types that a device does not store."""
     specs = [spec for spec in (*call.head.ins, *call.head.outs) if spec is not None]
-    if not all(_is_stored(spec) for spec in specs):
+    if not all(is_stored(spec) for spec in specs):
         return None
     first = first_operand(call.head)
     element = element_of(call.outputs[0].spec)
@@ -51,7 +48,7 @@ def _in_one_run(call: KernelCall, first: int, element: Element) -> Step:
     source = Source.of("elementwise", defines, type_lines(element) + stages.lines)
     arguments: list[Argument] = [x, y, count, max(1, channels), *stages.arguments]
     return launch(
-        call, source, "stages", arguments, (-(-count // run),), (_GROUP,), in_place=((0, 0),)
+        call, source, "stages", arguments, (-(-count // run),), (GROUP,), in_place=((0, 0),)
     )
 
 
@@ -66,9 +63,9 @@ def _broadcast(call: KernelCall) -> Step | None:
         for i, spec in enumerate(call.head.ins)
         if spec is not None
     ]
-    for table in found.tables:
-        value = call.constant(table, layout_for(Element.FLOAT, table.size))
-        operands.append(Operand(value, Element.FLOAT, table.shape))
+    for numbers in found.tables:
+        value = table(call, numbers, Element.FLOAT)
+        operands.append(Operand(value, Element.FLOAT, numbers.shape))
     writer = StageWriter(call, element_of(result))
     writer.add_fused()
     stages = writer.finished()
@@ -88,10 +85,6 @@ def _form(view: NodeView) -> TypeForm | None:
     form = integer_form(view, *elements) if len(elements) == 1 else None
     form = form or logic_form(view, ins)
     return None if form is None else TypeForm(form)
-
-
-def _is_stored(spec: Spec) -> bool:
-    return is_real(spec) or (spec.dtype in STORED and not spec.dtype.is_float)
 
 
 _OPS = (

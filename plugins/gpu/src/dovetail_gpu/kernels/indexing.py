@@ -15,7 +15,7 @@ from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels.movement import moved_element
 from dovetail_gpu.launching import Argument, launch, launch_all
-from dovetail_gpu.layouts import constant_of, element_of, layout_for, read, write
+from dovetail_gpu.layouts import constant_of, element_of, read, table, write
 from dovetail_gpu.programs import Source
 
 
@@ -67,13 +67,12 @@ def _taken(
     """
     outer, rows, inner = counts
     x, index, y = read(call, 0, element), indices(call, 1, sizes), write(call)
-    table = np.array(sizes or [1], np.int32)
-    constant = call.constant(table, layout_for(Element.INT, table.size))
+    axes = table(call, sizes or [1])
     tall, wide, items = row_blocks(outer * rows, inner)
     depth = len(sizes)
     step = rows * depth if by_batch else 0
     numbers = depth, outer, rows, inner, math.prod(sizes), step, tall, wide
-    arguments: list[Argument] = [x, y, index, constant, *numbers]
+    arguments: list[Argument] = [x, y, index, axes, *numbers]
     return launch(call, _source(x), "take", arguments, (items,), move_group())
 
 

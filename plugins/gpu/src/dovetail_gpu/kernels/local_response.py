@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_gpu.elements import VECTOR
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import VECTOR, are_real
-from dovetail_gpu.kernels.pooling import lrn_within
+from dovetail_gpu.kernels._rows import are_real
+from dovetail_gpu.kernels.pooling import lrn_within, power_line
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import element_of, read, write
 from dovetail_gpu.programs import Source, type_lines
@@ -30,5 +31,5 @@ def lrn(call: KernelCall) -> Step | None:
     radius = min(op.radius, channels)
     arguments: list[Argument] = [x, y, rows, channels, radius]
     arguments += [float(number) for number in (op.alpha, op.beta, op.bias)]
-    source = Source.of("lrn", {}, type_lines(element))
+    source = Source.of("lrn", {}, type_lines(element) + power_line(op.beta))
     return launch(call, source, "lrn", arguments, (-(-channels // VECTOR), rows), _GROUP)

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import Branch, KernelCall, Step, Value
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.kernels._choices import choose_tile
 from dovetail_gpu.kernels._packing import Packing
-from dovetail_gpu.kernels._product import Operands, Product, operand_element, product_launch, reals
+from dovetail_gpu.kernels._product import Operands, Product, operand_element, product_launch
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.launching import Launch, launch_all
-from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.layouts import element_of, read, scratch, table, write
 from dovetail_gpu.stages import StageWriter, can_fuse
 
 
 @KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse, branch=Branch.GATE)
 def fully_connected(call: KernelCall) -> Step | None:
     """Run a fully connected layer: rows of the input times the transposed weights."""
-    if not reals(call):
+    if not are_real(call):
         return None
     units, depth = call.spec(1).shape
     rows = math.prod(call.outputs[0].spec.shape[:-1])
@@ -34,7 +36,7 @@ def fully_connected(call: KernelCall) -> Step | None:
 @KERNELS.register(PACKAGE, "MatMul", can_fuse=can_fuse, branch=Branch.GATE)
 def matrix_product(call: KernelCall) -> Step | None:
     """Run a product of matrices; one matrix on the right serves all rows on the left."""
-    if not reals(call):
+    if not are_real(call):
         return None
     left, right = call.spec(0).shape, call.spec(1).shape
     result = call.outputs[0].spec.shape
@@ -54,7 +56,7 @@ def _product(call: KernelCall, product: Product, packing: Packing) -> Step:
     tile = choose_tile(product, element, stored)
     x = read(call, 0, operand_element(element))
     if getattr(call.op, "transpose_in0", False):
-        x = _transposed(call, x, operand_element(element), launches)
+        x, product = _transposed(call, x, product, operand_element(element), launches)
     weights = weights_of(call, packing, tile, stored, launches)
     tables = _tables(call, product, packing, tile) if product.batch > 1 else ()
     writer = StageWriter(call, element)
@@ -66,14 +68,19 @@ def _product(call: KernelCall, product: Product, packing: Packing) -> Step:
     return launch_all(call, launches)
 
 
-def _transposed(call: KernelCall, x: Value, element: Element, launches: list[Launch]) -> Value:
-    """Return the left matrices with their axes swapped."""
+def _transposed(
+    call: KernelCall, x: Value, product: Product, element: Element, launches: list[Launch]
+) -> tuple[Value, Product]:
+    """Return the left matrices with their axes swapped, and the product that reads these.
+
+    Rows are padded with zeros to whole vectors.
+    """
     *batch, depth, rows = call.spec(0).shape
-    layout = layout_for(element, math.prod(batch) * depth * rows)
-    room = call.scratch(layout.nbytes, layout)
     packing = Packing.of_matrices(math.prod(batch), rows, depth, transposed=True)
-    launches.append(packing.launch(x, room, max(1, depth), element))
-    return room
+    width = max(1, -(-depth // VECTOR)) * VECTOR
+    room = scratch(call, element, packing.count(width))
+    launches.append(packing.launch(x, room, width, element))
+    return room, dataclasses.replace(product, pixel=width)
 
 
 def _tables(
@@ -82,10 +89,9 @@ def _tables(
     """Declare tables of where the operands of each product begin."""
     batch = call.outputs[0].spec.shape[:-2]
     one = packing.count(tile.columns) // max(1, packing.shape[0])
-    sizes = (product.positions * product.channels, one)
+    sizes = (product.positions * (product.pixel or product.channels), one)
     starts = [_starts(call.spec(i).shape[:-2], batch) * sizes[i] for i in (0, 1)]
-    layout = layout_for(Element.INT, product.batch)
-    first, second = (call.constant(s.astype(np.int32), layout) for s in starts)
+    first, second = (table(call, numbers) for numbers in starts)
     return first, second
 
 

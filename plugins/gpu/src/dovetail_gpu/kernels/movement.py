@@ -11,10 +11,10 @@ import numpy as np
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.boxes import Box, copied, described, joins, offset_in
-from dovetail_gpu.elements import STORED, Element
+from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.launching import Launch, launch_all
-from dovetail_gpu.layouts import element_of, is_encoded, layout_of, read, write
+from dovetail_gpu.layouts import element_of, is_stored, layout_of, read, write
 
 # Bytes of a tensor that may be kept for any small part of it.
 _LITTLE = 1 << 16
@@ -23,11 +23,7 @@ _LITTLE = 1 << 16
 def moved_element(call: KernelCall) -> Element | None:
     """Return the type of elements that a call moves; None if the device has no such type."""
     specs = [call.spec(i) for i in range(len(call.tensors)) if call.has(i)]
-    return element_of(call.outputs[0].spec) if all(map(_is_known, specs)) else None
-
-
-def _is_known(spec: Spec) -> bool:
-    return spec.dtype.is_float or is_encoded(spec) or spec.dtype in STORED
+    return element_of(call.outputs[0].spec) if all(map(is_stored, specs)) else None
 
 
 @KERNELS.register(PACKAGE, "Reshape")

@@ -8,19 +8,12 @@ from dataclasses import dataclass
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.boxes import Box, copied, described
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.kernels._product import NO_STAGES
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import (
-    VECTOR,
-    are_real,
-    axes_of,
-    lanes,
-    row_launch,
-    written_with_stages,
-)
+from dovetail_gpu.kernels._rows import are_real, axes_of, lanes, row_launch, written_with_stages
 from dovetail_gpu.launching import Argument, Launch, launch_all
-from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.layouts import element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import Stages, can_fuse
 from dovetail_opset.ops.normalization import NormMode, NormRegion
@@ -160,13 +153,11 @@ def _transposed(call: KernelCall, kind: _Kind, axes: tuple[int, ...]) -> Step:
     shape = call.spec(0).shape
     order = _last(shape, axes)
     moved = tuple(shape[a] for a in order)
-    count = math.prod(shape)
     element = element_of(call.outputs[0].spec)
     x = read(call, 0, element)
     factors = _factors(call, element)
     y = write(call)
-    layout = layout_for(element, count)
-    before, after = (call.scratch(layout.nbytes, layout) for _ in range(2))
+    before, after = (scratch(call, element, math.prod(shape)) for _ in range(2))
     whole, dense = described(shape), described(moved)
     view = whole.transpose(order)
     rows = _suffix(shape, axes)

@@ -9,11 +9,10 @@ import numpy as np
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.boxes import Box, copied, described
-from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels.movement import moved_element
 from dovetail_gpu.launching import Launch, launch_all
-from dovetail_gpu.layouts import constant_of, layout_for, read, write
+from dovetail_gpu.layouts import constant_of, read, scratch, write
 
 Pairs = Sequence[tuple[int, int]]
 
@@ -47,7 +46,7 @@ def space_to_batch(call: KernelCall) -> Step | None:
     launches = []
     if (height, width) != shape[1:3]:
         pairs = [(0, 0), *((int(a), int(b)) for a, b in call.op.pad_amount), (0, 0)]
-        wide = _scratch(call, element, n * height * width * c)
+        wide = scratch(call, element, n * height * width * c)
         zero = constant_of(call, [0.0], call.spec(0), element)
         launches += _filled(call, (x, wide), shape, pairs, zero)
         x = wide
@@ -72,7 +71,7 @@ def batch_to_space(call: KernelCall) -> Step | None:
     (top, bottom), (left, right) = (map(int, pair) for pair in call.op.crops)
     if not (top or bottom or left or right):
         return launch_all(call, [_transposed(call, (x, y), whole, parts)])
-    uncropped = _scratch(call, element, whole.size)
+    uncropped = scratch(call, element, whole.size)
     first = _transposed(call, (x, uncropped), whole, parts)
     image = described((n, h * rows, w * columns, c))
     inside = image[:, top : h * rows - bottom, left : w * columns - right]
@@ -83,10 +82,6 @@ def _transposed(call: KernelCall, values: tuple[Value, Value], whole: Array, x: 
     """Return the launch that writes a view of all of the source densely."""
     y = described(x.shape)
     return copied(call, *values, Box.of(x, y, whole, y))
-
-
-def _scratch(call: KernelCall, element: Element, count: int) -> Value:
-    return call.scratch(count * element.nbytes, layout_for(element, count))
 
 
 def _filled(

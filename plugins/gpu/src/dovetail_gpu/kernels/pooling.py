@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import VECTOR, are_real, written_with_stages
+from dovetail_gpu.kernels._rows import are_real, pixel_range, written_with_stages
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import element_of, read
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import can_fuse
 
-_GROUP = 64
 _ZERO = "#define START 0.0f\n"
 _SQUARES = _ZERO + "#define STEP(V, m, e) m = m + (e) * (e)\n"
 _MEAN = _ZERO + "#define STEP(V, m, e) m = m + (e)\n#define FINISH(V, LOAD_V, m) v = m / (V)"
@@ -27,7 +25,7 @@ _WINDOWS = {
     "PoolAvg2d all": _MEAN + "(size_y * size_x)\n",
     "L2Pool2d": _SQUARES + "#define FINISH(V, LOAD_V, m) v = sqrt(m)\n",
     "Lrn": _SQUARES
-    + "#define FINISH(V, LOAD_V, m) v = LOAD_V(x + at) * pow(bias + alpha * m, (V)(-beta))\n",
+    + "#define FINISH(V, LOAD_V, m) v = LOAD_V(x + at) * POWER(V, bias + alpha * m)\n",
 }
 
 
@@ -43,6 +41,15 @@ def pool(call: KernelCall) -> Step | None:
     sizes = (*window.size, *window.stride, top, left, bottom, right)
     shape, result = call.spec(0).shape, call.head.outs[0].shape
     return _windows(call, name, shape, result[1:3], sizes, (0.0, 0.0, 0.0))
+
+
+# for pow, compilers call a function that takes hundreds of instructions
+_POWERS = {0.5: "(1.0f / sqrt(v))", 0.75: "(1.0f / (sqrt(v) * sqrt(sqrt(v))))", 1.0: "(1.0f / (v))"}
+
+
+def power_line(beta: float) -> str:
+    """Return the definition of POWER(V, v), a number to the power of -beta."""
+    return f"#define POWER(V, v) {_POWERS.get(beta, 'pow(v, (V)(-beta))')}\n"
 
 
 def lrn_within(call: KernelCall) -> Step | None:
@@ -84,10 +91,8 @@ def _windows(
     y, stages = written_with_stages(call, element)
     images, height, width, channels = shape
     rows = images * outputs[0]
-    source = Source.of("pooling", {}, type_lines(element) + _WINDOWS[name] + stages.lines)
+    lines = type_lines(element) + power_line(numbers[1]) + _WINDOWS[name]
+    source = Source.of("pooling", {}, lines + stages.lines)
     arguments: list[Argument] = [x, y, rows, height, width, channels, *outputs, *sizes]
     arguments += [*map(float, numbers), *stages.arguments]
-    blocks = -(-channels // VECTOR)
-    across = min(_GROUP, 1 << max(0, math.ceil(math.log2(max(1, blocks)))))
-    size, group = (blocks, outputs[1], rows), (across, _GROUP // across, 1)
-    return launch(call, source, "pool", arguments, size, group)
+    return launch(call, source, "pool", arguments, *pixel_range(rows, outputs[1], channels))

@@ -6,12 +6,12 @@ import math
 
 from dovetail.ir import DType
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_gpu.elements import STORED, Element
+from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import are_real, is_real, lanes, row_launch
+from dovetail_gpu.kernels._rows import are_real, lanes, row_launch
 from dovetail_gpu.launching import Argument, launch, launch_all
-from dovetail_gpu.layouts import element_of, layout_for, read, write
-from dovetail_gpu.programs import Source, type_lines
+from dovetail_gpu.layouts import element_of, is_real, is_stored, read, scratch, write
+from dovetail_gpu.programs import Source, type_defines, type_lines
 
 _GROUP = 8
 
@@ -21,7 +21,7 @@ _GROUP = 8
 def search(call: KernelCall) -> Step | None:
     """Run a search of the extreme element along an axis."""
     x_spec, y_spec = call.spec(0), call.outputs[0].spec
-    if not is_real(x_spec) or (y_spec.dtype not in STORED and not is_real(y_spec)):
+    if not is_real(x_spec) or not is_stored(y_spec):
         return None
     shape, axis = x_spec.shape, call.op.axis
     outer, size, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
@@ -29,7 +29,7 @@ def search(call: KernelCall) -> Step | None:
     x, y = read(call, 0, element), write(call)
     sign = ">" if call.head.op_type == "Argmax" else "<"
     lines = f"#define BETTER(a, b) ((a) {sign} (b))\n"
-    defines: dict[str, int | str] = {"GROUP": lanes(), "Y": target.text, f"Y_{target.name}": 1}
+    defines: dict[str, int | str] = {"GROUP": lanes(), **type_defines("Y", target)}
     source = Source.of(("groups", "search"), defines, type_lines(element) + lines)
     return launch_all(call, [row_launch(source, "search", (x, y, size, inner), outer * inner)])
 
@@ -45,8 +45,7 @@ def top(call: KernelCall) -> Step | None:
     element = element_of(call.outputs[0].spec)
     x = read(call, 0, element)
     y, indices = write(call), write(call, 1)
-    keys = layout_for(Element.ULONG, rows * k)
-    heaps = call.scratch(keys.nbytes, keys)
+    heaps = scratch(call, Element.ULONG, rows * k)
     lines = type_lines(element if element.is_float else Element.FLOAT)
     lines += f"#define X {element.text}\n#define X_IS_FLOAT {int(element.is_float)}\n"
     lines += f"#define X_KEY {'float' if element.is_float else element.text}\n"

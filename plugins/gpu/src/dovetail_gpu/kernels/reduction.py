@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
-from dovetail_gpu.elements import Element
+from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import VECTOR, are_real, axes_of, lanes, row_launch
+from dovetail_gpu.kernels._rows import are_real, axes_of, lanes, row_launch
 from dovetail_gpu.launching import Launch, launch_all
-from dovetail_gpu.layouts import DeviceLayout, element_of, layout_for, read, write
-from dovetail_gpu.programs import Source, type_lines
+from dovetail_gpu.layouts import element_of, read, scratch, write
+from dovetail_gpu.programs import Source, type_defines, type_lines
 
 _LONGEST = 4096  # elements that one item joins: more of them lose digits of a sum
 _SHORTEST = 1024  # elements of a chunk for each item, below which another launch costs more
@@ -73,15 +73,11 @@ def reduction(call: KernelCall) -> Step | None:
     parts = _parts(shape, axes)
     for i, part in enumerate(parts):
         ends = i == 0, part is parts[-1]
-        target = write(call) if ends[1] else call.scratch(4 * part.count, _floats(part.count))
+        target = write(call) if ends[1] else scratch(call, Element.FLOAT, part.count)
         program = _program(call.head.op_type, element, ends)
         launches.append(_launch(program, part, source, target, count))
         source = target
     return launch_all(call, launches)
-
-
-def _floats(count: int) -> DeviceLayout:
-    return layout_for(Element.FLOAT, count)
 
 
 def _parts(shape: Shape, axes: set[int]) -> list[_Part]:
@@ -121,7 +117,7 @@ def _program(op_type: str, element: Element, ends: tuple[bool, bool]) -> Source:
     types = [element if is_end else Element.FLOAT for is_end in ends]
     defines: dict[str, int | str] = {"GROUP": lanes()}
     for name, type_ in zip("XY", types, strict=True):
-        defines |= {name: type_.text, f"{name}_{type_.name}": 1}
+        defines |= type_defines(name, type_)
     return Source.of(("groups", "reduce"), defines, type_lines(element) + lines)
 
 

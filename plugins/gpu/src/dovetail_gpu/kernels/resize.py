@@ -6,17 +6,14 @@ import math
 
 import numpy as np
 
-from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import VECTOR, are_real
+from dovetail_gpu.kernels._rows import are_real, pixel_range
 from dovetail_gpu.launching import Argument, Launch, launch_all
-from dovetail_gpu.layouts import element_of, layout_for, read, write
+from dovetail_gpu.layouts import element_of, read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_opset.resampling import Taps
-
-_GROUP = 64
 
 
 @KERNELS.register(PACKAGE, "Resize")
@@ -40,9 +37,7 @@ def resize(call: KernelCall) -> Step | None:
             rows = Taps(np.zeros((1, 1), np.intp))
         size = (1 if first == second else shape[first], shape[second], inner)
         shape[first : second + 1] = result[first : second + 1]
-        layout = layout_for(element, math.prod(shape))
-        is_last = second == last
-        target = write(call) if is_last else call.scratch(layout.nbytes, layout)
+        target = write(call) if second == last else scratch(call, element, math.prod(shape))
         launches.append(_launch(call, (source, target), outer, size, (rows, columns), element))
         source = target
     return launch_all(call, launches)
@@ -67,21 +62,13 @@ def _launch(
     for each in taps:
         weights = np.ones(each.indices.shape) if each.weights is None else each.weights
         tables += [
-            _table(call, each.indices.astype(np.int32), Element.INT),
-            _table(call, weights.astype(np.float32), Element.FLOAT),
+            table(call, each.indices),
+            table(call, weights, Element.FLOAT),
         ]
     counts = [len(each.indices) for each in taps]
     rows, inner = outer * counts[0], size[2]
     arguments: list[Argument] = [*tensors, *tables, rows, *size, *counts]
     arguments += [each.indices.shape[1] for each in taps]
     arguments.append(int(all(each.weights is None for each in taps)))
-    blocks = -(-inner // VECTOR)
-    across = min(_GROUP, 1 << max(0, math.ceil(math.log2(max(1, blocks)))))
     source = Source.of("resample", {}, type_lines(element))
-    group = (across, _GROUP // across, 1)
-    return Launch(source, "resample", arguments, (blocks, counts[1], rows), group)
-
-
-def _table(call: KernelCall, array: Array, element: Element) -> Value:
-    dense = np.ascontiguousarray(array).reshape(-1)
-    return call.constant(dense, layout_for(element, dense.size))
+    return Launch(source, "resample", arguments, *pixel_range(rows, counts[1], inner))

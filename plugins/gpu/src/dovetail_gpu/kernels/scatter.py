@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
+from numpy.typing import ArrayLike
 
-from dovetail.ir import Array, Shape
+from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.boxes import Box, copied, described, move_group
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels.indexing import indices
 from dovetail_gpu.kernels.movement import moved_element
-from dovetail_gpu.launching import Argument, Launch, launch, launch_all
-from dovetail_gpu.layouts import layout_for, read, write
+from dovetail_gpu.launching import GROUP, Argument, Launch, launch, launch_all
+from dovetail_gpu.layouts import read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
 
 _COMBINE = {
@@ -23,7 +23,6 @@ _COMBINE = {
     # a NaN is the maximum, as in NumPy
     "MAX": "((a) >= (b) || (a) != (a) ? (a) : (b))",
 }
-_GROUP = (64,)
 
 
 @KERNELS.register(PACKAGE, "ScatterNd")
@@ -31,11 +30,10 @@ def scatter_nd(call: KernelCall) -> Step | None:
     """Run ScatterNd."""
     depth = call.spec(1).shape[-1]
     sizes, slices = call.spec(0).shape[:depth], call.spec(0).shape[depth:]
-    table = np.array(sizes or (1,), np.int32)
     counts = math.prod(call.spec(1).shape[:-1]), math.prod(slices)
     if 0 in sizes and counts[0]:
         return None
-    return _scattered(call, sizes, table, (depth, 0, 0), counts, by_element=0)
+    return _scattered(call, sizes, sizes or (1,), (depth, 0, 0), counts, by_element=0)
 
 
 @KERNELS.register(PACKAGE, "ScatterElements")
@@ -45,17 +43,16 @@ def scatter_elements(call: KernelCall) -> Step | None:
     if not shape[axis] and 0 not in given:
         return None
     strides = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-    rows = [(n, 0 if k == axis else strides[k], 0) for k, n in enumerate(given)]
-    table = np.array(rows[::-1], np.int32).reshape(-1)
+    axes = [(n, 0 if k == axis else strides[k], 0) for k, n in enumerate(given)]
     numbers = len(shape), shape[axis], strides[axis]
     counts = math.prod(given), 1
-    return _scattered(call, shape[axis : axis + 1], table, numbers, counts, by_element=1)
+    return _scattered(call, shape[axis : axis + 1], axes[::-1], numbers, counts, by_element=1)
 
 
 def _scattered(
     call: KernelCall,
     sizes: Shape,
-    table: Array,
+    axes: ArrayLike,
     numbers: tuple[int, int, int],
     counts: tuple[int, int],
     *,
@@ -66,7 +63,7 @@ def _scattered(
     Args:
         call: The call.
         sizes: Sizes of the indexed axes.
-        table: The axes; see `scatter.cl`.
+        axes: Their table; see `scatter.cl`.
         numbers: Depth, size and stride of the template.
         counts: Number of updates, and of elements in each.
         by_element: Whether it is ScatterElements.
@@ -76,11 +73,10 @@ def _scattered(
         return None
     data, index = read(call, 0, element), indices(call, 1, sizes)
     x = read(call, 2, element)
-    axes = call.constant(table, layout_for(Element.INT, table.size))
+    target: list[Argument] = [index, table(call, axes), *numbers, *counts]
     y = write(call)
     whole = described(call.spec(0).shape)
     first = copied(call, data, y, Box.of(whole, whole, whole, whole))
-    target: list[Argument] = [index, axes, *numbers, *counts]
     defines: dict[str, int | str] = {"BY_ELEMENT": by_element, "E": "uint", "E_BYTES": 4}
     names = ("box", "counted", "scatter")
     updates, inner = counts
@@ -95,12 +91,12 @@ def _scattered(
     lines = f"#define S {'ushort' if element is Element.HALF else element.text}\n"
     source = Source.of(names, defines, lines)
     slices = whole.size // inner if inner else 0
-    last = call.scratch(slices * 4, layout_for(Element.INT, slices))
+    last = scratch(call, Element.INT, slices)
     launches = [
         first,
-        Launch(source, "clear", [last, slices], (slices,), _GROUP),
-        Launch(source, "claim", [last, *target], (updates if inner else 0,), _GROUP),
-        Launch(source, "replace", [last, x, y, *target], (updates if inner else 0,), _GROUP),
+        Launch(source, "clear", [last, slices], (slices,), (GROUP,)),
+        Launch(source, "claim", [last, *target], (updates if inner else 0,), (GROUP,)),
+        Launch(source, "replace", [last, x, y, *target], (updates if inner else 0,), (GROUP,)),
     ]
     return launch_all(call, launches)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_gpu.elements import VECTOR
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
-from dovetail_gpu.kernels._rows import VECTOR, are_real, lanes, row_launch
+from dovetail_gpu.kernels._rows import are_real, lanes, row_launch
 from dovetail_gpu.launching import Argument, launch_all
 from dovetail_gpu.layouts import element_of, read, write
 from dovetail_gpu.programs import Source, type_lines

@@ -22,10 +22,10 @@ from dovetail_gpu.kernels._product import (
     Window,
     operand_element,
     product_launch,
-    reals,
     zero_row,
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.kernels._windows import numbers_of, pads_of, pair
 from dovetail_gpu.launching import Launch, launch_all
@@ -56,7 +56,7 @@ class _Phase:
 @KERNELS.register(PACKAGE, "TransposeConv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def transposed_convolution(call: KernelCall) -> Step | None:
     """Run a transposed convolution as one product for each remainder of the strides."""
-    if not reals(call):
+    if not are_real(call):
         return None
     result = call.outputs[0].spec
     element = element_of(result)

@@ -1,32 +1,39 @@
 // Copies elements to other positions, and fills gaps with zeros.
 
 // Columns of matrices in blocks: y[i][g][b][ky][kx][c][j] is the element at x[start + i * s_i +
-// g * s_g + ky * s_y + kx * s_x + c * s_c + (b * block + j) * s_n]; zero beyond `columns`.
-__kernel void blocks(TENSOR_IN(S, x), TENSOR_OUT(S, y), int count, int block, int groups,
+// g * s_g + ky * s_y + kx * s_x + c * s_c + (b * block + j) * s_n]; zero beyond `columns`. A work item
+// copies eight columns of one tap.
+__kernel void blocks(TENSOR_IN(S, x), TENSOR_OUT(S, y), int eights, int block, int groups,
                      int taps_y, int taps_x, int channels, int columns, int start, int s_i, int s_g,
                      int s_y, int s_x, int s_c, int s_n) {
   TENSOR_READ(S, x);
   TENSOR_WRITE(S, y);
-  const int at = get_global_id(0);
-  if (at >= count) return;
-  const int of_group = (columns + block - 1) / block;
-  int rest = at;
-  const int j = rest % block;
-  rest /= block;
-  const int c = rest % channels;
-  rest /= channels;
-  const int kx = rest % taps_x;
-  rest /= taps_x;
-  const int ky = rest % taps_y;
-  rest /= taps_y;
-  const int column = rest % of_group * block + j;
-  rest /= of_group;
-  const int g = rest % groups, i = rest / groups;
-  const bool inside = column < columns;
-  const long from = (long)start + (long)i * s_i + (long)g * s_g + ky * s_y + kx * s_x +
-                    (long)c * s_c + (long)column * s_n;
-  const float found = LOAD(x + (inside ? from : 0));
-  STORE(inside ? found : 0.0f, y + at);
+  const int item = get_global_id(0), tap = get_global_id(1), taps = taps_y * taps_x;
+  if (item >= eights) return;
+  const int of_block = block / 8, blocks = (columns + block - 1) / block;
+  const int v = item % of_block, whole = item / of_block;
+  const int b = whole % blocks, part = whole / blocks;
+  const int g = part % groups, i = part / groups, ky = tap / taps_x, kx = tap - ky * taps_x;
+  const int column = b * block + v * 8, rest = columns - column;
+  y += ((long)whole * taps + tap) * channels * block + v * 8;
+  x += (long)start + (long)i * s_i + (long)g * s_g + ky * s_y + kx * s_x;
+  if (rest > 0) x += (long)column * s_n;
+  if (rest >= 8 && s_n == 1) {
+    for (int c = 0; c < channels; c++, x += s_c, y += block) STORE8(LOAD8(x), y);
+  } else if (rest >= 8) {
+    for (int c = 0; c < channels; c++, x += s_c, y += block) {
+      const float8 found = {LOAD(x),           LOAD(x + s_n),     LOAD(x + 2 * s_n),
+                            LOAD(x + 3 * s_n), LOAD(x + 4 * s_n), LOAD(x + 5 * s_n),
+                            LOAD(x + 6 * s_n), LOAD(x + 7 * s_n)};
+      STORE8(found, y);
+    }
+  } else {
+    for (int c = 0; c < channels; c++, x += s_c, y += block)
+      for (int j = 0; j < 8; j++) {
+        const float found = j < rest ? LOAD(x + (long)j * s_n) : 0.0f;
+        STORE(found, y + j);
+      }
+  }
 }
 
 // Zeros around lines: y[i][l] of `width` elements is x[i][l - before] of `x_width`.

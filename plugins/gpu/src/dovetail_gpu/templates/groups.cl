@@ -1,8 +1,8 @@
 // A row is reduced by the GROUP items of a work group, or by one item where GROUP is 1. ROW is its
 // number and LANE that of the item in it; there are no items without a row. (A return before a
 // barrier, though all items of a group take it, is compiled wrongly by PoCL.) SHARED declares local
-// memory of a kernel for JOIN, which
-// joins the values `v` of all items by the macro MERGE(V, a, b) and returns the result in each.
+// memory of a kernel for JOIN, which joins the values `v` of all items by the macro MERGE(V, a, b)
+// and sets `v` to the result in each.
 
 #if GROUP == 1
 #define ROW get_global_id(0)

@@ -1,4 +1,5 @@
-// Lrn along the last axis of (rows, channels): eight channels at once, and the rest one by one.
+// Lrn along the last axis of (rows, channels): eight channels at once, and the rest one by one. POWER(V, v) is v
+// to the power of -beta.
 
 #define SQUARE(V, LOAD_V, c) \
   { \
@@ -16,7 +17,7 @@ __kernel void lrn(TENSOR_IN(S, x), TENSOR_OUT(S, y), int rows, int channels, int
   if (first >= radius && first + 8 + radius <= channels) {
     float8 total = (float8)(0.0f);
     for (int c = first - radius; c <= first + radius; c++) SQUARE(float8, LOAD8, c)
-    STORE8(LOAD8(line + first) * pow(bias + alpha * total, (float8)(-beta)),
+    STORE8(LOAD8(line + first) * POWER(float8, bias + alpha * total),
            y + row * channels + first);
     return;
   }
@@ -24,6 +25,6 @@ __kernel void lrn(TENSOR_IN(S, x), TENSOR_OUT(S, y), int rows, int channels, int
     float total = 0.0f;
     const int until = min((long)i + radius, (long)channels - 1);
     for (int c = max(i - radius, 0); c <= until; c++) SQUARE(float, LOAD, c)
-    STORE(LOAD(line + i) * pow(bias + alpha * total, -beta), y + row * channels + i);
+    STORE(LOAD(line + i) * POWER(float, bias + alpha * total), y + row * channels + i);
   }
 }

@@ -1,6 +1,6 @@
 // Normalization of rows: elements less their mean (CENTRED), divided by DIVISOR(total), where
-// `total` is the sum of squares of what is divided and `inverse` is 1 / count; then times GAMMA and
-// plus BETA.
+// `total` is the sum of squares of what is divided and `inverse` is 1 / count; then changed by
+// FACTORS(V, LOAD_V, v, i), where i is the index in gamma and offset, and by stages.
 
 #define SUM(V, LOAD_V, STORE_V, at, i) total_##V += LOAD_V(x + (at));
 #define SQUARE(V, LOAD_V, STORE_V, at, i) \

@@ -1,6 +1,6 @@
 // Resamples two axes of (outer, height, width, inner): element (i, j) of a result is a weighted sum
-// of elements `rows[i, a]`, `columns[j, b]`; with
-// `copies` it is one element. Eight inner elements at once, and the rest one by one.
+// of elements `row_indices[i, a]`, `column_indices[j, b]`; with `copies` it is the first of them.
+// Eight inner elements at once, and the rest one by one.
 
 #define SAMPLE(V, LOAD_V, STORE_V, c) \
   { \

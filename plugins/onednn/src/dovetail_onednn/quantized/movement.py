@@ -1,4 +1,4 @@
-"""Moves of stored bytes: transposes, what else exchanges axes, and concatenation."""
+"""Moves of stored integers: transposes, what else exchanges axes, and concatenation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import math
 
 import numpy as np
 
-from dovetail.ir import Array, Tensor
+from dovetail.ir import Array, Shape, Tensor
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import only_moves
 from dovetail_onednn._api import MAX_DIMS, Arg, DataType
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work
 from dovetail_onednn.layouts import Strided, row_major
-from dovetail_onednn.primitives import reorder_primitive
+from dovetail_onednn.primitives import PrimitiveDesc, reorder_description, reorder_primitive
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.steps import execute
 
@@ -23,31 +23,52 @@ _LEAST = 4096
 # NumPy copies as many rows in the time of two such calls, or longer ones at the same speed.
 _LEAST_ROWS, _LONG_ROW = 512, 4096
 _WORD = 4  # bytes
+_GENERATED = "jit:"  # implementations
 
 
 def rearranged(call: KernelCall) -> Step | None:
     """Run Transpose, ChannelShuffle, DepthToSpace and SpaceToDepth; see `Kernel.make`."""
     shape, out = call.spec(0).shape, call.outputs[0]
     is_large = math.prod(shape) >= _LEAST
-    if out.dtype.storage.itemsize > 1 or not is_large or not only_moves(call, 0):
+    size = out.dtype.storage.itemsize
+    if size > 2 or not is_large or not only_moves(call, 0):
         return None
     if (view := _view(call)) is not None:
         return view
-    # the elements are never read, so all share one byte
+    # the elements are never read, so all share one byte; strides are in elements
     dense = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), shape, row_major(shape))
     if call.head.op_type == "Transpose":
         moved: Array = dense.transpose([int(axis) for axis in call.op.perm])
     else:
         moved = call.op.arranged(dense)
-    if not 0 < moved.ndim <= MAX_DIMS:
+    if not 0 < moved.ndim <= MAX_DIMS + 1 - size:
         return None
-    source = MemoryDesc.strided(moved.shape, moved.strides, DataType.S8)
-    target = MemoryDesc.strided(moved.shape, row_major(moved.shape), DataType.S8)
+    layouts = moved.shape, moved.strides, row_major(moved.shape)
+    source, target = _bytes(*layouts) if size == 1 else _words(*layouts)
     arguments: dict[int, Argument] = {
         Arg.SOURCE: Argument(source, call.read(0)),
         Arg.DESTINATION: Argument(target, call.write()),
     }
     return execute(call, Work(reorder_primitive(source, target), arguments))
+
+
+def _bytes(shape: Shape, *strides: Shape) -> tuple[MemoryDesc, MemoryDesc]:
+    """Describe bytes in two layouts."""
+    first, second = (MemoryDesc.strided(shape, each, DataType.S8) for each in strides)
+    return first, second
+
+
+def _words(shape: Shape, *strides: Shape) -> tuple[MemoryDesc, MemoryDesc]:
+    """Describe elements of 16 bits in two layouts.
+
+    Generated code copies bfloat16 with all its bits; other code converts it, and changes NaN and
+    the smallest numbers. Pairs of bytes take three times as long.
+    """
+    first, second = (MemoryDesc.strided(shape, each, DataType.BF16) for each in strides)
+    with PrimitiveDesc(reorder_description(first, second)) as desc:
+        if desc.implementation.startswith(_GENERATED):
+            return first, second
+    return _bytes((*shape, 2), *((*(2 * stride for stride in each), 1) for each in strides))
 
 
 def concatenated(call: KernelCall) -> Step | None:

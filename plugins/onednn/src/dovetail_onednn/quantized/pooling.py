@@ -1,4 +1,4 @@
-"""Pooling of stored bytes, and their sums and means along axes.
+"""Pooling of stored bytes, their sums and means along axes, and maxima of words.
 
 Sums are convolutions with filters of ones, one for each channel: the library's own means are
 rounded in another way. Its sums of unsigned bytes do not saturate with such filters.
@@ -26,7 +26,9 @@ from dovetail_onednn.layouts import OneDnnLayout, filters, images
 from dovetail_onednn.maximum import MaximumWithZeros
 from dovetail_onednn.pooling import zero_edges
 from dovetail_onednn.primitives import PrimitiveDesc
+from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.word_conversions import WORDS, StoredReals, rounding, step_of_words
 from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Arguments, is_slow
 from dovetail_onednn.windows import Pooling
@@ -42,7 +44,8 @@ def pool_max(call: KernelCall) -> Step | None:
     The padding holds the zero point, which is compared afterwards with the windows at the edges.
     """
     spec = call.spec(0)
-    if DEFINITIONS.of(call.head) is None or not _are_bytes(call) or not only_moves(call, 0):
+    is_known = 0 not in spec.shape and spec.dtype in WORDS | TYPES.keys()
+    if DEFINITIONS.of(call.head) is None or not is_known or not only_moves(call, 0):
         return None
     scale, zero, (low, high) = grid_of(spec)
     if not scale:
@@ -52,6 +55,8 @@ def pool_max(call: KernelCall) -> Step | None:
     edges = list(zero_edges(call.head))
     if edges and zero == low and not pooling.has_empty_windows:
         edges = []  # no integer is smaller
+    if spec.dtype in WORDS:
+        return None if edges else _maximum_of_words(call, pooling)
     source, target = (images(shape).of_type(TYPES[spec.dtype]) for shape in _shapes(call))
     with PrimitiveDesc(pooling.described(source, target)) as desc:
         if is_slow(desc):
@@ -63,6 +68,19 @@ def pool_max(call: KernelCall) -> Step | None:
     if not edges:
         return step
     return replace(step, bind=MaximumWithZeros(step.bind, step.writes[0], edges, zero))
+
+
+def _maximum_of_words(call: KernelCall, pooling: Pooling) -> Step | None:
+    """Return the step of maxima in float32, which holds words; None without fast code."""
+    source, target = map(images, _shapes(call))
+    ops = rounding(0, call.spec(0).dtype.stored_range())
+    with PrimitiveDesc(pooling.described(source, target, ops)) as desc:
+        if is_slow(desc):
+            return None
+        stages, stored = Stages(call), StoredReals(call, 0)
+        real = stages.room(target)
+        stages.add(desc, {Arg.SOURCE: stored.argument(source), Arg.DESTINATION: real})
+    return step_of_words(call, stages, [stored], real)
 
 
 def pool_avg(call: KernelCall) -> Step | None:
