@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import re
 import threading
 import warnings
@@ -124,7 +125,8 @@ class Programs:
     def _program(self, source: Source) -> Any:
         cl = opencl()
         text = source.text
-        facts = "\n".join((self._device.key, cl.VERSION_TEXT, *_OPTIONS, text))
+        more = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")  # pyopencl adds them
+        facts = "\n".join((self._device.key, cl.VERSION_TEXT, *_OPTIONS, more, text))
         path = self._folder and self._folder / f"{hashlib.sha256(facts.encode()).hexdigest()}.bin"
         if path and (program := self._restored(path)) is not None:
             return program
