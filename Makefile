@@ -92,8 +92,8 @@ test-gpu: $(READY)
 	$(STAGE) 'conformance of gpu' $(ONE_THREAD) -m pytest -q -W error -p dovetail.testing.plugin \
 	  --pyargs dovetail.testing.suite --backend gpu --cases dovetail_opset.testing:CASES \
 	  $(if $(DEVICE),--backend-options '{"device": "$(DEVICE)"}')
-	$(STAGE) 'tests of gpu' $(ONE_THREAD) -m pytest plugins/gpu/tests
-	$(STAGE) 'networks on gpu' env DOVETAIL_GPU_NETWORKS=all $(ONE_THREAD) -m pytest tests/test_gpu_networks.py
+	$(STAGE) 'tests of gpu' env DOVETAIL_GPU_TESTS=all $(ONE_THREAD) -m $(PYTEST) plugins/gpu/tests \
+	  tests/test_gpu_networks.py
 
 bench: $(BENCH_READY)
 	@$(BIN)/python benchmarks/startup.py

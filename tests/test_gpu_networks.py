@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import networks
 import numpy as np
 import onnx
 import pytest
-from opencl_driver import require_opencl
+from opencl_driver import ALL, require_opencl
 
 import dovetail
 
-# On a processor a driver takes seconds to compile each: `make test-gpu` runs all.
-ALL = os.environ.get("DOVETAIL_GPU_NETWORKS") == "all"
 CASES = {
     "MobileNetV2": lambda: networks.mobilenet_v2(size=96),
     "transformer encoder": networks.encoder,

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from opencl_driver import examples
 
 from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
 from dovetail_opset.build import add, static
@@ -59,7 +60,7 @@ def _fits(size: tuple[int, int], taps: tuple[int, int], pads: Any, step: tuple[i
     )
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.integers(0, 2),
     _SIZES,
@@ -97,7 +98,7 @@ def test_geometries(
     _compare(same_as_cpu, graph, y, _real(batch, *size, taken * groups))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     st.integers(0, 2),
     _SIZES,
@@ -130,7 +131,7 @@ def test_depthwise_geometries(
     _compare(same_as_cpu, graph, y, _real(batch, *size, count))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     st.integers(0, 2),
     st.tuples(st.integers(1, 5), st.integers(1, 5)),

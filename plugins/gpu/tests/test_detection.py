@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from opencl_driver import examples
 
 import dovetail as dt
 from dovetail.container import Model, Producer
@@ -25,7 +26,7 @@ def boxes(count, seed, scale):
     return np.concatenate([low, high], axis=1).astype(np.float32)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.data(),
     st.integers(1, 2),
@@ -65,7 +66,7 @@ def test_detections(check_op, data, images, anchors, classes, is_fast, seed):
     check_op("DetectionOutput", scores, deltas, priors, specs=specs, **params)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.data(),
     st.sampled_from((1, 3, 8, 11)),
@@ -91,7 +92,7 @@ def test_roi_align(check_op, data, channels, bins, samples, aligned, allows_inva
     check_op("RoiAlign", real(2, 9, 7, channels), regions, images, specs=specs, **params)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 3), st.integers(2, 9), st.integers(2, 9), st.integers(1, 5), st.booleans())
 def test_key_points(check_op, images, height, width, points, is_flat):
     maps = real(images, height, width, points)

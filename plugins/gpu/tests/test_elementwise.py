@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from opencl_driver import examples
 
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail_opset.build import add
@@ -68,7 +69,7 @@ def test_gelu_is_accurate_where_it_is_small(run):
     np.testing.assert_allclose(found, wanted, rtol=2e-5)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.data(), SHAPES, st.booleans())
 def test_any_shapes_broadcast(check_op, data, shape, is_half):
     keeps = st.lists(st.booleans(), min_size=len(shape), max_size=len(shape))

@@ -7,8 +7,9 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from opencl_driver import examples
 
 import dovetail as dt
 from dovetail.container import Model, Producer
@@ -17,7 +18,7 @@ from dovetail_gpu import boxes
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add_all
 
-_EXAMPLES = settings(max_examples=25, deadline=None)
+_EXAMPLES = examples(25)
 Check = Callable[..., None]
 TYPES = (np.float32, np.uint8)  # each width is a program, which takes long to compile
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from opencl_driver import examples
 
 SHAPES = st.lists(st.sampled_from((1, 2, 3, 8, 17)), max_size=5).map(tuple)
 # Of other types than int32 those whose code depends on the type.
@@ -35,7 +36,7 @@ def test_functions_of_one_tensor(check_op, dtype):
     check_op("ElementWiseUnary", x, operation=10)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SHAPES, st.sampled_from((np.int32, np.uint8)))
 def test_any_shapes_broadcast(check_op, shape, dtype):
     x = np.random.default_rng(1).integers(0, 100, (*shape, 3)).astype(dtype)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from opencl_driver import examples
 
 from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail_opset.build import add
@@ -37,7 +38,7 @@ def test_comparisons_of_integers_are_exact(check_op, name, dtype):
     check_op(f"ElementWise{name}", first, second)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SHAPES, SHAPES)
 def test_any_shapes_broadcast(check_op, shape, extra):
     short = tuple(1 if i % 2 else n for i, n in enumerate(shape))
@@ -71,7 +72,7 @@ def test_truth_in_fixed_point(run):
     np.testing.assert_array_equal(found["yes"], np.where(np.isnan(SPECIAL), 0, 128))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data(), SHAPES, st.booleans())
 def test_selection_with_three_broadcasts(check_op, data, shape, is_half):
     short = []

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from opencl_driver import examples
 
 from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
 from dovetail_opset.build import add, static
@@ -22,7 +23,7 @@ def _real(*shape: int) -> Array:
     return _RNG.standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.sampled_from(_BATCHES),
     st.sampled_from([1, 4, 7]),

@@ -8,15 +8,16 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from opencl_driver import examples
 
 from dovetail.ir import Array, DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail_gpu import boxes
 from dovetail_opset.build import add_all
 
 TYPES = (np.float32, np.float16, np.int64, np.uint8, np.bool_)  # all widths
-_EXAMPLES = settings(max_examples=25, deadline=None)
+_EXAMPLES = examples(25)
 Check = Callable[..., None]
 
 

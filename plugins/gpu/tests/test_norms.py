@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from opencl_driver import examples, many_programs
 
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail_opset.build import add, static
@@ -18,7 +19,7 @@ def real(*shape, seed=1):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.data(), st.sampled_from(("LayerNorm", "RmsNorm")), shapes, st.sampled_from(VARIANTS))
 def test_over_axes(check_op, data, op_type, shape, variant):
     axes = data.draw(st.lists(st.integers(0, len(shape) - 1), unique=True, min_size=1))
@@ -29,14 +30,14 @@ def test_over_axes(check_op, data, op_type, shape, variant):
     check_op(op_type, real(*shape), gamma, beta, **variant, axes=axes, epsilon=0.01)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data(), shapes, st.sampled_from(VARIANTS))
 def test_l2_norm(check_op, data, shape, variant):
     axes = data.draw(st.lists(st.integers(0, len(shape) - 1), unique=True, min_size=1))
     check_op("L2Norm", real(*shape), **variant, axes=axes)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     shapes,
     st.integers(0, 1),
@@ -50,7 +51,7 @@ def test_instance_norm(check_op, shape, mode, region, scales, variant):
     check_op("InstanceNorm", real(*shape), gamma, beta, **variant, **params)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.lists(st.sampled_from((1, 2, 5)), min_size=1, max_size=3),
     st.sampled_from((1, 2, 3)),
@@ -65,7 +66,7 @@ def test_group_norm(check_op, shape, groups, each, has_factors, variant):
     check_op("GroupNorm", real(*shape, channels), gamma, beta, **variant, group=groups, epsilon=0.1)
 
 
-@pytest.mark.parametrize("lanes", [1, 64])
+@pytest.mark.parametrize("lanes", [1, pytest.param(64, marks=many_programs)])
 def test_not_finite(check_op, lanes):
     x = real(5, 19)
     x[0, 3], x[1, 18], x[2, 0], x[3] = np.nan, np.inf, -np.inf, 0
@@ -94,7 +95,7 @@ def test_fused(same_as_cpu, shape):
     same_as_cpu(graph, {"x": real(*shape, seed=math.prod(shape))})
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.sampled_from(((3, 19), (2, 5, 8), (1, 4, 5, 16), (2, 3, 6, 3))),
     st.integers(0, 1),

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from opencl_driver import examples
 
 import dovetail as dt
 from dovetail.container import Model, Producer
@@ -26,7 +27,7 @@ def windows(draw, shape):
     return {"filter_size": size, "stride": stride, "pad_amount": pads}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.data(),
     st.sampled_from(("PoolMax2d", "PoolAvg2d", "L2Pool2d")),

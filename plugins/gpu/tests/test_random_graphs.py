@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import pytest
+from opencl_driver import ALL
 from random_graphs import random_graph
 
-# All of them take minutes on a driver that compiles slowly: `make test-gpu` runs them.
-COUNT = int(os.environ.get("DOVETAIL_TEST_RANDOM_GRAPHS", "8"))
+COUNT = 200 if ALL else 6
 
 
 @pytest.mark.parametrize("seed", range(COUNT))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from opencl_driver import many_programs
 
 # the parts of a layer, and params
 LAYERS = {
@@ -47,8 +48,8 @@ _SHARED = ("peepholes", "coupled norms", "projection")
     ("name", "variant"),
     [
         *((name, {"lanes": 1}) for name in LAYERS),
-        *((name, {"lanes": 64}) for name in _SHARED),
-        ("norms", {"is_half": True}),
+        *(pytest.param(name, {"lanes": 64}, marks=many_programs) for name in _SHARED),
+        pytest.param("norms", {"is_half": True}, marks=many_programs),
         ("projection", {"is_half": True}),
     ],
 )

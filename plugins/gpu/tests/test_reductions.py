@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from opencl_driver import examples, many_programs
 
-LANES = (1, 64)
+LANES = (1, pytest.param(64, marks=many_programs))
 VARIANTS = [{"lanes": 1}, {"lanes": 64}, {"is_half": True}]
 REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "SumSquare")
 
@@ -14,7 +15,7 @@ def real(*shape, seed=1):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.data(),
     st.sampled_from(REDUCTIONS),
@@ -63,7 +64,7 @@ def test_scalars(check_op):
     check_op("ReduceSumSquare", np.asarray(np.float32(3)), axes=[0])
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.data(),
     st.sampled_from(("Softmax", "LogSoftmax")),
@@ -89,7 +90,7 @@ def test_softmax_not_finite(check_op, op_type, lanes):
                 check_op(op_type, x, lanes=lanes, axis=axis, beta=beta)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.data(),
     st.sampled_from(("Argmax", "Argmin")),
@@ -107,7 +108,7 @@ def test_search(check_op, data, op_type, shape, keep_dims, variant):
     check_op(op_type, x, **variant, axis=axis, keep_dims=keep_dims)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.data(), st.integers(0, 3), st.integers(1, 40), st.booleans(), st.booleans())
 def test_top(check_op, data, rows, size, is_largest, is_half):
     seed, k = data.draw(st.integers(0, 99)), data.draw(st.integers(0, size))

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from opencl_driver import examples
 
 from dovetail.ir import DType, Spec
 
@@ -20,7 +21,7 @@ def resized(check_op, op_type, x, shape, is_half=False, **params):
     check_op(op_type, x, is_half=is_half, specs=[Spec(dtype, shape)], **params)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.sampled_from(("ResizeBilinear", "ResizeNearestNeighbor")),
     st.tuples(sizes, sizes),
@@ -33,7 +34,7 @@ def test_images(check_op, op_type, old, new, depth, params, is_half):
     resized(check_op, op_type, real(2, *old, depth), (2, *new, depth), is_half, **params)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.data(),
     st.integers(1, 3),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from opencl_driver import many_programs
 
 from dovetail.ir import AxisScaleOffset, DType, Graph, Tensor, TensorKind
 from dovetail_gpu import _backend
@@ -71,6 +72,7 @@ def _numbers(*values: int) -> Any:
     return np.array(values, np.uint32)
 
 
+@many_programs
 def test_convolution(same_as_cpu: Same, tiles: list[Tile]) -> None:
     params = {"stride": _numbers(2, 1), "dilation": _numbers(1, 2), "pad_amount": _PADS}
     x = _real(2, 9, 8, 66)
@@ -84,6 +86,7 @@ def test_large_tiles(same_as_cpu: Same, tiles: list[Tile], monkeypatch: pytest.M
     assert tiles == [Tile(32, 4, is_shared=True)]
 
 
+@many_programs
 def test_halves(same_as_cpu: Same) -> None:
     x = _real(1, 4, 5, 16, dtype=_HALF)
     params = {"stride": _numbers(2, 2), "pad_amount": _PADS}
@@ -91,6 +94,7 @@ def test_halves(same_as_cpu: Same) -> None:
     _check(same_as_cpu, "DepthWiseConv2d", x, (3, 3, 1, 16), 16, _HALF, **params)
 
 
+@many_programs
 def test_batches(same_as_cpu: Same, tiles: list[Tile]) -> None:
     graph = Graph("net")
     inputs, feeds = [], {}
@@ -103,6 +107,7 @@ def test_batches(same_as_cpu: Same, tiles: list[Tile]) -> None:
     assert {tile.is_shared for tile in tiles} == {True}
 
 
+@many_programs
 def test_integer_weights(same_as_cpu: Same) -> None:
     """On `cpu`, 4-bit weights are dequantized."""
     scales = _RNG.uniform(0.01, 0.1, 21).astype(np.float32)

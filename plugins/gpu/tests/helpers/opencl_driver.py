@@ -1,10 +1,28 @@
-"""Whether there is an OpenCL device, without which tests of the backend `gpu` are skipped."""
+"""Which tests of the backend `gpu` run: none without a device, few in `make test`.
+
+A driver for processors compiles for seconds what a test needs: `make test-gpu` sets
+DOVETAIL_GPU_TESTS=all, `make test` runs fewer examples, and not the tests with the most programs.
+"""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import settings
 
 from dovetail.errors import PluginError
+
+ALL = os.environ.get("DOVETAIL_GPU_TESTS") == "all"
+_FEW = 3
+many_programs = pytest.mark.skipif(
+    not ALL, reason="a driver compiles its programs for long: make test-gpu runs it"
+)
+
+
+def examples(count: int) -> settings:
+    """Return the settings of a test with this number of examples; few of them in `make test`."""
+    return settings(max_examples=count if ALL else _FEW, deadline=None, derandomize=not ALL)
 
 
 def require_opencl() -> str:

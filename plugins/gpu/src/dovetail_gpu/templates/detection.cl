@@ -1,198 +1,202 @@
-// DetectionOutput: boxes decoded from anchors, the best kept within each class (REGULAR) or of each
-// anchor (FAST), and the best of all. One work item sorts and suppresses for a class of an image.
+// Detections of an SSD head. Candidates are taken from a heap by falling score, and kept unless they
+// overlap a kept one too much. A key is a number that grows with the score, above one that falls
+// with the index: of equal scores the lower index comes first.
 
-// A key is a number that grows with the score, NaN the largest, above one that falls with the index:
-// of equal scores the lower index comes first.
-ulong key_of(float score, int index) {
+#define FAST 1
+#define WITH_BACKGROUND 2
+#define SHOWS_BACKGROUND 4
+
+#if BOX_HALF
+#define PUT_BOX(v, p) vstore_half_rte(v, 0, p)
+#else
+#define PUT_BOX(v, p) (*(p) = (v))
+#endif
+
+static ulong key_of(float score, uint index) {
   const uint bits = score == 0.0f ? 0u : as_uint(score);
-  const uint rank = score != score ? 0xffffffffu : (bits >> 31) ? ~bits : bits | 0x80000000u;
-  return ((ulong)rank << 32) | (uint)~index;
+  const uint rank = (bits >> 31) ? ~bits : bits | 0x80000000u;
+  return ((ulong)rank << 32) | (0xffffffffu - index);
 }
 
-#define INDEX(key) ((int)~(uint)((key) & 0xffffffffu))
+static uint index_of(ulong key) { return 0xffffffffu - (uint)(key & 0xffffffffu); }
 
-// Moves a key of a heap, the smallest of which is at the root, to where it belongs.
-void sink(__global ulong *heap, int count, int i) {
+static void sink(__global ulong *heap, int count, int i) {
   const ulong key = heap[i];
   for (;;) {
     int child = 2 * i + 1;
     if (child >= count) break;
-    if (child + 1 < count && heap[child + 1] < heap[child]) child++;
-    if (key <= heap[child]) break;
+    if (child + 1 < count && heap[child + 1] > heap[child]) child++;
+    if (key >= heap[child]) break;
     heap[i] = heap[child];
     i = child;
   }
   heap[i] = key;
 }
 
-// Sorts keys, the largest first.
-void sort(__global ulong *keys, int count) {
-  for (int i = count / 2 - 1; i >= 0; i--) sink(keys, count, i);
-  for (int left = count - 1; left > 0; left--) {
-    const ulong key = keys[0];
-    keys[0] = keys[left];
-    keys[left] = key;
-    sink(keys, left, 0);
-  }
+static float intersection(float8 a, float8 b) {
+  const float2 least = max(a.s01, b.s01), most = min(a.s23, b.s23), size = max(most - least, 0.0f);
+  return size.x * size.y;
 }
 
-__kernel void decode(TENSOR_IN(S, deltas), TENSOR_IN(S, anchors), TENSOR_OUT(float, corners),
-                     int count, int each, float scale_y, float scale_x, float scale_h,
-                     float scale_w) {
-  TENSOR_READ(S, deltas);
-  TENSOR_READ(S, anchors);
-  TENSOR_WRITE(float, corners);
+// A work item for each box. A box becomes its corners as they are, then low and high corner.
+__kernel void decode(TENSOR_IN(float, deltas), TENSOR_IN(float, anchors), TENSOR_OUT(float, boxes),
+                     int count, int of_anchor, float fy, float fx, float fh, float fw) {
+  TENSOR_READ(float, deltas);
+  TENSOR_READ(float, anchors);
+  TENSOR_WRITE(float, boxes);
   const int i = get_global_id(0);
   if (i >= count) return;
-  __global const S *delta = deltas + i * 4, *anchor = anchors + i / each * 4;
-  const float height = LOAD(anchor + 2), width = LOAD(anchor + 3);
-  const float y = LOAD(anchor) + LOAD(delta) / scale_y * height;
-  const float x = LOAD(anchor + 1) + LOAD(delta + 1) / scale_x * width;
-  const float half_y = height * exp(LOAD(delta + 2) / scale_h) / 2.0f;
-  const float half_x = width * exp(LOAD(delta + 3) / scale_w) / 2.0f;
-  corners[i * 4] = y - half_y, corners[i * 4 + 1] = x - half_x;
-  corners[i * 4 + 2] = y + half_y, corners[i * 4 + 3] = x + half_x;
+  deltas += (long)i * 4;
+  anchors += (long)(i / of_anchor) * 4;
+  boxes += (long)i * 4;
+  const float y = anchors[0] + deltas[0] / fy * anchors[2];
+  const float x = anchors[1] + deltas[1] / fx * anchors[3];
+  const float h = anchors[2] * exp(deltas[2] / fh) / 2, w = anchors[3] * exp(deltas[3] / fw) / 2;
+  boxes[0] = y - h;
+  boxes[1] = x - w;
+  boxes[2] = y + h;
+  boxes[3] = x + w;
 }
 
-#define LOWER(a, b) ((a) < (b) ? (a) : (b))
-#define UPPER(a, b) ((a) > (b) ? (a) : (b))
-
-// The part of a box on an axis, of either order of corners.
-#define RANGE(box, axis, low, high) \
-  const float low = LOWER(box[axis], box[2 + axis]), high = UPPER(box[axis], box[2 + axis]);
-
-// The intersection of two boxes over their union; 0 without area, or where a corner is NaN.
-float overlap(__global const float *a, __global const float *b) {
-  const float sum = a[0] + a[1] + a[2] + a[3] + b[0] + b[1] + b[2] + b[3];
-  if (sum != sum) return 0.0f;
-  RANGE(a, 0, top_a, bottom_a)
-  RANGE(a, 1, left_a, right_a)
-  RANGE(b, 0, top_b, bottom_b)
-  RANGE(b, 1, left_b, right_b)
-  const float height = LOWER(bottom_a, bottom_b) - UPPER(top_a, top_b);
-  const float width = LOWER(right_a, right_b) - UPPER(left_a, left_b);
-  if (!(height > 0.0f && width > 0.0f)) return 0.0f;
-  const float shared = height * width;
-  const float total = (bottom_a - top_a) * (right_a - left_a) +
-                      (bottom_b - top_b) * (right_b - left_b) - shared;
-  return total > 0.0f ? shared / total : 0.0f;
+// Low corner, high corner and area of a box; the area is NaN if a coordinate is.
+static float8 ordered(__global const float *p) {
+  const float2 a = (float2)(p[0], p[1]), b = (float2)(p[2], p[3]);
+  const float2 low = min(a, b), high = max(a, b), size = high - low;
+  float area = size.x * size.y;
+  if (a.x != a.x || a.y != a.y || b.x != b.x || b.y != b.y) area = NAN;
+  return (float8)(low, high, area, 0.0f, 0.0f, 0.0f);
 }
 
-// The best score of an anchor, NaN if one is.
-float best_of(__global const S *scores, int classes, int background, int uses_background) {
-  float best = -INFINITY;
-  for (int c = 0; c < classes; c++) {
-    if (c == background && !uses_background) continue;
-    const float score = LOAD(scores + c);
-    if (score > best || score != score) best = score;
-    if (best != best) break;
-  }
-  return best;
-}
-
-// The kept candidates of each class of an image, or of the image if `is_fast`: indices of anchors by
-// falling score at the begin of its part of `kept`, and their number in `counts`.
-__kernel void suppress(TENSOR_IN(S, scores), TENSOR_IN(float, corners), TENSOR_OUT(ulong, keys),
-                       TENSOR_OUT(int, kept), TENSOR_OUT(int, counts), int parts, int anchors,
-                       int classes, int each, int is_fast, int background, int uses_background,
-                       int limit, float confidence, float threshold, float eta) {
-  TENSOR_READ(S, scores);
-  TENSOR_READ(float, corners);
-  TENSOR_WRITE(ulong, keys);
+// A work item for each list: a class of an image, or an image if FAST. `limit` is the most that a
+// list keeps.
+__kernel void suppress(TENSOR_IN(float, scores), TENSOR_IN(float, boxes), TENSOR_OUT(ulong, heaps),
+                       TENSOR_OUT(int, kept), TENSOR_OUT(int, counts), int lists, int anchors,
+                       int classes, int of_anchor, int limit, int background, int flags,
+                       float minimum, float threshold, float eta) {
+  TENSOR_READ(float, scores);
+  TENSOR_READ(float, boxes);
+  TENSOR_WRITE(ulong, heaps);
   TENSOR_WRITE(int, kept);
   TENSOR_WRITE(int, counts);
-  const int part = get_global_id(0);
-  if (part >= parts) return;
-  const int image = is_fast ? part : part / classes, label = is_fast ? 0 : part % classes;
-  __global ulong *order = keys + (long)part * anchors;
-  __global int *best = kept + part * anchors;
-  counts[part] = 0;
-  if (!is_fast && label == background && !uses_background) return;
-  int candidates = 0;
-  for (int i = 0; i < anchors; i++) {
-    __global const S *row = scores + (image * anchors + i) * classes;
-    const float score =
-        is_fast ? best_of(row, classes, background, uses_background) : LOAD(row + label);
-    if (score > confidence) order[candidates++] = key_of(score, i);
+  const int list = get_global_id(0);
+  if (list >= lists) return;
+  const bool fast = flags & FAST;
+  const int image = fast ? list : list / classes, label = fast ? 0 : list % classes;
+  __global ulong *heap = heaps + (long)list * anchors;
+  kept += (long)list * limit;
+  scores += (long)image * anchors * classes;
+  boxes += (long)image * anchors * of_anchor * 4 + (of_anchor > 1 ? label * 4 : 0);
+  const bool is_left_out =
+      !fast && label == background && (flags & (WITH_BACKGROUND | SHOWS_BACKGROUND)) !=
+                                          (WITH_BACKGROUND | SHOWS_BACKGROUND);
+  int left = 0, count = 0;
+  for (int i = 0; i < anchors && !is_left_out; i++) {
+    float score = scores[i * classes + label];
+    if (fast) {
+      score = -INFINITY;
+      for (int c = 0; c < classes; c++) {
+        const float v = scores[i * classes + c];
+        if ((flags & WITH_BACKGROUND) || c != background)
+          score = v > score || v != v ? v : score;  // a NaN stays
+      }
+    }
+    if (score > minimum) heap[left++] = key_of(score, i);
   }
-  sort(order, candidates);
-  int count = 0;
-  for (int n = 0; n < candidates && (limit < 0 || count < limit); n++) {
-    const int i = INDEX(order[n]), shift = each > 1 ? label : 0;
-    __global const float *box = corners + ((image * anchors + i) * each + shift) * 4;
-    int stays = 1;
-    // overlaps grow and the threshold falls, so that the last comparison decides
-    for (int k = 0; k < count && stays; k++)
-      stays = overlap(corners + ((image * anchors + best[k]) * each + shift) * 4, box) < threshold;
+  for (int i = left / 2 - 1; i >= 0; i--) sink(heap, left, i);
+  while (left > 0 && count < limit) {
+    const int best = index_of(heap[0]);
+    heap[0] = heap[--left];
+    if (left) sink(heap, left, 0);
+    const float8 box = ordered(boxes + (long)best * of_anchor * 4);
+    bool stays = true;
+    for (int k = 0; k < count && stays; k++) {
+      const float8 other = ordered(boxes + (long)kept[k] * of_anchor * 4);
+      const float shared = intersection(box, other), all = box.s4 + other.s4 - shared;
+      stays = (all > 0.0f ? shared / all : 0.0f) < threshold;
+    }
     if (!stays) continue;
-    best[count++] = i;
+    kept[count++] = best;
     if (eta < 1.0f && threshold > 0.5f) threshold *= eta;
   }
-  counts[part] = count;
+  counts[list] = count;
 }
 
-// The detections of an image. `keys` has room for all kept ones.
-__kernel void collect(TENSOR_IN(S, scores), TENSOR_IN(float, corners), TENSOR_IN(int, kept),
-                      TENSOR_IN(int, counts), TENSOR_OUT(ulong, keys), TENSOR_OUT(S, values),
-                      TENSOR_OUT(float, boxes), TENSOR_OUT(int, labels), TENSOR_OUT(int, numbers),
-                      int images, int anchors, int classes, int each, int is_fast, int background,
-                      int uses_background, int shows_background, int most, int limit) {
-  TENSOR_READ(S, scores);
-  TENSOR_READ(float, corners);
+// A work item for each image merges its lists. `heads` and `taken` have an element for each class,
+// `each` is the number of classes that FAST shows of an anchor.
+__kernel void merge(TENSOR_IN(float, scores), TENSOR_IN(float, boxes), TENSOR_IN(int, kept),
+                    TENSOR_IN(int, counts), TENSOR_OUT(ulong, heads), TENSOR_OUT(int, taken),
+                    TENSOR_OUT(S, y), TENSOR_OUT(BOX, corners), TENSOR_OUT(int, labels),
+                    TENSOR_OUT(uint, found), int images, int anchors, int classes, int of_anchor,
+                    int limit, int background, int flags, int most, int each) {
+  TENSOR_READ(float, scores);
+  TENSOR_READ(float, boxes);
   TENSOR_READ(int, kept);
   TENSOR_READ(int, counts);
-  TENSOR_WRITE(ulong, keys);
-  TENSOR_WRITE(S, values);
-  TENSOR_WRITE(float, boxes);
+  TENSOR_WRITE(ulong, heads);
+  TENSOR_WRITE(int, taken);
+  TENSOR_WRITE(S, y);
+  TENSOR_WRITE(BOX, corners);
   TENSOR_WRITE(int, labels);
-  TENSOR_WRITE(int, numbers);
+  TENSOR_WRITE(uint, found);
   const int image = get_global_id(0);
   if (image >= images) return;
-  const int parts = is_fast ? 1 : classes;
-  __global ulong *order = keys + (long)image * parts * anchors;
-  int found = 0, written = 0;
-  for (int c = 0; c < parts; c++) {
-    if (!is_fast && !shows_background && c == background) continue;
-    const int part = image * parts + c;
-    for (int k = 0; k < counts[part]; k++) {
-      const int place = c * anchors + k, i = kept[part * anchors + k];
-      const float score = is_fast ? 0.0f : LOAD(scores + (image * anchors + i) * classes + c);
-      order[found++] = key_of(score, place);  // those of FAST are in order
+  const bool fast = flags & FAST;
+  scores += (long)image * anchors * classes;
+  boxes += (long)image * anchors * of_anchor * 4;
+  heads += (long)image * classes;
+  taken += (long)image * classes;
+  y += (long)image * most;
+  labels += (long)image * most;
+  corners += (long)image * most * 4;
+  int count = 0, left = 0, anchor_count = 0, anchor = 0;
+  if (!fast) {
+    for (int c = 0; c < classes; c++) {
+      const int list = image * classes + c;
+      taken[c] = 0;
+      if (counts[list]) heads[left++] = key_of(scores[kept[(long)list * limit] * classes + c], c);
     }
+    for (int i = left / 2 - 1; i >= 0; i--) sink(heads, left, i);
   }
-  if (!is_fast) sort(order, found);
-  const int used = classes - (background < classes && !uses_background);
-  const int turns = is_fast ? (limit < 0 ? used : min(used, limit)) : 1;
-  for (int n = 0; n < found && written < most; n++) {
-    const int place = INDEX(order[n]), i = kept[image * parts * anchors + place];
-    __global const S *row = scores + (image * anchors + i) * classes;
-    float last = INFINITY;
-    int before = -1;
-    for (int turn = 0; turn < turns && written < most; turn++) {
-      int label = place / anchors;
-      if (is_fast) {  // the next best class: a lower score, or the same and a larger index
-        label = -1;
-        for (int c = 0; c < classes; c++) {
-          if (c == background && !uses_background) continue;
-          const float score = LOAD(row + c);
-          if (!(score < last || (score == last && c > before))) continue;
-          if (label < 0 || score > LOAD(row + label)) label = c;
-        }
-        last = LOAD(row + label), before = label;
-        if (!shows_background && label == background) continue;
+  while (count < most) {
+    int label;
+    if (fast) {
+      if (left == 0) {  // the classes of the next anchor
+        if (anchor_count == counts[image]) break;
+        anchor = kept[(long)image * limit + anchor_count++];
+        for (int c = 0; c < classes; c++)
+          if ((flags & WITH_BACKGROUND) || c != background)
+            heads[left++] = key_of(scores[anchor * classes + c], c);
+        for (int i = left / 2 - 1; i >= 0; i--) sink(heads, left, i);
+        taken[0] = 0;
       }
-      const int at = image * most + written++, shift = each > 1 ? label : 0;
-      STORE(LOAD(row + label), values + at);
-      for (int k = 0; k < 4; k++)
-        boxes[at * 4 + k] = corners[((image * anchors + i) * each + shift) * 4 + k];
-      labels[at] = label - (!shows_background && label > background);
+      label = index_of(heads[0]);
+      heads[0] = heads[--left];
+      if (left) sink(heads, left, 0);
+      if (++taken[0] == each) left = 0;
+      if (label == background && !(flags & SHOWS_BACKGROUND)) continue;
+    } else {
+      if (left == 0) break;
+      label = index_of(heads[0]);
+      const int list = image * classes + label;
+      anchor = kept[(long)list * limit + taken[label]++];
+      if (taken[label] < counts[list]) {
+        const int next = kept[(long)list * limit + taken[label]];
+        heads[0] = key_of(scores[next * classes + label], label);
+      } else {
+        heads[0] = heads[--left];
+      }
+      if (left) sink(heads, left, 0);
     }
+    const float score = scores[anchor * classes + label];
+    __global const float *box = boxes + ((long)anchor * of_anchor + (of_anchor > 1 ? label : 0)) * 4;
+    STORE(score, y + count);
+    for (int k = 0; k < 4; k++) PUT_BOX(box[k], corners + count * 4 + k);
+    labels[count++] = label - (!(flags & SHOWS_BACKGROUND) && label > background);
   }
-  numbers[image] = written;
-  for (int n = written; n < most; n++) {
-    const int at = image * most + n;
-    STORE(0.0f, values + at);
-    for (int k = 0; k < 4; k++) boxes[at * 4 + k] = 0.0f;
-    labels[at] = 0;
+  found[image] = count;
+  for (; count < most; count++) {
+    STORE(0.0f, y + count);
+    for (int k = 0; k < 4; k++) PUT_BOX(0.0f, corners + count * 4 + k);
+    labels[count] = 0;
   }
 }
