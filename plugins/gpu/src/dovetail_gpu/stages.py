@@ -162,6 +162,21 @@ class StageWriter:
         return [f"(V)(o{number}[{i}])" for i in range(len(numbers))]
 
 
+def stages_of(call: KernelCall, element: Element, bias: int | None = None) -> Stages:
+    """Declare what fused nodes read, and return them as stages of the head's result.
+
+    Args:
+        call: The call.
+        element: Type of real numbers in the step.
+        bias: Index of an input that is added first, with a number for each channel.
+    """
+    writer = StageWriter(call, element)
+    if bias is not None:
+        writer.add_bias(bias)
+    writer.add_fused()
+    return writer.finished()
+
+
 def line_of(view: NodeView, names: Sequence[str]) -> str:
     """Return the line of a node of real numbers.
 

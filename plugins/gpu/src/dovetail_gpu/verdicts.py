@@ -20,7 +20,7 @@ from dovetail.runtime.plan import Kernel, kernel_call
 from dovetail_gpu.driver import Device
 from dovetail_gpu.elements import STORED
 from dovetail_gpu.kernels._registry import PACKAGE
-from dovetail_gpu.layouts import element_of, is_encoded
+from dovetail_gpu.layouts import element_of, is_encoded, is_stored
 from dovetail_gpu.types import type_rows
 from dovetail_opset.type_tables import Types
 from dovetail_opset.type_verdicts import foreign_types
@@ -61,9 +61,10 @@ def _unstorable(view: NodeView, device: Device) -> Support | None:
             found = encoding_text(spec.encoding)
             hint = f"quantize the tensor with scales and offsets, or {_ELSEWHERE}"
             return Support(False, "encoding", f"{field}.encoding", found, rewrite=hint)
-        if spec.dtype not in STORED and not spec.dtype.is_float and not is_encoded(spec):
+        if not is_stored(spec):
             allowed = tuple(dtype.name for dtype in STORED)
-            return Support(False, "dtype", f"{field}.dtype", spec.dtype.name, allowed, _ELSEWHERE)
+            hint = f"convert the tensor, or {_ELSEWHERE}"
+            return Support(False, "dtype", f"{field}.dtype", spec.dtype.name, allowed, hint)
         count = math.prod(spec.shape)
         most = min(MOST_ELEMENTS, device.max_bytes // element_of(spec).nbytes)
         if count > most:

@@ -14,7 +14,7 @@ from dovetail_gpu.engine import current
 from dovetail_gpu.launching import GROUP, Argument, Launch, Size
 from dovetail_gpu.layouts import all_real, write
 from dovetail_gpu.programs import Source
-from dovetail_gpu.stages import Stages, StageWriter
+from dovetail_gpu.stages import Stages, stages_of
 
 LANES = {True: 1, False: 64}  # items that share a row, on processors and on others
 
@@ -53,7 +53,5 @@ def row_launch(source: Source, function: str, arguments: Sequence[Argument], row
 
 def written_with_stages(call: KernelCall, element: Element) -> tuple[Value, Stages]:
     """Declare the result of a call, and return it with the stages of fused nodes."""
-    writer = StageWriter(call, element)
-    writer.add_fused()
-    stages = writer.finished()
+    stages = stages_of(call, element)
     return write(call), stages

@@ -28,7 +28,7 @@ from dovetail_gpu.kernels._winograd import Winograd
 from dovetail_gpu.launching import GROUP, Launch, launch_all
 from dovetail_gpu.layouts import element_in, element_of, layout_for, read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
-from dovetail_gpu.stages import StageWriter, can_fuse
+from dovetail_gpu.stages import can_fuse, stages_of
 
 _SHORT = 32  # channels of a tap below which the taps of a line are read as one
 
@@ -60,10 +60,7 @@ def convolution(call: KernelCall) -> Step | None:
     zeros = (
         None if product.is_pointwise else zero_row(call, product.channels, operand_element(element))
     )
-    writer = StageWriter(call, element)
-    writer.add_bias(2)
-    writer.add_fused()
-    stages = writer.finished()
+    stages = stages_of(call, element, bias=2)
     operands = Operands(
         x, weights.value, write(call), zeros=zeros, stored=stored, scales=weights.scales
     )
@@ -95,10 +92,7 @@ def _run_by_tiles(call: KernelCall, x: Value, by_tiles: Winograd, element: Eleme
     counts = by_tiles.scratch_counts()
     points, products = (scratch(call, Element.FLOAT, count) for count in counts)
     zeros = zero_row(call, by_tiles.channels, Element.FLOAT)
-    writer = StageWriter(call, element)
-    writer.add_bias(2)
-    writer.add_fused()
-    stages = writer.finished()
+    stages = stages_of(call, element, bias=2)
     operands = Operands(x, weights, write(call), (first, second), zeros)
     return launch_all(call, by_tiles.launches(tile, operands, (points, products), stages, element))
 

@@ -13,7 +13,7 @@ from dovetail_gpu.kernels._windows import window_of
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import element_of, read, write
 from dovetail_gpu.programs import Source, type_defines, type_lines
-from dovetail_gpu.stages import StageWriter, can_fuse
+from dovetail_gpu.stages import can_fuse, stages_of
 
 _PIXELS = 4
 _MOST_SPAN = 24  # elements of a line that a work item reads
@@ -42,10 +42,7 @@ def depthwise_convolution(call: KernelCall) -> Step | None:
     stored = operand_element(element)
     x, weights = read(call, 0, stored), read(call, 1, stored)
     zeros = zero_row(call, x_channels, stored)
-    writer = StageWriter(call, element)
-    writer.add_bias(2)
-    writer.add_fused()
-    stages = writer.finished()
+    stages = stages_of(call, element, bias=2)
     y = write(call)
     tiles = -(-window.out[1] // pixels)
     lines = math.prod(result.shape[:-1]) // max(1, window.out[1])

@@ -16,7 +16,7 @@ from dovetail_gpu.kernels.types import TypeForm, type_form
 from dovetail_gpu.launching import GROUP, Argument, launch
 from dovetail_gpu.layouts import element_of, is_stored, read, table, write
 from dovetail_gpu.programs import Source, type_lines
-from dovetail_gpu.stages import StageWriter, can_fuse, first_operand, has_line, line_of
+from dovetail_gpu.stages import StageWriter, can_fuse, first_operand, has_line, line_of, stages_of
 from dovetail_opset import PACKAGE as _STANDARD
 
 
@@ -66,9 +66,7 @@ def _broadcast(call: KernelCall) -> Step | None:
     for numbers in found.tables:
         value = table(call, numbers, Element.FLOAT)
         operands.append(Operand(value, Element.FLOAT, numbers.shape))
-    writer = StageWriter(call, element_of(result))
-    writer.add_fused()
-    stages = writer.finished()
+    stages = stages_of(call, element_of(result))
     y = Operand(write(call), element_of(result), result.shape)
     return broadcast(call, found.form, operands, y, stages)
 

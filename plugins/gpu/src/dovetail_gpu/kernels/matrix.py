@@ -19,7 +19,7 @@ from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, scratch, table, write
-from dovetail_gpu.stages import StageWriter, can_fuse
+from dovetail_gpu.stages import can_fuse, stages_of
 
 
 @KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse, branch=Branch.GATE)
@@ -59,10 +59,7 @@ def _product(call: KernelCall, product: Product, packing: Packing) -> Step:
         x, product = _transposed(call, x, product, operand_element(element), launches)
     weights = weights_of(call, packing, tile, stored, launches)
     tables = _tables(call, product, packing, tile) if product.batch > 1 else ()
-    writer = StageWriter(call, element)
-    writer.add_bias(2)
-    writer.add_fused()
-    stages = writer.finished()
+    stages = stages_of(call, element, bias=2)
     operands = Operands(x, weights.value, write(call), tables, stored=stored, scales=weights.scales)
     launches.append(product_launch(product, tile, operands, stages, element))
     return launch_all(call, launches)

@@ -30,7 +30,7 @@ from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.kernels._windows import numbers_of, pads_of, pair
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, write
-from dovetail_gpu.stages import StageWriter, can_fuse
+from dovetail_gpu.stages import can_fuse, stages_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,7 @@ def transposed_convolution(call: KernelCall) -> Step | None:
     stored = operand_element(element)
     launches: list[Launch] = []
     x, zeros = read(call, 0, stored), zero_row(call, taken, stored)
-    writer = StageWriter(call, element)
-    writer.add_bias(2)
-    writer.add_fused()
-    stages, y = writer.finished(), write(call)
+    stages, y = stages_of(call, element, bias=2), write(call)
     for rows, columns in itertools.product(*axes):
         taps, counts = (rows.taps, columns.taps), (rows.count, columns.count)
         window = Window(image, counts, taps, pads=(rows.before, columns.before))

@@ -18,7 +18,7 @@ def kernels_name(backend: str) -> str:
 
 
 def kernels_module(definitions: Definitions, names: Names, backends: Sequence[str]) -> list[str]:
-    """Return the lines of the module `kernels`: one for each op, which uses its reference."""
+    """Return the lines of the module `kernels`: one for each op, which declines all calls."""
     code = [f"{kernels_name(b)} = KernelRegistry({literal(b)})" for b in backends]
     taken = set(TAKEN)
     for backend in backends:
@@ -28,7 +28,7 @@ def kernels_module(definitions: Definitions, names: Names, backends: Sequence[st
             code += ["", "", *laid_out(call(register, "PACKAGE.name", literal(op.name)))]
             code += [
                 f"def {function}(call: KernelCall) -> Step | None:",
-                '    """Leave every call to the reference: no kernel is written yet."""',
+                '    """Decline every call: no kernel is written yet."""',
                 "    return None",
             ]
     own = (f"{names.module}.ops", "PACKAGE")

@@ -90,6 +90,9 @@ function of the arrays, in the order of these declarations:
         np.multiply(x, alpha, out=out)
 
     return call.array_step(run)
+
+The backend `gpu` runs no reference and no function of arrays: its kernels return
+`dovetail_gpu.launch(call, ...)`, with OpenCL C of their own.
 """
 '''
 
