@@ -23,7 +23,7 @@ from dovetail_gpu.caches import cache_folder, keep, sealed, unsealed
 from dovetail_gpu.driver import Device, opencl, reported
 from dovetail_gpu.elements import Element
 
-_OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
+OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _MOST_BYTES = 1 << 26  # of a compiled program
 
@@ -126,7 +126,7 @@ class Programs:
         cl = opencl()
         text = source.text
         more = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")  # pyopencl adds them
-        facts = "\n".join((self._device.key, cl.VERSION_TEXT, *_OPTIONS, more, text))
+        facts = "\n".join((self._device.key, cl.VERSION_TEXT, *OPTIONS, more, text))
         path = self._folder and self._folder / f"{hashlib.sha256(facts.encode()).hexdigest()}.bin"
         if path and (program := self._restored(path)) is not None:
             return program
@@ -158,7 +158,7 @@ def _built(program: Any) -> Any:
     """Return a program after it is compiled; the compiler's remarks are left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", opencl().CompilerWarning)
-        return program.build(list(_OPTIONS), cache_dir=False)
+        return program.build(list(OPTIONS), cache_dir=False)
 
 
 def _refused(device: Device, error: Exception) -> BackendError:
