@@ -17,7 +17,7 @@ import pytest
 from small_nets import chain, expected, model_of, some
 
 import dovetail as dt
-from dovetail.errors import BackendError, PluginError, UnsupportedOpError
+from dovetail.errors import BackendError, ConfigError, PluginError, UnsupportedOpError
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail.runtime import SignalKind
 from dovetail.runtime.plan import KernelCall, KernelRegistry, Step
@@ -100,7 +100,7 @@ def test_two_drivers_are_told_apart_by_their_names(monkeypatch: pytest.MonkeyPat
     assert choose_device(None) is real
     assert choose_device("1") is choose_device("other pla") is choose_device("chip") is other
     for name in ("2", "third", ""):
-        with pytest.raises(PluginError, match="no OpenCL device matches") as caught:
+        with pytest.raises(ConfigError, match="no OpenCL device matches") as caught:
             choose_device(name)
         assert "1: Other Chip (Other Platform)" in caught.value.hint
 

@@ -100,6 +100,14 @@ def test_means_of_nothing_are_left_to_the_reference(model: Any, agrees: Any, kin
     assert kinds(model.prepare().steps) == ["reference y"]
 
 
+def test_a_padding_that_no_window_reaches_is_left_out(model: Any, agrees: Any, kinds: Any) -> None:
+    """The library rejects padding of the size of a window."""
+    params = {"filter_size": (2, 2), "stride": (3, 2), "pad_amount": ((0, 3), (1, 1))}
+    x = model.input("x", 1, 1, 1, 3)
+    agrees(model, model.add("PoolAvg2d", x, name="y", **params))
+    assert kinds(model.prepare().steps) == ["engine y"]
+
+
 @pytest.mark.parametrize("form", [((1, 2), (2, 2), 6), ((1, 1), (2, 2), 6), ((2, 2), (3, 3), 6)])
 def test_nothing_follows_a_maximum_of_nothing(
     model: Any, close: Any, form: tuple[tuple[int, int], tuple[int, int], int]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dovetail.errors import BackendError, PluginError
+from dovetail.errors import BackendError, ConfigError, PluginError
 
 _INSTALL = (
     "install the OpenCL driver of the device's vendor, or one that computes on the processor: "
@@ -166,7 +166,8 @@ def choose_device(wanted: str | None) -> Device:
             case; None is the first.
 
     Raises:
-        PluginError: There is none.
+        PluginError: There is no device.
+        ConfigError: There is no such device.
     """
     found = devices()
     if wanted is None:
@@ -178,8 +179,9 @@ def choose_device(wanted: str | None) -> Device:
         if text and (text in device.name.lower() or text in device.platform.lower()):
             return device
     names = "; ".join(f"{i}: {device}" for i, device in enumerate(found))
-    raise PluginError(
+    raise ConfigError(
         f"no OpenCL device matches '{wanted}'",
+        where="option device",
         hint=f"set the option device to a number or part of a name: {names}",
     )
 

@@ -42,15 +42,16 @@ class Pooling:
         op: Any = view.op  # its class is the op set's, which this package does not import
         source, target = (specs[0].shape for specs in (view.ins, view.outs) if specs[0])
         size, stride = (tuple(int(n) for n in v) for v in (op.filter_size, op.stride))
-        before, after = (tuple(int(n) for n in side) for side in np.transpose(op.pad_amount))
-        # with the rounding mode CEIL a last window may extend beyond the padding
+        before = tuple(int(n) for n in np.transpose(op.pad_amount)[0])
+        # with the rounding mode CEIL a last window may extend beyond the padding; the library
+        # rejects padding of the size of a window, even if no window is in it
         needed = (
             (outputs - 1) * step + taps - inputs - pad
             for outputs, step, taps, inputs, pad in zip(
                 target[1:-1], stride, size, source[1:-1], before, strict=True
             )
         )
-        after = tuple(map(max, after, needed))
+        after = tuple(max(0, pad) for pad in needed)
         return cls(algorithm, source, target, size, stride, before, after)
 
     def windows(self) -> list[list[tuple[int, int]]]:

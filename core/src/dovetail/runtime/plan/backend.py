@@ -195,7 +195,7 @@ class PlanBackend(BackendBase):
             shares = self.shares(request.config)
             arena = plan_arena(plan.steps, shares=shares)
             if request.record is not None:
-                size, count = arena.nbytes, len(plan.steps)
+                size, count = sum(arena.sizes.values()), len(plan.steps)
                 request.record(ProfileEvent(EventType.BACKEND, "arena", size, EventUnit.BYTES))
                 request.record(ProfileEvent(EventType.BACKEND, "steps", count, EventUnit.COUNT))
             interface = Interface.of(graph.name, graph.inputs, graph.outputs)
