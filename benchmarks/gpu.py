@@ -130,12 +130,14 @@ def _in_process(role: str, options: argparse.Namespace, precision: str = "fp32")
 
 
 def _on_gpu(options: argparse.Namespace) -> dict[str, Any]:
+    import dovetail
     from dovetail.ops import check_ops
     from dovetail.plugins.ops import installed_ops
 
+    (name,) = dovetail.load(options.model).graphs
     config = {
         "backend": {"gpu": {"kernel_repo_path": str(options.folder), "device": options.device}},
-        "graph": {"precision_mode": options.precision},
+        "graph": [{"graph_name": name, "precision_mode": options.precision}],
     }
     session, prepare_ms = _session(options.model, "gpu", config)
     opencl = session.backend.plugin.opencl
