@@ -12,6 +12,7 @@ from dovetail import plugins
 from dovetail.errors import BackendError
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import OpRegistry, check_ops, checked_node
+from dovetail.plugins.ops import installed_ops
 from dovetail.runtime.contract import FloatPrecision, PrepareRequest, RunControl
 from dovetail.runtime.measurements import Recorder
 from dovetail.testing import open_context
@@ -252,8 +253,7 @@ def toy_graph():
 
 
 def prepare_toy():
-
-    ops = OPS
+    ops = installed_ops()  # with the dist that was installed
     return prepare_on(CpuBackend(ops, CpuOptions()), toy_graph(), ops)
 
 
