@@ -36,6 +36,7 @@ from dovetail.runtime.measurements import Counter, EventType, EventUnit, Profile
 from dovetail.runtime.plan.arena import Arena, plan_arena
 from dovetail.runtime.plan.binds import PLAN_BUILDERS
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
+from dovetail.runtime.plan.collecting import collection_paused
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.images import PLAN_FORMAT, Blobs, PlanData, PlanWriter, RecordLayout
 from dovetail.runtime.plan.kernels import KernelRegistry
@@ -182,7 +183,7 @@ class PlanBackend(BackendBase):
         remaker = Remaker(
             lambda: graph, self.kernels, context.weights, self.options, engine.reorder
         )
-        with self.computing(request.config, one_thread=is_small) as computing:
+        with collection_paused(), self.computing(request.config, one_thread=is_small) as computing:
             plan = build_plan(
                 graph,
                 self.kernels(graph),
@@ -296,10 +297,11 @@ class PlanContext(ContextBase):
         Steps of NumPy are made again, which needs the model; a profile has their number.
         """
         image.require(self.backend.fingerprint(self.device))
-        return {
-            name: self._restored(name, data, image, graph, request(name))
-            for name, data in image.graphs.items()
-        }
+        with collection_paused():
+            return {
+                name: self._restored(name, data, image, graph, request(name))
+                for name, data in image.graphs.items()
+            }
 
     def _restored(
         self,

@@ -1,0 +1,24 @@
+"""The garbage collector while a plan is made."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Let the garbage collector wait: what is made here lives on.
+
+    A plan has so many objects that the collector would walk the whole heap several times: that took
+    20 of 54 ms in which a ResNet-50 was restored.
+    """
+    if not gc.isenabled():  # by the application, or by another thread that makes a plan
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,26 @@
+"""The garbage collector waits while a plan is made, and is left as it was."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from dovetail.runtime.plan.collecting import collection_paused
+
+
+def test_collection_goes_on_afterwards() -> None:
+    with pytest.raises(ZeroDivisionError), collection_paused():
+        assert not gc.isenabled()
+        raise ZeroDivisionError
+    assert gc.isenabled()
+
+
+def test_a_collector_that_is_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with collection_paused(), collection_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
