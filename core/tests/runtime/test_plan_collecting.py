@@ -10,9 +10,13 @@ from dovetail.runtime.plan.collecting import collection_paused
 
 
 def test_collection_goes_on_afterwards() -> None:
-    with pytest.raises(ZeroDivisionError), collection_paused():
-        assert not gc.isenabled()
-        raise ZeroDivisionError
+    def fail() -> None:
+        with collection_paused():
+            assert not gc.isenabled()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert gc.isenabled()
 
 
