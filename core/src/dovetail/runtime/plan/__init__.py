@@ -5,9 +5,10 @@ layouts differ; `plan_arena` assigns memory to values; `PlanPrepared` binds and 
 """
 
 from dovetail.runtime.plan.arena import Arena, plan_arena
-from dovetail.runtime.plan.backend import Engine, EnginePrepared, PlanBackend, PlanContext
+from dovetail.runtime.plan.backend import PlanBackend, PlanContext
 from dovetail.runtime.plan.binds import PLAN_BUILDERS, VIEW, call_sequence
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan, kernel_call
+from dovetail.runtime.plan.engine import Engine
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.images import (
     PLAN_FORMAT,
@@ -20,6 +21,7 @@ from dovetail.runtime.plan.images import (
 from dovetail.runtime.plan.kernel_call import KernelCall, Tail
 from dovetail.runtime.plan.kernels import Branch, Kernel, KernelRegistry, Make, OnIntegers
 from dovetail.runtime.plan.package_kernels import with_package_kernels
+from dovetail.runtime.plan.prepared import EnginePrepared
 from dovetail.runtime.plan.recipes import (
     Bind,
     Builders,

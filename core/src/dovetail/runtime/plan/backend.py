@@ -2,100 +2,42 @@
 
 from __future__ import annotations
 
-import contextvars
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any, ClassVar
 
 import msgspec
-import numpy as np
 
 from dovetail import __version__
 from dovetail.container import WeightStore
-from dovetail.ir import Array, EncodingKind, Tensor
+from dovetail.ir import EncodingKind
 from dovetail.ops import CheckedGraph, OpRegistry
 from dovetail.plugins import list_plugins
 from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.contract import (
-    Binding,
     Capabilities,
-    Done,
     Fingerprint,
     Image,
     Options,
     Prepared,
     PrepareRequest,
     Restored,
-    RunControl,
 )
 from dovetail.runtime.interface import Interface
-from dovetail.runtime.measurements import Counter, EventType, EventUnit, ProfileEvent
-from dovetail.runtime.plan.arena import Arena, plan_arena
-from dovetail.runtime.plan.binds import PLAN_BUILDERS
-from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
+from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
+from dovetail.runtime.plan.arena import plan_arena
+from dovetail.runtime.plan.builder import build_plan
 from dovetail.runtime.plan.collecting import collection_paused
-from dovetail.runtime.plan.executor import PlanPrepared
-from dovetail.runtime.plan.images import PLAN_FORMAT, Blobs, PlanData, PlanWriter, RecordLayout
+from dovetail.runtime.plan.engine import CountStep, Engine
+from dovetail.runtime.plan.images import PLAN_FORMAT, Blobs, PlanWriter
 from dovetail.runtime.plan.kernels import KernelRegistry
-from dovetail.runtime.plan.overlap import OverlappedRuns
 from dovetail.runtime.plan.package_kernels import with_package_kernels
-from dovetail.runtime.plan.recipes import Builders, RecipeError
+from dovetail.runtime.plan.prepared import ONE_THREAD, OWN, EnginePrepared
+from dovetail.runtime.plan.recipes import RecipeError
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
-from dovetail.runtime.plan.sections import apply_section, section_of
-from dovetail.runtime.plan.values import Step
-
-# Number of elements in NumPy's buffers, which it fills where the rows of operands are short. It
-# allocates them at every call: at its default of 8192 they cost more than they save.
-_BUFFER = 1024
-_ONE_THREAD = "one_thread"
-_OWN = "own"  # the backend's
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """An engine's kernels.
-
-    Attributes:
-        kernels: The kernels, registered for the backend.
-        reorder: Converts between their layouts; None if there is only one.
-        computing: Returns the context in which a graph is prepared and run, once at a time, by a
-            number of threads; None is one for each processor.
-        is_for_one_thread: Returns whether a graph has so little work that one thread computes it.
-        builders: Builders of its recorded steps.
-        record_layout: Records its layouts.
-        name: Its name, version and instruction set.
-        threads: Number of threads by default.
-        dists: Names of the dists of its kernels; plans depend on their versions.
-        settle: Waits for the calls made so far; see `PlanPrepared.settle`.
-        begin: Called at the begin of each run, for calls that only begin work: its control ends
-            waits for them.
-        lane: Returns a context like that of a graph, for runs of the graph that overlap; None if
-            runs do not overlap. Steps of such an engine keep nothing from one run to the next.
-        rehearses: Whether a graph runs once when it is prepared: some drivers compile a program
-            when it is first called.
-    """
-
-    kernels: KernelRegistry
-    reorder: Reorder | None = None
-    computing: Callable[[int | None], AbstractContextManager[None]] = lambda _: nullcontext()
-    is_for_one_thread: Callable[[CheckedGraph], bool] = lambda _: False
-    builders: Builders = PLAN_BUILDERS
-    record_layout: RecordLayout | None = None
-    name: str = "numpy"
-    threads: int = 1
-    dists: tuple[str, ...] = ()
-    settle: Callable[[], float | None] = lambda: None
-    begin: Callable[[RunControl], None] | None = None
-    lane: Callable[[Any], AbstractContextManager[None]] | None = None
-    rehearses: bool = False
-
-
-# Returns the counters of a step that has run; the second argument returns what it wrote, by name.
-CountStep = Callable[[Step, Callable[[], Mapping[str, Array]]], tuple[Counter, ...]]
 
 
 class PlanBackend(BackendBase):
@@ -316,7 +258,7 @@ class PlanContext(ContextBase):
         reader = PlanReader(
             data, image.blobs, engine.builders, self.weights, backend.options, f"graph '{name}'"
         )
-        one_thread = reader.data.settings.get(_ONE_THREAD)
+        one_thread = reader.data.settings.get(ONE_THREAD)
         if not isinstance(one_thread, bool):
             raise RecipeError("the number of threads is missing", where=f"graph '{name}'")
         remaker = Remaker(
@@ -328,7 +270,7 @@ class PlanContext(ContextBase):
         )
         with backend.computing(request.config, one_thread=one_thread) as computing:
             with reader.faults():
-                backend.restored(computing, reader.data.settings.get(_OWN) or {})
+                backend.restored(computing, reader.data.settings.get(OWN) or {})
             plan, arena, interface = reader.plan(name, engine.reorder, remaker)
             with reader.faults():  # it allocates the arena and binds steps
                 prepared = EnginePrepared(
@@ -351,163 +293,6 @@ class PlanContext(ContextBase):
                 ProfileEvent(EventType.FINALIZE, "steps made again", remaker.count, EventUnit.COUNT)
             )
         return Restored(interface, prepared)
-
-
-class EnginePrepared(PlanPrepared):
-    """A plan of kernels.
-
-    Args:
-        plan: The plan.
-        arena: The positions of its values.
-        remaker: Makes its steps again; None if it is not updated.
-        computing: Entered around each run.
-        interface: Inputs and outputs of its graph.
-        fingerprint: Returns what it depends on.
-        one_thread: Whether one thread computes it.
-        engine: Its engine.
-        count: Counts quantities of its steps; None for those of all backends.
-        shares: Whether its tensors share memory.
-        recorded: Returns what an image keeps besides the plan; see `PlanBackend.recorded`.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        arena: Arena,
-        remaker: Remaker | None,
-        computing: AbstractContextManager[None],
-        interface: Interface,
-        fingerprint: Callable[[], Fingerprint],
-        *,
-        one_thread: bool,
-        engine: Engine,
-        count: CountStep | None = None,
-        shares: bool = True,
-        recorded: Callable[[], dict[str, Any]] = dict,
-    ) -> None:
-        self._fingerprint = fingerprint
-        self._count = count
-        self._recorded = recorded
-        self._computing = computing
-        self._engine = engine
-        lane = engine.lane
-        self._overlapped = None if lane is None else OverlappedRuns(lambda: self._lane(lane))
-        self.interface = interface
-        self.one_thread = one_thread
-        # NumPy's settings belong to the context: entering it is faster than setting them each run
-        self._settings = contextvars.copy_context()
-        self._settings.run(_set_numpy)
-        super().__init__(plan, shares=shares, arena=arena, remaker=remaker)
-
-    def run(
-        self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
-    ) -> None:
-        """Execute the plan once; infinities and NaN are results and raise no warnings."""
-        with self._computing:
-            if self._engine.begin is not None:
-                self._engine.begin(control)
-            self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
-
-    def rehearse(self) -> None:
-        """Run once on zeros, and keep nothing of it."""
-        inputs, outputs = (
-            {
-                name: np.zeros(end.tensor.shape, end.tensor.dtype.storage)
-                for name, end in ends.items()
-            }
-            for ends in (self.interface.inputs, self.interface.outputs)
-        )
-        self.run(inputs, outputs, RunControl())
-        self.unbind()
-
-    def submit(
-        self,
-        inputs: Mapping[str, Binding],
-        outputs: Mapping[str, Binding],
-        control: RunControl,
-        done: Done,
-    ) -> None:
-        """Begin an execution; see `Prepared.submit`."""
-        if self._overlapped is None:
-            super().submit(inputs, outputs, control, done)
-        else:
-            self._overlapped.submit(inputs, outputs, control, done)
-
-    def close(self) -> None:
-        """End its threads; see `Prepared.close`."""
-        if self._overlapped is not None:
-            self._overlapped.close()
-
-    def _lane(self, lane: Callable[[Any], AbstractContextManager[None]]) -> EnginePrepared:
-        """Return the same plan with buffers and a context of its own."""
-        computing = lane(self._computing)
-        with computing:
-            return EnginePrepared(
-                self.plan,
-                self.arena,
-                None,
-                computing,
-                self.interface,
-                self._fingerprint,
-                one_thread=self.one_thread,
-                engine=self._engine,
-                count=self._count,
-            )
-
-    def update(self, tensors: Sequence[Tensor]) -> None:
-        """Use other data or encodings of tensors; see `Prepared.update`."""
-        with self._changing():
-            super().update(tensors)
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Enter the context in which steps are made again, for all runs that follow."""
-        with self._computing:
-            yield
-        if self._overlapped is not None:
-            self._overlapped.forget()
-
-    def settle(self) -> float | None:
-        """Wait for the calls made so far; see `PlanPrepared.settle`."""
-        return self._engine.settle()
-
-    def counters(self, step: Step) -> tuple[Counter, ...]:
-        """Return quantities of a step that has run, for profiles."""
-        if self._count is None:
-            return super().counters(step)
-        return self._count(step, lambda: self._written(step))
-
-    def section(self, base: Prepared | None) -> Image:
-        """Return its updateable tensors; see `Prepared.section`."""
-        if base is not None and not isinstance(base, EnginePrepared):
-            raise AssertionError("the base of a section is of another backend")
-        blobs = Blobs()
-        with self._computing:
-            data = msgspec.to_builtins(section_of(self, base, blobs))
-        plain = msgspec.json.decode(msgspec.json.encode(data))
-        return Image(self._fingerprint(), {self.interface.graph: plain}, blobs.found)
-
-    def apply(self, section: Image) -> None:
-        """Use the updateable tensors of a section; see `Prepared.apply`."""
-        section.require(self._fingerprint())
-        name = self.interface.graph
-        if name not in section.graphs:
-            raise RecipeError(f"the section has no graph '{name}'")
-        with self._changing():
-            apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
-
-    def recorded(self, writer: PlanWriter) -> PlanData:
-        """Return its plan as data."""
-        settings: dict[str, Any] = {_ONE_THREAD: self.one_thread}
-        if own := self._recorded():
-            settings[_OWN] = own
-        model = "" if self.remaker is None else self.remaker.model
-        return writer.record(self.plan, self.arena, self.interface, model, settings)
-
-
-def _set_numpy() -> None:
-    np.seterr(all="ignore")
-    np.setbufsize(_BUFFER)
 
 
 def _plugins(group: str, prefix: str) -> str:

@@ -1,0 +1,191 @@
+"""Prepared graphs of an engine: plans that run in its contexts and are stored as data."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from dovetail.ir import Tensor
+from dovetail.runtime.contract import Binding, Done, Fingerprint, Image, Prepared, RunControl
+from dovetail.runtime.interface import Interface
+from dovetail.runtime.measurements import Counter
+from dovetail.runtime.plan.arena import Arena
+from dovetail.runtime.plan.builder import Plan
+from dovetail.runtime.plan.engine import CountStep, Engine
+from dovetail.runtime.plan.executor import PlanPrepared
+from dovetail.runtime.plan.images import Blobs, PlanData, PlanWriter
+from dovetail.runtime.plan.overlap import OverlappedRuns
+from dovetail.runtime.plan.recipes import RecipeError
+from dovetail.runtime.plan.remaking import Remaker
+from dovetail.runtime.plan.sections import apply_section, section_of
+from dovetail.runtime.plan.values import Step
+
+# Keys of a recorded plan's settings.
+ONE_THREAD = "one_thread"
+OWN = "own"  # the backend's
+
+# Number of elements in NumPy's buffers, which it fills where the rows of operands are short. It
+# allocates them at every call: at its default of 8192 they cost more than they save.
+_BUFFER = 1024
+
+
+class EnginePrepared(PlanPrepared):
+    """A plan of kernels.
+
+    Args:
+        plan: The plan.
+        arena: The positions of its values.
+        remaker: Makes its steps again; None if it is not updated.
+        computing: Entered around each run.
+        interface: Inputs and outputs of its graph.
+        fingerprint: Returns what it depends on.
+        one_thread: Whether one thread computes it.
+        engine: Its engine.
+        count: Counts quantities of its steps; None for those of all backends.
+        shares: Whether its tensors share memory.
+        recorded: Returns what an image keeps besides the plan; see `PlanBackend.recorded`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        arena: Arena,
+        remaker: Remaker | None,
+        computing: AbstractContextManager[None],
+        interface: Interface,
+        fingerprint: Callable[[], Fingerprint],
+        *,
+        one_thread: bool,
+        engine: Engine,
+        count: CountStep | None = None,
+        shares: bool = True,
+        recorded: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        self._fingerprint = fingerprint
+        self._count = count
+        self._recorded = recorded
+        self._computing = computing
+        self._engine = engine
+        lane = engine.lane
+        self._overlapped = None if lane is None else OverlappedRuns(lambda: self._lane(lane))
+        self.interface = interface
+        self.one_thread = one_thread
+        # NumPy's settings belong to the context: entering it is faster than setting them each run
+        self._settings = contextvars.copy_context()
+        self._settings.run(_set_numpy)
+        super().__init__(plan, shares=shares, arena=arena, remaker=remaker)
+
+    def run(
+        self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
+    ) -> None:
+        """Execute the plan once; infinities and NaN are results and raise no warnings."""
+        with self._computing:
+            if self._engine.begin is not None:
+                self._engine.begin(control)
+            self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
+
+    def rehearse(self) -> None:
+        """Run once on zeros, and keep nothing of it."""
+        inputs, outputs = (
+            {
+                name: np.zeros(end.tensor.shape, end.tensor.dtype.storage)
+                for name, end in ends.items()
+            }
+            for ends in (self.interface.inputs, self.interface.outputs)
+        )
+        self.run(inputs, outputs, RunControl())
+        self.unbind()
+
+    def submit(
+        self,
+        inputs: Mapping[str, Binding],
+        outputs: Mapping[str, Binding],
+        control: RunControl,
+        done: Done,
+    ) -> None:
+        """Begin an execution; see `Prepared.submit`."""
+        if self._overlapped is None:
+            super().submit(inputs, outputs, control, done)
+        else:
+            self._overlapped.submit(inputs, outputs, control, done)
+
+    def close(self) -> None:
+        """End its threads; see `Prepared.close`."""
+        if self._overlapped is not None:
+            self._overlapped.close()
+
+    def _lane(self, lane: Callable[[Any], AbstractContextManager[None]]) -> EnginePrepared:
+        """Return the same plan with buffers and a context of its own."""
+        computing = lane(self._computing)
+        with computing:
+            return EnginePrepared(
+                self.plan,
+                self.arena,
+                None,
+                computing,
+                self.interface,
+                self._fingerprint,
+                one_thread=self.one_thread,
+                engine=self._engine,
+                count=self._count,
+            )
+
+    def update(self, tensors: Sequence[Tensor]) -> None:
+        """Use other data or encodings of tensors; see `Prepared.update`."""
+        with self._changing():
+            super().update(tensors)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Enter the context in which steps are made again, for all runs that follow."""
+        with self._computing:
+            yield
+        if self._overlapped is not None:
+            self._overlapped.forget()
+
+    def settle(self) -> float | None:
+        """Wait for the calls made so far; see `PlanPrepared.settle`."""
+        return self._engine.settle()
+
+    def counters(self, step: Step) -> tuple[Counter, ...]:
+        """Return quantities of a step that has run, for profiles."""
+        if self._count is None:
+            return super().counters(step)
+        return self._count(step, lambda: self._written(step))
+
+    def section(self, base: Prepared | None) -> Image:
+        """Return its updateable tensors; see `Prepared.section`."""
+        if base is not None and not isinstance(base, EnginePrepared):
+            raise AssertionError("the base of a section is of another backend")
+        blobs = Blobs()
+        with self._computing:
+            data = msgspec.to_builtins(section_of(self, base, blobs))
+        plain = msgspec.json.decode(msgspec.json.encode(data))
+        return Image(self._fingerprint(), {self.interface.graph: plain}, blobs.found)
+
+    def apply(self, section: Image) -> None:
+        """Use the updateable tensors of a section; see `Prepared.apply`."""
+        section.require(self._fingerprint())
+        name = self.interface.graph
+        if name not in section.graphs:
+            raise RecipeError(f"the section has no graph '{name}'")
+        with self._changing():
+            apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
+
+    def recorded(self, writer: PlanWriter) -> PlanData:
+        """Return its plan as data."""
+        settings: dict[str, Any] = {ONE_THREAD: self.one_thread}
+        if own := self._recorded():
+            settings[OWN] = own
+        model = "" if self.remaker is None else self.remaker.model
+        return writer.record(self.plan, self.arena, self.interface, model, settings)
+
+
+def _set_numpy() -> None:
+    np.seterr(all="ignore")
+    np.setbufsize(_BUFFER)
