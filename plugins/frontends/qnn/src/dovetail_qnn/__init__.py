@@ -1,0 +1,1 @@
+"""Reads and writes the model files of QNN's converters."""
