@@ -11,7 +11,7 @@ import pytest
 
 from dovetail.container import Model, summarize
 from dovetail.errors import ContainerError
-from dovetail.ir import Tensor
+from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
 
 from .conftest import PRODUCER, Forge, manifest_of
 
@@ -35,6 +35,27 @@ def test_a_summary_shows_each_graph(saved: Path) -> None:
     assert (graph.nodes, graph.tensors) == (2, 9)
     # axis, block: 160 bytes each; expanded: 80; text: 6; weights: 8192; stride: 8
     assert graph.static_bytes == 160 + 160 + 80 + 6 + 8192 + 8
+
+
+def test_a_tensor_for_both_is_an_output_where_a_node_writes_it(tmp_path: Path) -> None:
+    graphs = {}
+    for name, target in (("writes", "state"), ("reads", "y")):
+        graph = graphs[name] = Graph(name)
+        made = {
+            n: graph.add_tensor(Tensor(n, DType.FLOAT_32, (2,), kind))
+            for n, kind in (
+                ("x", TensorKind.APP_WRITE),
+                ("state", TensorKind.APP_READWRITE),
+                ("y", TensorKind.APP_READ),
+            )
+            if name == "reads" or n != "y"
+        }
+        graph.add_node(Node("n", "my.pkg", "Mix", [made["x"]], [made[target]]))
+    Model(graphs, PRODUCER, {"my.pkg": "1"}).save(tmp_path / "m.dvt")
+    for summary in summarize(tmp_path / "m.dvt").graphs:
+        ends = graphs[summary.name]
+        assert [t.name for t in summary.inputs] == [t.name for t in ends.inputs]
+        assert [t.name for t in summary.outputs] == [t.name for t in ends.outputs]
 
 
 def test_bytes_are_told_apart_by_sharing(model: Model, tmp_path: Path) -> None:

@@ -239,6 +239,21 @@ def test_the_interface_is_in_the_order_asked_for() -> None:
     assert set(graph.tensors) == before
 
 
+@pytest.mark.parametrize("kind", [k for k in TensorKind if k.name.endswith("APP_READWRITE")])
+def test_a_tensor_for_both_is_an_output_where_a_node_writes_it(kind: TensorKind) -> None:
+    graph = Graph("g")
+    x, y = tensor(graph, "x", TensorKind.APP_WRITE), tensor(graph, "y", TensorKind.APP_READ)
+    state = tensor(graph, "state", kind)
+    node(graph, "read", [x, state], [y])
+    assert (graph.inputs, graph.outputs) == ((x, state), (y,))
+    assert not find_faults(graph)
+    writer = node(graph, "write", [x], [state])
+    assert (graph.inputs, graph.outputs) == ((x,), (y, state))
+    assert not find_faults(graph)
+    graph.remove_node(writer)
+    assert (graph.inputs, graph.outputs) == ((x, state), (y,))
+
+
 def test_fresh_names_are_no_tensors_and_no_nodes() -> None:
     graph = Graph("g")
     node(graph, "x_1", [], [tensor(graph, "x")])

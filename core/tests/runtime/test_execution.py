@@ -12,7 +12,7 @@ from reference_backend import OPS, ReferenceBackend, finalized, out
 
 from dovetail import runtime
 from dovetail.errors import BackendError
-from dovetail.ir import DType
+from dovetail.ir import DType, TensorKind
 from dovetail.plugins.events import ApiCall, NodeExecuted
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.hookspecs import hookimpl
@@ -259,6 +259,28 @@ def test_hooks_are_told_of_nodes_only_in_watched_runs(backend: runtime.Backend) 
         assert told == []
         graph.execute({"x": X}, profile=backend.create_profile(ProfileLevel.DETAILED))
     assert told == [("net", ("n0",), [30.0]), ("net", ("n1",), [60.0])]
+
+
+def test_a_tensor_for_both_passes_from_the_graph_that_writes_it(backend: runtime.Backend) -> None:
+    context = backend.create_context()
+    both, f32 = TensorKind.APP_READWRITE, DType.FLOAT_32
+    writes, reads = context.create_graph("writes"), context.create_graph("reads")
+    x = writes.create_tensor("x", f32, (2, 3), TensorKind.APP_WRITE)
+    written = writes.create_tensor("state", f32, (2, 3), both)
+    writes.add_node("n", "test.ops", "Scale", [x], [written])
+    state = reads.create_tensor("state", f32, (2, 3), both)
+    y = reads.create_tensor("y", f32, (2, 3), TensorKind.APP_READ)
+    reads.add_node("n", "test.ops", "Scale", [state], [y])
+    reads.create_tensor("unused", f32, (2, 3), both)
+    for graph in (writes, reads):
+        graph.finalize()
+    buffer = {"state": np.full_like(X, np.nan)}
+    assert writes.execute({"x": X}, buffer).keys() == {"state"}
+    found = reads.execute({**buffer, "unused": X})
+    assert found.keys() == {"y"}
+    np.testing.assert_array_equal(found["y"], X * 4)
+    with pytest.raises(BackendError, match="missing input 'state'"):
+        reads.execute({"unused": X})
 
 
 def test_one_graph_runs_from_many_threads(backend: runtime.Backend) -> None:

@@ -185,9 +185,16 @@ def branching() -> Graph:
     return graph
 
 
-def test_outputs_that_are_read_by_other_parts_and_inputs_that_nothing_reads() -> None:
+@pytest.mark.parametrize("kind", [TensorKind.APP_READ, TensorKind.APP_READWRITE])
+def test_outputs_that_are_read_by_other_parts_and_inputs_that_nothing_reads(
+    kind: TensorKind,
+) -> None:
+    net = branching()
+    net.tensors["y"].kind = kind
+    if kind is TensorKind.APP_READWRITE:
+        net.tensors["x"].kind = net.tensors["unused"].kind = kind
     with created() as backend:
-        graph = finalized(backend.create_context(), branching())
+        graph = finalized(backend.create_context(), net)
         for shift in (0, 1):
             given = {"x": X + shift, "unused": X}
             found = graph.execute(given)

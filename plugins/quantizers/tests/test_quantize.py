@@ -24,6 +24,7 @@ from dovetail.ir import (
     ScaleOffset,
     Spec,
     Tensor,
+    TensorKind,
     dequantize,
 )
 from dovetail.plugins.ops import installed_ops
@@ -189,8 +190,10 @@ def test_restricted_steps() -> None:
     assert encoding(graph, "x").scale == np.float32(1 / 128)
 
 
-def test_interface_types_can_be_kept() -> None:
+@pytest.mark.parametrize("kind", [TensorKind.APP_READ, TensorKind.APP_READWRITE])
+def test_interface_types_can_be_kept(kind: TensorKind) -> None:
     graph = dense(np.eye(2, dtype=np.float32), None)
+    graph.tensor("y").kind = kind
     samples = RNG.standard_normal((4, 1, 2)).astype(np.float32)
     kept = dt.quantize(model_of(graph), samples, preserve_io_datatype=True)
     changed = dt.quantize(model_of(graph), samples)

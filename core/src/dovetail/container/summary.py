@@ -150,10 +150,18 @@ def _check_indices(uses: Counter[int], container: Container[ModelManifest]) -> N
 
 def _graph_summary(graph: GraphEntry, container: Container[ModelManifest]) -> GraphSummary:
     ops = Counter(f"{node.package}::{node.op_type}" for node in graph.nodes)
+    written = {i for node in graph.nodes for i in node.outputs}
+    inputs, outputs = [], []
+    for i, tensor in enumerate(graph.tensors):
+        kind = tensor.kind  # see `Graph.is_input`
+        if kind.is_input and not (kind.is_output and i in written):
+            inputs.append(_tensor_summary(tensor))
+        elif kind.is_output:
+            outputs.append(_tensor_summary(tensor))
     return GraphSummary(
         graph.name,
-        tuple(_tensor_summary(t) for t in graph.tensors if t.kind.is_input),
-        tuple(_tensor_summary(t) for t in graph.tensors if t.kind.is_output),
+        tuple(inputs),
+        tuple(outputs),
         dict(sorted(ops.items())),
         len(graph.nodes),
         len(graph.tensors),

@@ -109,12 +109,26 @@ class Graph:
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """Tensors that the application writes, in order of insertion."""
-        return tuple(t for t in self._tensors.values() if t.kind.is_input)
+        return tuple(t for t in self._tensors.values() if self.is_input(t))
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
         """Tensors that the application reads, in order of insertion."""
-        return tuple(t for t in self._tensors.values() if t.kind.is_output)
+        return tuple(t for t in self._tensors.values() if self.is_output(t))
+
+    def is_input(self, tensor: Tensor) -> bool:
+        """Return whether the application writes a tensor before a run.
+
+        A tensor of the kind APP_READWRITE passes values from one graph to another: it is an output
+        of a graph that writes it, and an input of others.
+        """
+        kind = tensor.kind
+        return kind.is_input and not (kind.is_output and tensor in self._producers)
+
+    def is_output(self, tensor: Tensor) -> bool:
+        """Return whether the application reads a tensor after a run; see `is_input`."""
+        kind = tensor.kind
+        return kind.is_output and not (kind.is_input and tensor not in self._producers)
 
     def tensor(self, name: str) -> Tensor:
         """Return a tensor by name.

@@ -36,12 +36,12 @@ class TensorKind(enum.IntEnum):
 
     @property
     def is_input(self) -> bool:
-        """True if the application writes it before a run."""
+        """True if the application may write it before a run; see `Graph.is_input`."""
         return self in _INPUTS
 
     @property
     def is_output(self) -> bool:
-        """True if the application reads it after a run."""
+        """True if the application may read it after a run; see `Graph.is_output`."""
         return self in _OUTPUTS
 
     @property

@@ -98,7 +98,7 @@ class _Writer:
                 copies.setdefault(spec, []).append((node, i))
         for spec, places in copies.items():
             # float consumers read the float input itself
-            same = shown is not None and tensor.kind.is_input and spec == tensor.spec
+            same = shown is not None and self._graph.is_input(tensor) and spec == tensor.spec
             made = tensor if same else self._converted(inner, spec, "Convert")
             self._redirect(inner, made, places)
 
@@ -121,13 +121,13 @@ class _Writer:
 
     def _kept_float(self, tensor: Tensor, stored: EncodingDecision) -> Tensor | None:
         """Return the inner tensor of an interface that stays float, None for other tensors."""
-        kind = tensor.kind
         if not self._plan.options.preserve_io_datatype or stored.dtype is tensor.dtype:
             return None
-        if not (kind.is_input or kind.is_output):
+        is_input = self._graph.is_input(tensor)
+        if not (is_input or self._graph.is_output(tensor)):
             return None
         spec = Spec(stored.dtype, tensor.shape, stored.encoding)
-        if kind.is_input:
+        if is_input:
             readers = self._graph.consumers(tensor)
             made = self._converted(tensor, spec, "Convert" if spec.encoding is None else "Quantize")
             for node in readers:

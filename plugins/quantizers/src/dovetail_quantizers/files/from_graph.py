@@ -80,9 +80,9 @@ def _follow_from_others(graph: Graph) -> set[Tensor]:
         x, y = node.inputs[0], node.outputs[0]
         if x is None or x.source != y.source:
             continue
-        if node.op_type == "Quantize" and x.kind.is_input:
+        if node.op_type == "Quantize" and graph.is_input(x):
             found.add(x)
-        elif y.dtype.is_float and (node.op_type == "Dequantize" or not y.kind.is_output):
+        elif y.dtype.is_float and (node.op_type == "Dequantize" or not graph.is_output(y)):
             found.add(y)
     return found
 

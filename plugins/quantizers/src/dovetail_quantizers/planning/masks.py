@@ -110,7 +110,7 @@ class Masks:
                 continue
             group = self._groups[tensor]
             readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
-            is_seen = any(t.kind.is_output for t in group.members)
+            is_seen = any(self._graph.is_output(t) for t in group.members)
             if not is_seen and all(self._sign(n, group) == sign for n in readers):
                 group.far = _FAR[sign]
 

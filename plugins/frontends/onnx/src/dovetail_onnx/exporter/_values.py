@@ -118,7 +118,7 @@ class Values:
         if self.builder.types[name] != code:
             name = self._node("Cast", [name], code, f"{tensor.name}/cast", where, to=code)
         self._values[tensor] = Value(self._quantized(tensor, name, order, where), order)
-        stem = f"{tensor.name}/value" if tensor.kind.is_output else _name(tensor, order)
+        stem = f"{tensor.name}/value" if self.graph.is_output(tensor) else _name(tensor, order)
         self.builder.rename(name, stem)
 
     def define_real(self, tensor: Tensor, name: str, order: Order, where: str) -> None:

@@ -99,7 +99,7 @@ def _check_lstm(e: NodeExport) -> None:
         raise e.unsupported("the cell is clipped; ONNX's LSTM clips the inputs of the activations")
     graph = e.values.graph
     for i, tensor in enumerate(e.node.outputs[3:7], 3):
-        if tensor.kind.is_output or graph.consumers(tensor):
+        if graph.is_output(tensor) or graph.consumers(tensor):
             raise e.unsupported(f"out[{i}] is a gate, which ONNX's LSTM does not return")
         e.values.forget(tensor)
 
