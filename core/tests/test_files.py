@@ -20,6 +20,7 @@ from dovetail.files import (
     atomic_write,
     check_suffix,
     contained,
+    read_limited,
     safe_name,
     staged_folder,
     unreadable,
@@ -107,6 +108,22 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
             pytest.fail("the block must not run")
     assert pipe.is_fifo()
     assert names(tmp_path) == ["folder", "pipe"]
+
+
+def test_only_regular_files_of_limited_size_are_read(tmp_path: Path) -> None:
+    file, pipe = tmp_path / "file", tmp_path / "pipe"
+    file.write_bytes(b"12345")
+    (tmp_path / "link").symlink_to(file)
+    os.mkfifo(pipe)
+    for path in (file, tmp_path / "link"):
+        assert read_limited(path, 5) == b"12345"
+    with pytest.raises(OSError, match="larger than 4 bytes"):
+        read_limited(file, 4)
+    for path in (pipe, tmp_path, Path(os.devnull)):
+        with pytest.raises(OSError, match=r"not a regular file|Is a directory"):
+            read_limited(path, 5)
+    with pytest.raises(FileNotFoundError):
+        read_limited(tmp_path / "missing", 5)
 
 
 def test_the_longest_name_can_be_written(tmp_path: Path) -> None:

@@ -161,6 +161,18 @@ def test_a_folder_in_the_file_s_location(folder: Path, caplog: pytest.LogCapture
     assert "the decision is not kept" in caplog.text
 
 
+def test_a_pipe_in_the_file_s_location_is_not_waited_for(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    choice()
+    (file,) = files(folder)
+    file.unlink()
+    os.mkfifo(file)
+    assert choice().backend == "second"
+    assert f"{file} is ignored" in caplog.text
+    assert file.is_fifo()
+
+
 def test_a_decision_that_fails_now_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
     choice()
 

@@ -213,6 +213,26 @@ def test_damaged_files_of_the_cache_are_made_again(
     assert "tuning" in caplog.text
 
 
+def test_pipes_in_the_cache_are_not_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {"backend": {"gpu": {"kernel_repo_path": str(tmp_path)}}}
+    with dt.Session(model_of(chain()), backend="gpu", config=config) as session:
+        session.run({"x": some()})
+        tuning = tmp_path / session.backend.plugin.opencl.tuning.file.name
+    (program,) = tmp_path.glob("*.bin")
+    program.unlink()
+    tuning.unlink(missing_ok=True)
+    for path in (program, tuning):
+        os.mkfifo(path)
+    with dt.Session(model_of(chain()), backend="gpu", config=config) as session:
+        np.testing.assert_allclose(session.run({"x": some()})["y"], expected(some()), 1e-5, 1e-6)
+        assert session.backend.plugin.opencl.programs.compiled == 1
+    assert f"{tuning} is not read" in caplog.text
+    assert "the cache cannot be written" in caplog.text
+    assert program.is_fifo()
+
+
 FORK = """
 import os, sys
 import numpy as np

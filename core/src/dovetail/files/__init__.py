@@ -9,6 +9,7 @@ from dovetail.files._paths import (
     unwritable,
     with_suffix,
 )
+from dovetail.files._reading import open_regular, read_limited
 from dovetail.files._writing import Staging, atomic_write, staged_folder
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "atomic_write",
     "check_suffix",
     "contained",
+    "open_regular",
+    "read_limited",
     "safe_name",
     "staged_folder",
     "unreadable",

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.errors import BackendError
+from dovetail.files import read_limited
 from dovetail_gpu.caches import cache_folder, keep, sealed, unsealed
 from dovetail_gpu.driver import Device, opencl, reported
 from dovetail_gpu.elements import Element
@@ -144,9 +145,7 @@ class Programs:
         """Return the program of a file; None if there is none, or the driver rejects it."""
         cl = opencl()
         try:
-            if path.stat().st_size > _MOST_BYTES:
-                return None
-            binary = unsealed(path.read_bytes())
+            binary = unsealed(read_limited(path, _MOST_BYTES))
             if binary is None:
                 return None
             return _built(cl.Program(self._context, [self._device.handle], [binary]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from dovetail.files import read_limited
 from dovetail_gpu.caches import cache_folder, keep
 from dovetail_gpu.computing import current
 from dovetail_gpu.driver import Device
@@ -95,8 +96,8 @@ class Tuning:
         if self.file is None:
             return
         try:
-            if self.file.stat().st_size <= _MOST_BYTES:
-                self._known = msgspec.json.decode(self.file.read_bytes(), type=dict[str, str])
+            content = read_limited(self.file, _MOST_BYTES)
+            self._known = msgspec.json.decode(content, type=dict[str, str])
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:  # not JSON, or not of UTF-8

@@ -16,7 +16,7 @@ import msgspec
 
 from dovetail import __version__
 from dovetail.errors import DovetailError
-from dovetail.files import atomic_write, user_cache
+from dovetail.files import atomic_write, read_limited, user_cache
 from dovetail.ir import Tensor
 from dovetail.ops import CheckedGraph
 from dovetail.runtime.choice.plans import Plan
@@ -119,10 +119,7 @@ class Decisions:
         if self.path is None:
             return None
         try:
-            with self.path.open("rb") as file:
-                data = file.read(_MAX_BYTES + 1)
-            if len(data) > _MAX_BYTES:
-                raise ValueError("the file is too large")
+            data = read_limited(self.path, _MAX_BYTES)
             found = msgspec.json.decode(data, type=Decision, strict=True)
             if found.format != _FORMAT:
                 raise ValueError(f"unknown format {found.format}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 from typing import IO
 
 from dovetail.errors import TraceError
-from dovetail.files import contained
+from dovetail.files import contained, open_regular
 from dovetail_saver.trace.packed import EXPECTED, Region, open_packed, packed_region
 
 
@@ -51,14 +50,9 @@ def open_member(folder: Path, name: str) -> IO[bytes]:
         return open_packed(folder, name)
     path = _member(folder, name)
     try:
-        # a file that becomes a pipe meanwhile must not block
-        return open(path, "rb", opener=_open)
+        return open_regular(path)
     except OSError as error:
         raise _unreadable(folder / name, error) from error
-
-
-def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _unreadable(path: Path, error: Exception) -> TraceError:

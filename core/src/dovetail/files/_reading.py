@@ -1,0 +1,49 @@
+"""Reading of files in folders that anyone may have filled: regular files only, of limited size."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file for reading; links are followed.
+
+    A pipe with this name does not block: what was opened is checked, so that no change between
+    check and opening matters.
+
+    Raises:
+        OSError: It cannot be opened, or is not a regular file.
+    """
+    file = open(path, "rb", opener=_open)  # noqa: SIM115 - the caller closes it
+    try:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_limited(path: Path, most: int) -> bytes:
+    """Return the content of a regular file.
+
+    Args:
+        path: The file; links are followed.
+        most: The largest size in bytes.
+
+    Raises:
+        OSError: It cannot be read, is not a regular file, or is larger.
+    """
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
+    return content
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
