@@ -163,6 +163,13 @@ def test_a_folder_that_cannot_be_created_is_an_error_of_the_option(
     assert caught.value.where.endswith("kernel_repo_path")
 
 
+def test_no_name_is_not_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="the name is empty"):
+        Backend.create("gpu", {"kernel_repo_path": ""})
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("mode", PrecisionMode)
 def test_half_precision_is_stated(mode: PrecisionMode) -> None:
     """`auto` relies on it: a float32 model must not be rounded without being asked for."""

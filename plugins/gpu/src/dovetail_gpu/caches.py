@@ -20,14 +20,16 @@ def cache_folder(given: str | None) -> Path | None:
         given: The folder that the options name.
 
     Raises:
-        ConfigError: That folder cannot be created.
+        ConfigError: That folder cannot be created, or the name is empty.
     """
     if given is None:
         return user_cache("opencl")
     try:
+        if not given:  # a path of no text is the working folder
+            raise ValueError("the name is empty")
         folder = Path(given)
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:  # ValueError: a NUL character
+    except (OSError, ValueError) as error:  # ValueError: also a NUL character
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(
             f"the folder {given[:200]!r} cannot be created: {reason}",
