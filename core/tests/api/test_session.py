@@ -234,15 +234,12 @@ def test_parts_of_a_config_that_fit_nothing_are_refused_or_told(
     outer = tmp_path / "outer.json"
     outer.write_text(
         '{"backend_extensions": {"shared_library_path": "libQnnHtpNetRunExtensions.so", '
-        '"config_file_path": "htp.json"}, '
-        '"async_graph_execution_config": {"execute_enqueue_tasks_limit": 2}}'
+        '"config_file_path": "htp.json"}}'
     )
     session(chain("Scale"), config=outer).close()
     session(chain("Scale"), config={"context": {"enable_graphs": ["x"]}}).close()
     assert "is for backend 'htp', not 'reference'" in caplog.text
     assert "no effect here: context.enable_graphs" in caplog.text
-    limit = "async_graph_execution_config.execute_enqueue_tasks_limit"
-    assert f"no effect here: {limit}" in caplog.text
 
 
 def test_a_closed_session_says_so() -> None:
@@ -397,6 +394,49 @@ def test_a_session_writes_a_profile_log(tmp_path: Path) -> None:
     counters = {c.name: (c.value, c.unit) for c in nodes[0].counters}
     # 6 floats are read, and as many are written
     assert counters == {"work": (0, EventUnit.COUNT), "bytes_moved": (48, EventUnit.BYTES)}
+
+
+@pytest.mark.parametrize(
+    ("graph", "runs"),
+    [
+        ({}, 4),
+        ({"graph_profiling_num_executions": 2}, 2),
+        ({"graph_profiling_start_delay": 0}, 4),
+        ({"graph_profiling_start_delay": 1000}, 0),
+        ({"graph_profiling_start_delay": 1e-9, "graph_profiling_num_executions": 2}, 2),
+    ],
+)
+def test_a_config_limits_the_profiled_runs(
+    tmp_path: Path, graph: dict[str, float], runs: int
+) -> None:
+    path = tmp_path / "net.log"
+    config = {"graph": [{"graph_name": "net", **graph}]}
+    with session(chain("Scale"), config=config, profile_log=path) as net:
+        own = net.backend.create_profile()
+        for _ in range(4):
+            net.run({"x": X})
+        net.run({"x": X}, profile=own)
+        assert len(own.events) == 1  # a run with a profile of its own is profiled in any case
+    (section,) = read_profile_log(path)
+    assert [record.call for record in section.records] == [2] + [1] * runs
+
+
+def test_a_config_limits_the_events_of_each_graph(tmp_path: Path) -> None:
+    path = tmp_path / "net.log"
+    graphs = chain("Scale", name="one"), chain("Scale", name="two")
+    config = {"profile": {"num_max_events": 3}}
+    with session(*graphs, config=config, profile_log=path) as net:
+        for _ in range(4):
+            net.run({"x": X}, graph="one")
+        net.run({"x": X}, graph="two")
+    (section,) = read_profile_log(path)
+    assert [(record.graph, record.call) for record in section.records] == [
+        ("one", 2),
+        ("two", 2),
+        ("one", 1),
+        ("one", 1),
+        ("two", 1),
+    ]
 
 
 def test_a_session_does_not_write_over_another_file(tmp_path: Path) -> None:

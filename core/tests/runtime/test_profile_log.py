@@ -171,6 +171,37 @@ def test_a_log_grows_by_each_process(log: Path) -> None:
     assert [(r.call, r.graph) for r in second.records] == [(3, "other"), (8, "other")]
 
 
+@pytest.mark.parametrize(
+    ("limit", "identifiers"),
+    [
+        (1, ["net"]),
+        (2, ["net", "a"]),
+        (4, ["net", "a", "b", "net"]),  # parts are kept in order, however deep
+        (7, ["net", "a", "b", "net", "a", "b"]),
+        (None, ["net", "a", "b", "net", "a", "b"]),
+    ],
+)
+def test_a_log_has_a_limited_number_of_events(
+    tmp_path: Path, limit: int | None, identifiers: list[str]
+) -> None:
+    inner = ProfileEvent(EventType.NODE, "a", 1, children=(ProfileEvent(EventType.NODE, "b", 1),))
+    run = ProfileEvent(EventType.EXECUTE, "net", 2.0, children=(inner,))
+    with ProfileLog(tmp_path / "net.log", limit) as writer:
+        writer.write(run)
+        writer.write(NODE, call=ProfiledCall.APP_EXECUTE_IPS, graph="net")  # does not count
+        writer.write(run)
+        writer.write(run, graph="other")  # has a limit of its own
+    (section,) = read_profile_log(tmp_path / "net.log")
+    own = [r.event for r in section.records if r.graph == "net" and r.call == 1]
+    assert [name for event in own for name in _identifiers(event)] == identifiers
+    assert [r.call for r in section.records].count(ProfiledCall.APP_EXECUTE_IPS) == 1
+    assert section.records[-1].graph == "other"
+
+
+def _identifiers(event: ProfileEvent) -> list[str]:
+    return [event.identifier, *(name for part in event.children for name in _identifiers(part))]
+
+
 @pytest.mark.parametrize("dropped", [1, 40, 120])
 def test_a_cut_log_is_read_and_continued(log: Path, dropped: int) -> None:
     log.write_bytes(log.read_bytes()[:-dropped])

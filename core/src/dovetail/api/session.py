@@ -21,7 +21,16 @@ from dovetail.container import Closing, Model
 from dovetail.errors import BackendError, ConfigError, suggest_name
 from dovetail.ir import Array
 from dovetail.ops import NOTHING, Observed, OpRegistry
-from dovetail.runtime import Backend, Context, Graph, Profile, ProfileLevel, ProfileLog, Signal
+from dovetail.runtime import (
+    Backend,
+    Context,
+    Graph,
+    Profile,
+    ProfileLevel,
+    ProfileLog,
+    ProfilingWindow,
+    Signal,
+)
 
 
 class Session(Closing):
@@ -50,7 +59,8 @@ class Session(Closing):
         input_format: Name of the frontend that reads model files; by default it is found by suffix,
             then by content.
         profile_log: Path of a profile log, to which the preparation of graphs and all runs without
-            a profile of their own are appended; see docs/profiling.md.
+            a profile of their own are appended, as far as the config's limits of profiling admit;
+            see docs/profiling.md.
         profile_level: Level of the log: a `ProfileLevel`, or one of the backend's own.
 
     Raises:
@@ -89,11 +99,12 @@ class Session(Closing):
         self._specializer: Specializer | None = None
         self._log: ProfileLog | None = None
         self._profile: Profile | None = None
+        self._windows: dict[str, ProfilingWindow] = {}
         known = self._preparer.config
         try:
             if profile_log is not None:
                 self._profile = self.backend.create_profile(profile_level)
-                self._log = ProfileLog(profile_log)
+                self._log = ProfileLog(profile_log, known.profile.num_max_events)
                 self._profile.stream_to(self._log.write)
             if path is not None:
                 known.require_graphs([path.stem])
@@ -158,8 +169,6 @@ class Session(Closing):
                 failed.
             ContainerError: A file that the run reads weights from has changed.
         """
-        if profile is None:
-            profile = self._profile
         if self._specializer is None:
             handle = self._sole
             if handle is None or graph is not None or handle.is_freed:
@@ -167,6 +176,8 @@ class Session(Closing):
                 handle = _graph_of(self._fixed, graph)
             if not isinstance(inputs, dict):
                 inputs = _by_name(inputs, tuple(handle.interface.inputs))
+            if profile is None and self._profile is not None:
+                profile = self._profile_of(handle, self._profile)
             return run_graph(handle, inputs, profile, signal, native=native)
         self.backend.require_alive()
         inputs = _by_name(inputs, self._specializer.names)
@@ -174,6 +185,8 @@ class Session(Closing):
             handle = _graph_of(context, graph)
             known, constant = handle.interface.inputs, self._specializer.names
             given = {n: v for n, v in inputs.items() if n in known or n not in constant}
+            if profile is None and self._profile is not None:
+                profile = self._profile_of(handle, self._profile)
             return run_graph(handle, given, profile, signal, native=native)
 
     @check_arguments
@@ -205,6 +218,13 @@ class Session(Closing):
             code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
             hint="pass the model or its path, and create a session in each process",
         )
+
+    def _profile_of(self, graph: Graph, profile: Profile) -> Profile | None:
+        """Return the profile of the log if it records a run that begins now."""
+        window = self._windows.get(graph.name)
+        if window is None:  # another thread may be as quick: `setdefault` returns the first one
+            window = self._windows.setdefault(graph.name, ProfilingWindow.of(graph.config))
+        return profile if window.admits() else None
 
     def _prepared(self, *models: Model) -> Context:
         """Return a context with the models' graphs, finalized."""

@@ -17,6 +17,7 @@ from dovetail.runtime.names import backend_name
 from dovetail.runtime.profile import EventData, ExtendedEventData, Profile
 from dovetail.runtime.profile_log import LogHeader, LogRecord, LogSection, ProfileLog
 from dovetail.runtime.profile_log_reader import read_profile_log
+from dovetail.runtime.profiling_window import ProfilingWindow
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal
 from dovetail.runtime.tensor import Tensor
@@ -50,6 +51,7 @@ __all__ = [
     "ProfileLevel",
     "ProfileLog",
     "ProfiledCall",
+    "ProfilingWindow",
     "Recorder",
     "Signal",
     "SignalKind",

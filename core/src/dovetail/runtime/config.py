@@ -14,6 +14,8 @@ from dovetail.typed import NO_EFFECT, convert
 C = TypeVar("C", bound=msgspec.Struct)
 PriorityName = Literal["low", "normal", "normal_high", "high"]
 QueueDepth = Annotated[int, msgspec.Meta(ge=1, le=2**16)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Priority(enum.IntEnum):
@@ -71,13 +73,15 @@ class GraphConfig(msgspec.Struct, frozen=True):
 
     Attributes:
         graph_priority: Priority of the graph; None for the context's.
-        graph_profiling_start_delay: Seconds after which profiling begins.
-        graph_profiling_num_executions: Number of executions that are profiled.
+        graph_profiling_start_delay: Seconds from the first execution until profiling begins, of
+            sessions with a profile log and of `net-run`.
+        graph_profiling_num_executions: Maximum number of executions that they profile; None without
+            a limit.
     """
 
     graph_priority: PriorityName | None = None
-    graph_profiling_start_delay: Annotated[float | None, NO_EFFECT] = None
-    graph_profiling_num_executions: Annotated[int | None, NO_EFFECT] = None
+    graph_profiling_start_delay: Seconds | None = None
+    graph_profiling_num_executions: Count | None = None
 
 
 class SdkConfig(msgspec.Struct, frozen=True):

@@ -123,6 +123,26 @@ class Recorder:
         self.events.append(event)
 
 
+def first_events(event: ProfileEvent, limit: int) -> tuple[ProfileEvent | None, int]:
+    """Return an event with its first parts, and their number.
+
+    Args:
+        event: The event.
+        limit: Maximum number of events: the event counts as one, and so does each of its parts.
+    """
+    if limit < 1:
+        return None, 0
+    parts: list[ProfileEvent] = []
+    count = 1
+    for child in event.children:
+        part, within = first_events(child, limit - count)
+        if part is None:
+            break
+        parts.append(part)
+        count += within
+    return msgspec.structs.replace(event, children=tuple(parts)), count
+
+
 def find_fault(event: ProfileEvent) -> str:
     """Return which number of an event is not finite; empty if all are."""
     for name, value in _numbers(event):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +20,7 @@ from dovetail.container import Closing
 from dovetail.errors import ContainerError
 from dovetail.files import unreadable, unwritable
 from dovetail.runtime.enums import ProfiledCall
-from dovetail.runtime.measurements import EventType, ProfileEvent
+from dovetail.runtime.measurements import EventType, ProfileEvent, first_events
 
 FORMAT = "dovetail-profile"
 VERSION = 1
@@ -85,13 +86,17 @@ class ProfileLog(Closing):
 
     Args:
         path: The file.
+        max_events: Maximum number of events of the runtime's calls that are written for each graph,
+            parts included; later ones are left out. None without a limit.
 
     Raises:
         ContainerError: The file exists and is not a profile log, or cannot be written.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], max_events: int | None = None) -> None:
         self.path = Path(path)
+        self._max_events = max_events
+        self._written: Counter[str] = Counter()  # events by graph
         self._lock = threading.Lock()
         try:
             self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115 - closed by `close`
@@ -110,21 +115,36 @@ class ProfileLog(Closing):
 
         Args:
             event: Its measurement, with finite numbers.
-            call: Kind of call; by default that of the runtime with this type of event.
+            call: Kind of call; by default that of the runtime with this type of event. A call of
+                the application does not count as events.
             graph: Name of the graph; by default the event's identifier.
 
         Raises:
             ContainerError: The file cannot be written.
         """
+        name = event.identifier if graph is None else graph
         if call is None:
+            kept = self._within_limit(event, name)
+            if kept is None:
+                return
+            event = kept
             call = _CALLS.get(event.type, ProfiledCall.NONE)
             if call is ProfiledCall.BACKEND_EXECUTE and event.queue:
                 call = ProfiledCall.BACKEND_EXECUTE_ASYNC
-        self._write_line(LogRecord(call, event.identifier if graph is None else graph, event))
+        self._write_line(LogRecord(call, name, event))
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         self._file.close()
+
+    def _within_limit(self, event: ProfileEvent, graph: str) -> ProfileEvent | None:
+        """Return the part of an event that the limit admits; None if it admits none."""
+        if self._max_events is None:
+            return event
+        with self._lock:
+            kept, count = first_events(event, self._max_events - self._written[graph])
+            self._written[graph] += count
+        return kept
 
     def _begin(self) -> None:
         """Check the existing content, end a cut line, and write the header."""

@@ -156,9 +156,7 @@ class Player(Closing):
     ) -> None:
         """Keep what later records refer to."""
         if isinstance(result, Execution):
-            # memory may be deregistered before the end is played
-            outputs = {name: _array(each) for name, each in arguments["outputs"].items()}
-            self._running[record.number] = _Running(result, outputs)
+            self._running[record.number] = _Running(result, arguments["outputs"])
         if not isinstance(result, Handle):
             return
         number = recorded_result(record, where)
@@ -176,7 +174,7 @@ class Player(Closing):
             running.execution.wait()
         except Exception as error:  # noqa: BLE001 - an outcome like any other
             return Played(record, error=error)
-        return Played(record, running.outputs)
+        return Played(record, {n: _array(each) for n, each in running.outputs.items()})
 
 
 def _array(buffer: object) -> Array | object:

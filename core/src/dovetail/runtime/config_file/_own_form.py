@@ -10,9 +10,8 @@ import msgspec
 
 from dovetail.runtime.config_file._composite import TABLES, Composite, file_fields
 from dovetail.runtime.config_file._faults import Faults
-from dovetail.runtime.config_file._run_config import RunConfig
+from dovetail.runtime.config_file._run_config import OverlapConfig, ProfileConfig, RunConfig
 from dovetail.runtime.config_file._tables import (
-    ProfileKeys,
     configs_of,
     graph_type,
     log,
@@ -33,7 +32,8 @@ def _file_type(configs: Configs) -> type[msgspec.Struct]:
             ("device", configs.device, configs.device()),
             ("context", configs.context, configs.context()),
             ("graph", list[graph_type(configs)], []),  # type: ignore[misc] # made at run time
-            ("profile", ProfileKeys, ProfileKeys()),
+            ("profile", ProfileConfig, ProfileConfig()),
+            ("async_graph_execution", OverlapConfig, OverlapConfig()),
         ],
         frozen=True,
     )
@@ -77,4 +77,12 @@ def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
     given = file.backend.get(backend, {})
     if composite is not None:
         given = composite.options(file.backend, file)
-    return RunConfig(given, others, file.device, file.context, graphs)
+    return RunConfig(
+        given,
+        others,
+        file.device,
+        file.context,
+        graphs,
+        file.profile,
+        file.async_graph_execution,
+    )

@@ -4,14 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from dovetail.errors import ConfigError, Problem, suggest_name
-from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig
+from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, QueueDepth
 
 C = TypeVar("C", bound=msgspec.Struct)
+
+
+class ProfileConfig(msgspec.Struct, frozen=True):
+    """`[profile]`, the SDK's `profile_configs`.
+
+    Attributes:
+        num_max_events: Maximum number of events of each graph in a profile log; None without a
+            limit.
+    """
+
+    num_max_events: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class OverlapConfig(msgspec.Struct, frozen=True):
+    """`[async_graph_execution]`, the SDK's `async_graph_execution_config`; of `net-run`.
+
+    Attributes:
+        input_tensors_creation_tasks_limit: Maximum number of input sets in memory that wait for
+            their execution, or are used by it; None for the context's queue depth.
+        execute_enqueue_tasks_limit: Maximum number of executions in the queue; None for its depth.
+    """
+
+    input_tensors_creation_tasks_limit: QueueDepth | None = None
+    execute_enqueue_tasks_limit: QueueDepth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +61,8 @@ class RunConfig:
         device: Settings of the device.
         context: Settings of the context.
         graphs: Settings of graphs.
+        profile: Settings of profile logs.
+        overlap: Limits of executions that overlap.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -44,6 +70,8 @@ class RunConfig:
     device: DeviceConfig = DeviceConfig()  # noqa: RUF009 - immutable
     context: ContextConfig = ContextConfig()  # noqa: RUF009 - immutable
     graphs: tuple[GraphSettings, ...] = ()
+    profile: ProfileConfig = ProfileConfig()  # noqa: RUF009 - immutable
+    overlap: OverlapConfig = OverlapConfig()  # noqa: RUF009 - immutable
 
     def graph_config(self, name: str) -> GraphConfig | None:
         """Return the settings of a graph; None if it has none."""

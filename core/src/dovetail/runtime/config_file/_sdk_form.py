@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -20,12 +20,13 @@ from dovetail.runtime.config_file._composite import Composite
 from dovetail.runtime.config_file._faults import Faults
 from dovetail.runtime.config_file._run_config import (
     GraphSettings,
+    OverlapConfig,
+    ProfileConfig,
     RunConfig,
     joined,
     joined_graphs,
 )
 from dovetail.runtime.config_file._tables import (
-    ProfileKeys,
     configs_of,
     graph_type,
     log,
@@ -33,17 +34,12 @@ from dovetail.runtime.config_file._tables import (
 )
 from dovetail.runtime.contract import Configs
 from dovetail.runtime.names import members_of, without_arch
-from dovetail.typed import NO_EFFECT, convert
+from dovetail.typed import convert
 
 
 class _Extensions(msgspec.Struct, frozen=True):
     shared_library_path: str | None = None
     config_file_path: str | None = None
-
-
-class _AsyncKeys(msgspec.Struct, frozen=True):
-    input_tensors_creation_tasks_limit: Annotated[int | None, NO_EFFECT] = None
-    execute_enqueue_tasks_limit: Annotated[int | None, NO_EFFECT] = None
 
 
 @functools.cache
@@ -55,8 +51,8 @@ def _file_type(configs: Configs) -> type[msgspec.Struct]:
             ("backend_extensions", _Extensions, _Extensions()),
             ("context_configs", configs.context, configs.context()),
             ("graph_configs", list[graph_type(configs)], []),  # type: ignore[misc] # made at run time
-            ("profile_configs", ProfileKeys, ProfileKeys()),
-            ("async_graph_execution_config", _AsyncKeys, _AsyncKeys()),
+            ("profile_configs", ProfileConfig, ProfileConfig()),
+            ("async_graph_execution_config", OverlapConfig, OverlapConfig()),
         ],
         frozen=True,
     )
@@ -99,6 +95,8 @@ def config_from_sdk(data: Mapping[str, Any], path: Path, backend: str) -> RunCon
         joined(configs.device(), inner.device),
         joined(sdk.context_configs, inner.context),
         joined_graphs(graphs, inner.graphs),
+        sdk.profile_configs,
+        sdk.async_graph_execution_config,
     )
 
 

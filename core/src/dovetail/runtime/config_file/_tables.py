@@ -5,22 +5,16 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from dovetail.errors import PluginError
 from dovetail.runtime.contract import Configs
 from dovetail.runtime.installed import backend_class
-from dovetail.typed import NO_EFFECT, keys_without_effect
+from dovetail.typed import keys_without_effect
 
 log = logging.getLogger("dovetail.config")
-
-
-class ProfileKeys(msgspec.Struct, frozen=True):
-    """`[profile]`, the SDK's `profile_configs`."""
-
-    num_max_events: Annotated[int | None, NO_EFFECT] = None
 
 
 @functools.cache
