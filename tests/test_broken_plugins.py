@@ -13,7 +13,6 @@ import pytest
 from onnx import TensorProto, helper
 
 SOURCE = """
-from dovetail.ops.frontend import FrontendOptions
 from dovetail.runtime.plan import KernelRegistry
 
 def function(graph): ...
@@ -21,7 +20,7 @@ def function(graph): ...
 class Empty: ...
 
 class Suffixless:
-    name, suffixes, options_type = "a", None, FrontendOptions
+    name, suffixes = "a", None
 
     def recognises(self, path): ...
     def read(self, path, options, ops): ...

@@ -75,8 +75,7 @@ def _read(case: Case) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(case.model.SerializeToString())
-        (graph,) = OnnxFrontend().read(path)
-        return graph
+        return OnnxFrontend().read(path)
 
 
 def _operator(case: Case) -> str:

@@ -15,6 +15,9 @@ from dovetail.container import Model, Producer
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.plugins import refresh
+from dovetail.plugins.events import ApiCall
+from dovetail.plugins.hooks import hooks
+from dovetail.plugins.hookspecs import hookimpl
 from dovetail_opset.build import add
 
 
@@ -65,7 +68,25 @@ def test_backend_names(fed: None, run: Any, name: str) -> None:
         (["--op-packages", "dovetail_opset:__doc__"], 6, "expected an OpPackage, got a str"),
         (["--config-file", "none.toml"], 2, "none.toml"),
         (["--shared-buffer"], 2, "shared-buffer"),
-        (["--batch-multiplier", "2"], 2, "batch-multiplier"),
+        (["--batch-multiplier", "0"], 2, "batch-multiplier"),
+        (["--max-input-cache-tensor-sets", "-2"], 2, "max-input-cache-tensor-sets"),
+        (
+            ["--max-input-cache-tensor-sets", "2", "--max-input-cache-size-mb", "3"],
+            2,
+            "--max-input-cache-tensor-sets and --max-input-cache-size-mb are mutually exclusive",
+        ),
+        (["--graph-profiling-start-delay", "1"], 2, "requires --profiling-level"),
+        (["--graph-profiling-num-executions", "1"], 2, "requires --profiling-level"),
+        (
+            ["--profiling-level", "basic", "--graph-profiling-start-delay", "-1"],
+            2,
+            "must not be negative",
+        ),
+        (["--profiling-level", "backend"], 7, "'cpu' has no profiling level of its own"),
+        (["--platform-options", "num_threads"], 2, "expected key0:value0;key1:value1"),
+        (["--platform-options", "num_threads:1;num_threads:2"], 2, "with each key once"),
+        (["--platform-options", "num_thread:1"], 2, "did you mean 'num_threads'?"),
+        (["--platform-options", "num_threads:many"], 2, "num_threads"),
     ],
 )
 def test_refusals(fed: None, run: Any, entries: Any, args: list[str], code: int, part: str) -> None:
@@ -131,11 +152,61 @@ def test_the_sdks_config_is_taken(fed: None, run: Any) -> None:
     assert "abacus" in done.err
 
 
-def test_perf_profile_is_told_to_do_nothing(fed: None, run: Any) -> None:
-    done = net_run(run, "--perf-profile", "burst", "--log-level", "info")
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--perf-profile", "--perf-profile burst has no effect"),
+        ("--model-prefix", "--model-prefix burst selects nothing"),
+    ],
+)
+def test_options_without_effect_say_so_once(fed: None, run: Any, option: str, text: str) -> None:
+    done = net_run(run, option, "burst")
     assert done.code == 0
-    assert done.err.count("--perf-profile burst has no effect") == 1
-    assert "burst" not in net_run(run, "--perf-profile", "burst").err
+    assert done.err.count(text) == 1
+    assert "burst" not in net_run(run, option, "burst", "--log-level", "error").err
+
+
+def test_every_fault_of_a_command_line_is_listed(fed: None, run: Any, entries: Any) -> None:
+    before = entries()
+    done = net_run(
+        run,
+        *("--debug", "--set-output-tensors", "net", "--timeout", 0, "--perf-profile", "bursts"),
+        *("--use-native-output-files", "--output-data-type", "float_only"),
+        *("--chrome-trace", "trace.json", "--platform-options", "a"),
+    )
+    assert (done.code, done.error["code"]) == (2, "USAGE")
+    assert [p["message"] for p in done.error["problems"]] == [
+        "--debug and --set-output-tensors are mutually exclusive",
+        "--use-native-output-files and --output-data-type are mutually exclusive",
+        "--chrome-trace requires --profiling-level",
+        "the timeout must be positive, got 0 microseconds",
+        "unknown performance profile 'bursts'",
+        "invalid selection 'net'",
+        "invalid option 'a'",
+    ]
+    assert entries() == before
+
+
+def test_platform_options_are_options_of_the_backend(fed: None, run: Any) -> None:
+    Path("run.toml").write_text("[backend.cpu]\nnum_threads = 2\nengine = 'onednn'\n")
+    created: list[Any] = []
+
+    class Note:
+        @hookimpl
+        def dovetail_api_call(self, call: ApiCall) -> None:
+            if call.function == "backend_create":
+                created.append(call.arguments["config"])
+
+    with hooks.registered(Note()):
+        given = "num_threads:1;engine:numpy"
+        done = net_run(run, "--config-file", "run.toml", "--platform-options", given)
+    assert done.code == 0, done.err
+    assert created == [{"num_threads": 1, "engine": "numpy"}]
+
+
+def test_the_version(run: Any) -> None:
+    done = run("net-run", "--version")
+    assert (done.code, done.out.split()[0]) == (0, "dovetail")
 
 
 # -- op packages -----------------------------------------------------------------------------------

@@ -88,8 +88,6 @@ REASONS = {
     "net-run": {
         "dlc_path": "a .dlc is the vendor's compiled form; pass its source model",
         "io_tensor_mem_handle_type": _DEVICE,
-        "model_prefix": "names a function of a compiled model; here models are data",
-        "platform_options": _DEVICE,
         "shared_buffer": _DEVICE,
         "use_mmap": "here files are always memory-mapped",
     },

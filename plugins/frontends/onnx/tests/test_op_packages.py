@@ -11,7 +11,8 @@ from onnx import helper, numpy_helper
 
 from dovetail import plugins
 from dovetail.errors import UnsupportedOpError
-from dovetail_onnx import OnnxFrontend, OnnxOptions
+from dovetail.ops.frontend import FrontendOptions
+from dovetail_onnx import OnnxFrontend
 
 OPS = """
 import enum
@@ -90,8 +91,7 @@ def blended(model, tmp_path: Path):
         made.opset_import.append(helper.make_opsetid("org.ops", 1))
         path = tmp_path / "model.onnx"
         path.write_bytes(made.SerializeToString())
-        (graph,) = OnnxFrontend().read(path, OnnxOptions())
-        return graph
+        return OnnxFrontend().read(path, FrontendOptions())
 
     return run
 

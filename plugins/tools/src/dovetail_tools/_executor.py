@@ -4,47 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
-from dovetail.cli.inputs.raw_files import RawReader
 from dovetail.cli.progress import Advance
 from dovetail.files import unwritable
-from dovetail.ir import Array
-from dovetail.runtime import Execution, Graph, Profile, ProfileLevel, Signal, SignalKind
+from dovetail.runtime import Graph, ProfilingWindow
+from dovetail_tools._input_sets import InputSets
 from dovetail_tools._jobs import Job
 from dovetail_tools._output_files import write_result
+from dovetail_tools._overlap import OverlapLimits
 from dovetail_tools._request import Request
+from dovetail_tools._slots import Slot, Slots
 from dovetail_tools._timings import Timings
 
-# One execution runs and one waits, so that the backend is never idle; a third is read or written.
-_IN_FLIGHT = 2
 # For shorter executions, overlap was measured to increase latency and to reduce throughput: the
 # digits demo took 0.15 ms at the median instead of 0.054, and occasionally 16 ms.
 _PAYS_US = 2000.0
-_PROBED = 3  # executions measured before the decision
-
-
-@dataclass(slots=True)
-class _Slot:
-    """The reusable buffers and handles of one inference in progress."""
-
-    readers: Mapping[str, RawReader]
-    outputs: Mapping[str, Array]
-    profile: Profile
-    signal: Signal | None
-    number: int
-    inference: int = 0
-    read_s: tuple[float, float] = (0.0, 0.0)  # start and end
-    execution: Execution | None = None
-
-    @property
-    def inputs(self) -> dict[str, Array]:
-        return {name: reader.stored for name, reader in self.readers.items()}
+_PROBED = 3  # inferences measured before the decision
 
 
 class JobRunner:
@@ -54,7 +32,8 @@ class JobRunner:
         job: The job to run.
         graph: Its handle, finalized.
         request: Number of inferences, and results to keep.
-        level: Profiling level.
+        level: Level of the profiles.
+        window: The executions that are profiled.
         folder: Folder of the results; created for the first one.
         timings: Receives the times.
     """
@@ -64,26 +43,29 @@ class JobRunner:
         job: Job,
         graph: Graph,
         request: Request,
-        level: ProfileLevel,
+        level: int,
+        window: ProfilingWindow,
         folder: Path,
         timings: Timings,
     ) -> None:
         self._job = job
         self._graph = graph
         self._request = request
-        self._level = level
+        self._window = window
         self._folder = folder
         self._timings = timings
-        self._slots: list[_Slot] = []
-        self._free: list[_Slot] = []
+        repeats = request.num_inferences is not None or request.duration_s is not None
+        self._sets = InputSets(job.feed, request.input_cache if repeats else None)
+        self._slots = Slots(
+            job, graph, self._sets, level, request.timeout_us, has_timers=window.is_limited
+        )
         self.results = 0
 
-    def run(self, queue_depth: int | None, advance: Advance) -> None:
+    def run(self, limits: OverlapLimits | None, advance: Advance) -> None:
         """Run all inferences.
 
         Args:
-            queue_depth: Executions that may wait in the backend's queue; None to execute
-                synchronously.
+            limits: Limits of inferences that overlap; None to execute synchronously.
             advance: Called after each inference.
 
         Raises:
@@ -91,71 +73,66 @@ class JobRunner:
         """
         start = time.perf_counter()
         inferences = self._inferences()
-        overlapping = () if queue_depth is None else self._overlapping(queue_depth, inferences)
+        overlapping = () if limits is None else self._overlapping(limits, inferences)
         # one by one: the inferences that the overlapping loop leaves, maybe all
         for slot in chain(overlapping, self._one_by_one(inferences)):
-            self._timings.take(slot.profile)
+            self._timings.take_inference(slot.profile, slot.timer)
             ended = time.perf_counter()
             self._write(slot)
             written_s = ended, time.perf_counter()
             self._timings.log.inference(self._graph.name, slot.number, slot.read_s, written_s)
-            self._free.append(slot)
+            self._slots.put_back(slot)
             advance()
         self._timings.wall_s = time.perf_counter() - start
-        for slot in self._slots:  # after an error the backend's end frees them
-            slot.profile.free()
-            if slot.signal is not None:
-                slot.signal.free()
+        self._slots.free_handles()  # after an error the backend's end frees them
 
-    def _one_by_one(self, inferences: Iterator[int]) -> Iterator[_Slot]:
+    def _one_by_one(self, inferences: Iterator[int]) -> Iterator[Slot]:
         for inference in inferences:
-            slot = self._take_slot()
+            slot = self._slots.take()
             self._read(slot, inference)
-            self._graph.execute(slot.inputs, slot.outputs, slot.profile, slot.signal)
+            for inputs, outputs, signal in slot.parts():
+                profile = slot.profile if self._window.admits() else slot.timer
+                self._graph.execute(inputs, outputs, profile, signal)
             yield slot
 
-    def _overlapping(self, queue_depth: int, inferences: Iterator[int]) -> Iterator[_Slot]:
-        """Yield each slot whose execution ended, in order.
+    def _overlapping(self, limits: OverlapLimits, inferences: Iterator[int]) -> Iterator[Slot]:
+        """Yield each slot whose executions ended, in order.
 
         Stop and leave the other inferences if overlapping does not pay.
         """
-        limit = min(_IN_FLIGHT, queue_depth)
-        flying: deque[_Slot] = deque()
-        for inference in inferences:
-            slot = self._take_slot()
-            self._read(slot, inference)
-            ended = _landed(flying) if len(flying) == limit else None
-            slot.execution = self._graph.execute_async(
-                slot.inputs, slot.outputs, slot.profile, slot.signal
-            )
-            flying.append(slot)
-            if ended is not None:
-                yield ended
-                if not self._pays():
-                    break
-        while flying:
-            yield _landed(flying)
+        ready: deque[Slot] = deque()  # their inputs are read
+        flying: deque[Slot] = deque()  # their executions are queued
+        is_over = False
+        while True:
+            is_probing = len(self._timings.execute_us) < _PROBED
+            now = limits.while_probing() if is_probing else limits
+            if ready and _queued(flying) < now.executions:
+                self._enqueue(ready.popleft(), flying, now.executions)
+            elif not is_over and len(ready) < now.input_sets:
+                inference = next(inferences, None)
+                is_over = inference is None
+                if inference is not None:
+                    ready.append(self._slots.take())
+                    self._read(ready[-1], inference)
+            elif flying:
+                yield _landed(flying)
+                is_over = is_over or not self._pays()
+            else:
+                return
+
+    def _enqueue(self, slot: Slot, flying: deque[Slot], limit: int) -> None:
+        """Queue the executions of a slot; wait for the oldest ones while there are too many."""
+        flying.append(slot)
+        for inputs, outputs, signal in slot.parts():
+            while _queued(flying) >= limit:
+                next(each for each in flying if each.executions).executions.pop(0).wait()
+            profile = slot.profile if self._window.admits() else slot.timer
+            slot.executions.append(self._graph.execute_async(inputs, outputs, profile, signal))
 
     def _pays(self) -> bool:
         """Return whether executions are long enough for overlap."""
         known = self._timings.execute_us
         return len(known) != _PROBED or min(known) >= _PAYS_US
-
-    def _take_slot(self) -> _Slot:
-        """Return a slot that is free, a new one if there is none."""
-        if self._free:
-            return self._free.pop()
-        backend = self._graph.context.backend
-        timeout = self._request.timeout_us
-        slot = _Slot(
-            {name: RawReader(form) for name, form in self._job.feed.forms.items()},
-            {t.name: np.empty(t.shape, t.dtype.storage) for t in self._graph.outputs},
-            backend.create_profile(self._level),
-            None if timeout is None else backend.create_signal(SignalKind.TIMEOUT, timeout),
-            len(self._slots),
-        )
-        self._slots.append(slot)
-        return slot
 
     def _inferences(self) -> Iterator[int]:
         """Yield the numbers of the inferences to run."""
@@ -170,15 +147,15 @@ class JobRunner:
             yield number
             number += 1
 
-    def _read(self, slot: _Slot, inference: int) -> None:
+    def _read(self, slot: Slot, inference: int) -> None:
         start = time.perf_counter()
-        feed = self._job.feed
-        feed.fill(slot.readers, inference % feed.inferences)
+        slot.inputs, was_read = self._sets.load(slot.readers, inference)
         slot.inference = inference
         slot.read_s = start, time.perf_counter()
-        self._timings.read.add((slot.read_s[1] - start) * 1e6)
+        if was_read:
+            self._timings.read.add((slot.read_s[1] - start) * 1e6)
 
-    def _write(self, slot: _Slot) -> None:
+    def _write(self, slot: Slot) -> None:
         feed, keep = self._job.feed, self._request.keep_outputs
         if slot.inference >= feed.inferences:  # the first loop has written this result
             return
@@ -199,8 +176,14 @@ class JobRunner:
         self._timings.write.add((time.perf_counter() - start) * 1e6)
 
 
-def _landed(flying: deque[_Slot]) -> _Slot:
+def _queued(slots: deque[Slot]) -> int:
+    """Return the number of executions of slots that have not been waited for."""
+    return sum(len(slot.executions) for slot in slots)
+
+
+def _landed(flying: deque[Slot]) -> Slot:
+    """Return the oldest slot after its executions have ended."""
     slot = flying.popleft()
-    if slot.execution is not None:
-        slot.execution.wait()
+    while slot.executions:
+        slot.executions.pop(0).wait()
     return slot

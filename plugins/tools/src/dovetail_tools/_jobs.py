@@ -18,6 +18,7 @@ from dovetail.ops import OpRegistry
 from dovetail.runtime.config_file import RunConfig
 from dovetail_tools import _metadata, _profiling
 from dovetail_tools._errors import usage
+from dovetail_tools._option_values import parse_native_names
 from dovetail_tools._output_files import (
     Files,
     distinct,
@@ -26,7 +27,8 @@ from dovetail_tools._output_files import (
     unsplittable,
 )
 from dovetail_tools._outputs_chosen import chosen_outputs, computed
-from dovetail_tools._request import Request, parse_native_names
+from dovetail_tools._parts import multiplied
+from dovetail_tools._request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Job:
         folder: Folder of its results, below the output folder.
         feed: The feed of its inputs.
         files: Files to write, by tensor name.
+        parts: Number of executions of an inference: each has an equal part of the leading axes of
+            the inputs and outputs.
     """
 
     model: Model
@@ -46,6 +50,7 @@ class Job:
     folder: str
     feed: Feed
     files: Files
+    parts: int
 
 
 def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]:
@@ -89,17 +94,20 @@ def _job(
     added = request.set_outputs.get(graph.name, ())
     names, wrong = chosen_outputs(graph, listed, added, debug=request.debug)
     problems += wrong
+    parts = request.batch_multiplier
+    tensors, wrong = multiplied([*graph.inputs, *(graph.tensors[n] for n in names)], parts)
+    problems += wrong
     forms = {
-        t.name: RawFormat(t, request.native_inputs or (graph.name, t.name) in native)
+        t.name: RawFormat(tensors[t.name], request.native_inputs or (graph.name, t.name) in native)
         for t in graph.inputs
     }
-    feed, wrong = make_feed(graph, listed, forms)
+    feed, wrong = make_feed(listed, forms)
     problems += wrong
-    files = output_files(graph, names, request.output_data)
-    problems += unsplittable(graph, files, feed.batch, str(path))
+    files = output_files({name: tensors[name] for name in names}, request.output_data)
+    problems += unsplittable(files, feed.batch, str(path))
     if len(problems) == before:
         only = Model({graph.name: graph}, model.producer, model.op_packages)
-        yield Job(only, graph, folder, feed, files)
+        yield Job(only, graph, folder, feed, files, parts)
 
 
 def _graphs(models: Sequence[Model], paths: Sequence[Path]) -> list[tuple[Model, Graph]]:

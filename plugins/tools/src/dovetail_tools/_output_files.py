@@ -11,7 +11,7 @@ from typing import TypeVar
 from dovetail.cli.inputs.raw_files import RawFormat, write_raw
 from dovetail.errors import FrontendError, Problem
 from dovetail.files import safe_name
-from dovetail.ir import Array, DType, Graph
+from dovetail.ir import Array, DType, Tensor
 from dovetail_tools._request import OutputData
 
 Key = TypeVar("Key", bound=Hashable)
@@ -36,21 +36,19 @@ class OutputFile:
 Files = Mapping[str, tuple[OutputFile, ...]]
 
 
-def output_files(graph: Graph, names: Iterable[str], data: OutputData) -> Files:
+def output_files(tensors: Mapping[str, Tensor], data: OutputData) -> Files:
     """Return the files of the tensors to write, by tensor name.
 
     Real values go to NAME.raw, stored values to NAME_native.raw. Tensors that are float32 in the
     graph go to NAME.raw in any case.
 
     Args:
-        graph: The graph.
-        names: Names of the tensors.
+        tensors: The tensors by name.
         data: Values to write.
 
     Raises:
         FrontendError: A name is too long.
     """
-    tensors = {name: graph.tensors[name] for name in names}
     kinds = {name: data.kinds(tensor.dtype is DType.FLOAT_32) for name, tensor in tensors.items()}
     wanted = {
         (name, native): safe_name(name) + ("_native" if native else "")
@@ -106,17 +104,16 @@ def distinct(
     return {own: given[own] for own in wanted}
 
 
-def unsplittable(graph: Graph, files: Files, batch: int, where: str) -> Iterator[Problem]:
+def unsplittable(files: Files, batch: int, where: str) -> Iterator[Problem]:
     """Return a problem for each output that cannot be split into the results of lines.
 
     Args:
-        graph: The graph.
         files: Files to write, by tensor name.
         batch: Lines that are combined into one inference.
         where: The input list.
     """
-    for name in files if batch > 1 else ():
-        shape = graph.tensors[name].shape
+    for name, (file, *_) in files.items() if batch > 1 else ():
+        shape = file.form.tensor.shape
         if not shape or shape[0] != batch:
             yield Problem(
                 f"output '{name}' of shape {shape} cannot be split into {batch} results",

@@ -32,7 +32,7 @@ def profiling_data(
         graph: dict[str, Any] = {"graph": name, "client": times.client_data()}
         if level is not Profiling.CLIENT:
             graph |= times.backend_data()
-        if level is Profiling.DETAILED:
+        if level in (Profiling.DETAILED, Profiling.BACKEND):
             graph["nodes"] = times.node_data()
         graphs.append(graph)
     return {"backend": backend, "level": str(level), "graphs": graphs}

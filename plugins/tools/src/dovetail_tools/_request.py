@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from dovetail.cli.op_package_option import split_list
-from dovetail.errors import suggest_name
-from dovetail_tools._errors import usage
-
-SKIPPED = "__"
-PERF_PROFILES = (
-    "low_balanced",
-    "balanced",
-    "default",
-    "high_performance",
-    "sustained_high_performance",
-    "burst",
-    "low_power_saver",
-    "power_saver",
-    "high_power_saver",
-    "extreme_power_saver",
-    "system_settings",
-)
+from typing import Any
 
 
 class OutputData(enum.StrEnum):
@@ -47,6 +29,20 @@ class Profiling(enum.StrEnum):
     BASIC = "basic"
     DETAILED = "detailed"
     CLIENT = "client"
+    BACKEND = "backend"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLimit:
+    """The limit of the input sets that are kept in memory, so that they are read once.
+
+    Attributes:
+        sets: Maximum number of sets; None without such a limit.
+        nbytes: Maximum size of all sets in bytes; None without such a limit.
+    """
+
+    sets: int | None = None
+    nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +68,14 @@ class Request:
         keep_outputs: Number of results written for each graph; None for those of one pass.
         timeout_us: Time limit of one inference, in microseconds.
         op_packages: Op packages that are not installed, as the command line names them.
+        batch_multiplier: Factor of the leading axes of inputs and outputs; the graph is executed
+            once for each part.
+        input_cache: Limit of the cached input sets; None for no cache.
+        profiling_delay_s: Time from the first execution of a graph until profiling begins, in
+            seconds; None for that of the config.
+        profiled_executions: Maximum number of executions of a graph that are profiled; None for
+            that of the config.
+        backend_options: Options of the backend, which replace those of the config.
         map_weights: Whether files of weights are mapped; otherwise they are read into memory.
         input_format: Name of the frontend that reads the models; None to find it.
     """
@@ -94,123 +98,10 @@ class Request:
     keep_outputs: int | None = None
     timeout_us: int | None = None
     op_packages: tuple[str, ...] = ()
+    batch_multiplier: int = 1
+    input_cache: CacheLimit | None = None
+    profiling_delay_s: float | None = None
+    profiled_executions: int | None = None
+    backend_options: Mapping[str, Any] = field(default_factory=dict)
     map_weights: bool = True
     input_format: str | None = None
-
-
-def parse_input_lists(text: str) -> tuple[Path | None, ...]:
-    """Return the input lists of `--input-list`; None skips a graph.
-
-    Raises:
-        ConfigError: An item is empty, or all graphs are skipped.
-    """
-    lists = [None if n == SKIPPED else Path(n) for n in split_list(text, "--input-list")]
-    if not any(lists):
-        raise usage("all graphs are skipped", where=f"--input-list {text}")
-    return tuple(lists)
-
-
-def parse_set_outputs(text: str | None) -> dict[str, tuple[str, ...]]:
-    """Return the tensors of `graph0:tensor0,tensor1;graph1:tensor2` by graph.
-
-    Raises:
-        ConfigError: The text does not have this form.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for part in text.split(";") if text else ():
-        graph, colon, names = part.strip().partition(":")
-        if not graph or not colon or not names or graph in found:
-            raise usage(
-                f"invalid selection '{part}'",
-                where="--set-output-tensors",
-                hint="expected graph0:tensor0,tensor1;graph1:tensor2, with each graph once",
-            )
-        found[graph] = split_list(names, "--set-output-tensors")
-    return found
-
-
-def parse_native_names(
-    text: str | None, graphs: Mapping[str, Sequence[str]]
-) -> set[tuple[str | None, str]]:
-    """Return the pairs of graph and input of `name,name` or `graph0:name,name;graph1:name`.
-
-    A name without a graph is paired with each graph that has such an input, or else with None.
-
-    Args:
-        text: The text; None for none.
-        graphs: The inputs of each graph.
-
-    Raises:
-        ConfigError: An item is empty.
-    """
-    found: set[tuple[str | None, str]] = set()
-    for part in text.split(";") if text is not None else ():
-        graph, colon, rest = part.strip().partition(":")  # names of inputs may have colons, too
-        is_named = bool(colon) and graph in graphs
-        for name in split_list(rest if is_named else part, "--native-input-tensor-names"):
-            having = [g for g, inputs in graphs.items() if name in inputs]
-            within: Sequence[str | None] = [graph] if is_named else having or [None]
-            found |= {(each, name) for each in within}
-    return found
-
-
-def output_data(chosen: OutputData | None, *, native: bool) -> OutputData:
-    """Return the values to write.
-
-    Args:
-        chosen: Those of `--output-data-type`; None without it.
-        native: Whether `--use-native-output-files` is given.
-
-    Raises:
-        ConfigError: Both are given.
-    """
-    if chosen is not None and native:
-        raise usage(
-            "--use-native-output-files and --output-data-type are mutually exclusive",
-            hint="--output-data-type native_only is the same as the first",
-        )
-    if chosen is None:
-        return OutputData.NATIVE_ONLY if native else OutputData.FLOAT_ONLY
-    return chosen
-
-
-def check_perf_profile(name: str) -> None:
-    """Check the name of a performance profile.
-
-    Raises:
-        ConfigError: The profile is unknown.
-    """
-    if name not in PERF_PROFILES:
-        hint = suggest_name(name, PERF_PROFILES)
-        raise usage(f"unknown performance profile '{name}'", where="--perf-profile", hint=hint)
-
-
-def check_request(request: Request) -> None:
-    """Check that the options are consistent.
-
-    Raises:
-        ConfigError: Two options are mutually exclusive, or a value is out of range.
-    """
-    if request.native_inputs and request.native_names:
-        raise usage(
-            "--use-native-input-files and --native-input-tensor-names are mutually exclusive",
-            hint="the first concerns all inputs, the second only those that it names",
-        )
-    if request.debug and request.set_outputs:
-        raise usage(
-            "--debug and --set-output-tensors are mutually exclusive",
-            hint="--debug writes all tensors",
-        )
-    if request.chrome_trace is not None and request.profiling is None:
-        raise usage(
-            "--chrome-trace requires --profiling-level",
-            hint="for the time of each node, pass --profiling-level detailed",
-        )
-    if request.timeout_us == 0:
-        raise usage(
-            "the timeout must be positive, got 0 microseconds",
-            where="--timeout",
-            hint="pass the time limit of one inference in microseconds, or omit --timeout",
-        )
-    if request.duration_s is not None and not request.duration_s > 0:  # NaN neither
-        raise usage("the duration must be more than 0 seconds", where="--duration")

@@ -11,14 +11,13 @@ from typing import Any
 
 from dovetail.api.preparation import Preparer
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
-from dovetail.cli.progress import progress
+from dovetail.errors import BackendError
 from dovetail.files import Staging, staged_folder, unwritable
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import Backend, Graph, ProfileLevel, backend_name
 from dovetail.runtime.names import members_of
-from dovetail.runtime.placement import Placement
 from dovetail_tools import _metadata, _profiling
-from dovetail_tools._executor import JobRunner
+from dovetail_tools._job_run import JobOutcome, JobRun
 from dovetail_tools._jobs import Job, make_jobs
 from dovetail_tools._metadata import graph_metadata, write_metadata
 from dovetail_tools._output_folder import check_replaceable, replace_results
@@ -28,23 +27,6 @@ from dovetail_tools._run_log import RunLog
 from dovetail_tools._timings import Timings
 
 _LOG = logging.getLogger("dovetail.net-run")
-
-
-@dataclass(frozen=True, slots=True)
-class JobOutcome:
-    """The result of one graph.
-
-    Attributes:
-        job: The job that was run.
-        timings: Its times.
-        results: Number of results written.
-        placement: What ran on which backend, if there were several.
-    """
-
-    job: Job
-    timings: Timings
-    results: int
-    placement: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +60,25 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
     packages = load_op_packages(request.op_packages, members_of(name))
     ops = installed_ops()
     add_op_packages(ops, packages)
-    preparer = Preparer(name, request.config_file, ops=ops, packages=packages)
+    preparer = Preparer(
+        name, request.config_file, request.backend_options, ops=ops, packages=packages
+    )
     with preparer.backend as backend:
         if perf_profile is not None:
-            _LOG.info("--perf-profile %s has no effect on this machine", perf_profile)
-        _need(backend, request)
+            _LOG.warning("--perf-profile %s has no effect on this machine", perf_profile)
+        level = _require_features(backend, request)
         jobs = make_jobs(request, preparer.config, ops)
         check_replaceable(request.output_dir, [job.folder for job in jobs])
         with staged_folder(request.output_dir) as staging:
-            with RunLog(staging.new, request.profiling) as log:
+            most = preparer.config.profile.num_max_events
+            with RunLog(staging.new, request.profiling, most) as log:
                 timings = {job.graph.name: Timings(log) for job in jobs}
                 graphs = _prepared(preparer, jobs, timings)
-                outcomes = [
-                    _run_job(job, graph, request, staging.new, timings[job.graph.name])
+                runs = [
+                    JobRun(job, graph, request, preparer.config.overlap, timings[job.graph.name])
                     for job, graph in zip(jobs, graphs, strict=True)
                 ]
+                outcomes = [run.execute(level, staging.new) for run in runs]
             profiling = None
             if request.profiling is not None:
                 profiling = profiling_data(request.profiling, name, timings)
@@ -104,17 +90,27 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
     return Outcome(name, request.output_dir, tuple(outcomes), profiling)
 
 
-def _need(backend: Backend, request: Request) -> None:
-    """Raise if the backend lacks a capability of the request, before anything is read."""
+def _require_features(backend: Backend, request: Request) -> int:
+    """Return the level of profiles, before anything is read.
+
+    Raises:
+        BackendError: The backend lacks a capability of the request.
+    """
     if request.timeout_us is not None:
         backend.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
-    if _level(request) is ProfileLevel.DETAILED:
+    if request.profiling is Profiling.DETAILED:
         backend.require("watch", "PROFILE_ERROR_UNSUPPORTED")
-
-
-def _level(request: Request) -> ProfileLevel:
-    is_detailed = request.profiling is Profiling.DETAILED
-    return ProfileLevel.DETAILED if is_detailed else ProfileLevel.BASIC
+        return ProfileLevel.DETAILED
+    if request.profiling is not Profiling.BACKEND:
+        return ProfileLevel.BASIC
+    if not backend.capabilities.profile_levels:
+        raise BackendError(
+            f"backend '{backend.name}' has no profiling level of its own",
+            code="PROFILE_ERROR_UNSUPPORTED",
+            where="--profiling-level backend",
+            hint="use basic or detailed",
+        )
+    return backend.capabilities.profile_levels[0]
 
 
 def _prepared(
@@ -136,28 +132,6 @@ def _prepared(
 
     context = preparer.prepare([job.model for job in jobs], finalize)
     return tuple(context.graphs[job.graph.name] for job in jobs)
-
-
-def _run_job(
-    job: Job, graph: Graph, request: Request, staging: Path, timings: Timings
-) -> JobOutcome:
-    runner = JobRunner(job, graph, request, _level(request), staging / job.folder, timings)
-    total = request.num_inferences
-    if total is None and request.duration_s is None:
-        total = job.feed.inferences
-    with progress(graph.name, total) as advance:
-        runner.run(_queue_depth(graph, request), advance)
-    return JobOutcome(job, timings, runner.results, graph.placement)
-
-
-def _queue_depth(graph: Graph, request: Request) -> int | None:
-    """Return the number of executions that may wait at once; None if they are synchronous."""
-    if request.synchronous:
-        return None
-    if not graph.context.backend.capabilities.asynchronous:
-        _LOG.info("the backend executes synchronously only")
-        return None
-    return graph.context.config.async_execute_queue_depth
 
 
 def _write_summaries(

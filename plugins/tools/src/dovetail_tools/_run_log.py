@@ -18,10 +18,13 @@ class RunLog(Closing):
     Args:
         folder: Folder of the log.
         level: Profiling level; None for no log.
+        max_events: Maximum number of events of the runtime for each graph; None without a limit.
     """
 
-    def __init__(self, folder: Path, level: Profiling | None) -> None:
-        self._log = None if level is None else ProfileLog(folder / NAME)
+    def __init__(
+        self, folder: Path, level: Profiling | None, max_events: int | None = None
+    ) -> None:
+        self._log = None if level is None else ProfileLog(folder / NAME, max_events)
         self._level = level
 
     def call(self, event: ProfileEvent) -> None:

@@ -50,6 +50,7 @@ class Timings:
         finalize_us: Time of finalizing as reported by the backend.
         wall_s: Time from the first input read to the last result written.
         execute_us: Time of each inference, without waiting.
+        profiled_us: Time of each execution that is profiled.
         read, write, wait: Times of reading inputs, writing results and waiting in the queue.
         nodes: Times of each step, by the names of its nodes.
         counters: Counters of each step by name, by the names of its nodes.
@@ -60,11 +61,27 @@ class Timings:
     finalize_us: float = 0.0
     wall_s: float = 0.0
     execute_us: array[float] = field(default_factory=lambda: array("d"))
+    profiled_us: array[float] = field(default_factory=lambda: array("d"))
     read: Tally = field(default_factory=Tally)
     write: Tally = field(default_factory=Tally)
     wait: Tally = field(default_factory=Tally)
     nodes: dict[str, Tally] = field(default_factory=dict)
     counters: dict[str, dict[str, Tally]] = field(default_factory=dict)
+
+    def take_inference(self, profile: Profile, timer: Profile | None) -> None:
+        """Add the time of an inference and the events of its profile; clear both profiles.
+
+        Args:
+            profile: Profile of its executions.
+            timer: Profile of those that are only timed, if there may be any.
+        """
+        profiles = (profile,) if timer is None else (profile, timer)
+        self.execute_us.append(
+            sum(e.value for each in profiles for e in each.events if e.type == EventType.EXECUTE)
+        )
+        self.take(profile)
+        if timer is not None:
+            timer.clear()
 
     def take(self, profile: Profile) -> None:
         """Add the events of a profile, and clear it."""
@@ -73,7 +90,7 @@ class Timings:
             if event.type == EventType.FINALIZE:
                 self.finalize_us += event.value
             elif event.type == EventType.EXECUTE:
-                self.execute_us.append(event.value)
+                self.profiled_us.append(event.value)
             for part in event.children:
                 if part.type == EventType.EXECUTE_QUEUE_WAIT:
                     self.wait.add(part.value)
@@ -116,9 +133,9 @@ class Timings:
     def backend_data(self) -> dict[str, Any]:
         """Return the times that the runtime measured, as plain data."""
         execute = Tally()
-        for value in self.execute_us:
+        for value in self.profiled_us:
             execute.add(value)
-        median = {"median_us": statistics.median(self.execute_us)} if self.execute_us else {}
+        median = {"median_us": statistics.median(self.profiled_us)} if self.profiled_us else {}
         return {
             "finalize_us": self.finalize_us,
             "execute": execute.data() | median,

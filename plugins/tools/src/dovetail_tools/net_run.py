@@ -9,16 +9,15 @@ import typer
 
 from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.map_weights_option import NoMapWeights
-from dovetail.cli.op_package_option import OpPackages, split_list
-from dovetail_tools._request import (
-    OutputData,
-    Profiling,
-    Request,
-    check_perf_profile,
-    check_request,
-    output_data,
-    parse_input_lists,
-    parse_set_outputs,
+from dovetail.cli.op_package_option import OpPackages
+from dovetail_tools._net_run_options import request_of
+from dovetail_tools._request import OutputData, Profiling
+from dovetail_tools._shared_options import (
+    BackendName,
+    ConfigFile,
+    ModelPrefix,
+    PlatformOptions,
+    note_model_prefix,
 )
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -26,6 +25,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def net_run(
+    context: typer.Context,
     model: Annotated[
         str,
         typer.Option(
@@ -39,15 +39,7 @@ def net_run(
             help="Input lists, one per graph, in order; __ skips a graph.",
         ),
     ],
-    backend: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="A backend, or its library in the SDK, for example libQnnCpu.so. With hetero:a,b, "
-            "the first of these backends that supports a node runs it; with auto or auto:a,b, the "
-            "fastest one, which a short trial finds, runs all.",
-        ),
-    ] = "cpu",
+    backend: BackendName = "cpu",
     output_dir: Annotated[
         Path,
         typer.Option(
@@ -92,7 +84,8 @@ def net_run(
         Profiling | None,
         typer.Option(
             help="Write qnn-profiling-data_0.log: times of preparation and execution (basic), also "
-            "of each node (detailed), or only the times measured by this command (client).",
+            "of each node (detailed), or only the times measured by this command (client); backend "
+            "is a level of the backend's own.",
         ),
     ] = None,
     chrome_trace: Annotated[
@@ -101,10 +94,20 @@ def net_run(
             metavar="FILE", help="Also write the profile for Perfetto and chrome://tracing."
         ),
     ] = None,
-    config_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A .toml file, or the SDK's backend-extension .json."),
+    graph_profiling_start_delay: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Time from the first execution of a graph until profiling begins.",
+        ),
     ] = None,
+    graph_profiling_num_executions: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Maximum number of executions of a graph that are profiled."
+        ),
+    ] = None,
+    config_file: ConfigFile = None,
     synchronous: Annotated[
         bool,
         typer.Option(
@@ -137,7 +140,31 @@ def net_run(
             min=0, metavar="MICROSECONDS", help="Time limit of one inference; must be positive."
         ),
     ] = None,
+    batch_multiplier: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=2**16,
+            metavar="N",
+            help="Factor of the leading axes of inputs and outputs. The graph keeps its own, and "
+            "is executed N times for each inference.",
+        ),
+    ] = 1,
+    max_input_cache_tensor_sets: Annotated[
+        int | None,
+        typer.Option(
+            min=-1,
+            metavar="N",
+            help="Number of input sets that stay in memory when lists are repeated; -1 for all.",
+        ),
+    ] = None,
+    max_input_cache_size_mb: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="MB", help="The same by size; an MB has 2^20 bytes."),
+    ] = None,
     op_packages: OpPackages = None,
+    platform_options: PlatformOptions = None,
+    model_prefix: ModelPrefix = None,
     no_map_weights: NoMapWeights = False,
     input_format: InputFormat = None,
     perf_profile: Annotated[
@@ -159,31 +186,8 @@ def net_run(
     DIR/GRAPH/Result_i/TENSOR.raw. They appear when all runs are complete, and replace all earlier
     results.
     """
-    request = Request(
-        models=tuple(Path(name) for name in split_list(model, "--model")),
-        backend=backend,
-        input_lists=parse_input_lists(input_list),
-        output_dir=output_dir,
-        native_inputs=use_native_input_files,
-        native_names=native_input_tensor_names,
-        output_data=output_data(output_data_type, native=use_native_output_files),
-        debug=debug,
-        set_outputs=parse_set_outputs(set_output_tensors),
-        profiling=profiling_level,
-        chrome_trace=chrome_trace,
-        config_file=config_file,
-        synchronous=synchronous,
-        num_inferences=num_inferences,
-        duration_s=duration,
-        keep_outputs=keep_num_outputs,
-        timeout_us=timeout,
-        op_packages=split_list(op_packages, "--op-packages"),
-        map_weights=not no_map_weights,
-        input_format=input_format,
-    )
-    check_request(request)
-    if perf_profile is not None:
-        check_perf_profile(perf_profile)
+    request = request_of(context.params)
+    note_model_prefix(model_prefix)
     # imported here: the help needs no numpy
     from dovetail_tools._run import execute
     from dovetail_tools._sigterm import unwound_by_sigterm

@@ -9,7 +9,6 @@ from pathlib import Path
 from dovetail.cli.inputs.listed import InputList, Line, resolve_line
 from dovetail.cli.inputs.raw_files import RawFormat, RawReader
 from dovetail.errors import Problem
-from dovetail.ir import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +46,15 @@ class Feed:
             reader.read([self.lines[i][name] for i in group], self.batch)
 
 
-def make_feed(
-    graph: Graph, listed: InputList, forms: Mapping[str, RawFormat]
-) -> tuple[Feed, list[Problem]]:
+def make_feed(listed: InputList, forms: Mapping[str, RawFormat]) -> tuple[Feed, list[Problem]]:
     """Return the feed of an input list, and all faults of the list.
 
     Args:
-        graph: The graph to feed.
         listed: The input list.
         forms: Formats of the files, by input name, in the graph's order.
     """
     problems: list[Problem] = list(listed.problems)
-    size = common_batch(graph)
+    size = common_batch(forms)
     resolved: list[dict[str, Path]] = []
     first: tuple[int, bool] | None = None  # the first valid line, and whether it is one element
     for line in listed.lines:
@@ -76,9 +72,10 @@ def make_feed(
     return Feed(forms, tuple(resolved), batch), problems
 
 
-def common_batch(graph: Graph) -> int:
+def common_batch(forms: Mapping[str, RawFormat]) -> int:
     """Return the size of the leading axis if all inputs share it; 1 if lines cannot be combined."""
-    sizes = {t.shape[0] if t.shape else 1 for t in graph.inputs}
+    shapes = [form.tensor.shape for form in forms.values()]
+    sizes = {shape[0] if shape else 1 for shape in shapes}
     return sizes.pop() if len(sizes) == 1 else 1
 
 

@@ -44,7 +44,7 @@ def listed_samples(graph: Graph, path: Path, *, native: bool) -> ListedSamples:
     """
     listed = read_input_list(path)
     forms = {t.name: RawFormat(t, native) for t in graph.inputs}
-    feed, problems = make_feed(graph, listed, forms)
+    feed, problems = make_feed(listed, forms)
     if problems:
         raise InputError("invalid input list", where=str(path), problems=shortened(problems))
     return ListedSamples(feed)

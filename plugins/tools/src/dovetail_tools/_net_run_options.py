@@ -1,0 +1,156 @@
+"""The rules of `dovetail net-run`'s options, and the request of a valid command line.
+
+Source: reference guide of the SDK, section on qnn-net-run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dovetail.cli.op_package_option import split_list
+from dovetail.errors import suggest_name
+from dovetail_tools._option_faults import OptionFaults, Rule
+from dovetail_tools._option_values import (
+    parse_input_lists,
+    parse_platform_options,
+    parse_set_outputs,
+)
+from dovetail_tools._request import CacheLimit, OutputData, Profiling, Request
+
+T = TypeVar("T")
+
+PERF_PROFILES = (
+    "low_balanced",
+    "balanced",
+    "default",
+    "high_performance",
+    "sustained_high_performance",
+    "burst",
+    "low_power_saver",
+    "power_saver",
+    "high_power_saver",
+    "extreme_power_saver",
+    "system_settings",
+)
+_EXCLUSIVE = (
+    Rule(
+        "use_native_input_files",
+        "native_input_tensor_names",
+        "the first concerns all inputs, the second only those that it names",
+    ),
+    Rule("debug", "set_output_tensors", "--debug writes all tensors"),
+    Rule(
+        "use_native_output_files",
+        "output_data_type",
+        "--output-data-type native_only is the same as the first",
+    ),
+    Rule(
+        "max_input_cache_tensor_sets",
+        "max_input_cache_size_mb",
+        "limit the cache by number or by size",
+    ),
+)
+_REQUIRED = (
+    Rule(
+        "chrome_trace",
+        "profiling_level",
+        "for the time of each node, pass --profiling-level detailed",
+    ),
+    Rule("graph_profiling_start_delay", "profiling_level", "a profile is what this limits"),
+    Rule("graph_profiling_num_executions", "profiling_level", "a profile is what this limits"),
+)
+_MIB = 2**20
+
+
+def request_of(params: Mapping[str, Any]) -> Request:
+    """Return the request of a command line.
+
+    Args:
+        params: The values of the command's parameters by name.
+
+    Raises:
+        ConfigError: Options are mutually exclusive, an option lacks another one that it requires,
+            or a value is invalid; every fault is listed.
+    """
+    faults = OptionFaults(params)
+    faults.check_exclusive(_EXCLUSIVE)
+    faults.check_required(_REQUIRED)
+    _check_values(params, faults)
+    models = faults.value(split_list, params["model"], "--model") or ()
+    lists = faults.value(parse_input_lists, params["input_list"]) or ()
+    outputs = faults.value(parse_set_outputs, params["set_output_tensors"]) or {}
+    packages = faults.value(split_list, params["op_packages"], "--op-packages") or ()
+    options = faults.value(parse_platform_options, params["platform_options"]) or {}
+    faults.raise_all()
+    return Request(
+        models=tuple(map(Path, models)),
+        backend=params["backend"],
+        input_lists=lists,
+        output_dir=Path(params["output_dir"]),
+        native_inputs=params["use_native_input_files"],
+        native_names=params["native_input_tensor_names"],
+        output_data=_output_data(params),
+        debug=params["debug"],
+        set_outputs=outputs,
+        profiling=_as(Profiling, params["profiling_level"]),
+        chrome_trace=_as(Path, params["chrome_trace"]),
+        config_file=_as(Path, params["config_file"]),
+        synchronous=params["synchronous"],
+        num_inferences=params["num_inferences"],
+        duration_s=params["duration"],
+        keep_outputs=params["keep_num_outputs"],
+        timeout_us=params["timeout"],
+        op_packages=packages,
+        batch_multiplier=params["batch_multiplier"],
+        input_cache=_cache_limit(params),
+        profiling_delay_s=params["graph_profiling_start_delay"],
+        profiled_executions=params["graph_profiling_num_executions"],
+        backend_options=options,
+        map_weights=not params["no_map_weights"],
+        input_format=params["input_format"],
+    )
+
+
+def _check_values(params: Mapping[str, Any], faults: OptionFaults) -> None:
+    """Record values that are out of range; options of typer check the others."""
+    if params["timeout"] == 0:
+        faults.add(
+            "the timeout must be positive, got 0 microseconds",
+            where="--timeout",
+            hint="pass the time limit of one inference in microseconds, or omit --timeout",
+        )
+    duration = params["duration"]
+    if duration is not None and not duration > 0:  # NaN neither
+        faults.add("the duration must be more than 0 seconds", where="--duration")
+    delay = params["graph_profiling_start_delay"]
+    if delay is not None and not delay >= 0:
+        where = "--graph-profiling-start-delay"
+        faults.add("the delay must not be negative or NaN", where=where)
+    profile = params["perf_profile"]
+    if profile is not None and profile not in PERF_PROFILES:
+        hint = suggest_name(profile, PERF_PROFILES)
+        faults.add(f"unknown performance profile '{profile}'", where="--perf-profile", hint=hint)
+
+
+def _output_data(params: Mapping[str, Any]) -> OutputData:
+    chosen = _as(OutputData, params["output_data_type"])
+    if chosen is not None:
+        return chosen
+    is_native = params["use_native_output_files"]
+    return OutputData.NATIVE_ONLY if is_native else OutputData.FLOAT_ONLY
+
+
+def _as(to: Callable[[Any], T], value: Any) -> T | None:
+    """Return a value of the parser, which leaves paths and enumerations as text, as its type."""
+    return None if value is None else to(value)
+
+
+def _cache_limit(params: Mapping[str, Any]) -> CacheLimit | None:
+    sets, size = params["max_input_cache_tensor_sets"], params["max_input_cache_size_mb"]
+    if size is not None:
+        return CacheLimit(nbytes=size * _MIB)
+    if sets is None:
+        return None
+    return CacheLimit(sets=None if sets == -1 else sets)
