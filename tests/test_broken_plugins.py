@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 SOURCE = """
+from dovetail.ops.frontend import FrontendOptions
 from dovetail.runtime.plan import KernelRegistry
 
 def function(graph): ...
@@ -20,7 +21,7 @@ def function(graph): ...
 class Empty: ...
 
 class Suffixless:
-    name, suffixes = "a", None
+    name, suffixes, options_type = "a", None, FrontendOptions
 
     def recognises(self, path): ...
     def read(self, path, options, ops): ...

@@ -12,7 +12,7 @@ from forked import run
 from onnx import helper, numpy_helper
 
 import dovetail as dt
-from dovetail.ops.frontend import FrontendOptions
+from dovetail_onnx import OnnxOptions
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="commands are forked")
 
@@ -39,7 +39,7 @@ def test_a_model_in_training_mode_converts_with_dropout_off(path: Path) -> None:
     done = run("dovetail convert -i drop.onnx --dropout off", path.parent)
     assert done.returncode == 0, done.stderr
     x = np.array([-1, 0, 2], np.float32)
-    for source in (path.with_suffix(".dvt"), dt.convert(path, FrontendOptions(dropout="off"))):
+    for source in (path.with_suffix(".dvt"), dt.convert(path, OnnxOptions(dropout="off"))):
         with dt.Session(source) as session:
             np.testing.assert_array_equal(session.run({"x": x})["y"], x)
 

@@ -21,9 +21,8 @@ SCRIPT = """
 import resource, sys
 from pathlib import Path
 import dovetail as dt
-from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
-from dovetail_onnx import OnnxFrontend
+from dovetail_onnx import OnnxFrontend, OnnxOptions
 
 def status(key):
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -34,8 +33,8 @@ dt.convert(sys.argv[3])  # everything is imported
 limit = status("VmData") + 6 * int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 before = status("RssFile")
-assert OnnxFrontend().dry_run(path, FrontendOptions(), ops).problems == ()
-graph = OnnxFrontend().read(path, FrontendOptions(), ops)
+assert OnnxFrontend().dry_run(path, OnnxOptions(), ops).problems == ()
+(graph,) = OnnxFrontend().read(path, OnnxOptions(), ops)
 assert status("RssFile") - before < int(sys.argv[2]), "reading the model read its weights"
 dt.convert(path).save(path.with_suffix(".dvt"))
 """

@@ -75,7 +75,8 @@ def _read(case: Case) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(case.model.SerializeToString())
-        return OnnxFrontend().read(path)
+        (graph,) = OnnxFrontend().read(path)
+        return graph
 
 
 def _operator(case: Case) -> str:

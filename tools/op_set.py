@@ -78,7 +78,7 @@ def onnx_operators(wanted: Callable[[str], bool] = lambda _: True) -> Found:
                 continue  # of several, the operator of an op would be unknown
             path.write_bytes(model.SerializeToString())
             try:
-                graph = frontend.read(path)
+                (graph,) = frontend.read(path)
             except DovetailError:
                 continue
             for node in graph.nodes:

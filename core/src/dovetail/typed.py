@@ -72,6 +72,29 @@ def convert(
     raise error(only.message, where=location, hint=only.hint) from cause
 
 
+def parse_value(value: object, to: Any) -> Any:
+    """Return a value of a command line as a type: text becomes a number, a switch or a list.
+
+    Args:
+        value: Text, which is JSON for a list, or a value of a type that `msgspec` converts.
+        to: The type.
+
+    Raises:
+        ConfigError: It is not of the type (USAGE).
+    """
+    try:
+        is_list = isinstance(value, str) and value.startswith("[")
+        data = msgspec.json.decode(str(value)) if is_list else value
+        return msgspec.convert(data, to, strict=False)
+    except (msgspec.DecodeError, *_INVALID) as error:
+        if names := _names(to):
+            message = f"unsupported value '{value}'; expected {' or '.join(names)}"
+        else:
+            message = f"unsupported value '{value}': {error}"
+        hint = suggest_name(value, names) if isinstance(value, str) and len(names) > 2 else ""
+        raise ConfigError(message, code="USAGE", hint=hint) from error
+
+
 def effect(text: str) -> msgspec.Meta:
     """Return an annotation of a config's key that states what the key does; empty if nothing."""
     return msgspec.Meta(extra={"effect": text})
@@ -173,13 +196,19 @@ def _find_wrong_values(data: object, to: Any, path: str, found: list[Problem]) -
 
 def _nearest_name(value: object, to: Any) -> str:
     """Return advice for text that none of the names in a type's enumerations is."""
+    names = _names(to)
+    return suggest_name(value, names) if isinstance(value, str) and names else ""
+
+
+def _names(to: Any) -> list[str]:
+    """Return the names in a type's enumerations."""
     names: list[str] = []
     for option in _alternatives(to):
         if typing.get_origin(option) is typing.Literal:
             names += map(str, typing.get_args(option))
         elif isinstance(option, type) and issubclass(option, enum.Enum):
             names += (str(member.value) for member in option)
-    return suggest_name(value, names) if isinstance(value, str) and names else ""
+    return names
 
 
 def _problem(failure: Exception, path: str) -> Problem:

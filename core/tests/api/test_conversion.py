@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from reference_backend import OPS, chain
 import dovetail
 from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.errors import (
+    ConfigError,
     DovetailError,
     FrontendError,
     GraphError,
@@ -28,19 +30,33 @@ from dovetail.plugins.hooks import hooks
 
 
 class Frontend:
-    """Reads nothing and gives a graph."""
+    """Reads nothing and gives graphs, the only one named after the file."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    name = "test"
+    options_type = FrontendOptions
 
-    def read(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> Graph:
-        return self.graph
+    def __init__(self, *graphs: Graph) -> None:
+        self.graphs = graphs
+
+    def read(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> Sequence[Graph]:
+        if len(self.graphs) == 1:
+            self.graphs[0].name = path.stem
+        return self.graphs
+
+
+class Forbidden:
+    """A pass that must not run."""
+
+    name = "forbidden"
+
+    def run(self, graph: Graph) -> bool:
+        pytest.fail("ran")
 
 
 def refusal(graph: Graph, monkeypatch: pytest.MonkeyPatch, ops: OpRegistry = OPS) -> DovetailError:
     """Return the error of converting a graph that is wrong before any pass has run."""
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(graph))
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: pytest.fail("ran"))
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: (Forbidden(),))
     with pytest.raises(DovetailError) as caught:
         dovetail.convert("a.net", ops=ops)
     return caught.value
@@ -82,7 +98,7 @@ def test_options_are_said_in_the_manifest_however_large(monkeypatch: pytest.Monk
     monkeypatch.setattr(
         "dovetail.api.conversion.find_frontend", lambda *_: Frontend(chain("Scale"))
     )
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", tuple)
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
     monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
     large = np.arange(10**5, dtype=np.float32)
     options = FrontendOptions(batch=2, input_values={"shape": np.array([2, -1]), "w": large})
@@ -105,6 +121,54 @@ def test_values_that_a_frontend_makes_nothing_of(monkeypatch: pytest.MonkeyPatch
     )
     with pytest.raises(FrontendError, match="cannot turn inputs into constants: x"):
         dovetail.convert("a.net", FrontendOptions(input_values={"x": np.zeros(3)}), ops=OPS)
+
+
+def test_several_graphs_and_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = chain("Scale"), chain("Scale", "Scale")
+    small.name, large.name = "small", "large"
+    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(small, large))
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
+    found = dovetail.convert("a.net", ops=OPS).graphs
+    assert {name: len(graph.nodes) for name, graph in found.items()} == {"small": 1, "large": 2}
+    with pytest.raises(ConfigError, match="'net' is given for 2 graphs: small, large"):
+        dovetail.convert("a.net", name="net", ops=OPS)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_frontend_that_returns_no_graphs_with_names_is_broken(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs = [chain("Scale") for _ in range(count)]  # all have the same name
+    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(*graphs))
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    with pytest.raises(PluginError, match="must return a sequence of graphs") as caught:
+        dovetail.convert("a.net", ops=OPS)
+    assert "'test'" in caught.value.where
+
+
+def test_a_frontend_must_not_return_a_graph_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    frontend = Frontend()
+    monkeypatch.setattr(frontend, "read", lambda *_: chain("Scale"))
+    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: frontend)
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    with pytest.raises(PluginError, match="got Graph"):
+        dovetail.convert("a.net", ops=OPS)
+
+
+def test_chosen_passes_are_recorded_and_need_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = []
+    monkeypatch.setattr(
+        "dovetail.api.conversion.find_frontend", lambda *_: Frontend(chain("Scale"))
+    )
+    monkeypatch.setattr(
+        "dovetail.api.conversion.pipeline_passes", lambda text: chosen.append(text) or ()
+    )
+    monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
+    model = dovetail.convert("a.net", passes="-fold", ops=OPS)
+    assert (chosen, model.producer.options) == (["-fold"], {"passes": "-fold"})
+    with pytest.raises(ConfigError, match="none run"):
+        dovetail.convert("a.net", passes="-fold", optimize=False, ops=OPS)
 
 
 HOOK_MODULE = """
@@ -131,7 +195,7 @@ def test_installed_hooks_hear_of_conversions(site: Any, monkeypatch: pytest.Monk
     source.write_bytes(b"net")
     frontend = Frontend(chain("Scale"))
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: frontend)
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: (Noop(),))
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: (Noop(),))
     try:
         dovetail.convert(source, ops=OPS)
         assert sys.modules["pass_listener"].seen == ["noop"]
@@ -150,7 +214,7 @@ def test_weights_read_into_memory_are_private_and_still_shared(
     for name, blob in (("a", source), ("b", source), ("c", other)):
         graph.add_tensor(Tensor(name, DType.UINT_8, (4,), TensorKind.STATIC, data=blob))
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(graph))
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: ())
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
     path = tmp_path / "a.net"
     path.write_bytes(b"net")
     assert dovetail.load_model(path, ops=OPS).graphs["a"].tensors["a"].data is source
@@ -165,10 +229,12 @@ def test_weights_read_into_memory_are_private_and_still_shared(
 
 FRONTEND = """
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
+from dovetail.ops.frontend import FrontendOptions
 
 class Frontend:
     name = "{name}"
     suffixes = {suffixes!r}
+    options_type = FrontendOptions
 
     def recognises(self, path):
         return False
@@ -178,7 +244,7 @@ class Frontend:
         x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 3), TensorKind.APP_WRITE))
         y = graph.add_tensor(Tensor("{name}", DType.FLOAT_32, (2, 3), TensorKind.APP_READ))
         graph.add_node(Node("n", "test.ops", "Scale", [x], [y]))
-        return graph
+        return [graph]
 
     def dry_run(self, path, options, ops): ...
 """
@@ -187,7 +253,7 @@ class Frontend:
 def test_installed_frontends_and_an_explicit_format_come_before_a_refusal(
     site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: ())
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
     model = tmp_path / "net.dlc"
     model.write_bytes(b"anything")
     with pytest.raises(FrontendError) as caught:

@@ -24,13 +24,16 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 class Doubler:
     """y is x doubled as often as the value of 'times' says; where that is 0, it waits first."""
 
+    name = "toy"
+    options_type = FrontendOptions
+
     def __init__(self) -> None:
         self.asks_for: tuple[str, ...] = ("times",)
         self.is_deaf = False  # to the values that it is given
         self.keeps_input = False  # though its value is given
         self.reads: list[FrontendOptions] = []
 
-    def read(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> Graph:
+    def read(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> list[Graph]:
         self.reads.append(options)
         known = set() if self.is_deaf else options.input_values.keys()
         if missing := tuple(n for n in self.asks_for if n not in known):
@@ -41,7 +44,7 @@ class Doubler:
             tensor.shape = options.input_dims.get("x", tensor.shape)
         if self.keeps_input:
             graph.add_tensor(Tensor("times", DType.INT_64, (), TensorKind.APP_WRITE))
-        return graph
+        return [graph]
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +64,7 @@ def frontend(monkeypatch: pytest.MonkeyPatch) -> Doubler:
     made = Doubler()
     for module in ("conversion", "specialization"):
         monkeypatch.setattr(f"dovetail.api.{module}.find_frontend", lambda *_: made)
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", tuple)
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
     monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
     return made
 

@@ -362,6 +362,7 @@ FRONTEND = """
 import numpy as np
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
 from dovetail.ops import In, Op, OpPackage
+from dovetail.ops.frontend import FrontendOptions
 
 PACKAGE = OpPackage("toy.neg", "2.0")
 
@@ -378,6 +379,7 @@ class Neg(Op):
 class Frontend:
     name = "toy"
     suffixes = (".toy",)
+    options_type = FrontendOptions
 
     def recognises(self, path):
         return False
@@ -389,7 +391,7 @@ class Frontend:
         graph.add_tensor(x)
         graph.add_tensor(y)
         graph.add_node(Node("neg", "toy.neg", "Neg", [x], [y]))
-        return graph
+        return [graph]
 
     def dry_run(self, path, options, ops):
         raise NotImplementedError

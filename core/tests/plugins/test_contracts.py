@@ -96,6 +96,18 @@ class Thing:
     def run(self, {parameters}): ...
 thing = Thing()
 """
+FRONTEND = """
+from dovetail.ops.frontend import FrontendOptions
+
+class Needy(FrontendOptions, frozen=True, kw_only=True):
+    size: int
+
+class thing:
+    name, suffixes, options_type = "odd", (), {options}
+    def recognises(self, path): ...
+    def read(self, path, options, ops): ...
+    def dry_run(self, path, options, ops): ...
+"""
 HOOKS = """
 from dovetail.plugins.hookspecs import hookimpl
 class Thing:
@@ -150,7 +162,24 @@ ODD = [
         KERNELS.format(backend="cpu", package="odd"),
         "the entry point's name 'odd' must have 2 parts around ':'",
     ),
-    ("frontends", "odd", "class thing: ...", "missing 'name', 'suffixes', 'recognises(path)'"),
+    (
+        "frontends",
+        "odd",
+        "class thing: ...",
+        "missing 'name', 'suffixes', 'options_type', 'recognises(path)'",
+    ),
+    (
+        "frontends",
+        "odd",
+        FRONTEND.format(options="dict"),
+        "'options_type' must be FrontendOptions or a class derived from it, got <class 'dict'>",
+    ),
+    (
+        "frontends",
+        "odd",
+        FRONTEND.format(options="Needy"),
+        "every field of 'options_type' must have a default: Missing required argument 'size'",
+    ),
     ("importers", "onnx:odd", "thing = 3", "missing 'domain'"),
     ("exporters", "odd", "class thing: ...", "missing 'name', 'suffix', 'export(graph, path"),
     ("passes", "odd", "def thing(graph): ...", "missing 'name', 'run(graph)'"),
@@ -248,6 +277,7 @@ def test_plugin_of_another_shape_is_broken(
             KERNELS.format(backend="cpu", package="no.such.package"),
         ),
         ("passes", "odd", PASS.format(parameters="graph, level=1")),
+        ("frontends", "odd", FRONTEND.format(options="FrontendOptions")),
         ("range_estimators", "odd", ESTIMATOR),
         ("verifiers", "odd", VERIFIER.format("self, golden, target")),
         ("verifiers", "odd", VERIFIER.format("self, boxes, found_boxes, classes, found_classes")),

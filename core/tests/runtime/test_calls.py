@@ -190,6 +190,21 @@ def test_registered_memory_and_asynchronous_ends(tape: Tape, backend: runtime.Ba
     np.testing.assert_array_equal(last.result["y"], taken)  # type: ignore[index]
 
 
+def test_memory_that_is_no_array_is_played_as_one(tape: Tape, backend: runtime.Backend) -> None:
+    graph = scaled(backend)
+    given, taken = bytearray(X.tobytes()), bytearray(X.nbytes)
+    x = graph.context.register_memory(given, DType.FLOAT_32, X.shape)
+    y = graph.context.register_memory(taken, DType.FLOAT_32, X.shape)
+    run = graph.execute_async({"x": x}, {"y": y})
+    x.deregister()
+    y.deregister()
+    run.wait(30)
+    given += b"more"  # BufferError while anything refers to it
+    graph.context.free()
+    last = [p for p in demand_same(tape) if isinstance(p.record, CompletionRecord)][-1]
+    np.testing.assert_array_equal(last.result["y"], X * 3)  # type: ignore[index]
+
+
 def test_text_that_json_cannot_express_is_not_recorded(
     tape: Tape, backend: runtime.Backend
 ) -> None:

@@ -54,6 +54,9 @@ class Through(PreparedBase):
     ) -> None:
         self.inner.run(inputs, outputs, control)
 
+    def unbind(self) -> None:
+        self.inner.unbind()
+
     def update(self, tensors: Sequence[Tensor]) -> None:
         self.inner.update(tensors)
 
@@ -505,6 +508,10 @@ PROMISES: dict[str, tuple[type[contract.Backend], str]] = {
         breaking(able=HANDLES, in_context={"register_memory": copied_memory}),
         "registered_memory_mixes_with_arrays",
     ),
+    "memory that stays in use": (
+        breaking(able=HANDLES, unbind=lambda _: None),
+        "deregistered_memory_is_released",
+    ),
     "opaque nodes that are refused": (RefusesOpaque, "opaque_ops"),
     "an image that is refused by accident": (
         breaking(in_context={"image": not_implemented}),
@@ -583,6 +590,7 @@ SMALL = {
         "observed_tensors_are_received",
         "registered_memory_mixes_with_arrays",
         "registered_memory_belongs_to_its_context",
+        "deregistered_memory_is_released",
         "overlapped_runs_end_before_their_context",
         "an_op_that_fails_in_the_queue_is_an_error",
     },
@@ -598,6 +606,7 @@ SMALL = {
         "sections_hold_what_was_updated",
         "registered_memory_mixes_with_arrays",
         "registered_memory_belongs_to_its_context",
+        "deregistered_memory_is_released",
         "overlapped_runs_end_before_their_context",
         "an_op_that_fails_is_an_error",
         "an_op_that_fails_in_the_queue_is_an_error",
@@ -634,6 +643,7 @@ CLOSED = {
     "observed_tensors_are_received",
     "registered_memory_mixes_with_arrays",
     "registered_memory_belongs_to_its_context",
+    "deregistered_memory_is_released",
     "submitted_runs_can_be_stopped",
     "overlapped_runs_end_before_their_context",
 }

@@ -176,6 +176,43 @@ def test_dry_run_of_a_good_model(run: Any, steps: str, entries: Any) -> None:
     assert without["passes"] == []
 
 
+def test_chosen_passes_in_a_dry_run(run: Any, steps: str) -> None:
+    line = ["--json", "convert", "-i", steps, "--dry-run", "-d", "x", "1,4"]
+    names = [step["name"] for step in run(*line).data["passes"]]
+    left = [s["name"] for s in run(*line, "--passes=-fuse-bias,-channels-last").data["passes"]]
+    assert left == [name for name in names if name not in ("fuse-bias", "channels-last")]
+    assert len(left) == len(names) - 3
+
+
+def test_unknown_passes_are_all_named_and_nothing_is_written(run: Any, steps: str) -> None:
+    before = set(Path().iterdir())
+    done = run("convert", steps, "-d", "x", "1,4", "--passes=-fuse-bais,+channels-last{limit=1}")
+    assert done.code == 2
+    assert "did you mean 'fuse-bias'?" in done.err
+    assert "option 'limit' of pass 'channels-last' not found" in done.err
+    assert set(Path().iterdir()) == before
+
+
+def test_options_of_the_frontend_by_name(run: Any, steps: str) -> None:
+    done = run(
+        "convert", steps, "-d", "x", "1,4", "--frontend-option", "dropout=off", "-o", "m.dvt"
+    )
+    assert done.code == 0, done.err
+    assert dt.load("m.dvt").producer.options["dropout"] == '"off"'
+    wrong = ("dropuot=off", "dropout=of", "batch=3", "dropout")
+    given = [word for text in wrong for word in ("--frontend-option", text)]
+    done = run("convert", steps, "-d", "x", "1,4", *given)
+    assert done.code == 2
+    for part in (
+        "has no option 'dropuot'",
+        "did you mean 'dropout'?",
+        "--frontend-option dropout: unsupported value",
+        "--frontend-option batch: the option has a spelling of its own",
+        "expected NAME=VALUE, got 'dropout'",
+    ):
+        assert part in done.err
+
+
 def test_dry_run_of_an_unsupported_model(run: Any, strange: str, entries: Any) -> None:
     before = entries()
     done = run("--json", "convert", "-i", strange, "--dry-run")

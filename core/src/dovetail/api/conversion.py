@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
-
-import msgspec
-import numpy as np
+from typing import cast
 
 import dovetail
+from dovetail.api.frontend_options import options_for, options_text
+from dovetail.api.pipeline import pipeline_passes
 from dovetail.arguments import check_arguments
 from dovetail.container import Model, Producer, hash_source, is_container
-from dovetail.errors import FrontendError, PluginError
+from dovetail.errors import ConfigError, FrontendError, PluginError
 from dovetail.files import unreadable
 from dovetail.ir import Blob, Graph, Pass, run_passes
 from dovetail.ops import OpRegistry, check_ops, find_op_faults
 from dovetail.ops.frontend import Frontend, FrontendOptions
-from dovetail.plugins import leave_out, load_all, load_usable
 from dovetail.plugins import load as load_plugin
+from dovetail.plugins import load_usable
 from dovetail.plugins import names as plugin_names
 from dovetail.plugins.events import PassFinished
 from dovetail.plugins.hooks import hooks
@@ -28,27 +26,8 @@ from dovetail.plugins.ops import installed_ops
 from dovetail.runtime.names import reject_foreign
 
 PathLike = str | os.PathLike[str]
-PIPELINE = "convert.default"
 _FRONTENDS = "dovetail.frontends"
 SUFFIX = ".dvt"
-# Inputs with up to this many values are recorded in full in the manifest, others by their hash.
-_SHOWN_VALUES = 16
-
-
-class Pipeline(Pass, Protocol):
-    """A named list of passes that third-party passes can join."""
-
-    @property
-    def passes(self) -> tuple[Pass, ...]:
-        """The passes in order."""
-
-    def expanded(
-        self, extra: Iterable[Any], leave_out: Callable[[Any, PluginError], None]
-    ) -> Pipeline:
-        """Return the pipeline with `extra` passes inserted where they ask to be.
-
-        `leave_out` receives each pass that asks for an impossible position, with the reason.
-        """
 
 
 @check_arguments
@@ -120,6 +99,7 @@ def convert(
     *,
     name: str | None = None,
     optimize: bool = True,
+    passes: str = "",
     ops: OpRegistry | None = None,
     input_format: str | None = None,
 ) -> Model:
@@ -127,9 +107,12 @@ def convert(
 
     Args:
         path: The file.
-        options: Shapes, outputs and the like.
-        name: Name of the graph; by default the file's name without suffix.
-        optimize: Whether the passes run; otherwise the graph stays as the frontend reads it.
+        options: Shapes, outputs and the like: a `FrontendOptions`, or an object of the frontend's
+            own `options_type`.
+        name: Name of the only graph; by default the one that the frontend chooses.
+        optimize: Whether the passes run; otherwise graphs stay as the frontend reads them.
+        passes: Changes of the passes, for example `-fold-batchnorm,+my-pass{limit=3}`; see
+            `dovetail.api.pipeline.pipeline_passes`.
         ops: The ops; by default those of all installed op packages.
         input_format: Name of the frontend; by default it is found by suffix, then by content.
 
@@ -137,33 +120,82 @@ def convert(
         FrontendError: No frontend reads the file, or it is damaged.
         UnsupportedOpError: It has operators that nothing converts; all are listed.
         GraphError: A node does not match its op, or a pass broke the graph.
-        PluginError: Several dists claim an op package that the model uses.
+        PluginError: Several dists claim an op package that the model uses, or the frontend does
+            not meet its contract.
+        ConfigError: The options do not match the model or the frontend (USAGE).
     """
     source = Path(path)
     registry = installed_ops() if ops is None else ops
     frontend = find_frontend(source, input_format)
-    options = FrontendOptions() if options is None else options
-    graph = frontend.read(source, options, registry)
-    _require_constants(options, graph, source)
-    graph.name = name or source.stem
-    check_ops(graph, registry)  # passes require a valid graph; faults found here are not theirs
-    before = _sources(graph)
+    options = options_for(frontend, options)
+    steps = _steps(passes, optimize)
+    graphs = _read(frontend, source, options, registry)
+    if name is not None:
+        _rename(graphs, name, source)
+    _require_constants(options, graphs, source)
+    for graph in graphs:
+        check_ops(graph, registry)  # passes require a valid graph; faults found here are not theirs
+        _optimize(graph, steps, registry)
+    said = options_text(options) | ({"passes": passes} if passes else {})
+    producer = Producer("dovetail", dovetail.__version__, source.name, hash_source(source), said)
+    return Model.of(*graphs, producer=producer, registry=registry)
+
+
+def _steps(passes: str, optimize: bool) -> tuple[Pass, ...]:
     if optimize:
-        run_passes(
-            graph,
-            pipeline_passes(),
-            check=lambda g: find_op_faults(g, registry),
-            finished=lambda step, changed, ms: _finished(graph.name, step, changed, ms),
+        return pipeline_passes(passes)
+    if passes:
+        raise ConfigError(
+            "passes are chosen, but none run",
+            code="USAGE",
+            where=f"passes '{passes}'",
+            hint="omit either `passes` or `optimize=False` (--no-simplification)",
         )
-    graph.removed_sources |= before - _sources(graph)
-    producer = Producer(
-        "dovetail",
-        dovetail.__version__,
-        source.name,
-        hash_source(source),
-        _as_text(options),
+    return ()
+
+
+def _read(
+    frontend: Frontend, source: Path, options: FrontendOptions, ops: OpRegistry
+) -> list[Graph]:
+    """Return what a frontend reads.
+
+    Raises:
+        PluginError: It returns anything but graphs with different names.
+    """
+    found: object = frontend.read(source, options, ops)
+    graphs = list(found) if isinstance(found, Sequence) else []
+    names = {graph.name for graph in graphs if isinstance(graph, Graph)}
+    if not graphs or len(names) < len(graphs):
+        raise PluginError(
+            "`read` must return a sequence of graphs with different names, "
+            f"got {type(found).__name__}",
+            code="PLUGIN_BROKEN",
+            where=f"{_FRONTENDS} '{frontend.name}'",
+        )
+    return graphs
+
+
+def _rename(graphs: Sequence[Graph], name: str, source: Path) -> None:
+    if len(graphs) > 1:
+        names = ", ".join(graph.name for graph in graphs)
+        raise ConfigError(
+            f"the name '{name}' is given for {len(graphs)} graphs: {names}",
+            code="USAGE",
+            where=str(source),
+            hint="omit the name",
+        )
+    graphs[0].name = name
+
+
+def _optimize(graph: Graph, steps: tuple[Pass, ...], ops: OpRegistry) -> None:
+    before = _sources(graph)
+    run_passes(
+        graph,
+        steps,
+        check=lambda g: find_op_faults(g, ops),
+        finished=lambda step, changed, ms: _finished(graph.name, step, changed, ms),
     )
-    return Model.of(graph, producer=producer, registry=registry)
+    graph.removed_sources |= before - _sources(graph)
 
 
 def find_frontend(path: Path, input_format: str | None = None) -> Frontend:
@@ -212,25 +244,6 @@ def find_frontend(path: Path, input_format: str | None = None) -> Frontend:
     )
 
 
-def pipeline_passes() -> tuple[Pass, ...]:
-    """Return the passes of the conversion in order, third-party passes included.
-
-    A broken third-party pass is left out with a warning, and so is one that asks for an impossible
-    position.
-
-    Raises:
-        PluginError: The standard op set is not installed.
-    """
-    pipeline = cast("Pipeline", load_plugin("dovetail.passes", PIPELINE))
-    installed = load_all("dovetail.passes")
-    others = [each for name, each in installed.items() if name != PIPELINE]
-
-    def report(each: Pass, fault: PluginError) -> None:
-        leave_out("dovetail.passes", each.name, fault.message)
-
-    return pipeline.expanded(others, report).passes
-
-
 def _sources(graph: Graph) -> frozenset[str]:
     return frozenset(tensor.source for tensor in graph.tensors.values())
 
@@ -240,32 +253,12 @@ def _finished(graph: str, step: str, changed: bool, ms: float) -> None:
         hooks.pass_finished(PassFinished(graph, step, changed, ms))
 
 
-def _require_constants(options: FrontendOptions, graph: Graph, source: Path) -> None:
+def _require_constants(options: FrontendOptions, graphs: Sequence[Graph], source: Path) -> None:
     """Raise if the frontend did not replace inputs by their `input_values`."""
-    if left := sorted(options.input_values.keys() & {t.name for t in graph.inputs}):
+    inputs = {tensor.name for graph in graphs for tensor in graph.inputs}
+    if left := sorted(options.input_values.keys() & inputs):
         raise FrontendError(
             f"the frontend for this format cannot turn inputs into constants: {', '.join(left)}",
             where=str(source),
             hint="omit `input_values` and `specialize`, or fix the values in the model",
         )
-
-
-def _as_text(options: FrontendOptions) -> dict[str, str]:
-    """Return the options that differ from their defaults, as JSON text."""
-    given = msgspec.to_builtins(options, enc_hook=_summary)
-    defaults = msgspec.to_builtins(FrontendOptions())
-    return {
-        name: msgspec.json.encode(value, order="sorted").decode()
-        for name, value in given.items()
-        if value != defaults[name]
-    }
-
-
-def _summary(values: object) -> dict[str, object]:
-    """Return a short description of an array for the manifest."""
-    if not isinstance(values, np.ndarray):
-        raise NotImplementedError(f"unsupported option type {type(values).__name__}")
-    summary: dict[str, object] = {"dtype": str(values.dtype), "shape": list(values.shape)}
-    if values.size <= _SHOWN_VALUES and values.dtype.kind in "iub":
-        return summary | {"values": values.tolist()}
-    return summary | {"sha256": hashlib.sha256(values.tobytes()).hexdigest()}

@@ -6,9 +6,9 @@ arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
@@ -20,26 +20,24 @@ from dovetail.ops.registry import OpRegistry
 
 
 class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Options for reading a model.
+    """Options for reading a model of any format.
+
+    A frontend with options of its own derives its `options_type` from this class. Every field has a
+    default, and a type that `msgspec` decodes, except for arrays.
 
     Attributes:
         input_dims: Shapes of inputs by name; they override everything else (`--input-dim`).
-        symbols: Values of symbolic dimensions by name (`--define-symbol`).
         batch: Size of the first axis of every input that `input_dims` does not name (`--batch`).
         out_names: Tensors that become the outputs, where the graph is cut; if empty, the model's
             declared outputs (`--out-name`).
         input_values: Values of inputs by name, which become constants of the graph: real values of
             any numeric type that the input's type represents exactly.
-        dropout: With `off`, operators that drop elements in training do nothing, whatever the
-            model says (`--dropout`).
     """
 
     input_dims: Mapping[str, Shape] = {}
-    symbols: Mapping[str, int] = {}
     batch: int | None = None
     out_names: tuple[str, ...] = ()
     input_values: Mapping[str, Array] = {}
-    dropout: Literal["on", "off"] = "on"
 
 
 class InputsNeededError(UnsupportedOpError):
@@ -110,18 +108,21 @@ class Frontend(Protocol):
 
     name: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
+    options_type: ClassVar[type[FrontendOptions]]
 
     def recognises(self, path: Path) -> bool:
         """Return whether a file appears to have this format, by its suffix or its first bytes."""
 
-    def read(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> Graph:
-        """Return the graph of a model, in `qti.aisw` and other packages' ops.
+    def read(self, path: Path, options: Any, ops: OpRegistry) -> Sequence[Graph]:
+        """Return the graphs of a model, in `qti.aisw` and other packages' ops.
 
-        The inputs and outputs keep the model's names, order and layouts.
+        The inputs and outputs keep the model's names, order and layouts. Graphs have different
+        names: those of the model, or that of the file without its suffix. Equal weights of several
+        graphs are one `Blob`.
 
         Args:
             path: The file.
-            options: Options for reading.
+            options: Options for reading, of the frontend's `options_type`.
             ops: The op packages. An operator with the name of an op of `ops.added` becomes that op,
                 whatever its domain: the user added the package for this model.
 
@@ -132,7 +133,7 @@ class Frontend(Protocol):
                 if the values of some inputs would help.
         """
 
-    def dry_run(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> DryRun:
+    def dry_run(self, path: Path, options: Any, ops: OpRegistry) -> DryRun:
         """Return a survey of a model, without raising for operators that cannot be converted.
 
         Raises:

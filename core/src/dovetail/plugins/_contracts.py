@@ -124,11 +124,21 @@ def pass_faults(found: object, name: str) -> Iterator[str]:
 
 
 def frontend_faults(found: object, name: str) -> Iterator[str]:
-    """Yield what is wrong with the suffixes of a frontend."""
+    """Yield what is wrong with the suffixes and the options of a frontend."""
+    from dovetail.ops.frontend import FrontendOptions  # loads numpy, which listing does not need
+
     suffixes = getattr(found, "suffixes", ())
     is_several = isinstance(suffixes, tuple | list | set | frozenset)
     if not is_several or not all(isinstance(each, str) for each in suffixes):
         yield f"'suffixes' must be several strings, got {suffixes!r}"
+    options = getattr(found, "options_type", None)
+    if not isinstance(options, type) or not issubclass(options, FrontendOptions):
+        yield f"'options_type' must be FrontendOptions or a class derived from it, got {options!r}"
+        return
+    try:
+        options()
+    except TypeError as error:
+        yield f"every field of 'options_type' must have a default: {error}"
 
 
 def verifier_faults(found: object, name: str) -> Iterator[str]:

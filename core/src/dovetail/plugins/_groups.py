@@ -52,6 +52,7 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
             members=(
                 "name",
                 "suffixes",
+                "options_type",
                 "__init__()",
                 "recognises(path)",
                 "read(path, options, ops)",

@@ -66,6 +66,9 @@ class PreparedBase(ABC):
         else:
             done(None)
 
+    def unbind(self) -> None:  # noqa: B027 - a default
+        """Keep nothing of earlier runs; see `Prepared.unbind`."""
+
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Raise: a backend with the capability `updates` overrides this.
 

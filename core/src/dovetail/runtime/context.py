@@ -19,6 +19,7 @@ from dovetail.runtime.contract import MemoryDescriptor
 from dovetail.runtime.executions import Executions
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle, api_call
+from dovetail.runtime.host_memory import host_array
 from dovetail.runtime.memory import Memory
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.tensor import Tensor, owned_blob
@@ -206,17 +207,20 @@ class Context(Handle, Closing):
     @api_call("memory_register")
     def register_memory(
         self,
-        array: Array | None,
+        array: object | None,
         dtype: DType,
         shape: Shape | None = None,
         custom: Mapping[str, Any] | None = None,
     ) -> Memory:
-        """Register memory, so that its handle can be an input or output.
+        """Register memory, so that its handle can be an input or output; nothing is copied.
 
         Args:
-            array: C-contiguous, stored values of `dtype`; None for memory that is not the host's.
+            array: Stored values of `dtype`: a C-contiguous NumPy array, a `SharedMemory`, a buffer
+                such as `mmap`, or an object of the host with `__dlpack__`. Read-only memory can be
+                an input. None for memory that is not the host's.
             dtype: Type of its elements.
-            shape: Its shape; by default the array's.
+            shape: Its shape; by default the array's. Required for bytes without a type; they may be
+                more.
             custom: What the backend needs to find memory that is not the host's.
 
         Raises:
@@ -224,11 +228,13 @@ class Context(Handle, Closing):
                 is unsuitable.
         """
         self.backend.require("memory_handles", "MEM_ERROR_NOT_SUPPORTED")
-        if shape is None:
-            shape = () if array is None else array.shape
+        values = None
         if array is None:
             self.backend.require("custom_memory", "MEM_ERROR_UNSUPPORTED_MEMTYPE")
-        descriptor = MemoryDescriptor(dtype, tuple(shape), array, custom)
+        else:
+            values = host_array(array, dtype, shape)
+            shape = values.shape
+        descriptor = MemoryDescriptor(dtype, tuple(shape or ()), values, custom)
         memory = Memory(self, descriptor)
         with translate_errors(
             self.backend.name, "`register_memory` failed", "MEM_ERROR_INVALID_ARGUMENT"
@@ -258,6 +264,11 @@ class Context(Handle, Closing):
         finally:
             self.backend.contexts.remove(self)
             self.invalidate()
+
+    def unbind(self) -> None:
+        """Drop the references of its graphs to buffers of earlier executions."""
+        for graph in tuple(self._graphs.values()):
+            graph.unbind()
 
     def close(self) -> None:
         """Free the context; a second call does nothing."""

@@ -177,6 +177,13 @@ class Prepared(Protocol):
             done: Called in any thread.
         """
 
+    def unbind(self) -> None:
+        """Drop references to bindings of earlier runs: the application closes their memory.
+
+        Never called concurrently with `run`. Submitted executions may be in progress; they drop
+        theirs at their end.
+        """
+
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Use other data or encodings of UPDATEABLE tensors; only with the capability `updates`.
 

@@ -172,7 +172,7 @@ class Graph(ComposedGraph):
         if watch is not None:  # otherwise it would look like a run without steps
             self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
-        context = self.context
+        context, unbinds = self.context, self._runner.unbinds
         given, taken = checked_buffers(self._interface, inputs, outputs, context, self._shared)
         measured, record = None, None
         if profile is not None or watch is not None:
@@ -192,6 +192,8 @@ class Graph(ComposedGraph):
                     held = tokens.hold(given, taken)
                 return self._runner.run(prepared, given, taken, control, measured)
             finally:
+                if self._runner.unbinds != unbinds:  # its memory was deregistered meanwhile
+                    self.unbind()
                 if held:
                     tokens.let_go(held)
                 context.executions.leave(control)
@@ -224,8 +226,9 @@ class Graph(ComposedGraph):
             BackendError: As for `execute`, or the queue is full.
         """
         self.context.backend.require("asynchronous", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
-        prepared = self._require_finalized()
-        given, taken = checked_buffers(self._interface, inputs, outputs, self.context, self._shared)
+        prepared, unbinds = self._require_finalized(), self._runner.unbinds
+        given, found = checked_buffers(self._interface, inputs, outputs, self.context, self._shared)
+        taken = found or {}
         measured = Measurement.of(self, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         overlaps = self.context.backend.capabilities.overlap
@@ -248,7 +251,11 @@ class Graph(ComposedGraph):
             tokens.let_go(held)
             executions.leave_queue()  # a waiting caller can queue another run at once
             if call is not None:
-                hooks.api_complete(call.failed(error) if error else call.returned(taken))
+                hooks.api_complete(call.failed(error) if error else call.returned(dict(taken)))
+            given.clear()  # the application may close its buffers at once
+            taken.clear()
+            if self._runner.unbinds != unbinds:  # its memory was deregistered meanwhile
+                self.unbind()
             execution.finish(error)
             with executions.notifying():
                 try:
@@ -269,6 +276,11 @@ class Graph(ComposedGraph):
             self.context.device.queue.put(run, self.priority)
             undo.pop_all()
         return execution
+
+    def unbind(self) -> None:
+        """Drop references to buffers of earlier executions; called by the context."""
+        if (prepared := self._prepared) is not None:
+            self._runner.unbind(prepared)
 
     def invalidate(self) -> None:
         """Invalidate the handle and release the prepared graph; called by the context."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dovetail.errors import BackendError
 from dovetail.runtime.contract import Binding, MemoryDescriptor
 from dovetail.runtime.handle import Handle, api_call
 
@@ -19,7 +17,7 @@ class Memory(Handle):
 
     Attributes:
         context: The context that it belongs to.
-        descriptor: What the application registered.
+        descriptor: What the application registered; without the array after the handle's end.
         binding: What the backend uses: the array, or a token of its own.
     """
 
@@ -28,32 +26,16 @@ class Memory(Handle):
 
     def __init__(self, context: Context, descriptor: MemoryDescriptor) -> None:
         super().__init__()
-        array, dtype = descriptor.array, descriptor.dtype
-        if array is not None and not (isinstance(array, np.ndarray) and array.flags.c_contiguous):
-            raise BackendError(
-                "only C-contiguous NumPy arrays can be registered",
-                code="MEM_ERROR_INVALID_ARGUMENT",
-            )
-        if array is not None and array.dtype != dtype.storage:
-            raise BackendError(
-                f"an array of {array.dtype} cannot contain {dtype.name}, "
-                f"which is stored as {dtype.storage}",
-                code="MEM_ERROR_INVALID_ARGUMENT",
-            )
-        if array is not None and array.shape != descriptor.shape:
-            raise BackendError(
-                f"an array of shape {array.shape} is not of shape {descriptor.shape}",
-                code="MEM_ERROR_INVALID_ARGUMENT",
-            )
         self.context = context
         self.descriptor = descriptor
-        self.binding: Binding | None = array
+        self.binding: Binding | None = descriptor.array
 
     @api_call("memory_deregister")
     def deregister(self) -> None:
-        """Invalidate the handle; an array remains the application's.
+        """Invalidate the handle; the memory remains the application's.
 
-        Executions that already use the memory continue.
+        Executions that already use the memory continue. Then nothing here refers to it any more, so
+        that a `SharedMemory` can be closed.
         """
         self.invalidate()
 
@@ -63,6 +45,8 @@ class Memory(Handle):
         A token that executions use is released at their end.
         """
         binding, self.binding = self.binding, None
+        self.descriptor = replace(self.descriptor, array=None)
         super().invalidate()
+        self.context.unbind()
         if binding is not None:
             self.context.tokens.release(binding)

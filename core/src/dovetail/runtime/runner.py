@@ -15,6 +15,7 @@ from dovetail.runtime.context_tensors import SharedTensors
 from dovetail.runtime.contract import Binding, Done, Prepared, RunControl
 from dovetail.runtime.executions import Executions
 from dovetail.runtime.interface import Interface
+from dovetail.runtime.plugin_errors import log_errors
 from dovetail.runtime.profile import Measurement
 from dovetail.runtime.queue import InProgress
 
@@ -32,6 +33,8 @@ class Runner:
     Attributes:
         results: Creates arrays for its outputs.
         guards: Checks of mapped files that runs read.
+        unbinds: How often buffers of earlier runs were to be dropped. An execution that began
+            before the last time calls `unbind` at its end.
     """
 
     def __init__(self, name: str, shared: SharedTensors, executions: Executions) -> None:
@@ -42,6 +45,8 @@ class Runner:
         self._executions = executions
         self._running = threading.Lock()  # a prepared graph runs once at a time
         self._submitted = InProgress()  # of a backend that overlaps executions
+        self.unbinds = 0
+        self._stale: Prepared | None = None  # what is to drop the buffers of earlier runs
 
     def run(
         self,
@@ -67,18 +72,22 @@ class Runner:
             BackendError: A node failed, or the control ended the run.
             ContainerError: A file that the run reads weights from has changed.
         """
-        with self._running:
-            if control.limited:
-                control.check()
-            for guard in self.guards:
-                guard()
-            arrays = self.results.arrays() if outputs is None else outputs
-            shared = self._shared.outputs
-            start = time.perf_counter()
-            prepared.run(inputs, {**arrays, **shared} if shared else arrays, control)
-            took = (time.perf_counter() - start) * 1e6
-            if outputs is None:
-                outputs = self.results.taken(arrays)
+        try:
+            with self._running:
+                if control.limited:
+                    control.check()
+                for guard in self.guards:
+                    guard()
+                arrays = self.results.arrays() if outputs is None else outputs
+                shared = self._shared.outputs
+                start = time.perf_counter()
+                prepared.run(inputs, {**arrays, **shared} if shared else arrays, control)
+                took = (time.perf_counter() - start) * 1e6
+                if outputs is None:
+                    outputs = self.results.taken(arrays)
+        finally:
+            if self._stale is not None:
+                self._unbind_stale()
         if control.limited:  # a timeout may have been exceeded in the last step
             control.check()
         if measured is not None:
@@ -108,6 +117,7 @@ class Runner:
         """
         start = time.perf_counter()
         end = threading.Lock()  # never released: an execution ends once
+        written = {**(outputs or {}), **self._shared.outputs}
 
         def ended(error: BaseException | None) -> None:
             if not end.acquire(blocking=False):
@@ -121,6 +131,9 @@ class Runner:
                         measured.note(start, took, waited_us)
                 except BackendError as late:
                     error = late
+            written.clear()  # the application may close its buffers at once
+            if self._stale is not None:
+                self._unbind_stale()
             self._submitted.leave()
             done(error)
 
@@ -130,9 +143,26 @@ class Runner:
             control.check()
             for guard in self.guards:
                 guard()
-            prepared.submit(inputs, {**(outputs or {}), **self._shared.outputs}, control, ended)
+            prepared.submit(inputs, written, control, ended)
         except BaseException as failure:  # noqa: BLE001 - travels to who waits
             ended(failure)
+
+    def unbind(self, prepared: Prepared) -> None:
+        """Drop the buffers of earlier runs, now or at the end of the run in progress."""
+        self.unbinds += 1
+        self._stale = prepared
+        self._unbind_stale()
+
+    def _unbind_stale(self) -> None:
+        # who holds the lock meanwhile does it after releasing it
+        while self._stale is not None and self._running.acquire(blocking=False):
+            try:
+                prepared, self._stale = self._stale, None
+                if prepared is not None:
+                    with log_errors(f"dropping buffers of graph '{self._name}'"):
+                        prepared.unbind()
+            finally:
+                self._running.release()
 
     @contextmanager
     def idle(self) -> Iterator[None]:
@@ -142,12 +172,19 @@ class Runner:
             BackendError: The call comes from an execution's `notify` while others are in progress,
                 which would be a deadlock.
         """
-        with self._running:
-            if self._submitted.count and self._executions.is_notifying:
-                raise BackendError(
-                    "a graph cannot be finalized by `notify` while its executions are in progress",
-                    code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
-                    hint="finalize it in another thread",
-                )
-            self._submitted.wait()
-            yield
+        try:
+            with self._running:
+                self._wait_for_submitted()
+                yield
+        finally:
+            if self._stale is not None:
+                self._unbind_stale()
+
+    def _wait_for_submitted(self) -> None:
+        if self._submitted.count and self._executions.is_notifying:
+            raise BackendError(
+                "a graph cannot be finalized by `notify` while its executions are in progress",
+                code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
+                hint="finalize it in another thread",
+            )
+        self._submitted.wait()

@@ -110,7 +110,7 @@ def read(tmp_path: Path) -> Callable[..., Graph]:
     def run(model: ModelProto, *options: Any) -> Graph:
         path = tmp_path / "model.onnx"
         path.write_bytes(model.SerializeToString())
-        graph = OnnxFrontend().read(path, *options)
+        (graph,) = OnnxFrontend().read(path, *options)
         assert find_op_faults(graph, OpRegistry.of(PACKAGE)) == []
         return graph
 

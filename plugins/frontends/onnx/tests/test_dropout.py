@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 from dovetail.errors import UnsupportedOpError
-from dovetail.ops.frontend import FrontendOptions
+from dovetail_onnx import OnnxOptions
 
 N = helper.make_node
 F32 = np.float32
@@ -45,7 +45,7 @@ def test_switched_off_it_drops_nothing(model, read, evaluate, known) -> None:
     with pytest.raises(UnsupportedOpError, match="training mode") as caught:
         read(made)
     assert any("--dropout off" in p.hint for p in caught.value.problems) is ("t" in known)
-    found = evaluate(read(made, FrontendOptions(dropout="off")), feeds)
+    found = evaluate(read(made, OnnxOptions(dropout="off")), feeds)
     np.testing.assert_array_equal(found["y"], X)
 
 
@@ -61,7 +61,7 @@ def test_a_dropout_with_a_bias(model, read, evaluate, residual) -> None:
     made = model([node], feeds, ["y", "m"], known)
     with pytest.raises(UnsupportedOpError, match="dropout in training mode"):
         read(made)
-    found = evaluate(read(made, FrontendOptions(dropout="off")), feeds)
+    found = evaluate(read(made, OnnxOptions(dropout="off")), feeds)
     wanted = feeds["x"] + bias
     np.testing.assert_array_equal(found["y"], wanted + feeds["r"] if residual else wanted)
     np.testing.assert_array_equal(found["m"], np.ones((2, 3), np.bool_))

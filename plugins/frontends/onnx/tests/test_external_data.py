@@ -48,12 +48,12 @@ def refused(path) -> FrontendError:
 def test_it_is_found_wherever_it_begins(model, folder, offset) -> None:
     (folder / "w.bin").write_bytes(bytes(offset) + W.tobytes() + b"more")
     path = write(model, folder, location="w.bin", offset=offset, length=48)
-    np.testing.assert_array_equal(OnnxFrontend().read(path).tensor("w").values(), W)
+    np.testing.assert_array_equal(OnnxFrontend().read(path)[0].tensor("w").values(), W)
 
 
 def test_it_is_mapped_and_not_read(model, folder) -> None:
     (folder / "w.bin").write_bytes(W.tobytes())
-    data = OnnxFrontend().read(write(model, folder, location="w.bin")).tensor("w").data
+    data = OnnxFrontend().read(write(model, folder, location="w.bin"))[0].tensor("w").data
     assert isinstance(data, MappedBlob)
 
 
@@ -61,7 +61,7 @@ def test_what_onnx_itself_writes(model, folder) -> None:
     made = model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": W}, ["y"], {"w": W})
     path = folder / "model.onnx"
     onnx.save_model(made, path, save_as_external_data=True, location="w.bin", size_threshold=0)
-    np.testing.assert_array_equal(OnnxFrontend().read(path).tensor("w").values(), W)
+    np.testing.assert_array_equal(OnnxFrontend().read(path)[0].tensor("w").values(), W)
 
 
 def test_a_folder_below_is_fine(model, folder) -> None:

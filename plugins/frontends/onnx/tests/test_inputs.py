@@ -10,8 +10,7 @@ import pytest
 from onnx import helper
 
 from dovetail.errors import ConfigError, ExitCode, FrontendError
-from dovetail.ops.frontend import FrontendOptions
-from dovetail_onnx import OnnxFrontend
+from dovetail_onnx import OnnxFrontend, OnnxOptions
 
 N = helper.make_node
 FLOAT = 1
@@ -25,7 +24,7 @@ def shapes(model, read):
         nodes = [N("Relu", [name], [f"{name}_out"]) for name in inputs]
         declared = {name: (FLOAT, dims) for name, dims in inputs.items()}
         made = model(nodes, declared, [f"{name}_out" for name in inputs])
-        graph = read(made, FrontendOptions(**options))
+        graph = read(made, OnnxOptions(**options))
         return {t.name: t.shape for t in graph.inputs}
 
     return run
@@ -76,7 +75,7 @@ def test_the_hint_names_the_command_and_the_python_options(shapes, tmp_path) -> 
     path = tmp_path / "model.onnx"
     assert caught.value.hint == (
         f"convert it first: `dovetail convert -i {path} --input-dim z 4,VALUE,VALUE "
-        "--define-symbol H VALUE` (in Python: FrontendOptions(symbols={'H': VALUE}, "
+        "--define-symbol H VALUE` (in Python: OnnxOptions(symbols={'H': VALUE}, "
         "input_dims={'z': (4, VALUE, VALUE)})), or let the arrays of each run say: "
         "Session(..., specialize=['x', 'z', 'w'])"
     )
@@ -130,7 +129,7 @@ def test_all_options_that_do_not_fit_are_told_at_once(shapes, tmp_path) -> None:
     # the mistake is the user's: nothing sends him back to the file
     assert caught.value.hint == ""
     with pytest.raises(ConfigError):
-        OnnxFrontend().dry_run(tmp_path / "model.onnx", FrontendOptions(batch=0))
+        OnnxFrontend().dry_run(tmp_path / "model.onnx", OnnxOptions(batch=0))
 
 
 def test_dims_of_an_input_that_is_cut_away_are_no_mistake(shapes) -> None:
@@ -164,14 +163,14 @@ def idle(model):
 
 def test_inputs_that_nothing_reads_stay_in_the_interface(idle, read, caplog) -> None:
     with caplog.at_level(logging.WARNING, "dovetail.onnx"):
-        graph = read(idle(), FrontendOptions(symbols={"T": 4}))
+        graph = read(idle(), OnnxOptions(symbols={"T": 4}))
     assert {t.name: t.shape for t in graph.inputs} == {"idle": (2, 4), "x": (1, 3)}
     assert [t.name for t in graph.inputs] == ["idle", "x"]
     assert "input 'idle': no output depends on it; values are ignored" in caplog.text
 
 
 def test_their_dimensions_bind_symbols_of_other_inputs(idle, read) -> None:
-    graph = read(idle(("N", 2)), FrontendOptions(input_dims={"idle": (5, 2)}))
+    graph = read(idle(("N", 2)), OnnxOptions(input_dims={"idle": (5, 2)}))
     assert {t.name: t.shape for t in graph.inputs} == {"idle": (5, 2), "x": (5, 3)}
 
 
@@ -188,4 +187,4 @@ def test_they_are_left_out_where_type_or_shape_is_unknown(idle, read, caplog, un
 def test_inputs_that_a_cut_leaves_behind_are_left_out(model, read) -> None:
     nodes = [N("Relu", ["x"], ["a"]), N("Add", ["a", "z"], ["y"])]
     made = model(nodes, {"x": np.ones(3, np.float32), "z": np.ones(3, np.float32)}, ["y"])
-    assert [t.name for t in read(made, FrontendOptions(out_names=("a",))).inputs] == ["x"]
+    assert [t.name for t in read(made, OnnxOptions(out_names=("a",))).inputs] == ["x"]

@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from dovetail.errors import ConfigError, UnsupportedOpError
-from dovetail.ops.frontend import FrontendOptions, InputsNeededError
-from dovetail_onnx import OnnxFrontend
+from dovetail.ops.frontend import InputsNeededError
+from dovetail_onnx import OnnxFrontend, OnnxOptions
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -38,7 +38,7 @@ def test_values_are_constants(model, read, run, run_peer, op_type, values, outpu
     outs = [f"y{i}" for i in range(outputs)]
     node = helper.make_node(op_type, ["x", *names], outs)
     made = model([node], {"x": X, **given}, outs, opset=opset)
-    graph = read(made, FrontendOptions(input_values=given))
+    graph = read(made, OnnxOptions(input_values=given))
     assert [t.name for t in graph.inputs] == ["x"]
     found, wanted = run(graph, {"x": X}), run_peer(made, {"x": X, **given})
     for name in outs:
@@ -66,7 +66,7 @@ def test_the_inputs_that_decide_are_named(model, read) -> None:
     assert "specialize=['shape', 'zero']" in error.hint
     assert "'here'" in str(error)
     with pytest.raises(InputsNeededError) as caught:
-        read(reshaping(model), FrontendOptions(input_values={"shape": int64(4, 6)}))
+        read(reshaping(model), OnnxOptions(input_values={"shape": int64(4, 6)}))
     assert caught.value.inputs == ("zero",)
 
 
@@ -79,7 +79,7 @@ def test_what_is_unsupported_too_weighs_more(model, read) -> None:
     assert caught.value.code == "OP_UNSUPPORTED"
     values = {"shape": int64(6, 4), "zero": int64(0)}
     with pytest.raises(UnsupportedOpError) as caught:
-        read(made, FrontendOptions(input_values=values))
+        read(made, OnnxOptions(input_values=values))
     assert not isinstance(caught.value, InputsNeededError)
 
 
@@ -88,7 +88,7 @@ def test_shapes_of_values_bind_symbols_of_other_inputs(model, read, run) -> None
     inputs = {"x": (TensorProto.FLOAT, [1] * 2), "times": (TensorProto.INT64, ["R"])}
     inputs["z"] = TensorProto.FLOAT, [3, "R"]
     nodes.append(helper.make_node("Relu", ["z"], ["a"]))
-    options = FrontendOptions(input_values={"times": int64(2, 2)})
+    options = OnnxOptions(input_values={"times": int64(2, 2)})
     graph = read(model(nodes, inputs, ["y", "a"]), options)
     assert [t.shape for t in graph.inputs] == [(1, 1), (3, 2)]
 
@@ -112,7 +112,7 @@ def test_shapes_of_values_bind_symbols_of_other_inputs(model, read, run) -> None
 def test_values_take_the_input_s_type(model, read, kind, values, holds) -> None:
     nodes = [helper.make_node("Identity", ["v"], ["y"]), helper.make_node("Relu", ["x"], ["z"])]
     made = model(nodes, {"x": X, "v": (kind, [len(values)])}, ["y", "z"])
-    graph = read(made, FrontendOptions(input_values={"v": values}))
+    graph = read(made, OnnxOptions(input_values={"v": values}))
     (found,) = [t for t in graph.tensors.values() if t.data is not None]
     np.testing.assert_array_equal(found.values(), holds)
     assert found.values().dtype == holds.dtype
@@ -121,7 +121,7 @@ def test_values_take_the_input_s_type(model, read, kind, values, holds) -> None:
 def test_scalars_and_values_that_no_output_needs(model, read, run) -> None:
     nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"])]
     made = model(nodes, {"x": X, "axis": np.int64(0), "unused": X}, ["y"])
-    options = FrontendOptions(input_values={"axis": np.int64(2), "unused": X})
+    options = OnnxOptions(input_values={"axis": np.int64(2), "unused": X})
     graph = read(made, options)
     np.testing.assert_array_equal(run(graph, {"x": X})["y"], X.cumsum(2))
 
@@ -141,13 +141,13 @@ def test_scalars_and_values_that_no_output_needs(model, read, run) -> None:
 )
 def test_values_that_do_not_fit(model, read, name, values, said) -> None:
     with pytest.raises(ConfigError) as caught:
-        read(reshaping(model), FrontendOptions(input_values={name: values}))
+        read(reshaping(model), OnnxOptions(input_values={name: values}))
     assert said in str(caught.value)
     assert caught.value.code == "USAGE"
 
 
 def test_a_value_and_a_shape_of_one_input(model, read) -> None:
-    options = FrontendOptions(input_dims={"zero": (1,)}, input_values={"zero": int64(0)})
+    options = OnnxOptions(input_dims={"zero": (1,)}, input_values={"zero": int64(0)})
     with pytest.raises(
         ConfigError,
         match="--input-dim cannot be given for an input with values, whose shape is known",
@@ -159,7 +159,7 @@ def test_a_dry_run_knows_the_values(model, tmp_path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(reshaping(model).SerializeToString())
     assert "must be known" in str(OnnxFrontend().dry_run(path).problems)
-    options = FrontendOptions(input_values={"shape": int64(2, 12), "zero": int64(0)})
+    options = OnnxOptions(input_values={"shape": int64(2, 12), "zero": int64(0)})
     found = OnnxFrontend().dry_run(path, options)
     assert found.problems == ()
     assert found.unused_inputs == ()

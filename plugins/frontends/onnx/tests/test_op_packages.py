@@ -11,8 +11,7 @@ from onnx import helper, numpy_helper
 
 from dovetail import plugins
 from dovetail.errors import UnsupportedOpError
-from dovetail.ops.frontend import FrontendOptions
-from dovetail_onnx import OnnxFrontend
+from dovetail_onnx import OnnxFrontend, OnnxOptions
 
 OPS = """
 import enum
@@ -91,7 +90,8 @@ def blended(model, tmp_path: Path):
         made.opset_import.append(helper.make_opsetid("org.ops", 1))
         path = tmp_path / "model.onnx"
         path.write_bytes(made.SerializeToString())
-        return OnnxFrontend().read(path, FrontendOptions())
+        (graph,) = OnnxFrontend().read(path, OnnxOptions())
+        return graph
 
     return run
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from dovetail.ops.frontend import FrontendOptions
+from dovetail_onnx import OnnxOptions
 
 N = helper.make_node
 X = np.ones((2, 3), np.float32)
@@ -20,7 +20,7 @@ def warnings(read, caplog):
 
     def run(made, **options):
         with caplog.at_level(logging.WARNING, "dovetail.onnx"):
-            graph = read(made, FrontendOptions(**options))
+            graph = read(made, OnnxOptions(**options))
         return {t.name: t.shape for t in graph.outputs}, caplog.messages
 
     return run

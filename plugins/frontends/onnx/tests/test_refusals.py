@@ -10,8 +10,8 @@ from onnx import AttributeProto, TensorProto, helper
 
 from dovetail.errors import ConfigError, ExitCode, FrontendError, UnsupportedOpError
 from dovetail.ir import to_text
-from dovetail.ops.frontend import Frontend, FrontendOptions
-from dovetail_onnx import OnnxFrontend
+from dovetail.ops.frontend import Frontend
+from dovetail_onnx import OnnxFrontend, OnnxOptions
 
 F32 = np.float32
 N = helper.make_node
@@ -356,14 +356,14 @@ def test_cutting_at_named_tensors(model, read) -> None:
         N("NonZero", ["b"], ["y"]),
     ]
     made = model(nodes, {"x": X, "z": X}, ["y"])
-    graph = read(made, FrontendOptions(out_names=("a",)))
+    graph = read(made, OnnxOptions(out_names=("a",)))
     assert [t.name for t in graph.outputs] == ["a"]
     assert [t.name for t in graph.inputs] == ["x"]
-    assert [t.name for t in read(made, FrontendOptions(out_names=("b", "a"))).outputs] == ["b", "a"]
+    assert [t.name for t in read(made, OnnxOptions(out_names=("b", "a"))).outputs] == ["b", "a"]
     with pytest.raises(
         ConfigError, match="--out-name bb: tensor 'bb' not found in the model"
     ) as caught:
-        read(made, FrontendOptions(out_names=("bb",)))
+        read(made, OnnxOptions(out_names=("bb",)))
     assert caught.value.problems[0].hint == "did you mean 'b'?"
 
 

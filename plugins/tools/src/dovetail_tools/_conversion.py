@@ -5,21 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dovetail.api import Model
 from dovetail.api import convert as convert_model
-from dovetail.api.conversion import find_frontend
 from dovetail.api.quantization import write_encodings
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import current_output
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
-from dovetail.errors import ConfigError, Problem
 from dovetail.files import check_suffix, unwritable, with_suffix
-from dovetail.ir import Shape, Tensor
+from dovetail.ir import Tensor
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
@@ -71,34 +69,43 @@ class Quantizing:
         )
 
 
-def frontend_options(
-    dims: Iterable[tuple[str, str]],
-    symbols: Iterable[tuple[str, str]],
-    batch: int | None,
-    out_names: Sequence[str],
-    dropout: str,
-) -> FrontendOptions:
-    """Return the frontend's options of the command line.
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A conversion as the command line describes it.
 
-    Raises:
-        ConfigError: Values are not numbers, or names are repeated; lists every fault.
+    Attributes:
+        source: The model.
+        options: Options of the frontend.
+        ops: Finds ops.
+        input_format: Name of the frontend; None to find it.
+        graph_name: Name of the only graph; None for the one that the frontend chooses.
+        passes: Changes of the passes.
+        optimize: Whether the passes run.
     """
-    problems: list[Problem] = []
-    shapes = _named("--input-dim", dims, problems)
-    values = _named("--define-symbol", symbols, problems)
-    parsed = {n: _shape(f"--input-dim {n}", text, problems) for n, text in shapes.items()}
-    numbers = {n: _number(f"--define-symbol {n}", text, problems) for n, text in values.items()}
-    if dropout not in ("on", "off"):
-        problems.append(Problem(f"unsupported value '{dropout}'; expected on or off", "--dropout"))
-    if problems:
-        raise ConfigError("invalid options", code="USAGE", problems=problems)
-    return FrontendOptions(
-        input_dims=parsed,
-        symbols=numbers,
-        batch=batch,
-        out_names=tuple(out_names),
-        dropout="off" if dropout == "off" else "on",
-    )
+
+    source: Path
+    options: FrontendOptions
+    ops: OpRegistry
+    input_format: str | None = None
+    graph_name: str | None = None
+    passes: str = ""
+    optimize: bool = True
+
+    def run(self) -> Model:
+        """Return the converted model.
+
+        Raises:
+            DovetailError: The model cannot be converted.
+        """
+        return convert_model(
+            self.source,
+            self.options,
+            name=self.graph_name,
+            optimize=self.optimize,
+            passes=self.passes,
+            ops=self.ops,
+            input_format=self.input_format,
+        )
 
 
 def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry:
@@ -117,44 +124,29 @@ def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry
     return ops
 
 
-def convert_file(
-    source: Path,
-    output: Path | None,
-    options: FrontendOptions,
-    graph_name: str | None,
-    ops: OpRegistry,
-    quantizing: Quantizing,
-    input_format: str | None = None,
-    *,
-    optimize: bool,
-) -> None:
+def convert_file(conversion: Conversion, output: Path | None, quantizing: Quantizing) -> None:
     """Convert a model file and print a line about the result.
 
     Args:
-        source: The model.
+        conversion: The model and the options.
         output: Path of the .dvt; None for that of the model with another suffix.
-        options: Options of the frontend.
-        graph_name: Name of the graph; None for the file's name without suffix.
-        ops: Finds ops.
         quantizing: Whether and how it is quantized.
-        input_format: Name of the frontend; None to find it.
-        optimize: Whether the passes run.
 
     Raises:
         DovetailError: The model cannot be converted or the .dvt not written; no file remains.
     """
     start = time.perf_counter()
-    find_frontend(source, input_format)  # report an unreadable file first
+    source = conversion.source
     target = _target(source, output)
     quantizing.check()
-    model = convert_model(
-        source, options, name=graph_name, optimize=optimize, ops=ops, input_format=input_format
-    )
+    model = conversion.run()
     if not quantizing.wanted:
         model.save(target)
         _report(source, target, model, time.perf_counter() - start)
         return
-    made = quantized(model, quantizing.input_list, quantizing.given, ops, native=quantizing.native)
+    made = quantized(
+        model, quantizing.input_list, quantizing.given, conversion.ops, native=quantizing.native
+    )
     made.model.save(target)
     dumped = write_encodings(made.model, target) if quantizing.dump else ()
     show_notes(made.report)
@@ -218,29 +210,3 @@ def _weight_bytes(model: Model) -> int:
         if isinstance(param, Tensor)
     ]
     return sum(b.nbytes for b in {t.data.hash: t.data for t in static if t.data}.values())
-
-
-def _named(
-    option: str, pairs: Iterable[tuple[str, str]], problems: list[Problem]
-) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, text in pairs:
-        if found.setdefault(name, text) != text:
-            problems.append(
-                Problem(f"contradictory values {found[name]} and {text}", f"{option} {name}")
-            )
-    return found
-
-
-def _shape(where: str, text: str, problems: list[Problem]) -> Shape:
-    before = len(problems)
-    shape = tuple(_number(where, size, problems) for size in text.split(",")) if text else ()
-    return shape if len(problems) == before else ()
-
-
-def _number(where: str, text: str, problems: list[Problem]) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        problems.append(Problem(f"expected an integer, got '{text}'", where))
-        return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,41 +12,31 @@ from typing import Any
 import msgspec
 import typer
 
-from dovetail.api.conversion import PIPELINE, find_frontend, pipeline_passes
+from dovetail.api.conversion import find_frontend
+from dovetail.api.pipeline import PIPELINE, pass_options, pipeline_passes
 from dovetail.cli.output import current_output, table
 from dovetail.errors import DovetailError, ExitCode
-from dovetail.ops import OpRegistry
-from dovetail.ops.frontend import DryRun, Frontend, FrontendOptions, OpUse
-from dovetail.plugins import list_plugins, load_all
+from dovetail.ir import Pass
+from dovetail.ops.frontend import DryRun, Frontend, OpUse
+from dovetail.plugins import list_plugins
+from dovetail_tools._conversion import Conversion
 
 _PASSES = "dovetail.passes"
 
 
-def show_dry_run(
-    source: Path,
-    options: FrontendOptions,
-    ops: OpRegistry,
-    input_format: str | None = None,
-    *,
-    optimize: bool,
-) -> None:
+def show_dry_run(conversion: Conversion) -> None:
     """Print what a conversion would do, without writing anything.
 
-    Args:
-        source: The model.
-        options: Options of the frontend.
-        ops: Finds ops.
-        input_format: Name of the frontend; None to find it.
-        optimize: Whether the passes would run.
-
     Raises:
-        DovetailError: The file is not a readable model.
+        DovetailError: The file is not a readable model, or options are invalid.
         typer.Exit: The model cannot be converted; with the exit code of the attempt.
     """
-    frontend = find_frontend(source, input_format)
-    passes = pass_origins() if optimize else []
-    found = frontend.dry_run(source, options, ops)
-    verdict, becomes = _attempt(frontend, source, options, ops)
+    source = conversion.source
+    frontend = find_frontend(source, conversion.input_format)
+    steps = pipeline_passes(conversion.passes) if conversion.optimize else ()
+    found = frontend.dry_run(source, conversion.options, conversion.ops)
+    verdict, becomes = _attempt(frontend, conversion)
+    passes = pass_rows(steps)
     output = current_output()
     output.data(_data(source, passes, found, becomes), _text(source, passes, found, becomes))
     if verdict is not ExitCode.OK:
@@ -55,28 +45,29 @@ def show_dry_run(
         raise typer.Exit(int(verdict))
 
 
-def pass_origins() -> list[tuple[str, str]]:
-    """Return the conversion's passes in order, with the dists that provide them."""
+def pass_rows(steps: Iterable[Pass]) -> list[dict[str, Any]]:
+    """Return names, dists and options of passes, in order."""
     dists = {plugin.name: plugin.dist for plugin in list_plugins(_PASSES)}
-    others = [(each, dists[name]) for name, each in load_all(_PASSES).items() if name != PIPELINE]
     return [
-        # passes that are not plugins belong to the pipeline
-        (step.name, next((dist for each, dist in others if each is step), dists[PIPELINE]))
-        for step in pipeline_passes()
+        {
+            "name": step.name,
+            # passes that are not plugins belong to the pipeline
+            "dist": dists.get(step.name, dists[PIPELINE]),
+            "options": pass_options(step),
+        }
+        for step in steps
     ]
 
 
-def _attempt(
-    frontend: Frontend, source: Path, options: FrontendOptions, ops: OpRegistry
-) -> tuple[ExitCode, dict[str, int]]:
+def _attempt(frontend: Frontend, conversion: Conversion) -> tuple[ExitCode, dict[str, int]]:
     """Return the exit code of reading the model, and the numbers of ops that result."""
     try:
         with _silence():  # the dry run has logged the same
-            graph = frontend.read(source, options, ops)
+            graphs = frontend.read(conversion.source, conversion.options, conversion.ops)
     except DovetailError as error:
         return error.exit_code, {}
-    counts = Counter(f"{node.package}::{node.op_type}" for node in graph.nodes)
-    return ExitCode.OK, dict(sorted(counts.items()))
+    nodes = [node for graph in graphs for node in graph.nodes]
+    return ExitCode.OK, dict(sorted(Counter(f"{n.package}::{n.op_type}" for n in nodes).items()))
 
 
 @contextmanager
@@ -90,18 +81,18 @@ def _silence() -> Iterator[None]:
 
 
 def _data(
-    source: Path, passes: list[tuple[str, str]], found: DryRun, ops: dict[str, int]
+    source: Path, passes: list[dict[str, Any]], found: DryRun, ops: dict[str, int]
 ) -> dict[str, Any]:
     return {
         "source": str(source),
         "convertible": not found.problems,
-        "passes": [{"name": name, "dist": dist} for name, dist in passes],
+        "passes": passes,
         **msgspec.to_builtins(found),
         "becomes": ops,
     }
 
 
-def _text(source: Path, passes: list[tuple[str, str]], found: DryRun, ops: dict[str, int]) -> str:
+def _text(source: Path, passes: list[dict[str, Any]], found: DryRun, ops: dict[str, int]) -> str:
     parts = [_passes_text(passes), _operators_text(found.operators)]
     if ops:
         parts.append(
@@ -118,11 +109,14 @@ def _text(source: Path, passes: list[tuple[str, str]], found: DryRun, ops: dict[
     return "\n\n".join(parts)
 
 
-def _passes_text(passes: list[tuple[str, str]]) -> str:
+def _passes_text(passes: list[dict[str, Any]]) -> str:
     if not passes:
         return "no passes"
-    rows = [(i, name, dist) for i, (name, dist) in enumerate(passes, 1)]
-    return f"passes, in order\n{_indented(table(('', 'PASS', 'DIST'), rows))}"
+    rows = [
+        (i, row["name"], row["dist"], ",".join(f"{k}={v}" for k, v in row["options"].items()))
+        for i, row in enumerate(passes, 1)
+    ]
+    return f"passes, in order\n{_indented(table(('', 'PASS', 'DIST', 'OPTIONS'), rows))}"
 
 
 def _operators_text(operators: tuple[OpUse, ...]) -> str:

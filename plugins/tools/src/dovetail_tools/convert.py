@@ -84,12 +84,19 @@ def convert(
         ),
     ] = None,
     dropout: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="on|off",
             help="With off, operators that drop elements in training mode do nothing.",
         ),
-    ] = "on",
+    ] = None,
+    frontend_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Another option of the frontend that reads the model; may be repeated.",
+        ),
+    ] = None,
     graph_name: Annotated[
         str | None,
         typer.Option(
@@ -107,6 +114,14 @@ def convert(
             help="Run no passes: the graph has the nodes that the frontend reads.",
         ),
     ] = False,
+    passes: Annotated[
+        str,
+        typer.Option(
+            metavar="[+|-]PASS[{OPTION=VALUE,...}],...",
+            help="Changes of the passes, for example `-fold-batchnorm,+my-pass{limit=3}`; "
+            "--dry-run shows the result.",
+        ),
+    ] = "",
     op_packages: OpPackages = None,
     op_package_config: Annotated[
         list[Path] | None,
@@ -154,34 +169,40 @@ def convert(
     compat` lists the SDK's options that do not exist here.
     """
     # imported here: the help needs no numpy
-    from dovetail_tools._conversion import Quantizing, convert_file, frontend_options, ops_with
+    from dovetail_tools._conversion import Conversion, Quantizing, convert_file, ops_with
     from dovetail_tools._dry_run import show_dry_run
+    from dovetail_tools._frontend_options import frontend_options
 
     source = _source(model, input_network)
-    options = frontend_options(
-        split_pairs(input_dim), split_pairs(define_symbol), batch, out_node or (), dropout
-    )
     ops = ops_with(split_list(op_packages, "--op-packages"), op_package_config or ())
+    options = frontend_options(
+        source,
+        input_format,
+        dims=split_pairs(input_dim),
+        symbols=split_pairs(define_symbol),
+        others={"batch": batch, "out_names": tuple(out_node or ()), "dropout": dropout},
+        texts=frontend_option or (),
+    )
+    conversion = Conversion(
+        source,
+        options,
+        ops,
+        input_format,
+        graph_name=graph_name,
+        passes=passes,
+        optimize=not no_simplification,
+    )
     if dry_run:
-        show_dry_run(source, options, ops, input_format, optimize=not no_simplification)
-    else:
-        quantizing = Quantizing(
-            input_list,
-            quantization,
-            native=use_native_input_files,
-            dump=dump_encoding_json,
-            show=report,
-        )
-        convert_file(
-            source,
-            output_path,
-            options,
-            graph_name,
-            ops,
-            quantizing,
-            input_format,
-            optimize=not no_simplification,
-        )
+        show_dry_run(conversion)
+        return
+    quantizing = Quantizing(
+        input_list,
+        quantization,
+        native=use_native_input_files,
+        dump=dump_encoding_json,
+        show=report,
+    )
+    convert_file(conversion, output_path, quantizing)
 
 
 def _source(model: Path | None, input_network: Path | None) -> Path:

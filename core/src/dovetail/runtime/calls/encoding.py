@@ -30,6 +30,7 @@ from dovetail.runtime.calls.values import (
 )
 from dovetail.runtime.config import changed_settings
 from dovetail.runtime.handle import Handle
+from dovetail.runtime.host_memory import exported_array
 from dovetail.runtime.memory import Memory
 
 _PLAIN = re.compile(DTYPE)
@@ -197,6 +198,11 @@ def _array(given: Any, payloads: CallPayloads) -> Raw:
     return _array_value(given, payloads, _STATIC)
 
 
+def _host_memory(given: Any, payloads: CallPayloads) -> Raw:
+    """Return memory of the application as the array that a player registers instead."""
+    return _array(exported_array(given), payloads)
+
+
 def _array_value(given: Any, payloads: CallPayloads | None, role: Role) -> Raw:
     """Return an `ArrayValue` as JSON."""
     if not isinstance(given, np.ndarray):
@@ -294,7 +300,7 @@ _ENCODERS: Mapping[ArgKind, Callable[[Value], Encode]] = {
     ArgKind.ENUM: _enums,
     ArgKind.ENCODING: _plain(_encoding),
     ArgKind.DATA: _plain(_data),
-    ArgKind.ARRAY: _plain(_array),
+    ArgKind.ARRAY: _plain(_host_memory),
     ArgKind.INPUTS: _plain(_buffers),
     ArgKind.OUTPUTS: _plain(lambda given, _: _buffers(given, None)),
     ArgKind.RESULTS: _plain(_results),

@@ -156,7 +156,9 @@ class Player(Closing):
     ) -> None:
         """Keep what later records refer to."""
         if isinstance(result, Execution):
-            self._running[record.number] = _Running(result, arguments["outputs"])
+            # memory may be deregistered before the end is played
+            outputs = {name: _array(each) for name, each in arguments["outputs"].items()}
+            self._running[record.number] = _Running(result, outputs)
         if not isinstance(result, Handle):
             return
         number = recorded_result(record, where)
@@ -174,7 +176,7 @@ class Player(Closing):
             running.execution.wait()
         except Exception as error:  # noqa: BLE001 - an outcome like any other
             return Played(record, error=error)
-        return Played(record, {n: _array(each) for n, each in running.outputs.items()})
+        return Played(record, running.outputs)
 
 
 def _array(buffer: object) -> Array | object:

@@ -107,6 +107,13 @@ class HeteroPrepared(PreparedBase):
             with recorded_as(part.backend, control.record):
                 part.prepared.run(read.of(readable), written.of(outputs), control)
 
+    def unbind(self) -> None:
+        """Drop the application's buffers in all parts; see `Prepared.unbind`."""
+        for part, read, written in self._calls:
+            read.unbind()
+            written.unbind()
+            part.prepared.unbind()
+
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Update each part that uses one of the tensors; see `Prepared.update`."""
         own = {
@@ -205,6 +212,11 @@ class _Bindings:
         for name in self._others:
             self._bindings[name] = application[name]
         return self._bindings
+
+    def unbind(self) -> None:
+        """Drop the application's."""
+        for name in self._others:
+            self._bindings.pop(name, None)
 
 
 @contextmanager

@@ -194,6 +194,9 @@ class PlanPrepared(PreparedBase):
         """Forget the buffers of the application; the next run binds its own."""
         self._buffers.application.clear()
         self._run_list = ()
+        for indices in self._touching.values():
+            for at in indices:
+                self._bound[at] = None
 
     def _rebind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Bind the steps that use other buffers than in the last run."""

@@ -26,6 +26,8 @@ class OverlappedRuns:
         self._idle: queue.SimpleQueue[PreparedBase] = queue.SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
         self._threads: set[int] = set()
+        self._lock = threading.Lock()  # of the number, and of what it says about idle graphs
+        self._unbound = 0  # how often the buffers of runs were to be dropped
 
     def submit(
         self,
@@ -54,6 +56,18 @@ class OverlappedRuns:
         """Create the graphs again; called while nothing runs."""
         self._idle = queue.SimpleQueue()
 
+    def unbind(self) -> None:
+        """Drop the buffers of runs that have ended, and later those of runs in progress."""
+        with self._lock:
+            self._unbound += 1
+            for _ in range(self._idle.qsize()):
+                try:
+                    graph = self._idle.get_nowait()
+                except queue.Empty:  # a run has taken it
+                    return
+                graph.unbind()
+                self._idle.put(graph)
+
     def close(self) -> None:
         """End the threads; called while nothing runs, perhaps by a `done` in one of them."""
         self.forget()
@@ -72,6 +86,7 @@ class OverlappedRuns:
         failure: BaseException | None = None
         try:
             control.check()
+            unbound = self._unbound
             try:
                 graph = self._idle.get_nowait()
             except queue.Empty:
@@ -79,7 +94,10 @@ class OverlappedRuns:
             try:
                 graph.run(inputs, outputs, control)
             finally:
-                self._idle.put(graph)
+                with self._lock:
+                    if self._unbound != unbound:
+                        graph.unbind()
+                    self._idle.put(graph)
         except BaseException as error:  # noqa: BLE001 - travels to who waits
             failure = error
         done(failure)

@@ -114,6 +114,12 @@ class EnginePrepared(PlanPrepared):
         else:
             self._overlapped.submit(inputs, outputs, control, done)
 
+    def unbind(self) -> None:
+        """Forget the buffers of the application; see `Prepared.unbind`."""
+        super().unbind()
+        if self._overlapped is not None:
+            self._overlapped.unbind()
+
     def close(self) -> None:
         """End its threads; see `Prepared.close`."""
         if self._overlapped is not None:

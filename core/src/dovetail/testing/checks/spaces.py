@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 
 from dovetail.errors import BackendError
@@ -10,7 +12,7 @@ from dovetail.runtime import Memory
 from dovetail.runtime.contract import RunControl
 from dovetail.testing.bench import Bench
 from dovetail.testing.checks._plugin import SubmittedRun, prepared_on, run_sample
-from dovetail.testing.outcome import Unsupported, demand, refusal
+from dovetail.testing.outcome import Failure, Unsupported, demand, refusal
 
 
 def registered_memory_mixes_with_arrays(bench: Bench) -> None:
@@ -52,6 +54,38 @@ def registered_memory_belongs_to_its_context(bench: Bench) -> None:
             refusal(lambda i=inputs: graph.execute(i), code, BackendError)  # type: ignore[misc]
         other.context.free()
         bench.demand_same(graph.execute(bench.feeds()), wanted, "rejected memory changes a graph")
+
+
+def deregistered_memory_is_released(bench: Bench) -> None:
+    """Check that nothing refers to memory after it is deregistered, so that it can be closed."""
+    with bench.create() as backend:
+        graph = bench.finalized(backend.create_context())
+        context, dtypes = graph.context, {t.name: t.dtype for t in graph.ir.tensors.values()}
+        if not backend.capabilities.memory_handles:
+            raise Unsupported("the backend has no memory handles")
+        wanted = graph.execute(bench.feeds())
+        for queued in (False, backend.capabilities.asynchronous):
+            blocks = {n: mmap.mmap(-1, max(a.nbytes, 1)) for n, a in bench.feeds().items()}
+            given = {
+                name: context.register_memory(blocks[name], dtypes[name], array.shape)
+                for name, array in bench.feeds().items()
+            }
+            for name, array in bench.feeds().items():
+                blocks[name][: array.nbytes] = array.tobytes()
+            taken = bench.outputs()
+            if queued:
+                demand(graph.execute_async(given, taken).wait(30), "a queued run does not end")
+            else:
+                graph.execute(given, taken)
+            bench.demand_same(taken, wanted, "a run with mapped memory returns something else")
+            for name, memory in given.items():
+                memory.deregister()
+                try:
+                    blocks[name].close()
+                except BufferError as error:
+                    text = f"memory of '{name}' is still used after it was deregistered: {error}"
+                    raise Failure(text) from error
+        bench.demand_same(graph.execute(bench.feeds()), wanted, "the graph does not run any more")
 
 
 def submitted_runs_end_once(bench: Bench) -> None:
@@ -106,6 +140,7 @@ def overlapped_runs_end_before_their_context(bench: Bench) -> None:
 CHECKS = (
     registered_memory_mixes_with_arrays,
     registered_memory_belongs_to_its_context,
+    deregistered_memory_is_released,
     submitted_runs_end_once,
     submitted_runs_can_be_stopped,
     overlapped_runs_end_before_their_context,

@@ -1,7 +1,8 @@
 """Reads ONNX models into Dovetail graphs.
 
-`OnnxFrontend` is the frontend `onnx`. `Importers` and `OpContext` are for dists that provide
-importers for another operator domain (entry points of `dovetail.importers`, named `onnx:DOMAIN`);
+`OnnxFrontend` is the frontend `onnx`, and `OnnxOptions` has its options. `Importers` and
+`OpContext` are for dists that provide importers for another operator domain (entry points of
+`dovetail.importers`, named `onnx:DOMAIN`);
 `PackageImporters` is their base if the operators are mostly the ops of an op package.
 """
 
@@ -10,5 +11,6 @@ from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._frontend import OnnxFrontend
 from dovetail_onnx._packages import PackageImporters
 from dovetail_onnx._registry import Importers
+from dovetail_onnx.options import OnnxOptions
 
-__all__ = ["Constant", "Importers", "OnnxFrontend", "OpContext", "PackageImporters"]
+__all__ = ["Constant", "Importers", "OnnxFrontend", "OnnxOptions", "OpContext", "PackageImporters"]

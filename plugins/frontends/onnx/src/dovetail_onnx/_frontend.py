@@ -10,7 +10,7 @@ from typing import ClassVar
 from dovetail.errors import ConfigError, DovetailError, FrontendError, Problem, UnsupportedOpError
 from dovetail.ir import Graph
 from dovetail.ops import OpRegistry
-from dovetail.ops.frontend import DryRun, FrontendOptions, InputsNeededError
+from dovetail.ops.frontend import DryRun, InputsNeededError
 from dovetail.plugins.ops import installed_ops
 from dovetail_onnx._domains import normalize_domains
 from dovetail_onnx._dropout import disable_dropout
@@ -28,6 +28,7 @@ from dovetail_onnx._source import SourceGraph, check_text, cut, parse_model
 from dovetail_onnx._survey import Survey, survey
 from dovetail_onnx._tables import Tables
 from dovetail_onnx._tensors import TensorReader
+from dovetail_onnx.options import OnnxOptions
 
 _LOG = logging.getLogger("dovetail.onnx")
 
@@ -37,7 +38,7 @@ class _Look:
     """A model before its graph is built, and the remaining options."""
 
     source: SourceGraph
-    options: FrontendOptions
+    options: OnnxOptions
     tensors: TensorReader
     survey: Survey
     tables: Tables
@@ -59,15 +60,16 @@ class OnnxFrontend:
 
     name: ClassVar[str] = "onnx"
     suffixes: ClassVar[tuple[str, ...]] = (".onnx",)
+    options_type: ClassVar[type[OnnxOptions]] = OnnxOptions
 
     def recognises(self, path: Path) -> bool:
         """Return whether a file looks like an ONNX model, by its suffix or first bytes."""
         return path.suffix.lower() in self.suffixes or looks_like_onnx(path)
 
     def read(
-        self, path: Path, options: FrontendOptions | None = None, ops: OpRegistry | None = None
-    ) -> Graph:
-        """Return the graph of a model.
+        self, path: Path, options: OnnxOptions | None = None, ops: OpRegistry | None = None
+    ) -> tuple[Graph, ...]:
+        """Return the graph of a model, named after the file.
 
         Its inputs and outputs have the model's names, order, types and layouts; channels-last ops
         are between transposes, which a later pass removes. Inputs that no output depends on
@@ -86,7 +88,7 @@ class OnnxFrontend:
                 if it would help to know the values of some of the model's inputs.
         """
         try:
-            made = self._import(path, options or FrontendOptions(), ops)
+            made = self._import(path, options or OnnxOptions(), ops)
         except DovetailError as error:
             error.where = error.where or str(path)
             raise
@@ -97,10 +99,11 @@ class OnnxFrontend:
         for name in made.source.unused_inputs:
             does = "values are ignored" if name in made.source.inputs else "left out"
             _LOG.warning("input '%s': no output depends on it; %s", name, does)
-        return made.graph
+        made.graph.name = path.stem
+        return (made.graph,)
 
     def dry_run(
-        self, path: Path, options: FrontendOptions | None = None, ops: OpRegistry | None = None
+        self, path: Path, options: OnnxOptions | None = None, ops: OpRegistry | None = None
     ) -> DryRun:
         """Return a survey of what `read` would do with a model.
 
@@ -113,7 +116,7 @@ class OnnxFrontend:
             ConfigError: The options do not fit the model.
             FrontendError: The file cannot be read as a model at all.
         """
-        options = options or FrontendOptions()
+        options = options or OnnxOptions()
         try:
             look = self._look(path, options, ops)
         except DovetailError as error:
@@ -134,7 +137,7 @@ class OnnxFrontend:
             unused_inputs=look.source.unused_inputs,
         )
 
-    def _look(self, path: Path, options: FrontendOptions, ops: OpRegistry | None) -> _Look:
+    def _look(self, path: Path, options: OnnxOptions, ops: OpRegistry | None) -> _Look:
         tables = Tables(installed_ops() if ops is None else ops)
         model = read_proto(path)
         check_text(model)
@@ -150,7 +153,7 @@ class OnnxFrontend:
         source = fuse_integer_products(source, tensors)
         return _Look(source, options, tensors, survey(source, tables), tables)
 
-    def _import(self, path: Path, options: FrontendOptions, ops: OpRegistry | None) -> _Imported:
+    def _import(self, path: Path, options: OnnxOptions, ops: OpRegistry | None) -> _Imported:
         look = self._look(path, options, ops)
         source, refused = look.source, look.survey.unsupported
         try:
@@ -187,7 +190,7 @@ def _unsupported(made: _Imported, where: str) -> UnsupportedOpError:
         where=where,
         problems=problems,
         hint=f"{what} of inputs are known: in Python, Session(..., specialize="
-        f"{list(made.needed)}), or FrontendOptions(input_values={{{values}}})",
+        f"{list(made.needed)}), or OnnxOptions(input_values={{{values}}})",
     )
 
 

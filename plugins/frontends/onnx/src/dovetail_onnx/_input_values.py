@@ -13,10 +13,10 @@ from onnx import TensorProto, ValueInfoProto
 from dovetail.errors import Problem
 from dovetail.ir import Array, DType, Spec
 from dovetail.ops import from_real, unstorable
-from dovetail.ops.frontend import FrontendOptions
 from dovetail_onnx._dtypes import PACKED_RANGES, as_bytes, dtype_of, element_type_name
 from dovetail_onnx._inputs import dims_of
 from dovetail_onnx._source import SourceGraph
+from dovetail_onnx.options import OnnxOptions
 
 
 def value_problems(info: ValueInfoProto, values: Array) -> Iterator[Problem]:
@@ -47,9 +47,7 @@ def value_problems(info: ValueInfoProto, values: Array) -> Iterator[Problem]:
         yield Problem(text, where)
 
 
-def with_values(
-    source: SourceGraph, options: FrontendOptions
-) -> tuple[SourceGraph, FrontendOptions]:
+def with_values(source: SourceGraph, options: OnnxOptions) -> tuple[SourceGraph, OnnxOptions]:
     """Return a model whose inputs with given values are constants, and the options for the rest.
 
     The shapes of the values bind symbolic dimensions, which other inputs may have too.

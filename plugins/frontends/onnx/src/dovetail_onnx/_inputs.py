@@ -11,8 +11,8 @@ from onnx import TensorShapeProto, ValueInfoProto
 from dovetail.errors import ConfigError, FrontendError, Problem, UnsupportedOpError
 from dovetail.ir import DType, Shape, Spec
 from dovetail.ir.check import MAX_EXTENT
-from dovetail.ops.frontend import FrontendOptions
 from dovetail_onnx._dtypes import MAX_RANK, dtype_of, element_type_name
+from dovetail_onnx.options import OnnxOptions
 
 _LOG = logging.getLogger("dovetail.onnx")
 Dim = int | str | None  # a number, a symbol, or nothing known
@@ -20,7 +20,7 @@ Dim = int | str | None  # a number, a symbol, or nothing known
 
 def bind_inputs(
     inputs: Mapping[str, ValueInfoProto],
-    options: FrontendOptions,
+    options: OnnxOptions,
     file: str = "FILE",
     *,
     optional: Container[str] = (),
@@ -128,7 +128,7 @@ def _dim(dim: TensorShapeProto.Dimension) -> Dim:
 
 
 def _overridden(
-    name: str, dims: tuple[Dim, ...] | None, options: FrontendOptions
+    name: str, dims: tuple[Dim, ...] | None, options: OnnxOptions
 ) -> tuple[Dim, ...] | None:
     if name in options.input_dims:
         return tuple(options.input_dims[name])
@@ -215,7 +215,7 @@ def _how_to_bind(
         python.append(f"input_dims={{{', '.join(shapes)}}}")
     unbound = [name for name, dims in bound.items() if list(_open_dims(name, dims, symbols))]
     return (
-        f"convert it first: `{' '.join(words)}` (in Python: FrontendOptions({', '.join(python)})), "
+        f"convert it first: `{' '.join(words)}` (in Python: OnnxOptions({', '.join(python)})), "
         f"or let the arrays of each run say: Session(..., specialize={unbound})"
     )
 

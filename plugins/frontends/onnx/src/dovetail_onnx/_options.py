@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from dovetail.errors import ConfigError, Problem, suggest_name
-from dovetail.ops.frontend import FrontendOptions
 from dovetail_onnx._input_values import value_problems
 from dovetail_onnx._inputs import Dim, dims_of
 from dovetail_onnx._source import SourceGraph
+from dovetail_onnx.options import OnnxOptions
 
 _INT32_MAX = 2**31 - 1
 
 
-def check_options(source: SourceGraph, options: FrontendOptions) -> None:
+def check_options(source: SourceGraph, options: OnnxOptions) -> None:
     """Check that the options match a model, before the parts that no output needs are removed.
 
     Raises:
@@ -36,7 +36,7 @@ def check_options(source: SourceGraph, options: FrontendOptions) -> None:
 
 
 def _input_dims(
-    dims: Mapping[str, tuple[Dim, ...] | None], options: FrontendOptions
+    dims: Mapping[str, tuple[Dim, ...] | None], options: OnnxOptions
 ) -> Iterator[Problem]:
     for name, shape in options.input_dims.items():
         where = f"--input-dim {name}"
@@ -49,9 +49,7 @@ def _input_dims(
             yield Problem(f"impossible shape {text}: sizes must not be negative", where)
 
 
-def _symbols(
-    dims: Mapping[str, tuple[Dim, ...] | None], options: FrontendOptions
-) -> Iterator[Problem]:
+def _symbols(dims: Mapping[str, tuple[Dim, ...] | None], options: OnnxOptions) -> Iterator[Problem]:
     symbols = {d for found in dims.values() for d in found or () if isinstance(d, str)}
     for name, value in options.symbols.items():
         where = f"--define-symbol {name}"
@@ -61,19 +59,19 @@ def _symbols(
             yield Problem(f"impossible value {value}: sizes must not be negative", where)
 
 
-def _batch(options: FrontendOptions) -> Iterator[Problem]:
+def _batch(options: OnnxOptions) -> Iterator[Problem]:
     if options.batch is not None and not 1 <= options.batch <= _INT32_MAX:
         yield Problem(f"impossible value {options.batch}: the batch must be at least 1", "--batch")
 
 
-def _out_names(source: SourceGraph, options: FrontendOptions) -> Iterator[Problem]:
+def _out_names(source: SourceGraph, options: OnnxOptions) -> Iterator[Problem]:
     known = set(source.names())
     for name in options.out_names:
         if name not in known:
             yield _unknown("tensor", f"--out-name {name}", name, known)
 
 
-def _input_values(source: SourceGraph, options: FrontendOptions) -> Iterator[Problem]:
+def _input_values(source: SourceGraph, options: OnnxOptions) -> Iterator[Problem]:
     for name, values in options.input_values.items():
         where = f"values of input '{name}'"
         if name not in source.inputs:

@@ -25,9 +25,10 @@ from onnx.backend.base import Backend, BackendRep
 from dovetail.api import Session
 from dovetail.errors import BackendError, DovetailError, FrontendError
 from dovetail.ir import Array, Graph
-from dovetail.ops.frontend import FrontendOptions, InputsNeededError
+from dovetail.ops.frontend import InputsNeededError
 from dovetail_onnx._dtypes import as_bytes, from_stored, to_stored
 from dovetail_onnx._frontend import OnnxFrontend
+from dovetail_onnx.options import OnnxOptions
 
 __all__ = [
     "DovetailBackend",
@@ -119,11 +120,12 @@ class PreparedModel(BackendRep):
             DovetailError: The model cannot be converted, or the inputs do not fit it.
         """
         feeds = self._by_name(inputs)
-        options = FrontendOptions(
+        options = OnnxOptions(
             input_dims={n: a.shape for n, a in feeds.items() if n not in self._constant_inputs},
             input_values={n: feeds[n] for n in self._constant_inputs},
         )
-        return OnnxFrontend().read(self._path, options)
+        (graph,) = OnnxFrontend().read(self._path, options)
+        return graph
 
     def close(self) -> None:
         """Free the prepared graphs; a later run prepares them again."""

@@ -52,7 +52,7 @@ def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
     for tensor in onnx.load(tmp_path / "two.onnx", load_external_data=False).graph.initializer:
         place = {entry.key: entry.value for entry in tensor.external_data}
         assert int(place.get("offset", 0)) % 4096 == 0
-    graph = OnnxFrontend().read(tmp_path / "two.onnx")
+    (graph,) = OnnxFrontend().read(tmp_path / "two.onnx")
     assert [t.name for t in graph.outputs] == ["y"]
 
 

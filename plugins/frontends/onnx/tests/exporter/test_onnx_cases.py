@@ -33,7 +33,7 @@ def test_case(case: Case, tmp_path: Path) -> None:
     path.write_bytes(case.model.SerializeToString())
     logging.disable(logging.WARNING)  # about dimensions that the tests leave open
     try:
-        graph = OnnxFrontend().read(path)
+        (graph,) = OnnxFrontend().read(path)
     except DovetailError:
         pytest.skip("the frontend does not convert it")  # whose own tests say which these are
     finally:

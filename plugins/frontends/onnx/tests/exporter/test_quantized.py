@@ -207,7 +207,7 @@ def test_a_network_with_weights_of_four_bits_comes_back(
 ) -> None:
     path = tmp_path / "net.onnx"
     model = export(network(rng), path)
-    again = OnnxFrontend().read(path)
+    (again,) = OnnxFrontend().read(path)
     for _ in range(3):
         real = rng.normal(0, 1.2, (1, 3, 8, 8)).astype(np.float32)
         (wanted,) = run(model, {"x": real})

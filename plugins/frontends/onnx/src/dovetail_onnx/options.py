@@ -1,0 +1,21 @@
+"""Options for reading an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from dovetail.ops.frontend import FrontendOptions
+
+
+class OnnxOptions(FrontendOptions, frozen=True, kw_only=True, eq=False):
+    """Options for reading an ONNX model.
+
+    Attributes:
+        symbols: Values of symbolic dimensions by name (`--define-symbol`).
+        dropout: With `off`, operators that drop elements in training do nothing, whatever the
+            model says (`--dropout`).
+    """
+
+    symbols: Mapping[str, int] = {}
+    dropout: Literal["on", "off"] = "on"
