@@ -152,6 +152,30 @@ def test_json(run: Any) -> None:
     assert (data["model"], data["graphs"], data["source_nodes"]) == ("m.dvt", ["m"], 1)
 
 
+def test_several_shapes_of_an_input_give_graphs_that_share_weights(run: Any) -> None:
+    weights = np.arange(3 * 4 * 9, dtype=np.float32).reshape(4, 3, 3, 3)
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    path = "net.onnx"
+    make(path, conv, dims=[1, 3, "h", "w"], weights={"w": weights})
+    done = run("--json", "convert", path, "-d", "x", "1,3,8,8", "--input_dim", "x", "1,3,16,12")
+    assert done.code == 0, done.err
+    assert done.data["graphs"] == ["net_1x3x8x8", "net_1x3x16x12"]
+    model = dt.load("net.dvt")
+    assert json.loads(model.producer.options["shapes"]) == {"x": [[1, 3, 8, 8], [1, 3, 16, 12]]}
+    one, other = model.graphs.values()
+    assert [t.shape for t in (*one.outputs, *other.outputs)] == [(1, 4, 8, 8), (1, 4, 16, 12)]
+    assert one.tensor("w").data is other.tensor("w").data
+    alone = run("--json", "convert", path, "-d", "x", "1,3,8,8", "-o", "one.dvt").data
+    assert done.data["weight_bytes"] == alone["weight_bytes"] > weights.nbytes - 1
+    x = np.random.default_rng(0).normal(size=(1, 3, 16, 12)).astype(np.float32)
+    run("convert", path, "-d", "x", "1,3,16,12", "-o", "two.dvt")
+    with dt.Session("net.dvt") as both, dt.Session("two.dvt") as single:
+        found = both.run({"x": x}, graph="net_1x3x16x12")["y"]
+        np.testing.assert_array_equal(found, single.run({"x": x})["y"])
+    seen = run("--json", "convert", path, "-d", "x", "1,3,8,8", "-d", "x", "1,3,9,9", "--dry-run")
+    assert seen.data["becomes"]["qti.aisw::Conv2d"] == 2
+
+
 # -- dry run ---------------------------------------------------------------------------------------
 
 
@@ -262,7 +286,7 @@ def test_dry_run_shows_unused_inputs(run: Any) -> None:
         (["-d", "x", "1,a"], 2, "expected an integer, got 'a'"),
         (["-s", "width", "4.5"], 2, "expected an integer, got '4.5'"),
         (["-d", "x"], 2, "takes two values"),
-        (["-d", "x", "1,4", "-d", "x", "1,5"], 2, "contradictory values"),
+        (["-d", "x", "1,4", "-d", "x", "1,5", "-d", "x", "1,4"], 2, "given twice: 1x4"),
         (["-d", "z", "1,4"], 2, "--input-dim z: input 'z' not found in the model"),
         (["-s", "widht", "4"], 2, "did you mean 'width'?"),
         (["-d", "x", "1,4", "--out-node", "mud"], 2, "mid"),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+
+import msgspec
 
 import dovetail
 from dovetail.api.frontend_options import options_for, options_text
-from dovetail.api.pipeline import pipeline_passes
+from dovetail.api.pipeline import pass_options, pipeline_passes
+from dovetail.api.shape_sets import shape_sets
 from dovetail.arguments import check_arguments
 from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import ConfigError, FrontendError, PluginError
 from dovetail.files import unreadable
-from dovetail.ir import Blob, Graph, Pass, run_passes
+from dovetail.ir import Blob, Graph, Pass, Shape, run_passes, share_blobs
 from dovetail.ops import OpRegistry, check_ops, find_op_faults
 from dovetail.ops.frontend import Frontend, FrontendOptions
 from dovetail.plugins import load as load_plugin
@@ -98,6 +101,8 @@ def convert(
     options: FrontendOptions | None = None,
     *,
     name: str | None = None,
+    shapes: Mapping[str, Sequence[Shape]] | None = None,
+    before: Sequence[Pass] = (),
     optimize: bool = True,
     passes: str = "",
     ops: OpRegistry | None = None,
@@ -110,6 +115,10 @@ def convert(
         options: Shapes, outputs and the like: a `FrontendOptions`, or an object of the frontend's
             own `options_type`.
         name: Name of the only graph; by default the one that the frontend chooses.
+        shapes: Several shapes of inputs, in the order of the graphs: the model is converted for
+            each. Graphs share their weights, and their names end in their shapes. An input with one
+            shape has it in all graphs.
+        before: Passes that run first, also without `optimize`.
         optimize: Whether the passes run; otherwise graphs stay as the frontend reads them.
         passes: Changes of the passes, for example `-fold-batchnorm,+my-pass{limit=3}`; see
             `dovetail.api.pipeline.pipeline_passes`.
@@ -128,15 +137,21 @@ def convert(
     registry = installed_ops() if ops is None else ops
     frontend = find_frontend(source, input_format)
     options = options_for(frontend, options)
-    steps = _steps(passes, optimize)
-    graphs = _read(frontend, source, options, registry)
-    if name is not None:
-        _rename(graphs, name, source)
-    _require_constants(options, graphs, source)
-    for graph in graphs:
-        check_ops(graph, registry)  # passes require a valid graph; faults found here are not theirs
-        _optimize(graph, steps, registry)
-    said = options_text(options) | ({"passes": passes} if passes else {})
+    steps = (*before, *_steps(passes, optimize))
+    graphs: list[Graph] = []
+    for each in shape_sets(shapes or {}):
+        dims = dict(options.input_dims) | dict(each.dims)
+        chosen = msgspec.structs.replace(options, input_dims=dims)
+        read = _read(frontend, source, chosen, registry)
+        _rename(read, name, each.suffix, source)
+        _require_constants(options, read, source)
+        for graph in read:
+            check_ops(graph, registry)  # passes require a valid graph; these faults are not theirs
+            _optimize(graph, steps, registry)
+        graphs += read
+    if len(graphs) > 1:
+        share_blobs(graphs)
+    said = options_text(options) | _steps_text(before, passes, shapes)
     producer = Producer("dovetail", dovetail.__version__, source.name, hash_source(source), said)
     return Model.of(*graphs, producer=producer, registry=registry)
 
@@ -175,8 +190,21 @@ def _read(
     return graphs
 
 
-def _rename(graphs: Sequence[Graph], name: str, source: Path) -> None:
-    if len(graphs) > 1:
+def _steps_text(
+    before: Sequence[Pass], passes: str, shapes: Mapping[str, Sequence[Shape]] | None
+) -> dict[str, str]:
+    """Return what else determines the graphs, as text for the manifest."""
+    said: dict[str, Any] = {step.name: pass_options(step) for step in before}
+    if shapes:
+        said["shapes"] = shapes
+    text = {
+        name: msgspec.json.encode(value, order="sorted").decode() for name, value in said.items()
+    }
+    return text | ({"passes": passes} if passes else {})
+
+
+def _rename(graphs: Sequence[Graph], name: str | None, suffix: str, source: Path) -> None:
+    if name is not None and len(graphs) > 1:
         names = ", ".join(graph.name for graph in graphs)
         raise ConfigError(
             f"the name '{name}' is given for {len(graphs)} graphs: {names}",
@@ -184,7 +212,8 @@ def _rename(graphs: Sequence[Graph], name: str, source: Path) -> None:
             where=str(source),
             hint="omit the name",
         )
-    graphs[0].name = name
+    for graph in graphs:
+        graph.name = (name or graph.name) + suffix
 
 
 def _optimize(graph: Graph, steps: tuple[Pass, ...], ops: OpRegistry) -> None:

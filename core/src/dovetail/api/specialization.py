@@ -16,7 +16,7 @@ import numpy as np
 from dovetail.api.conversion import PathLike, convert, find_frontend, is_converted
 from dovetail.container import Model
 from dovetail.errors import BackendError, ConfigError, Problem, suggest_name
-from dovetail.ir import Array, Blob
+from dovetail.ir import Array, share_blobs
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions, InputsNeededError
 from dovetail.runtime import Context
@@ -195,17 +195,8 @@ class Specializer:
         """Replace a model's weights by equal ones that are already in memory."""
         with self._guard:
             kept = [each.context for each in self._kept.values()]
-        known: dict[str, Blob] = {
-            tensor.data.hash: tensor.data
-            for context in kept
-            for graph in tuple(context.graphs.values())
-            for tensor in graph.ir.tensors.values()
-            if tensor.data is not None
-        }
-        for graph in model.graphs.values():
-            for tensor in graph.tensors.values():
-                if tensor.data is not None:
-                    tensor.data = known.get(tensor.data.hash, tensor.data)
+        known = (graph.ir for context in kept for graph in tuple(context.graphs.values()))
+        share_blobs(model.graphs.values(), known)
 
     def _key(self, given: Mapping[str, Array]) -> Hashable:
         return tuple(

@@ -21,6 +21,7 @@ from dovetail.ir.encodings import (
 from dovetail.ir.graph import Graph, Node, Param
 from dovetail.ir.ordering import topological_order
 from dovetail.ir.passes import PHASES, Pass, run_passes
+from dovetail.ir.sharing import share_blobs, static_tensors
 from dovetail.ir.storage import Array, Blob, pack, unpack
 from dovetail.ir.tensor import DataFormat, MemoryType, Scalar, Spec, Tensor, TensorKind
 from dovetail.ir.text import to_text
@@ -59,6 +60,8 @@ __all__ = [
     "pack",
     "quantize",
     "run_passes",
+    "share_blobs",
+    "static_tensors",
     "to_text",
     "topological_order",
     "unpack",

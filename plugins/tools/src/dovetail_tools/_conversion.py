@@ -6,18 +6,21 @@ import errno
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from dovetail.api import Model
 from dovetail.api import convert as convert_model
 from dovetail.api.quantization import write_encodings
+from dovetail.api.shape_sets import shape_sets
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import current_output
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.files import check_suffix, unwritable, with_suffix
-from dovetail.ir import Tensor
+from dovetail.ir import Shape, static_tensors
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
@@ -79,6 +82,7 @@ class Conversion:
         ops: Finds ops.
         input_format: Name of the frontend; None to find it.
         graph_name: Name of the only graph; None for the one that the frontend chooses.
+        shapes: Shapes of inputs, of which there is a graph each.
         passes: Changes of the passes.
         optimize: Whether the passes run.
     """
@@ -88,8 +92,17 @@ class Conversion:
     ops: OpRegistry
     input_format: str | None = None
     graph_name: str | None = None
+    shapes: Mapping[str, Sequence[Shape]] = field(default_factory=dict)
     passes: str = ""
     optimize: bool = True
+
+    def options_by_graph(self) -> list[FrontendOptions]:
+        """Return the options of the frontend for each set of shapes."""
+        own = self.options
+        return [
+            msgspec.structs.replace(own, input_dims=dict(own.input_dims) | dict(each.dims))
+            for each in shape_sets(self.shapes)
+        ]
 
     def run(self) -> Model:
         """Return the converted model.
@@ -101,6 +114,7 @@ class Conversion:
             self.source,
             self.options,
             name=self.graph_name,
+            shapes=self.shapes,
             optimize=self.optimize,
             passes=self.passes,
             ops=self.ops,
@@ -201,12 +215,5 @@ def _report(
 
 def _weight_bytes(model: Model) -> int:
     """Return the number of bytes of static data; shared data count once."""
-    static = [t for graph in model.graphs.values() for t in graph.tensors.values()]
-    static += [
-        param
-        for graph in model.graphs.values()
-        for node in graph.nodes
-        for param in node.params.values()
-        if isinstance(param, Tensor)
-    ]
-    return sum(b.nbytes for b in {t.data.hash: t.data for t in static if t.data}.values())
+    static = (t.data for graph in model.graphs.values() for t in static_tensors(graph))
+    return sum(blob.nbytes for blob in {blob.hash: blob for blob in static if blob}.values())

@@ -34,7 +34,7 @@ def show_dry_run(conversion: Conversion) -> None:
     source = conversion.source
     frontend = find_frontend(source, conversion.input_format)
     steps = pipeline_passes(conversion.passes) if conversion.optimize else ()
-    found = frontend.dry_run(source, conversion.options, conversion.ops)
+    found = frontend.dry_run(source, conversion.options_by_graph()[0], conversion.ops)
     verdict, becomes = _attempt(frontend, conversion)
     passes = pass_rows(steps)
     output = current_output()
@@ -63,7 +63,11 @@ def _attempt(frontend: Frontend, conversion: Conversion) -> tuple[ExitCode, dict
     """Return the exit code of reading the model, and the numbers of ops that result."""
     try:
         with _silence():  # the dry run has logged the same
-            graphs = frontend.read(conversion.source, conversion.options, conversion.ops)
+            graphs = [
+                graph
+                for options in conversion.options_by_graph()
+                for graph in frontend.read(conversion.source, options, conversion.ops)
+            ]
     except DovetailError as error:
         return error.exit_code, {}
     nodes = [node for graph in graphs for node in graph.nodes]

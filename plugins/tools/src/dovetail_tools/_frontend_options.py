@@ -24,13 +24,13 @@ def frontend_options(
     symbols: Iterable[tuple[str, str]],
     others: Mapping[str, Any],
     texts: Iterable[str],
-) -> FrontendOptions:
-    """Return the options of the frontend that reads a model.
+) -> tuple[FrontendOptions, dict[str, list[Shape]]]:
+    """Return the options of the frontend that reads a model, and the inputs with several shapes.
 
     Args:
         source: The model.
         input_format: Name of the frontend; None to find it.
-        dims: Names of inputs, and their shapes.
+        dims: Names of inputs, and their shapes; names with several shapes are not options.
         symbols: Names of symbolic dimensions, and their values.
         others: Further options of frontends by name; those that were not given are None or empty.
         texts: Further options as NAME=VALUE.
@@ -42,11 +42,12 @@ def frontend_options(
     """
     frontend = find_frontend(source, input_format)
     problems: list[Problem] = []
-    shapes = _named("--input-dim", dims, problems)
+    shapes = _shapes(dims, problems)
     values = _named("--define-symbol", symbols, problems)
-    parsed = {n: _shape(f"--input-dim {n}", text, problems) for n, text in shapes.items()}
+    several = {name: given for name, given in shapes.items() if len(given) > 1}
+    single = {name: given[0] for name, given in shapes.items() if len(given) == 1}
     numbers = {n: _number(f"--define-symbol {n}", text, problems) for n, text in values.items()}
-    given = {"input_dims": parsed, "symbols": numbers, **others}
+    given = {"input_dims": single, "symbols": numbers, **others}
     given = {name: value for name, value in given.items() if value not in (None, (), {})}
     spelled = {name: _SPELLED.get(name, "--" + name.replace("_", "-")) for name in given}
     for name, value in _assignments(texts, problems):
@@ -62,7 +63,7 @@ def frontend_options(
         problems += error.problems
     if problems:
         raise ConfigError("invalid options", code="USAGE", problems=problems)
-    return options
+    return options, several
 
 
 def _assignments(texts: Iterable[str], problems: list[Problem]) -> Iterable[tuple[str, str]]:
@@ -72,6 +73,14 @@ def _assignments(texts: Iterable[str], problems: list[Problem]) -> Iterable[tupl
             yield name.replace("-", "_"), value
         else:
             problems.append(Problem(f"expected NAME=VALUE, got '{text}'", "--frontend-option"))
+
+
+def _shapes(pairs: Iterable[tuple[str, str]], problems: list[Problem]) -> dict[str, list[Shape]]:
+    """Return the shapes of inputs in the given order; equal ones only are a single one."""
+    found: dict[str, list[Shape]] = {}
+    for name, text in pairs:
+        found.setdefault(name, []).append(_shape(f"--input-dim {name}", text, problems))
+    return {name: given if len(set(given)) > 1 else given[:1] for name, given in found.items()}
 
 
 def _named(

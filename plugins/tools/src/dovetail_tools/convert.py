@@ -49,7 +49,8 @@ def convert(
             "--input-dim",
             "--desired-input-shape",
             metavar="NAME DIMS",
-            help="Shape of an input, for example `data 1,224,224,3`; may be repeated.",
+            help="Shape of an input, for example `data 1,224,224,3`; may be repeated. Of several "
+            "shapes of one input there is a graph each.",
         ),
     ] = None,
     define_symbol: Annotated[
@@ -175,7 +176,7 @@ def convert(
 
     source = _source(model, input_network)
     ops = ops_with(split_list(op_packages, "--op-packages"), op_package_config or ())
-    options = frontend_options(
+    options, shapes = frontend_options(
         source,
         input_format,
         dims=split_pairs(input_dim),
@@ -189,6 +190,7 @@ def convert(
         ops,
         input_format,
         graph_name=graph_name,
+        shapes=shapes,
         passes=passes,
         optimize=not no_simplification,
     )

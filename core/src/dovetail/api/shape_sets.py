@@ -1,0 +1,63 @@
+"""Several shapes of a model's inputs, for each of which one graph is converted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dovetail.errors import ConfigError, Problem
+from dovetail.ir import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeSet:
+    """The shapes of inputs in one graph.
+
+    Attributes:
+        dims: Shapes by input.
+        suffix: End of the graph's name; empty if there is only one graph.
+    """
+
+    dims: Mapping[str, Shape]
+    suffix: str = ""
+
+
+def shape_sets(shapes: Mapping[str, Sequence[Shape]]) -> tuple[ShapeSet, ...]:
+    """Return the shapes of each graph: the first of all inputs, then the second, and so on.
+
+    An input with a single shape has it in all graphs. The suffix of a graph consists of the shapes
+    of the other inputs, for example `_1x3x224x224`.
+
+    Args:
+        shapes: Shapes of inputs by name, one for each graph, or one for all.
+
+    Raises:
+        ConfigError: Inputs have different numbers of shapes, or two graphs have the same (USAGE).
+    """
+    several = {name: given for name, given in shapes.items() if len(given) != 1}
+    counts = {len(given) for given in several.values()}
+    if len(counts) > 1 or 0 in counts:
+        problems = [Problem(f"{len(given)} shapes", name) for name, given in several.items()]
+        raise ConfigError(
+            "inputs have different numbers of shapes",
+            code="USAGE",
+            problems=problems,
+            hint="give each input one shape for all graphs, or one for each graph",
+        )
+    count = max(counts, default=1)
+    sets = [
+        ShapeSet(
+            {name: tuple(given[i % len(given)]) for name, given in shapes.items()},
+            "".join(f"_{_text(given[i])}" for given in several.values()),
+        )
+        for i in range(count)
+    ]
+    suffixes = [each.suffix for each in sets]
+    if twice := sorted({each for each in suffixes if suffixes.count(each) > 1}):
+        text = ", ".join(each[1:] for each in twice)
+        raise ConfigError(f"shapes are given twice: {text}", code="USAGE")
+    return tuple(sets)
+
+
+def _text(shape: Shape) -> str:
+    return "x".join(map(str, shape)) or "scalar"
