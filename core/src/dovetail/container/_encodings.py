@@ -64,8 +64,13 @@ _VECTOR_SIZES = (
 )
 
 
-def dump_encoding(encoding: Encoding, table: BlobSink, where: str) -> EncodingEntry:
+def dump_encoding(encoding: Encoding, table: BlobSink | None, where: str) -> EncodingEntry:
     """Return the entry of an encoding and add its large arrays to `table`.
+
+    Args:
+        encoding: The encoding.
+        table: Receives large arrays; if it is None, the entry has all arrays itself.
+        where: The tensor, for errors.
 
     Raises:
         GraphError: The encoding is of an unknown class, or an array has values that its type in the
@@ -224,7 +229,9 @@ def find_blob(blobs: Sequence[Blob], index: int, where: str) -> Blob:
     return blobs[index]
 
 
-def _dump_array(array: Array, dtypes: tuple[DType, ...], table: BlobSink, where: str) -> ArrayEntry:
+def _dump_array(
+    array: Array, dtypes: tuple[DType, ...], table: BlobSink | None, where: str
+) -> ArrayEntry:
     given = np.asarray(array)
     dtype = next((d for d in dtypes if d.storage == given.dtype), dtypes[-1])
     with np.errstate(all="ignore"):
@@ -235,6 +242,6 @@ def _dump_array(array: Array, dtypes: tuple[DType, ...], table: BlobSink, where:
             where=where,
         )
     shape = tuple(given.shape)
-    if given.size <= INLINE_ELEMENTS:
+    if table is None or given.size <= INLINE_ELEMENTS:
         return ArrayEntry(dtype, shape, values=tuple(stored.reshape(-1).tolist()))
     return ArrayEntry(dtype, shape, blob=table.add(pack(stored, dtype)))
