@@ -43,6 +43,8 @@ OPEN = {
     "GetSparseValues": "the graph has no sparse tensors",
     "SparseToDense": "the graph has no sparse tensors",
 }
+# Frontends whose formats name the ops of the set themselves: no operators become ops.
+NAME_OPS = ("dlc", "qnn-cpp", "qnn-json")
 _SHORT = {"FLOAT": "f", "UFIXED_POINT": "uq", "SFIXED_POINT": "sq", "UINT": "u", "INT": "i"}
 
 Found = Mapping[str, Iterable[str]]

@@ -25,6 +25,7 @@ PLUGIN_DISTS = (
     "dovetail-htp",
     "dovetail-onnx",
     "dovetail-opset",
+    "dovetail-qnn",
     "dovetail-quantizers",
     "dovetail-tools",
     "dovetail-verifiers",

@@ -46,6 +46,7 @@ OURS = (
         "dovetail_onednn",
         "dovetail_onnx",
         "dovetail_opset",
+        "dovetail_qnn",
     ),
     *("dovetail_quantizers", "dovetail_tools"),
 )

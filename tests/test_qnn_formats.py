@@ -1,0 +1,53 @@
+"""The commands with the files of QNN's converters: what runs is what was exported."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import forked
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DIGITS = ROOT / "examples" / "digits"
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return forked.run(["dovetail", *arguments], folder)
+
+
+def output(folder: Path, *arguments: str) -> np.ndarray:
+    done = run(folder, "net-run", *arguments, "--input-list", "list.txt", "--output-dir", "out")
+    assert done.returncode == 0, done.stderr
+    return np.fromfile(folder / "out" / "Result_0" / "scores.raw", np.float32)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_a_quantized_network_runs_from_the_files(tmp_path: Path, backend: str) -> None:
+    images = np.load(DIGITS / "heldout.npz")["images"][:4].astype("<f4") / 16
+    for i, image in enumerate(images):
+        image.tofile(tmp_path / f"{i}.raw")
+    (tmp_path / "list.txt").write_text("".join(f"image:={i}.raw\n" for i in range(4)), "utf-8")
+    digits = str(DIGITS / "digits.onnx")
+    shape = ("--input-dim", "image", "1,1,8,8")
+    for arguments in (
+        ("convert", "-i", digits, *shape, "--input-list", "list.txt", "-o", "d.dvt"),
+        ("export", "d.dvt", "-o", "d_net.json", "-f", "qnn-json"),
+        ("convert", "--input-network", "d_net.json", "-o", "again.dvt"),
+    ):
+        done = run(tmp_path, *arguments)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "d.bin").is_file()
+    expected = output(tmp_path, "--model", "d.dvt", "--backend", backend)
+    for model in ("d_net.json", "again.dvt"):
+        found = output(tmp_path, "--model", model, "--backend", backend)
+        assert np.array_equal(found, expected)
+
+
+def test_another_json_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"a": 1}', "utf-8")
+    done = run(tmp_path, "convert", "-i", "config.json", "-o", "x.dvt")
+    assert done.returncode == 3
+    assert "not a network of QNN's converters" in done.stderr
+    assert "MODEL_net.json" in done.stderr
