@@ -7,7 +7,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
-from dovetail_onnx import _budget, _reader, _schema_functions
+from dovetail_onnx import _reader, _schema_functions
+from dovetail_opset.importing import budget
 
 F32 = np.float32
 N = helper.make_node
@@ -51,7 +52,7 @@ def test_constants_of_a_body_are_there_for_each_turn(model, read, monkeypatch, i
     if in_node:
         nodes.insert(0, N("Constant", [], ["k"], value=values))
     constants = [] if in_node else [values]
-    monkeypatch.setattr(_budget, "_FREE_BYTES", 500_000)
+    monkeypatch.setattr(budget, "_FREE_BYTES", 500_000)
     assert read(looped(model, nodes, 5, constants=constants)).nodes
     with pytest.raises(FrontendError, match="more constants than the size of the model explains"):
         read(looped(model, nodes, 50, constants=constants))
@@ -65,7 +66,7 @@ def rnns(model, count):
 
 
 def test_ops_are_counted(model, read, monkeypatch) -> None:
-    monkeypatch.setattr(_budget, "_FREE_OPS", 500)
+    monkeypatch.setattr(budget, "_FREE_OPS", 500)
     assert len(read(rnns(model, 2)).nodes) > 400
     with pytest.raises(UnsupportedOpError, match="the model becomes more than 600 ops") as caught:
         read(rnns(model, 5))
@@ -74,8 +75,8 @@ def test_ops_are_counted(model, read, monkeypatch) -> None:
 
 
 def test_constants_made_of_shared_weights_are_counted(model, read, monkeypatch) -> None:
-    monkeypatch.setattr(_budget, "_FREE_BYTES", 1000)
-    monkeypatch.setattr(_budget, "_GROWTH", 2)
+    monkeypatch.setattr(budget, "_FREE_BYTES", 1000)
+    monkeypatch.setattr(budget, "_GROWTH", 2)
     assert read(rnns(model, 2)).nodes
     with pytest.raises(FrontendError, match="too large together with those of other nodes"):
         read(rnns(model, 9))

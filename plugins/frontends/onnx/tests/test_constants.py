@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.ir import DType
-from dovetail_onnx import _budget
+from dovetail_opset.importing import budget
 
 F32, I64 = np.float32, np.int64
 N = helper.make_node
@@ -222,7 +222,7 @@ def test_initializers_of_every_type(read, model, dtype, raw) -> None:
 @pytest.fixture
 def small_budget(monkeypatch) -> None:
     """What little files may have made of them, in tests: 1 MiB."""
-    monkeypatch.setattr(_budget, "_FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(budget, "_FREE_BYTES", 1 << 20)
 
 
 @pytest.mark.usefixtures("small_budget")

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dovetail_onnx._transposition import transposed_copy
+from dovetail_opset.importing.transposition import transposed_copy
 
 
 @pytest.mark.parametrize(

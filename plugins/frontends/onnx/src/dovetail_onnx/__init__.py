@@ -7,10 +7,10 @@
 """
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._frontend import OnnxFrontend
 from dovetail_onnx._packages import PackageImporters
 from dovetail_onnx._registry import Importers
 from dovetail_onnx.options import OnnxOptions
+from dovetail_opset.importing.constant import Constant
 
 __all__ = ["Constant", "Importers", "OnnxFrontend", "OnnxOptions", "OpContext", "PackageImporters"]

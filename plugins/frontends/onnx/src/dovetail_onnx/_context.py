@@ -1,36 +1,59 @@
-"""The argument of an importer: one node's inputs and attributes, and methods that emit ops."""
+"""The argument of an importer: one ONNX node's inputs and attributes, and methods that emit ops."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 
-from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
-from dovetail.ir.check import MAX_EXTENT
-from dovetail.ops import OpPackage, unstorable
-from dovetail_onnx._dtypes import Constant
-from dovetail_onnx._node_context import NodeContext
-from dovetail_onnx._registry import Value
-from dovetail_opset import build
+from dovetail.ir import Spec
+from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._source import SourceNode
+from dovetail_onnx._values import OnnxValues
+from dovetail_opset.importing.constant import Constant, Value
+from dovetail_opset.importing.context import ImportContext
 
 
-class OpContext(NodeContext):
+class OpContext(ImportContext):
     """One node being imported, and the graph that grows.
 
-    An importer returns the node's outputs, in order: tensors (those that it emitted,
-    or inputs passed through), or arrays where the value is known.
+    Args:
+        node: The node of the model.
+        version: Version of its operator's schema.
+        values: Values of the model's tensors read so far.
+        wanted: Names of the tensors that something uses.
+        read: Names of those that nodes read.
+
+    Attributes:
+        node: As given.
+        version: As given.
+        attr: Its attributes.
     """
 
-    @property
-    def graph(self) -> Graph:
-        """The graph as built so far, for importers that inspect the producers of their inputs."""
-        return self._values.graph
+    node: SourceNode
+    _values: OnnxValues
 
-    # -- parts -----------------------------------------------------------------------------------
+    def __init__(
+        self,
+        node: SourceNode,
+        version: int,
+        values: OnnxValues,
+        wanted: Set[str],
+        read: Set[str],
+    ) -> None:
+        super().__init__(node, values, wanted, read)
+        self.version = version
+        self.attr = Attributes(node.proto)
+
+    def declared(self, i: int) -> Spec | None:
+        """Return an output's declared type and shape; None if they are incomplete."""
+        return self._values.declared.get(self.node.outputs[i])
+
+    def read_tensor(self, proto: TensorProto) -> Constant:
+        """Return the constant in a tensor attribute, under the name of the node's first output."""
+        return self._values.reader.read(proto, self.node.outputs[0])
 
     def part(
         self,
@@ -72,14 +95,6 @@ class OpContext(NodeContext):
         )
         return OpContext(node, version, self._values, self._wanted, self._read)
 
-    def as_tensor(self, value: Value) -> Tensor:
-        """Return a value as a tensor of the graph; the same one for the same constant."""
-        return self._values.tensor(value)
-
-    def shared(self, key: Hashable, make: Callable[[], Constant]) -> Constant:
-        """Return a constant that nodes of the graph share; create it at the first request."""
-        return self._values.shared(key, make)
-
     def _named(self, value: Value) -> str:
         """Return a name under which a value is known."""
         stem = name = value.name
@@ -88,165 +103,6 @@ class OpContext(NodeContext):
             name, count = self._values.fresh(f"{stem}_{count}"), count + 1
         self._values.set(name, value)
         return name
-
-    # -- emitting --------------------------------------------------------------------------------
-
-    def emit(
-        self,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        *,
-        output: int = 0,
-        spec: Spec | None = None,
-        package: OpPackage | None = None,
-        **params: Any,
-    ) -> Tensor:
-        """Add the op that writes one of the node's outputs, and return that tensor.
-
-        Args:
-            op_type: Name of the op.
-            inputs: Tensors of the graph, None for a left-out one.
-            output: Index of the output, by default the first.
-            spec: The output's type and shape, for ops that do not infer them.
-            package: The op's package, by default `qti.aisw`.
-            params: Values by name; None leaves one out.
-        """
-        written = self.node.outputs[output] or self._values.fresh(self.node.name)
-        return self._add(
-            op_type, inputs, self.node.name, [written], [spec], package=package, **params
-        )[0]
-
-    def emit_all(
-        self,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        *,
-        specs: Sequence[Spec | None] = (),
-        package: OpPackage | None = None,
-        min_outputs: int = 0,
-        **params: Any,
-    ) -> tuple[Tensor, ...]:
-        """Add the op that writes all of the node's outputs, and return these tensors.
-
-        Args:
-            op_type: Name of the op.
-            inputs: Tensors of the graph, None for a left-out one.
-            specs: The outputs' types and shapes, for ops that do not infer them.
-            package: The op's package, by default `qti.aisw`.
-            min_outputs: The minimum number of outputs; those that the node leaves out get names.
-            params: As in `emit`.
-        """
-        left_out = ("",) * (min_outputs - len(self.node.outputs))
-        names = [
-            name or self._values.fresh(f"{self.node.name}.{i}")
-            for i, name in enumerate((*self.node.outputs, *left_out))
-        ]
-        return self._add(op_type, inputs, self.node.name, names, specs, package=package, **params)
-
-    def step(
-        self,
-        suffix: str,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        *,
-        spec: Spec | None = None,
-        source: tuple[str, Shape] | None = None,
-        **params: Any,
-    ) -> Tensor:
-        """Add an op that computes an intermediate value of the node, and return its output.
-
-        Args:
-            suffix: Names it, after the node's name.
-            op_type: Name of the op.
-            inputs: Tensors of the graph, None for a left-out one.
-            spec: As in `emit`.
-            source: The ONNX tensor that the output equals, and the order of its axes.
-            params: As in `emit`.
-        """
-        name = self._values.fresh(f"{self.node.name}.{suffix}")
-        (made,) = self._add(op_type, inputs, name, [name], [spec], **params)
-        if source is not None:
-            made.source, made.source_perm = source
-        return made
-
-    def step_all(
-        self,
-        suffix: str,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        names: Sequence[str],
-        *,
-        specs: Sequence[Spec | None] = (),
-        **params: Any,
-    ) -> tuple[Tensor, ...]:
-        """Add an op of several outputs that computes intermediate values, and return its outputs.
-
-        Args:
-            suffix: Names it, after the node's name.
-            op_type: Name of the op.
-            inputs: Tensors of the graph, None for a left-out one.
-            names: Names of its outputs; an empty one requests a fresh name.
-            specs: As in `emit_all`.
-            params: As in `emit`.
-        """
-        own = self._values.fresh(f"{self.node.name}.{suffix}")
-        filled = [name or self._values.fresh(f"{own}.{i}") for i, name in enumerate(names)]
-        return self._add(op_type, inputs, own, filled, specs, **params)
-
-    def _add(
-        self,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        name: str,
-        outputs: Sequence[str],
-        specs: Sequence[Spec | None],
-        **params: Any,
-    ) -> tuple[Tensor, ...]:
-        if not self.budget.has_op():
-            raise self.unsupported(
-                f"the model becomes more than {self.budget.most_ops} ops, which its "
-                "size does not explain",
-                hint="convert parts of it, cut with --out-name",
-            )
-        try:
-            made = build.add_all(
-                self._values.graph,
-                op_type,
-                inputs,
-                name=name,
-                outputs=outputs,
-                specs=specs,
-                sources=self.node.sources,
-                **params,
-            )
-        except OverflowError as error:  # ONNX's attributes have 64 bits, QNN's params 32
-            raise self.invalid(f"an attribute does not fit 32 bits: {error}") from error
-        for tensor in made:
-            if not all(0 <= extent <= MAX_EXTENT for extent in tensor.shape):
-                raise self.invalid(f"the output would have the impossible shape {tensor.shape}")
-        return made
-
-    def static(self, suffix: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:
-        """Add a static tensor of computed values, on a grid if one is given, and return it.
-
-        Raises:
-            FrontendError: The type cannot hold a value; or the tensor would take, with all others
-                of the model, more than the size of its file explains.
-        """
-        name, made = f"{self.node.name}.{suffix}", np.asarray(values)
-        if (wrong := unstorable(made, dtype)).any():
-            raise self.invalid(f"constant {made[wrong].flat[0]} does not fit {dtype.name}")
-        if not self.budget.has(dtype.nbytes(made.shape), made.nbytes):
-            raise self._excessive(made.shape)
-        return self._values.derived(name, made, dtype, grid)
-
-    def arranged(self, i: int, perm: Shape) -> Tensor:
-        """Return an input with its axes permuted; computed at import if its value is known."""
-        value = self.value(i)
-        if isinstance(value, Constant):
-            return self._values.transposed(value, perm)
-        name = self.node.inputs[i]
-        return self.step(f"input{i}", "Transpose", [value], perm=perm, source=(name, perm))
 
 
 def _is_none(value: object) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from onnx import TensorProto, helper
 
-from dovetail.ir import Array, Blob, DType, Spec
+from dovetail.ir import Array, DType
 from dovetail.ir.storage import bfloat16_to_float32, float32_to_bfloat16
+from dovetail_opset.importing.constant import Constant
 
 DTYPES: dict[int, DType] = {
     TensorProto.FLOAT: DType.FLOAT_32,
@@ -36,10 +35,6 @@ PACKED_RANGES: dict[int, tuple[int, int]] = {
 }
 # Their names in ml_dtypes.
 _BYTES = {"int4": np.int8, "uint4": np.uint8}
-# Larger constants are not computed at import: a hostile shape must not take all memory.
-MAX_BYTES = 2**29
-# Types that NumPy can hold.
-MAX_RANK = 64
 ELEMENT_TYPES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
 
 
@@ -54,50 +49,14 @@ def element_type_name(code: int) -> str:
     return known.get(code, f"number {code}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Constant:
-    """A value known at import.
-
-    Attributes:
-        values: Logical values (float32 for BFLOAT_16), possibly a view of a file; never changed.
-        dtype: Data type that they are stored as.
-        name: The ONNX tensor that holds them.
-        packed: The element type in the model if that is of 4 bits, else None.
-        grid: Grid that the model stores them on, if it stores real numbers as integers.
-        stored: The part of a mapped file that holds the values, if they are a view of one.
-    """
-
-    values: Array
-    dtype: DType
-    name: str
-    packed: int | None = None
-    grid: Spec | None = None
-    stored: Blob | None = None
-
-    @classmethod
-    def of(cls, values: Array, name: str) -> Constant:
-        """Create a constant of an array of a plain NumPy type or of ml_dtypes' bfloat16.
-
-        Raises:
-            KeyError: The IR has no such type.
-        """
-        if values.dtype.name == "bfloat16":
-            return cls(values.astype(np.float32), DType.BFLOAT_16, name)
-        return cls(values, DType.of(values.dtype), name)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The size of each axis."""
-        return self.values.shape
-
-    def like_onnx(self) -> Array:
-        """Return the values in the type that ONNX's own Python code computes with."""
-        if self.dtype is not DType.BFLOAT_16:
-            return self.values
-        narrow = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
-        bits = float32_to_bfloat16(self.values)
-        # older releases of onnx compute with float32 instead
-        return bits.view(narrow) if narrow.itemsize == bits.itemsize else self.values
+def like_onnx(constant: Constant) -> Array:
+    """Return the values in the type that ONNX's own Python code computes with."""
+    if constant.dtype is not DType.BFLOAT_16:
+        return constant.values
+    narrow = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+    bits = float32_to_bfloat16(constant.values)
+    # older releases of onnx compute with float32 instead
+    return bits.view(narrow) if narrow.itemsize == bits.itemsize else constant.values
 
 
 def to_stored(values: Array, dtype: DType) -> Array:

@@ -16,11 +16,13 @@ from onnx.reference import ReferenceEvaluator
 
 from dovetail.errors import FrontendError
 from dovetail.ir import Array, Shape
-from dovetail_onnx._budget import Budget
-from dovetail_onnx._dtypes import DTYPES, ELEMENT_TYPES, MAX_BYTES, Constant
+from dovetail_onnx._dtypes import DTYPES, ELEMENT_TYPES, like_onnx
+from dovetail_onnx._effort import allows
 from dovetail_onnx._four_bits import moves, output_type
 from dovetail_onnx._grids import on_grids
 from dovetail_onnx._source import SourceNode
+from dovetail_opset.importing.budget import Budget
+from dovetail_opset.importing.constant import MAX_BYTES, Constant
 
 # Values of up to this many elements are used in shape inference: shapes, axes, pads.
 _SMALL = 4096
@@ -79,8 +81,8 @@ def fold(
         return None  # which the evaluator rejects
     _check_indices(node, ins)
     outs = _sizes(node, ins, ir_version)
-    if outs is None or not budget.allows(
-        node.proto, [c.shape for c in ins.values()], [shape for shape, _ in outs]
+    if outs is None or not allows(
+        budget, node.proto, [c.shape for c in ins.values()], [shape for shape, _ in outs]
     ):
         return None
     made, read = sum(nbytes for _, nbytes in outs), sum(c.values.nbytes for c in ins.values())
@@ -94,7 +96,7 @@ def fold(
         raise _uncomputed(node, error) from error
     except (RuntimeError, NotImplementedError, TypeError, LookupError):
         return None
-    feeds = {name: constant.like_onnx() for name, constant in ins.items()}
+    feeds = {name: like_onnx(constant) for name, constant in ins.items()}
     try:
         with np.errstate(all="ignore"):  # inf and nan are results, as at run time
             found: list[Array] = evaluator.run(None, feeds)  # type: ignore[assignment]
@@ -224,7 +226,7 @@ def _inferred(
         for name, c in ins.items()
     }
     small = {
-        name: numpy_helper.from_array(c.like_onnx(), name)
+        name: numpy_helper.from_array(like_onnx(c), name)
         for name, c in ins.items()
         if c.values.size <= _SMALL
     }

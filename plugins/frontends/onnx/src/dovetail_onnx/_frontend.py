@@ -22,13 +22,13 @@ from dovetail_onnx._integer_products import fuse_integer_products
 from dovetail_onnx._options import check_options
 from dovetail_onnx._proto import looks_like_onnx, read_proto
 from dovetail_onnx._reader import GraphReader
-from dovetail_onnx._refusals import Refusal, count_nodes, grouped
 from dovetail_onnx._schema_functions import write_out
 from dovetail_onnx._source import SourceGraph, check_text, cut, parse_model
 from dovetail_onnx._survey import Survey, survey
 from dovetail_onnx._tables import Tables
 from dovetail_onnx._tensors import TensorReader
 from dovetail_onnx.options import OnnxOptions
+from dovetail_opset.importing.problems import Refusal, count_nodes, grouped
 
 _LOG = logging.getLogger("dovetail.onnx")
 

@@ -24,8 +24,9 @@ from dovetail.ir import (
     Spec,
 )
 from dovetail_onnx._attributes import Attributes
-from dovetail_onnx._dtypes import PACKED_RANGES, Constant
+from dovetail_onnx._dtypes import PACKED_RANGES
 from dovetail_onnx._source import SourceNode
+from dovetail_opset.importing.constant import Constant
 
 # Types of integers that may have a grid.
 _STORED = (DType.INT_8, DType.UINT_8, DType.INT_16, DType.UINT_16, DType.INT_32)

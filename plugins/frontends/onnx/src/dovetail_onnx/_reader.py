@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from onnx import NodeProto, TensorProto
 
-from dovetail.errors import DovetailError, FrontendError, OpError, Problem, UnsupportedOpError
-from dovetail.ir import Array, Graph, Shape, Spec, Tensor, TensorKind
-from dovetail_onnx._budget import Budget
+from dovetail.errors import FrontendError, OpError, Problem, UnsupportedOpError
+from dovetail.ir import Graph, Spec, Tensor, TensorKind
 from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._control import read_control
-from dovetail_onnx._dtypes import PACKED, Constant
+from dovetail_onnx._dtypes import PACKED
 from dovetail_onnx._fold import can_fold, fold
 from dovetail_onnx._four_bits import check_reads, output_type
 from dovetail_onnx._functions import all_nodes
-from dovetail_onnx._outputs import warn_of_shapes
-from dovetail_onnx._refusals import Refusal, ValueNeededError
-from dovetail_onnx._registry import Result, Value
+from dovetail_onnx._inputs import dims_of
 from dovetail_onnx._source import SourceGraph, SourceNode, source_node
 from dovetail_onnx._survey import OperatorMatch, Survey, look_up
 from dovetail_onnx._tables import Tables
 from dovetail_onnx._tensors import TensorReader
 from dovetail_onnx._value_info import DeclaredSpecs
-from dovetail_onnx._values import Values
-from dovetail_opset import build
+from dovetail_onnx._values import OnnxValues
+from dovetail_opset.importing.budget import Budget
+from dovetail_opset.importing.constant import Constant, Result, Value, as_value
+from dovetail_opset.importing.outputs import finish_graph, warn_of_shapes
+from dovetail_opset.importing.problems import Refusal, problems_of, refusals_of
 
-_LOG = logging.getLogger("dovetail.onnx")
 # Maximum number of nodes of a model's unrolled loops: some seconds.
 MAX_BODY_NODES = 10_000
 # The same with nested subgraphs, which are copied even if they never run.
@@ -66,7 +64,7 @@ class GraphReader:
         held = _held_bytes(source)
         self._budget = Budget(lambda: held + tensors.mapped_bytes, len(source.nodes))
         declared = DeclaredSpecs(source, specs)
-        self._values = Values(source, tensors, self._graph, declared, self._budget)
+        self._values = OnnxValues(source, tensors, self._graph, declared, self._budget)
         self._tables = tables
         self._makers = {name: node for node in source.nodes for name in node.outputs if name}
         self._read_names = {n for node in source.nodes for n in node.reads}
@@ -193,15 +191,11 @@ class GraphReader:
         try:
             self._read(node, found)
         except UnsupportedOpError as error:
-            needs = error.tensor if isinstance(error, ValueNeededError) else ""
-            self.unsupported += [
-                Refusal(node, found.version, _reason(p, node), p.hint, needs)
-                for p in _problems(error, node)
-            ]
+            self.unsupported += refusals_of(node, found.version, error)
         except (FrontendError, OpError) as error:
             if error.code in ("MODEL_EXTERNAL_DATA", "FILE_UNREADABLE"):
                 raise
-            self.invalid += _problems(error, node)
+            self.invalid += problems_of(node, error)
 
     def _read(self, node: SourceNode, found: OperatorMatch) -> None:
         ins = {name: self._values.get(name) for name in node.reads}
@@ -234,7 +228,7 @@ class GraphReader:
         packed = output_type(node, [self._values.packed(name) for name in node.inputs])
         for name, result in zip(node.outputs, results, strict=False):
             if name and result is not None:
-                self._set(name, _as_value(result, name), packed)
+                self._set(name, as_value(result, name), packed)
 
     def _set(self, name: str, value: Value, code: int | None) -> None:
         """Store a value, of an element type of 4 bits or any other."""
@@ -244,31 +238,12 @@ class GraphReader:
 
     def _finish(self) -> None:
         """Make the values with the outputs' names outputs of the graph."""
-        made: list[str] = []
-        shapes: dict[str, Shape] = {}
-        for name in self._source.outputs:
-            value = self._values.get(name)
-            if value is None:
-                raise AssertionError(f"no importer returned output {name}")
-            tensor = self._values.tensor(value)
-            if tensor.name != name or tensor.kind is not TensorKind.NATIVE:
-                tensor = self._copied(tensor, name)
-            tensor.kind = TensorKind.APP_READ
-            made.append(tensor.name)
-            shapes[name] = tensor.shape
-        warn_of_shapes(self._source, self._specs, shapes)
-        _drop_unread(self._graph)
-        self._graph.reorder_interface(list(self._source.inputs), made)
-
-    def _copied(self, tensor: Tensor, name: str) -> Tensor:
-        # the output is another tensor under a second name, an input or a constant: QNN has no op
-        # that does nothing, so a reshape to the same shape replaces it
-        output = name
-        if tensor.name == name:
-            output = self._values.fresh(f"{name}.out")
-            _LOG.warning("output '%s' is an input too; the output gets the name '%s'", name, output)
-        return build.add(
-            self._graph, "Reshape", [tensor], name=f"{name}.copy", outputs=output, spec=tensor.spec
+        source = self._source
+        shapes = finish_graph(self._values, list(source.inputs), source.outputs)
+        declared = {name: dims_of(info) for name, info in source.declared.items()}
+        warn_of_shapes(
+            {n: (dims_of(source.inputs[n]), spec.shape) for n, spec in self._specs.items()},
+            {name: (declared.get(name), shape) for name, shape in shapes.items()},
         )
 
 
@@ -280,30 +255,3 @@ def _held_bytes(source: SourceGraph) -> int:
 
 def _element_type(source: SourceGraph, name: str) -> int:
     return int(source.inputs[name].type.tensor_type.elem_type)
-
-
-def _drop_unread(graph: Graph) -> None:
-    """Remove constants that became static tensors and are not used."""
-    for tensor in list(graph.tensors.values()):
-        if tensor.kind is TensorKind.STATIC and not graph.consumers(tensor):
-            graph.remove_tensor(tensor)
-
-
-def _as_value(result: Result, name: str) -> Value:
-    if isinstance(result, Tensor | Constant):
-        return result
-    array: Array = result
-    return Constant.of(array, name)
-
-
-def _reason(problem: Problem, node: SourceNode) -> str:
-    place = "" if problem.where == node.where else f"{problem.where}: "
-    return place + problem.message
-
-
-def _problems(error: DovetailError, node: SourceNode) -> list[Problem]:
-    if error.problems:
-        return [Problem(p.message, p.where or node.where, p.hint) for p in error.problems]
-    is_same = error.where.endswith(f"node '{node.name}'")  # the op's node, named like its source
-    about = "" if not error.where or is_same else f"{error.where}: "
-    return [Problem(f"{about}{error.message}", node.where, error.hint)]

@@ -6,14 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dovetail.errors import PluginError
-from dovetail.ir import Array, Tensor
-from dovetail_onnx._dtypes import Constant
+from dovetail_opset.importing.constant import Result
 
 if TYPE_CHECKING:
     from dovetail_onnx._context import OpContext
 
-Value = Tensor | Constant
-Result = Value | Array
 Importer = Callable[["OpContext"], Result | Sequence[Result | None]]
 
 GROUP = "dovetail.importers"

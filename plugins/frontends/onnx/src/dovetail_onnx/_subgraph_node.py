@@ -12,10 +12,9 @@ from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.ir import Array
 from dovetail_onnx._attributes import Attributes
 from dovetail_onnx._bodies import Body, instantiate
-from dovetail_onnx._dtypes import Constant
-from dovetail_onnx._refusals import ValueNeededError
-from dovetail_onnx._registry import Value
 from dovetail_onnx._source import SourceNode
+from dovetail_opset.importing.constant import Constant, Value
+from dovetail_opset.importing.problems import ValueNeededError
 
 
 class Reader(Protocol):

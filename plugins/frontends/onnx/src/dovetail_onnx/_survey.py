@@ -15,10 +15,10 @@ from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._control import CONTROL
 from dovetail_onnx._fold import can_fold
 from dovetail_onnx._packages import PackageImporters, importer_hint
-from dovetail_onnx._refusals import Refusal
 from dovetail_onnx._registry import Importer, Importers
 from dovetail_onnx._source import SourceGraph, SourceNode
 from dovetail_onnx._tables import Tables
+from dovetail_opset.importing.problems import Refusal
 
 _LOG = logging.getLogger("dovetail.onnx")
 # Operators of static shapes: their results are known whatever feeds them.

@@ -13,7 +13,8 @@ from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.files import contained, unreadable
 from dovetail.ir import Array, DType
 from dovetail.ir.storage import bfloat16_to_float32
-from dovetail_onnx._dtypes import MAX_RANK, PACKED, Constant, dtype_of, element_type_name
+from dovetail_onnx._dtypes import PACKED, dtype_of, element_type_name
+from dovetail_opset.importing.constant import MAX_RANK, Constant
 
 _EXTERNAL = "MODEL_EXTERNAL_DATA"
 _MAX_DIGITS = 19  # digits of the maximum size of a file

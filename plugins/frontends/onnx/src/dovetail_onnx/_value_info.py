@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from dovetail.ir import Spec
 from dovetail_onnx._dtypes import DTYPES
-from dovetail_onnx._inputs import Dim, dims_of
+from dovetail_onnx._inputs import dims_of
 from dovetail_onnx._source import SourceGraph
+from dovetail_opset.importing.inputs import Dim
 
 
 class DeclaredSpecs:

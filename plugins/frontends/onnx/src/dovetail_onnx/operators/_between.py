@@ -13,10 +13,9 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import Constant
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, value_of
 from dovetail_onnx.operators._parts import value
+from dovetail_opset.importing.constant import Constant, Value
 
 
 def are_known(op: OpContext, *numbers: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._layout import reshaped
+from dovetail_opset.importing import layout
 
 # The first version of every operator of two tensors that broadcasts as NumPy does.
 _FIRST = 7
@@ -19,9 +19,5 @@ def aligned(op: OpContext) -> list[Tensor]:
     a, b = op.tensor(0), op.tensor(1)
     if op.version >= _FIRST or not op.attr.integer("broadcast", 0):
         return [a, b]
-    room = len(a.shape) - len(b.shape)
-    axis = op.attr.integer("axis", room)
-    axis += len(a.shape) if axis < 0 else 0
-    if not 0 <= axis <= room:
-        raise op.invalid(f"input {b.shape} cannot be broadcast from axis {axis} of {a.shape}")
-    return [a, reshaped(op, "aligned", b, (*b.shape, *(1,) * (room - axis)))]
+    axis = op.attr.integer("axis", len(a.shape) - len(b.shape))
+    return [a, layout.aligned(op, a, b, axis)]

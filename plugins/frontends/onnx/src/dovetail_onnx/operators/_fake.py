@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from dovetail.ir import DType, Shape, Spec
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._grids import exact_grid, grid_of
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, clip, maximum, rounded
+from dovetail_opset.importing.constant import Constant, Value
 
 _Floats = NDArray[np.float32]
 

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from dovetail.ir import DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import ELEMENT_TYPES, Constant
-from dovetail_onnx._registry import Value
+from dovetail_onnx._dtypes import ELEMENT_TYPES
 from dovetail_onnx.operators._parts import apply_operator, constant
+from dovetail_opset.importing.constant import Constant, Value
 
 # Adds the last operator of a formula: as an intermediate value of a name, or as an output.
 _Add = Callable[[str, int | None], Value]

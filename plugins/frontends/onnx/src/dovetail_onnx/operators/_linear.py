@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dovetail.ir import Array, DType, Shape, Spec, quantize
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._grids import exact_grid, grid_of, kind_of
+from dovetail_opset.importing.constant import Constant
 
 _REAL = (DType.FLOAT_32, DType.FLOAT_16)
 # Result types of QuantizeLinear; 4-bit ones are stored in bytes. Products of more bits with scales

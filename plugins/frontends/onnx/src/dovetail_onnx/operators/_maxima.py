@@ -9,8 +9,8 @@ import numpy as np
 from dovetail.ir import Array, DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import Expr
-from dovetail_onnx.operators._layout import reshaped
-from dovetail_onnx.operators._windows import Window
+from dovetail_opset.importing.layout import reshaped
+from dovetail_opset.importing.windows import Window
 from dovetail_opset.perms import to_first
 
 # All slices are in memory at once, with one more copy: 7 x 7 elements are the limit.

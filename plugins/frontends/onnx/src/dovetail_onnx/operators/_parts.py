@@ -9,10 +9,9 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._fold import can_fold, fold
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Constant, Value
 
 # The IR version of onnx's newest files; only folding needs it.
 _IR_VERSION = 10

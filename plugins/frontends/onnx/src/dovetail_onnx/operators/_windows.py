@@ -1,94 +1,14 @@
-"""Sliding windows as ONNX defines them, over two axes at least: one dimension becomes two."""
+"""The windows that the attributes of convolutions and poolings describe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from dovetail.ir import Shape, Tensor
+from dovetail.ir import Shape
 from dovetail_onnx._context import OpContext
+from dovetail_opset.importing.windows import Pairs, Window, same_pads
 
-Pairs = tuple[tuple[int, int], ...]
 # Maximum of a kernel's size, dilation or padding: no real model has as much, and engines take long
 # to reject it.
 _MOST_ALONG_AXIS = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A window over (h, w) or (d, h, w).
-
-    Attributes:
-        kernel: Elements along each axis.
-        strides: Steps between windows.
-        dilations: Distance between a window's elements.
-        pads: Elements (before, after) added to each axis; below 0, elements cut off.
-        ceil: Whether a last window may reach beyond the padding.
-    """
-
-    kernel: Shape
-    strides: Shape
-    dilations: Shape
-    pads: Pairs
-    ceil: bool = False
-
-    @property
-    def is_padded(self) -> bool:
-        """True if there is any padding."""
-        return any(map(any, self.pads))
-
-    @property
-    def is_dilated(self) -> bool:
-        """True if a dilation exceeds 1."""
-        return any(k > 1 and d > 1 for k, d in zip(self.kernel, self.dilations, strict=True))
-
-    def counts(self, spatial: Shape) -> Shape:
-        """Return ONNX's number of windows along each axis; none begins in the end padding."""
-        return tuple(self._count(axis, extent) for axis, extent in enumerate(spatial))
-
-    def _count(self, axis: int, extent: int) -> int:
-        before, after = self.pads[axis]
-        stride, room = self.strides[axis], extent + before + after - self._span(axis)
-        if not self.ceil:
-            return room // stride + 1
-        count = -(-room // stride) + 1
-        return count - 1 if (count - 1) * stride >= extent + before else count
-
-    def fitted(self, spatial: Shape) -> Window:
-        """Return a window for which QNN's formula results in as many windows as ONNX's.
-
-        QNN rounds up without asking where the last window begins. Rounding down, or less padding
-        after it, leaves that window out; it is in the padding, so nothing else changes. Padding
-        below 0 says how many elements of the input no window reaches: they are to be cut off.
-        """
-        wanted = self.counts(spatial)
-        floor = replace(self, ceil=False)
-        if floor.counts(spatial) == wanted:
-            return floor
-        pads = tuple(
-            self._trimmed(i, n, c) for i, (n, c) in enumerate(zip(spatial, wanted, strict=True))
-        )
-        return replace(self, pads=pads)
-
-    def covering(self, spatial: Shape) -> Window:
-        """Return a window with the same count whose padding ends where the last window does.
-
-        For pooling whose padding has no effect, so that more of it is allowed.
-        """
-        pads = []
-        for axis, (extent, count) in enumerate(zip(spatial, self.counts(spatial), strict=True)):
-            before, reach = self.pads[axis][0], (count - 1) * self.strides[axis] + self._span(axis)
-            pads.append((before, reach - extent - before))
-        return replace(self, pads=tuple(pads), ceil=False)
-
-    def _trimmed(self, axis: int, extent: int, count: int) -> tuple[int, int]:
-        before, after = self.pads[axis]
-        room = extent + before + after - self._span(axis)
-        if -(-room // self.strides[axis]) + 1 == count:
-            return before, after
-        return before, (count - 1) * self.strides[axis] + self._span(axis) - extent - before
-
-    def _span(self, axis: int) -> int:
-        return (self.kernel[axis] - 1) * self.dilations[axis] + 1
 
 
 def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
@@ -120,24 +40,6 @@ def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
     return Window(flat + kernel, flat + strides, flat + dilations, unpadded + pads, ceil)
 
 
-def cropped(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
-    """Crop (n, ..., c) to what windows reach, where the window's padding is below 0.
-
-    Raises:
-        FrontendError: Nothing would be left.
-    """
-    rows = [(0, x.shape[0], 1)]
-    for extent, (before, after) in zip(x.shape[1:-1], window.pads, strict=True):
-        rows.append((max(-before, 0), extent - max(-after, 0), 1))
-    rows.append((0, x.shape[-1], 1))
-    if all((begin, end) == (0, n) for (begin, end, _), n in zip(rows, x.shape, strict=True)):
-        return x, window
-    if any(begin >= end for begin, end, _ in rows[1:-1]):
-        raise op.invalid(f"pads {window.pads} remove all of the {x.shape[1:-1]} elements")
-    pads = tuple((max(before, 0), max(after, 0)) for before, after in window.pads)
-    return op.step("cropped", "StridedSlice", [x], ranges=rows), replace(window, pads=pads)
-
-
 def positive(op: OpContext, name: str, rank: int) -> Shape:
     """Return an attribute of one number for each axis, 1 if it is omitted.
 
@@ -156,12 +58,7 @@ def _pads(op: OpContext, spatial: Shape, spans: Shape, strides: Shape) -> Pairs:
     given = op.attr.integers("pads")
     rank = len(spatial)
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        pairs = []
-        for extent, span, stride in zip(spatial, spans, strides, strict=True):
-            total = max((-(-extent // stride) - 1) * stride + span - extent, 0)
-            less, more = total // 2, total - total // 2
-            pairs.append((less, more) if auto == "SAME_UPPER" else (more, less))
-        return tuple(pairs)
+        return same_pads(spatial, spans, strides, upper=auto == "SAME_UPPER")
     if auto not in ("NOTSET", "VALID"):
         raise op.invalid(
             f"unsupported auto_pad '{auto}'; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"

@@ -8,10 +8,11 @@ import numpy as np
 
 from dovetail.ir import DType, Shape, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Importer, Value
+from dovetail_onnx._registry import Importer
 from dovetail_onnx.operators._formula import operand, sigmoid, tanh, where
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import reshaped
 
 # Params are FLOAT_32, which holds what these types hold.
 _NARROW = (DType.FLOAT_32, DType.FLOAT_16, DType.BFLOAT_16)

@@ -6,10 +6,10 @@ import numpy as np
 
 from dovetail.ir import DType, Spec
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, operand, where
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import reshaped
 
 
 @ONNX.importer("Tile", versions=(6, 13))

@@ -9,9 +9,10 @@ import numpy as np
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import DTYPES, element_type_name
-from dovetail_onnx._registry import Importer, Value
+from dovetail_onnx._registry import Importer
 from dovetail_onnx.operators._formula import Expr, maximum, minimum, operand, where
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 
 @ONNX.importer("BitShift", versions=(11, 28))

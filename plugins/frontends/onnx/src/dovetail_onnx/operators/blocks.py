@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._layout import spatial_input, spatial_output
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.layout import spatial_input, spatial_output
 
 _MODES = {"DCR": 0, "CRD": 1}
 

@@ -6,9 +6,10 @@ import math
 
 from dovetail.ir import Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Importers, Value
+from dovetail_onnx._registry import Importers
 from dovetail_onnx.operators._formula import operand
-from dovetail_onnx.operators._indices import indices_tensor
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.indices import indices_tensor
 
 CLASSICAL = Importers("ai.onnx.ml")
 

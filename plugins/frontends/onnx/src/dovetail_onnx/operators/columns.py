@@ -6,9 +6,10 @@ import math
 
 from dovetail.ir import Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._layout import reshaped, spatial_output
 from dovetail_onnx.operators._table import ONNX
-from dovetail_onnx.operators._windows import Window, window_of
+from dovetail_onnx.operators._windows import window_of
+from dovetail_opset.importing.layout import reshaped, spatial_output
+from dovetail_opset.importing.windows import Window
 
 
 @ONNX.importer("Col2Im", versions=(18,))

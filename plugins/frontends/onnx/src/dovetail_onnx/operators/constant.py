@@ -10,9 +10,9 @@ import numpy as np
 
 from dovetail.ir import Array, DType
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import DTYPES, PACKED, Constant, element_type_name
-from dovetail_onnx._registry import Result, Value
+from dovetail_onnx._dtypes import DTYPES, PACKED, element_type_name
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Constant, Result, Value
 
 
 @ONNX.importer("Constant", versions=(1, 9, 11, 12, 13, 19, 21, 23, 24, 25))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._grids import moved, reshaped_grid
-from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_input, spatial_output
 from dovetail_onnx.operators._table import ONNX
-from dovetail_onnx.operators._windows import cropped, window_of
+from dovetail_onnx.operators._windows import window_of
+from dovetail_opset.importing.layout import check_spatial, reshaped, spatial_input, spatial_output
+from dovetail_opset.importing.windows import cropped
 
 # Attributes of Conv, which operators that extend it have too.
 CONV_ATTRIBUTES = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")

@@ -8,12 +8,13 @@ import numpy as np
 
 from dovetail.ir import Array, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, operand
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
-from dovetail_onnx.operators._windows import Window, window_of
+from dovetail_onnx.operators._windows import window_of
 from dovetail_onnx.operators.convolution import check_filters
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import reshaped
+from dovetail_opset.importing.windows import Window
 
 _LINEAR, _ZEROS = 0, 0  # GridSample's mode and padding
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Result, Value
 from dovetail_onnx.operators._formula import Expr, where
-from dovetail_onnx.operators._indices import narrowed
-from dovetail_onnx.operators._layout import spatial_input, spatial_output
 from dovetail_onnx.operators._regions import greatest_samples
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Result, Value
+from dovetail_opset.importing.indices import narrowed
+from dovetail_opset.importing.layout import spatial_input, spatial_output
 
 # Without a score threshold every finite score counts.
 _LEAST = float(np.finfo(np.float32).min)

@@ -9,9 +9,9 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Spec
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Result
 from dovetail_onnx.operators._formula import Expr, operand
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Result
 
 # Each additional row doubles the products and loses digits: unlike LU decomposition, sums of
 # products have no pivoting.

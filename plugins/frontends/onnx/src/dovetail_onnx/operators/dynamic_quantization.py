@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, maximum, minimum, where
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 _STEPS = 255
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dovetail.ir import Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.layout import reshaped
 
 # Labels of the axes of an ellipsis: digits, which no equation has.
 _REST = "0123456789"

@@ -6,10 +6,11 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Importer, Value
+from dovetail_onnx._registry import Importer
 from dovetail_onnx.operators._broadcast import aligned
 from dovetail_onnx.operators._formula import Expr, operand, sign, where
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 
 def _unary(op_type: str) -> Importer:

@@ -11,9 +11,9 @@ import numpy as np
 
 from dovetail.ir import Array, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, tanh, value_of
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 # Version of every operator here, by name.
 EXPERIMENTAL = {

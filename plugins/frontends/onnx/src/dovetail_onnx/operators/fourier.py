@@ -8,8 +8,8 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.layout import reshaped
 
 # Making the matrix takes that many arrays of its size, at four bytes an element.
 _TABLES = 15

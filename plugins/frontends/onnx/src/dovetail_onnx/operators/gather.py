@@ -8,10 +8,10 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._indices import indices_tensor
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.indices import indices_tensor
+from dovetail_opset.importing.layout import reshaped
 
 
 @ONNX.importer("Gather", versions=(1, 11, 13))

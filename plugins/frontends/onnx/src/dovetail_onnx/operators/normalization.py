@@ -9,10 +9,10 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, maximum, operand, rsqrt
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import reshaped
 from dovetail_opset.perms import to_first, to_last
 
 # The smallest float32 of full precision: the minimum of a norm that divides.

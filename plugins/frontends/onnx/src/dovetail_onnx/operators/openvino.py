@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Importers, Value
+from dovetail_onnx._registry import Importers
 from dovetail_onnx.operators._fake import Levels, fake_quantized, fitting
+from dovetail_opset.importing.constant import Value
 
 OPENVINO = Importers("org.openvinotoolkit")
 # Maximum distance from a whole number of a zero point computed from float32 ranges.

@@ -6,8 +6,8 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 _SCHEMES = {"constant": 0, "reflect": 2, "edge": 3}
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._dilated import element_counts, pooled_by_slices, thinned
 from dovetail_onnx.operators._formula import Expr, operand, sqrt
-from dovetail_onnx.operators._layout import spatial_input, spatial_output
 from dovetail_onnx.operators._maxima import places_of_maxima
 from dovetail_onnx.operators._signs import is_nonnegative
 from dovetail_onnx.operators._table import ONNX
-from dovetail_onnx.operators._windows import Window, cropped, window_of
+from dovetail_onnx.operators._windows import window_of
+from dovetail_opset.importing.dilated import element_counts, pooled_by_slices, thinned
+from dovetail_opset.importing.layout import spatial_input, spatial_output
+from dovetail_opset.importing.windows import Window, cropped
 
 _CONSTANT = 0  # Pad's scheme
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Importers, Value
+from dovetail_onnx._registry import Importers
 from dovetail_onnx.operators._fake import Levels, fake_quantized, fitting
+from dovetail_opset.importing.constant import Value
 
 QONNX = Importers("qonnx.custom_op.general")
 BREVITAS = Importers("onnx.brevitas")

@@ -11,7 +11,6 @@ import math
 from dovetail.ir import DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import PACKED_RANGES, dtype_of, element_type_name
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._between import (
     are_columns,
     are_known,
@@ -21,11 +20,12 @@ from dovetail_onnx.operators._between import (
     real_input,
 )
 from dovetail_onnx.operators._formula import Expr, clip, operand, rounded
-from dovetail_onnx.operators._layout import check_spatial, spatial_output
 from dovetail_onnx.operators._linear import NARROW, fitted, known_grid, known_integers, known_real
 from dovetail_onnx.operators._parts import given
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES, check_filters, convolved
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import check_spatial, spatial_output
 from dovetail_opset.perms import to_last
 
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)

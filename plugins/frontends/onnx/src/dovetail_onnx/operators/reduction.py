@@ -8,10 +8,10 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import Constant
-from dovetail_onnx._registry import Importer, Value
+from dovetail_onnx._registry import Importer
 from dovetail_onnx.operators._formula import Expr, clip, exp, log, operand, sqrt
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Constant, Value
 
 _COMMON = (1, 11, 13, 18)
 _GREATEST = float(np.finfo(np.float32).max)

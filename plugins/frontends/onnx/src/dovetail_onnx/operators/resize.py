@@ -14,11 +14,11 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Result
-from dovetail_onnx.operators._layout import reshaped, spatial_input, spatial_output
 from dovetail_onnx.operators._resampling import Line, Style, line_of
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators._targets import axes_of, targets
+from dovetail_opset.importing.constant import Result
+from dovetail_opset.importing.layout import reshaped, spatial_input, spatial_output
 from dovetail_opset.ops.resize import Interpolation, Resize, ResizeBilinear, ResizeNearestNeighbor
 from dovetail_opset.perms import to_last
 from dovetail_opset.resampling import Coordinates, Nearest

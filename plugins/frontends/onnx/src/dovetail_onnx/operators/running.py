@@ -6,9 +6,9 @@ import numpy as np
 
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, operand
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 
 @ONNX.importer("CumProd", versions=(26,))

@@ -6,10 +6,10 @@ import numpy as np
 
 from dovetail.ir import Array, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._cubic import cubic_samples
-from dovetail_onnx.operators._layout import spatial_output
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import spatial_output
 from dovetail_opset.perms import to_last
 
 # Version 16 says bilinear, later ones linear.

@@ -9,11 +9,11 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Scalar, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, operand
-from dovetail_onnx.operators._indices import indices_tensor, known_indices, narrowed
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.indices import indices_tensor, known_indices, narrowed
+from dovetail_opset.importing.layout import reshaped
 
 _REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
 # Returns the updated data; the last argument is the reduction's number.

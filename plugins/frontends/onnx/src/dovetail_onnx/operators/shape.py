@@ -9,8 +9,8 @@ import numpy as np
 
 from dovetail.ir import Shape, Spec
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 
 def _reshape(op: OpContext, shape: Shape) -> Value:

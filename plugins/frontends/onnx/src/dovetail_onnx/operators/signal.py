@@ -6,8 +6,8 @@ from typing import Any
 
 from dovetail.ir import DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._indices import narrowed
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.indices import narrowed
 
 
 @ONNX.importer("STFT", versions=(17,))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 Row = tuple[int, int, int]
 

@@ -7,8 +7,8 @@ import math
 from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.layout import reshaped
 
 
 def _along(op_type: str) -> Importer:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import clip, operand, where
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 # Below, erf is the first terms of its series: the last one left out is 1e-9 of the sum.
 _NEAR = 0.5

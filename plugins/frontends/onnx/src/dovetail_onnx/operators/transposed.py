@@ -9,9 +9,10 @@ import numpy as np
 
 from dovetail.ir import Array, Shape, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_input, spatial_output
 from dovetail_onnx.operators._table import ONNX
-from dovetail_onnx.operators._windows import Pairs, positive
+from dovetail_onnx.operators._windows import positive
+from dovetail_opset.importing.layout import check_spatial, reshaped, spatial_input, spatial_output
+from dovetail_opset.importing.windows import Pairs
 
 _CONSTANT = 0  # Pad's scheme
 

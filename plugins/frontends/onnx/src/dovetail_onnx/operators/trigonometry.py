@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import (
     Expr,
     atan,
@@ -26,6 +25,7 @@ from dovetail_onnx.operators._formula import (
     tanh,
 )
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 # From here on x * x + 1 is x * x in the type, which must hold it; 2 ** 30 will do for all others.
 _FAR = {DType.FLOAT_16: 2.0**7}

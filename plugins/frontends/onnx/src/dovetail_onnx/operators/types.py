@@ -7,9 +7,9 @@ from onnx import TensorProto
 from dovetail.ir import DType, Spec
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import PACKED, dtype_of, element_type_name
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import operand
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 
 @ONNX.importer("Cast", versions=(6, 9, 13, 19, 21, 23, 24, 25, 28))

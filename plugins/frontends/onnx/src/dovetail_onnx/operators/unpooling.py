@@ -8,10 +8,10 @@ import numpy as np
 
 from dovetail.ir import Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._indices import narrowed
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators._windows import positive
+from dovetail_opset.importing.indices import narrowed
+from dovetail_opset.importing.layout import reshaped
 
 _CONSTANT = 0  # Pad's scheme
 

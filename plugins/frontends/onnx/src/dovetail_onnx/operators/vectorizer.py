@@ -12,8 +12,8 @@ import numpy as np
 from dovetail.ir import Array, DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import Expr, where
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.layout import reshaped
 
 _MODES = ("TF", "IDF", "TFIDF")
 # Of a whole text with one word of all n-grams of a length: known models have some ten.

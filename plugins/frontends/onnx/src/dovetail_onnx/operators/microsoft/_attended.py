@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, tanh
-from dovetail_onnx.operators._layout import reshaped
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import reshaped
 
 
 def attended(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dovetail.ir import Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._layout import reshaped
+from dovetail_opset.importing.layout import reshaped
 
 
 def split_heads(op: OpContext, suffix: str, x: Tensor, heads: int) -> Tensor:

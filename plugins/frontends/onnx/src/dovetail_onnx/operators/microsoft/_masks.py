@@ -8,10 +8,9 @@ import numpy as np
 
 from dovetail.ir import DType, Shape
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import Constant
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, value_of
 from dovetail_onnx.operators._parts import constant
+from dovetail_opset.importing.constant import Constant, Value
 
 FILTER = -10000.0
 # Well below the number for padding, and a float16: later keys are never attended to, even if all

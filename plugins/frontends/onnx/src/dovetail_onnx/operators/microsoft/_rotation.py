@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dovetail.ir import DType, Shape, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, value_of
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import constant
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import reshaped
 
 
 def angles(op: OpContext, tables: tuple[int, int], positions: Value, shape: Shape) -> list[Tensor]:

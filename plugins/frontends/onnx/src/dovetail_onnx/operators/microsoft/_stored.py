@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._between import emit_stored
 from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._parts import constant, value
+from dovetail_opset.importing.constant import Value
 
 
 def emit_quantized(op: OpContext, real: Expr, *, scale: int, zero: int, like: DType) -> Value:

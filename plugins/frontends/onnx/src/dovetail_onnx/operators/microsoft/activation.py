@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, value_of
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Value
 
 
 @MICROSOFT.importer("Gelu", versions=(1,))

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import value_of
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import refuse_attributes, refuse_inputs, value
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads
 from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias, padding_bias
 from dovetail_onnx.operators.microsoft._stored import integer_product, need_one
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import reshaped
 
 _FUSE_LESS = "export or fuse the model for MultiHeadAttention, or without fusing attention"
 

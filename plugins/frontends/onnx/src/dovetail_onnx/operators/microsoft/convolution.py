@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import value_of
 from dovetail_onnx.operators._parts import given, value
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES
 from dovetail_onnx.operators.microsoft._fused import activated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Value
 
 
 @MICROSOFT.importer("FusedConv", versions=(1,))

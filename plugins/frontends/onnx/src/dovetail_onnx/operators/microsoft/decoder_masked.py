@@ -9,7 +9,6 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._parts import (
     constant,
@@ -21,6 +20,7 @@ from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, with_past
 from dovetail_onnx.operators.microsoft._masks import AttentionSizes, padding_bias
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 from dovetail_onnx.operators.microsoft.multi_head import in_heads
+from dovetail_opset.importing.constant import Value
 
 _KEY, _MASK, _SCORES, _PAST, _LENGTH, _BEAMS, _BIAS = 1, 3, 4, 5, 7, 8, 10
 _SEARCH = "decode greedily, with one beam, or search for beams outside of the model"

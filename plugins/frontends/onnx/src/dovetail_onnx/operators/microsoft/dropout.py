@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Result
 from dovetail_onnx.operators._formula import value_of
 from dovetail_onnx.operators.constant import check_dropout, full_mask
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Result
 
 _RESIDUAL, _RATIO, _TRAINING = 2, 3, 4
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, value_of
 from dovetail_onnx.operators._parts import constant
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Value
 
 
 @MICROSOFT.importer("EmbedLayerNormalization", versions=(1,))

@@ -8,7 +8,6 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import value_of
 from dovetail_onnx.operators._parts import (
     constant,
@@ -21,6 +20,7 @@ from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_hea
 from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias
 from dovetail_onnx.operators.microsoft._rotation import angles, rotated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Value
 
 _CONSTANT = 0  # Pad's scheme
 _PLAIN = "export the model with a plain cache of keys and values, in the type of the query"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, value_of
 from dovetail_onnx.operators._parts import given, value
 from dovetail_onnx.operators.microsoft._fused import activated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Value
 
 _GEMM = ("alpha", "beta", "transA", "transB")
 _NUMBERS = ("activation_alpha", "activation_beta", "activation_gamma")

@@ -8,14 +8,14 @@ import numpy as np
 
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import refuse_inputs, value
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads, with_past
 from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias, padding_bias
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import reshaped
 
 NAMES = ("query", "key", "value")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Importer, Result, Value
+from dovetail_onnx._registry import Importer
 from dovetail_onnx.operators._formula import Expr, operand
 from dovetail_onnx.operators._parts import value
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.activation import broadcasts
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 from dovetail_onnx.operators.normalization import layer_normalization, rms_normalization
+from dovetail_opset.importing.constant import Result, Value
 
 # ONNX Runtime has the first since before ONNX, with the same meaning; the second is its own. Both
 # are in ONNX's domain.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._between import (
     are_columns,
     are_known,
@@ -21,6 +20,7 @@ from dovetail_onnx.operators.microsoft._stored import (
     need_one,
 )
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Value
 
 
 @MICROSOFT.importer("DequantizeLinear", versions=(1,))

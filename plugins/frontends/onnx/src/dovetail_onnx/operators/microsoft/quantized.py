@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Importer, Value
+from dovetail_onnx._registry import Importer
 from dovetail_onnx.operators._between import real_input
 from dovetail_onnx.operators._formula import value_of
 from dovetail_onnx.operators._parts import given, value
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES
 from dovetail_onnx.operators.microsoft._stored import emit_quantized
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Value
 from dovetail_opset.perms import to_first, to_last
 
 _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")

@@ -6,12 +6,12 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import constant, refuse_attributes
 from dovetail_onnx.operators.microsoft._rotation import angles, rotated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.layout import reshaped
 
 
 @MICROSOFT.importer("RotaryEmbedding", versions=(1,))

@@ -1,12 +1,12 @@
 """Conversion of 64-bit indices to the ops' 32 bits; out of range stays out of range.
 
-ONNX's indices are INT_64, QNN's INT_32 or UINT_32. Three rules keep one meaning:
+Indices of models are often INT_64, QNN's INT_32 or UINT_32. Three rules keep one meaning:
 
 - constants are checked here when the model is converted, against the number of elements, and every
-  constant of an op in `OpContext.static`, against its type;
+  constant of an op in `ImportContext.static`, against its type;
 - values of a run saturate before they are cast (`narrowed`), so that the kernel finds those out
   of range and raises, or treats it as its op says;
-- a Cast of the model itself is not an index: it keeps ONNX's meaning, which is to wrap.
+- a Cast of the model itself is not an index: it keeps the model's meaning, which is to wrap.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.ir import Array, DType, Tensor
-from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._formula import Expr, maximum, minimum
+from dovetail.ir import Array, DType, Spec, Tensor
+from dovetail_opset.importing.context import ImportContext
 
 _LOWEST, _HIGHEST = DType.INT_32.stored_range()
 # Types that hold numbers beyond INT_32, and the bounds of that in each type.
@@ -31,7 +30,7 @@ _BOUNDS: dict[DType, tuple[float | None, float | None]] = {
 _INDEX_TYPES = (DType.INT_32, DType.UINT_32)
 
 
-def known_indices(op: OpContext, i: int, sizes: int | Sequence[int]) -> Array | None:
+def known_indices(op: ImportContext, i: int, sizes: int | Sequence[int]) -> Array | None:
     """Return an input's indices counted from the start; None if they are not known.
 
     Args:
@@ -54,7 +53,7 @@ def known_indices(op: OpContext, i: int, sizes: int | Sequence[int]) -> Array | 
     return np.where(known < 0, known + counts, known)
 
 
-def indices_tensor(op: OpContext, i: int, sizes: int | Sequence[int]) -> Tensor:
+def indices_tensor(op: ImportContext, i: int, sizes: int | Sequence[int]) -> Tensor:
     """Return an input's indices as a tensor of INT_32 or UINT_32; see `known_indices`.
 
     Raises:
@@ -66,7 +65,7 @@ def indices_tensor(op: OpContext, i: int, sizes: int | Sequence[int]) -> Tensor:
     return narrowed(op, "indices", op.tensor(i))
 
 
-def narrowed(op: OpContext, suffix: str, x: Tensor, dtype: DType | None = None) -> Tensor:
+def narrowed(op: ImportContext, suffix: str, x: Tensor, dtype: DType | None = None) -> Tensor:
     """Return computed indices in 32 bits; those beyond INT_32 become its lowest or highest.
 
     A tensor has fewer elements than 2^31, so these stay out of range. In UINT_32 negative numbers
@@ -82,15 +81,16 @@ def narrowed(op: OpContext, suffix: str, x: Tensor, dtype: DType | None = None) 
     if x.dtype is dtype or (dtype is None and x.dtype in _INDEX_TYPES):
         return x
     low, high = _BOUNDS.get(x.dtype, (None, None))
-    bounded = Expr(op, x)
     if low is not None:
-        bounded = maximum(bounded, low)
+        lowest = op.static(f"{suffix}.lowest", np.asarray(low), x.dtype)
+        x = op.step(f"{suffix}.bounded", "ElementWiseMaximum", [x, lowest])
     if high is not None:
-        bounded = minimum(bounded, high)
-    return bounded.cast(dtype or DType.INT_32).named(suffix).tensor
+        highest = op.static(f"{suffix}.highest", np.asarray(high), x.dtype)
+        x = op.step(f"{suffix}.bounded", "ElementWiseMinimum", [x, highest])
+    return op.step(suffix, "Cast", [x], spec=Spec(dtype or DType.INT_32, x.shape))
 
 
-def _widened_from(op: OpContext, x: Tensor) -> Tensor:
+def _widened_from(op: ImportContext, x: Tensor) -> Tensor:
     """Return the tensor before a Cast that widens integers; the tensor itself without one."""
     maker = op.graph.producer(x)
     if maker is None or maker.op_type != "Cast" or x.dtype not in (DType.INT_64, DType.UINT_64):

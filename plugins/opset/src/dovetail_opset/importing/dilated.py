@@ -9,14 +9,14 @@ from functools import reduce
 import numpy as np
 
 from dovetail.ir import Array, Shape, Tensor
-from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._windows import Window
+from dovetail_opset.importing.context import ImportContext
+from dovetail_opset.importing.windows import Window
 
 # Slices of one pooling: a window of 15 x 15 is larger than any that is dilated in known networks.
 _MOST_SLICES = 32
 
 
-def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> Tensor:
+def pooled_by_slices(op: ImportContext, x: Tensor, window: Window, combine: str) -> Tensor:
     """Return (n, ..., c) pooled by a window that is inside of it at every position.
 
     Args:
@@ -45,7 +45,7 @@ def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> 
     return x
 
 
-def thinned(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
+def thinned(op: ImportContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
     """Return (n, ..., c) without the elements that no window sees, and the window over the rest.
 
     If the stride is a multiple of the dilation, the new window has no dilation.
@@ -84,7 +84,7 @@ def element_counts(window: Window, spatial: Shape, *, padding: bool) -> Array:
     return found
 
 
-def _sliced(op: OpContext, x: Tensor, axis: int, row: tuple[int, int, int]) -> Tensor:
+def _sliced(op: ImportContext, x: Tensor, axis: int, row: tuple[int, int, int]) -> Tensor:
     if row == (0, x.shape[axis], 1):
         return x
     ranges = [(0, extent, 1) for extent in x.shape]

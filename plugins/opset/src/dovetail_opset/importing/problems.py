@@ -1,12 +1,12 @@
-"""Unsupported nodes, grouped by reason."""
+"""Problems of single nodes, and unsupported nodes grouped by reason."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dovetail.errors import Problem, UnsupportedOpError
-from dovetail_onnx._source import SourceNode
+from dovetail.errors import DovetailError, Problem, UnsupportedOpError
+from dovetail_opset.importing.source import SourceNode
 
 _SHOWN = 3
 
@@ -71,3 +71,26 @@ def _where(nodes: list[SourceNode], version: int) -> str:
     listed = ", ".join(names[:_SHOWN])
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{operator}: {len(names)} nodes, {listed}{rest}"
+
+
+def refusals_of(node: SourceNode, version: int, error: UnsupportedOpError) -> list[Refusal]:
+    """Return why a node cannot be converted, from the error of its importer."""
+    needs = error.tensor if isinstance(error, ValueNeededError) else ""
+    return [
+        Refusal(node, version, _reason(problem, node), problem.hint, needs)
+        for problem in problems_of(node, error)
+    ]
+
+
+def problems_of(node: SourceNode, error: DovetailError) -> list[Problem]:
+    """Return the problems of an error that a node caused, each with its location in the model."""
+    if error.problems:
+        return [Problem(p.message, p.where or node.where, p.hint) for p in error.problems]
+    is_same = error.where.endswith(f"node '{node.name}'")  # the op's node, named like its source
+    about = "" if not error.where or is_same else f"{error.where}: "
+    return [Problem(f"{about}{error.message}", node.where, error.hint)]
+
+
+def _reason(problem: Problem, node: SourceNode) -> str:
+    place = "" if problem.where == node.where else f"{problem.where}: "
+    return place + problem.message

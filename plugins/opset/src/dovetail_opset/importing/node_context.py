@@ -6,46 +6,37 @@ import math
 from collections.abc import Set
 
 import numpy as np
-from onnx import TensorProto
 
 from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.ir import Array, Shape, Spec, Tensor
-from dovetail_onnx._attributes import Attributes
-from dovetail_onnx._budget import Budget
-from dovetail_onnx._dtypes import MAX_BYTES, Constant
-from dovetail_onnx._refusals import ValueNeededError
-from dovetail_onnx._registry import Value
-from dovetail_onnx._source import SourceNode
-from dovetail_onnx._values import Values
+from dovetail_opset.importing.budget import Budget
+from dovetail_opset.importing.constant import MAX_BYTES, Constant, Value
+from dovetail_opset.importing.problems import ValueNeededError
+from dovetail_opset.importing.source import SourceNode
+from dovetail_opset.importing.values import Values
 
 
 class NodeContext:
-    """One node being imported; `OpContext` adds the methods that emit ops.
+    """One node being imported; `ImportContext` adds the methods that emit ops.
 
     Args:
         node: The node of the model.
-        version: Version of its operator's schema.
         values: Values of the model's tensors read so far.
         wanted: Names of the tensors that something uses.
         read: Names of those that nodes read.
 
     Attributes:
         node: As given.
-        version: As given.
-        attr: Its attributes.
     """
 
     def __init__(
         self,
         node: SourceNode,
-        version: int,
         values: Values,
         wanted: Set[str],
         read: Set[str],
     ) -> None:
         self.node = node
-        self.version = version
-        self.attr = Attributes(node.proto)
         self._values = values
         self._wanted = wanted
         self._read = read
@@ -196,14 +187,6 @@ class NodeContext:
     def feeds_nodes(self, i: int) -> bool:
         """Return whether another node of the model reads an output."""
         return i < len(self.node.outputs) and self.node.outputs[i] in self._read
-
-    def declared(self, i: int) -> Spec | None:
-        """Return an output's declared type and shape; None if they are incomplete."""
-        return self._values.declared.get(self.node.outputs[i])
-
-    def read_tensor(self, proto: TensorProto) -> Constant:
-        """Return the constant in a tensor attribute, under the name of the node's first output."""
-        return self._values.reader.read(proto, self.node.outputs[0])
 
     # -- errors ----------------------------------------------------------------------------------
 

@@ -1,0 +1,169 @@
+"""Shapes of a model's inputs: the file's dimensions, bound by the user's options."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Container, Iterator, Mapping
+
+from dovetail.errors import ConfigError, FrontendError, Problem
+from dovetail.ir import Shape
+from dovetail.ir.check import MAX_EXTENT
+from dovetail.ops.frontend import FrontendOptions
+
+_LOG = logging.getLogger("dovetail.importing")
+Dim = int | str | None  # a number, a symbol, or nothing known
+Dims = tuple[Dim, ...] | None  # None if the rank is unknown
+
+
+def bind_shapes(
+    dims: Mapping[str, Dims],
+    options: FrontendOptions,
+    symbols: Mapping[str, int] | None = None,
+    file: str = "FILE",
+    *,
+    optional: Container[str] = (),
+) -> dict[str, Shape]:
+    """Return the static shape of every input.
+
+    `input_dims` decide first, then `batch`, then `symbols`; a symbol bound through one input holds
+    for all. A first dimension that is still open becomes 1, which is logged.
+
+    Args:
+        dims: Dimensions as the file states them.
+        options: Those that fit the model, see `option_problems`.
+        symbols: Values of symbols, for formats that have such.
+        file: The model as the user names it, for the hint.
+        optional: Inputs to leave out if their shape cannot be determined.
+
+    Raises:
+        ConfigError: Options contradict each other.
+        FrontendError: Dimensions stay without a value (MODEL_SHAPE_UNKNOWN).
+    """
+    values = dict(symbols or {})
+    bound = {name: _overridden(name, found, options) for name, found in dims.items()}
+    _learn_symbols(dims, bound, values)
+    _default_first(bound, values)
+    open_dims = {name: list(_open_dims(name, found, values)) for name, found in bound.items()}
+    unknown = [p for name, found in open_dims.items() if name not in optional for p in found]
+    if unknown:
+        raise FrontendError(
+            "the model has dimensions without a value",
+            code="MODEL_SHAPE_UNKNOWN",
+            problems=unknown,
+            hint=_how_to_bind(bound, values, file, type(options).__name__),
+        )
+    shapes = {name: _shape(bound[name] or (), values) for name in dims if not open_dims[name]}
+    _check_extents(shapes)
+    return shapes
+
+
+def _check_extents(shapes: Mapping[str, Shape]) -> None:
+    problems = [
+        Problem(
+            f"unsupported shape {shape}; the maximum size of an axis is {MAX_EXTENT}",
+            f"input '{name}'",
+        )
+        for name, shape in shapes.items()
+        if any(extent > MAX_EXTENT for extent in shape)
+    ]
+    if problems:
+        raise FrontendError("the model has inputs that are too large", problems=problems)
+
+
+def _overridden(name: str, dims: Dims, options: FrontendOptions) -> Dims:
+    if name in options.input_dims:
+        return tuple(options.input_dims[name])
+    if options.batch is not None and dims:
+        return (options.batch, *dims[1:])
+    return dims
+
+
+def _learn_symbols(
+    dims: Mapping[str, Dims],
+    bound: Mapping[str, Dims],
+    symbols: dict[str, int],
+) -> None:
+    """Take the values of symbols from the inputs whose shapes the options give."""
+    problems = []
+    for name, found in dims.items():
+        for dim, value in zip(found or (), bound[name] or (), strict=bool(found)):
+            if not isinstance(dim, str) or not isinstance(value, int):
+                continue
+            if symbols.setdefault(dim, value) != value:
+                text = f"the symbolic dimension '{dim}' would be {value} here, but {symbols[dim]}"
+                problems.append(Problem(f"{text} elsewhere", f"input '{name}'"))
+    if problems:
+        raise ConfigError(
+            "the options contradict each other",
+            code="USAGE",
+            problems=problems,
+            hint="give --input-dim, --define-symbol and --batch values that agree",
+        )
+
+
+def _default_first(bound: Mapping[str, Dims], symbols: dict[str, int]) -> None:
+    for name, dims in bound.items():
+        first = dims[0] if dims else 1
+        if first is None:
+            _LOG.warning("input '%s': its first dimension is open and becomes 1 (--batch)", name)
+        elif isinstance(first, str) and first not in symbols:
+            symbols[first] = 1
+            _LOG.warning(
+                "input '%s': its first dimension '%s' is open and becomes 1 "
+                "(--batch or --define-symbol %s)",
+                name,
+                first,
+                first,
+            )
+
+
+def _open_dims(name: str, dims: Dims, symbols: Mapping[str, int]) -> Iterator[Problem]:
+    where = f"input '{name}'"
+    if dims is None:
+        yield Problem("unknown rank", where, f"bind it: --input-dim {name} SHAPE")
+        return
+    for axis, dim in enumerate(dims):
+        if isinstance(dim, str) and dim not in symbols:
+            text = f"dimension {axis} is the symbol '{dim}'"
+            yield Problem(text, where, f"bind it: --define-symbol {dim} VALUE")
+        elif dim is None and axis > 0:
+            extents = ",".join(_extents(dims, symbols))
+            text = f"dimension {axis} has no value"
+            yield Problem(text, where, f"bind it: --input-dim {name} {extents}")
+
+
+def _how_to_bind(
+    bound: Mapping[str, Dims], symbols: Mapping[str, int], file: str, options: str
+) -> str:
+    # other commands and functions than convert read models too, and have none of its options
+    words = ["dovetail convert -i", shlex.quote(file)]
+    shapes: list[str] = []
+    values: dict[str, str] = {}
+    for name, dims in bound.items():
+        if dims is None or None in dims[1:]:
+            extents = [] if dims is None else _extents(dims, symbols)
+            words.append(f"--input-dim {shlex.quote(name)} {','.join(extents) or 'SHAPE'}")
+            shapes.append(f"{name!r}: ({', '.join(extents) or 'SHAPE'})")
+            continue
+        values |= {d: "VALUE" for d in dims if isinstance(d, str) and d not in symbols}
+    words += [f"--define-symbol {shlex.quote(symbol)} VALUE" for symbol in values]
+    python = []
+    if values:
+        python.append(f"symbols={{{', '.join(f'{s!r}: VALUE' for s in values)}}}")
+    if shapes:
+        python.append(f"input_dims={{{', '.join(shapes)}}}")
+    unbound = [name for name, dims in bound.items() if list(_open_dims(name, dims, symbols))]
+    return (
+        f"convert it first: `{' '.join(words)}` (in Python: {options}({', '.join(python)})), "
+        f"or let the arrays of each run say: Session(..., specialize={unbound})"
+    )
+
+
+def _extents(dims: tuple[Dim, ...], symbols: Mapping[str, int]) -> list[str]:
+    known = [symbols.get(d) if isinstance(d, str) else d for d in dims]
+    return ["VALUE" if extent is None else str(extent) for extent in known]
+
+
+def _shape(dims: tuple[Dim, ...], symbols: Mapping[str, int]) -> Shape:
+    return tuple(symbols[d] if isinstance(d, str) else 1 if d is None else d for d in dims)
