@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.ir import DType, Graph, Tensor, TensorKind
-from dovetail.runtime.buffers import Interface, Results
+from dovetail.runtime.interface import Interface
+from dovetail.runtime.io_buffers import Results
 
 EXTENTS = {"small": 4, "large": 1 << 16, "none": 0, "last": 3}
 

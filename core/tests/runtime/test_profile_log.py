@@ -109,7 +109,8 @@ def test_a_backend_has_levels_of_its_own() -> None:
         graph.finalize()
         profile = backend.create_profile(LINTING)
         graph.execute({"x": X}, profile=profile)
-        assert [part.type for part in profile.get_sub_events((0,))] == [3003, 5001]
+        (event,) = profile.events
+        assert [part.type for part in event.children] == [3003, 5001]
         for level in (0, ProfileLevel.BACKEND, 7002):
             with pytest.raises(BackendError, match="profiling level") as caught:
                 backend.create_profile(level)

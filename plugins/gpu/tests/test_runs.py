@@ -143,3 +143,23 @@ def test_large_inputs_are_read_where_they_are() -> None:
         np.testing.assert_allclose(session.run({"x": odd})["y"], expected(odd), 1e-5, 1e-6)
         odd.flags.writeable = False
         np.testing.assert_allclose(session.run({"x": odd})["y"], expected(odd), 1e-5, 1e-6)
+
+
+def test_profiles_count_copies_between_host_and_device() -> None:
+    with dt.Session(model_of(chain()), backend="gpu") as session:
+        (graph,) = session.graphs.values()
+        x, y = some(), np.empty((2, 5, 13), np.float32)
+        for given in (x, graph.context.register_memory(x, DType.FLOAT_32)):
+            profile = session.backend.create_profile()
+            graph.execute({"x": given}, {"y": y}, profile)
+            found = {c.name: c.value for c in profile.events[0].counters}
+            assert found == {"io_copies": 2, "io_copied_bytes": 2 * x.nbytes, "io_buffer_bytes": 0}
+        np.testing.assert_allclose(y, expected(x), 1e-5, 1e-6)
+    shape = (256, 512)
+    with dt.Session(model_of(chain(shape)), backend="gpu") as session:
+        (graph,) = session.graphs.values()
+        reads_host = session.backend.plugin.opencl.space.reads_host
+        profile = session.backend.create_profile()
+        graph.execute({"x": some(shape)}, {"y": np.empty(shape, np.float32)}, profile)
+        found = {c.name: c.value for c in profile.events[0].counters}
+        assert found["io_copies"] == (1 if reads_host else 2)  # x is read where it is

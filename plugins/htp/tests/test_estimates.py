@@ -7,7 +7,7 @@ import pytest
 
 from dovetail import runtime
 from dovetail.container import Model, Producer
-from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
+from dovetail.ir import DType, Graph, MemoryType, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ops import check_ops
 from dovetail_htp.estimates import Estimate, roofline, saturated
 from dovetail_opset.build import add
@@ -47,6 +47,31 @@ def test_a_network_of_that_work_gives_the_measured_cycles(ops) -> None:
     graph = check_ops(block([3, *[16] * 6, 12], 512), ops)
     assert sum(view.work for view in graph.nodes) == pytest.approx(3.48e9, rel=0.05)
     assert within_factor_2(sum(Estimate.of(view, 8 * MB).cycles for view in graph.nodes))
+
+
+@pytest.mark.parametrize("memory_type", [MemoryType.RAW, MemoryType.MEMHANDLE])
+def test_profiles_count_the_buffers_and_copies_of_the_processor(ops, memory_type) -> None:
+    graph = block([3, 4], 8)
+    runtime.set_io_memory_type(graph, memory_type)
+    model = Model.of(graph, producer=Producer("test", "1"), registry=ops)
+    nbytes, is_raw = 8 * 8 * (3 + 4), memory_type is MemoryType.RAW
+    with runtime.Backend.create("htp", ops=ops) as backend:
+        (handle,) = backend.create_context().compose(model)
+        profile = backend.create_profile()
+        handle.finalize(profile)
+        given = {"t0": np.arange(192, dtype=np.uint8).reshape(1, 8, 8, 3)}
+        wanted = handle.execute(given)["t1"]
+        with runtime.SharedBuffers(handle) as buffers:
+            buffers.arrays["t0"][...] = given["t0"]
+            handle.execute(buffers.inputs, buffers.outputs, profile)
+            np.testing.assert_array_equal(buffers.arrays["t1"], wanted)
+        handle.execute(given, None, profile)
+        found = [{c.name: c.value for c in event.counters} for event in profile.events]
+    assert found == [
+        {"io_buffer_bytes": nbytes if is_raw else 0},  # else the first execution allocates
+        {"io_copies": 0, "io_copied_bytes": 0, "io_buffer_bytes": 0},
+        {"io_copies": 2, "io_copied_bytes": nbytes, "io_buffer_bytes": 0},
+    ]
 
 
 def test_a_tensor_that_does_not_fit_is_read_from_memory(ops) -> None:

@@ -19,6 +19,7 @@ from dovetail.runtime.profile_log import LogHeader, LogRecord, LogSection, Profi
 from dovetail.runtime.profile_log_reader import read_profile_log
 from dovetail.runtime.profiling_window import ProfilingWindow
 from dovetail.runtime.queue import Execution
+from dovetail.runtime.shared_buffers import SharedBuffers, set_io_memory_type
 from dovetail.runtime.signal import Signal
 from dovetail.runtime.tensor import Tensor
 
@@ -53,6 +54,7 @@ __all__ = [
     "ProfiledCall",
     "ProfilingWindow",
     "Recorder",
+    "SharedBuffers",
     "Signal",
     "SignalKind",
     "Tensor",
@@ -60,4 +62,5 @@ __all__ = [
     "backend_name",
     "chrome_trace",
     "read_profile_log",
+    "set_io_memory_type",
 ]

@@ -45,6 +45,11 @@ class PreparedBase(ABC):
         """Return None: one backend runs the whole graph."""
         return None
 
+    @property
+    def io_buffers(self) -> Mapping[str, int]:
+        """Return none: it uses the application's memory; see `Prepared.io_buffers`."""
+        return {}
+
     @abstractmethod
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl

@@ -20,39 +20,6 @@ if TYPE_CHECKING:  # a context's graphs check their buffers here
 Buffer = Array | Memory
 
 
-class Results:
-    """The outputs of runs without arrays from the application; one run at a time.
-
-    Small outputs are written to permanent arrays and copied for the application, since binding new
-    arrays takes longer.
-
-    Args:
-        interface: Interface of the graph.
-    """
-
-    def __init__(self, interface: Interface) -> None:
-        outputs = interface.outputs.items()
-        empty = {name: np.empty(end.shape, end.storage) for name, end in outputs if end.is_small}
-        self._kept: Mapping[str, Array] = empty
-        self._ends = interface.outputs
-
-    def arrays(self) -> Mapping[str, Array]:
-        """Return the arrays that a run writes, by tensor name."""
-        if len(self._kept) == len(self._ends):
-            return self._kept
-        return {
-            name: self._kept[name] if end.is_small else np.empty(end.shape, end.storage)
-            for name, end in self._ends.items()
-        }
-
-    def taken(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the application's outputs after a run has written `arrays`."""
-        taken = {} if arrays is self._kept else dict(arrays)
-        for name, array in self._kept.items():
-            taken[name] = array.copy()
-        return taken
-
-
 def checked_buffers(
     interface: Interface,
     inputs: Mapping[str, Buffer],

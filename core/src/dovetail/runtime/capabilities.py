@@ -73,6 +73,8 @@ class Capabilities:
         updates: Binds new data to UPDATEABLE tensors after finalize (`update`).
         memory_handles: Supports registered memory as inputs and outputs.
         custom_memory: Registers memory that is not the host's, too.
+        emulates_io_buffers: Emulates a processor that can access registered memory only. Profiles
+            count the buffers that it has for other inputs and outputs, and the copies of those.
         records_only: Accepts calls and computes nothing: outputs are zeros that mean nothing.
         dynamic_dimensions: Runs with sizes below the maximum on dynamic axes (`Tensor.dynamic`).
         data_formats: Formats of tensors.
@@ -94,6 +96,7 @@ class Capabilities:
     updates: bool = False
     memory_handles: bool = False
     custom_memory: bool = False
+    emulates_io_buffers: bool = False
     records_only: bool = False
     dynamic_dimensions: bool = False
     data_formats: frozenset[DataFormat] = frozenset({DataFormat.DENSE})

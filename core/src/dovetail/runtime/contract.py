@@ -140,6 +140,13 @@ class Prepared(Protocol):
     def placement(self) -> Placement | None:
         """The backends of its parts; None if one backend runs the whole graph."""
 
+    @property
+    def io_buffers(self) -> Mapping[str, int]:
+        """Sizes in bytes of the buffers of inputs and outputs that each run copies, by name.
+
+        A run copies what its device cannot access. Others are the application's memory itself.
+        """
+
     def run(
         self,
         inputs: Mapping[str, Binding],

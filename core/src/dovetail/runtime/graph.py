@@ -13,7 +13,7 @@ from dovetail.errors import BackendError
 from dovetail.ir import Array
 from dovetail.ops import NOTHING, Observed
 from dovetail.plugins.hooks import hooks
-from dovetail.runtime.buffers import Buffer, Results, checked_buffers
+from dovetail.runtime.buffers import Buffer, checked_buffers
 from dovetail.runtime.composition import ComposedGraph
 from dovetail.runtime.config import GraphConfig
 from dovetail.runtime.contract import Prepared, RunControl, Watch
@@ -26,7 +26,8 @@ from dovetail.runtime.finalization import (
 )
 from dovetail.runtime.handle import api_call, current_call
 from dovetail.runtime.interface import Interface
-from dovetail.runtime.measurements import EventType, ProfileEvent, Recorder
+from dovetail.runtime.io_buffers import IoBuffers
+from dovetail.runtime.measurements import Counter, EventType, EventUnit, ProfileEvent, Recorder
 from dovetail.runtime.profile import Measurement, Profile
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.runner import Runner
@@ -138,6 +139,7 @@ class Graph(ComposedGraph):
                 children=tuple(record.events),
                 start_us=start * 1e6,
                 backend=self.context.backend.name,
+                counters=(Counter("io_buffer_bytes", self._runner.io.nbytes, EventUnit.BYTES),),
             )
             profile.add(event)
 
@@ -172,12 +174,15 @@ class Graph(ComposedGraph):
         if watch is not None:  # otherwise it would look like a run without steps
             self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
-        context, unbinds = self.context, self._runner.unbinds
+        context, runner = self.context, self._runner
+        unbinds = runner.unbinds
         given, taken = checked_buffers(self._interface, inputs, outputs, context, self._shared)
         measured, record = None, None
         if profile is not None or watch is not None:
-            measured = Measurement(self, profile, watch)
+            measured = Measurement(self, profile, watch, runner.io.use(inputs, outputs))
             watch, record = measured.watch, measured.record
+        elif runner.io.awaits_raw:
+            runner.io.use(inputs, outputs)
         tokens, held = context.tokens, None
         # without a signal, as most runs are: a call less
         control = (
@@ -190,9 +195,9 @@ class Graph(ComposedGraph):
             try:
                 if tokens.registered:
                     held = tokens.hold(given, taken)
-                return self._runner.run(prepared, given, taken, control, measured)
+                return runner.run(prepared, given, taken, control, measured)
             finally:
-                if self._runner.unbinds != unbinds:  # its memory was deregistered meanwhile
+                if runner.unbinds != unbinds:  # its memory was deregistered meanwhile
                     self.unbind()
                 if held:
                     tokens.let_go(held)
@@ -229,7 +234,9 @@ class Graph(ComposedGraph):
         prepared, unbinds = self._require_finalized(), self._runner.unbinds
         given, found = checked_buffers(self._interface, inputs, outputs, self.context, self._shared)
         taken = found or {}
-        measured = Measurement.of(self, profile, None)
+        measured, io = None, self._runner.io
+        if profile is not None or io.awaits_raw:
+            measured = Measurement.of(self, profile, None, io.use(inputs, outputs))
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         overlaps = self.context.backend.capabilities.overlap
         tokens, executions = self.context.tokens, self.context.executions
@@ -305,9 +312,10 @@ class Graph(ComposedGraph):
             checked = checked_graph(self.ir, self._views, observed, outputs)
             if self._prepared is None:
                 interface = self._own_interface(checked.inputs, checked.outputs)
-                results = Results(interface)
                 prepared = prepare_graph(checked, self.context, self.config, control, record)
-                self._interface, self._runner.results = interface, results
+                emulated = self.context.backend.capabilities.emulates_io_buffers
+                self._runner.io = IoBuffers(interface, prepared.io_buffers, emulated=emulated)
+                self._interface = interface
                 self.placement, self._prepared = prepared.placement, prepared
             else:
                 update_graph(checked, self._prepared, updates, self.context, self.config, control)

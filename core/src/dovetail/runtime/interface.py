@@ -23,6 +23,7 @@ class Endpoint:
         shape: Its shape.
         storage: NumPy type of a stored element.
         is_float32: Whether stored elements are float32, so that they are the real values.
+        nbytes: Size of its stored values.
         is_small: Whether copying it is faster than binding another array.
     """
 
@@ -30,6 +31,7 @@ class Endpoint:
     shape: Shape
     storage: np.dtype[np.generic]
     is_float32: bool
+    nbytes: int
     is_small: bool
 
     @classmethod
@@ -37,7 +39,7 @@ class Endpoint:
         """Create the endpoint of a tensor."""
         storage, is_float32 = tensor.dtype.storage, tensor.dtype is DType.FLOAT_32
         nbytes = math.prod(tensor.shape) * storage.itemsize
-        return cls(tensor, tensor.shape, storage, is_float32, nbytes <= _SMALL)
+        return cls(tensor, tensor.shape, storage, is_float32, nbytes, nbytes <= _SMALL)
 
 
 @dataclass(frozen=True, slots=True)

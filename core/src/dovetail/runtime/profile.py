@@ -13,7 +13,7 @@ from dovetail.plugins.hooks import hooks
 from dovetail.runtime.contract import Watch
 from dovetail.runtime.enums import ProfileLevel
 from dovetail.runtime.handle import Handle, api_call
-from dovetail.runtime.measurements import EventType, ProfileEvent, Recorder
+from dovetail.runtime.measurements import Counter, EventType, ProfileEvent, Recorder
 
 if TYPE_CHECKING:  # a profile belongs to a backend, which imports it
     from dovetail.runtime.backend import Backend
@@ -194,6 +194,7 @@ class Measurement:
         graph: The graph.
         profile: Records the run, or None.
         watch: The caller's watch, or None.
+        counters: Quantities of the execution.
 
     Attributes:
         watch: Receives each step: the caller's watch, and the hooks if there are any. None for a
@@ -202,12 +203,25 @@ class Measurement:
     """
 
     @classmethod
-    def of(cls, graph: Graph, profile: Profile | None, watch: Watch | None) -> Measurement | None:
+    def of(
+        cls,
+        graph: Graph,
+        profile: Profile | None,
+        watch: Watch | None,
+        counters: tuple[Counter, ...],
+    ) -> Measurement | None:
         """Return the measurement of an execution; None without a profile or a watch."""
-        return None if profile is None and watch is None else cls(graph, profile, watch)
+        return None if profile is None and watch is None else cls(graph, profile, watch, counters)
 
-    def __init__(self, graph: Graph, profile: Profile | None, watch: Watch | None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        profile: Profile | None,
+        watch: Watch | None,
+        counters: tuple[Counter, ...] = (),
+    ) -> None:
         self._graph = graph
+        self._counters = counters
         self._profile = profile
         self.record: Recorder | None = None
         if profile is not None:
@@ -242,5 +256,6 @@ class Measurement:
             start_us=start_us,
             backend=context.backend.name,
             queue=queue,
+            counters=self._counters,
         )
         self._profile.add(event)

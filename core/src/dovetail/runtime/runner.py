@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 from dovetail.errors import BackendError
 from dovetail.ir import Array
-from dovetail.runtime.buffers import Results
 from dovetail.runtime.context_tensors import SharedTensors
 from dovetail.runtime.contract import Binding, Done, Prepared, RunControl
 from dovetail.runtime.executions import Executions
 from dovetail.runtime.interface import Interface
+from dovetail.runtime.io_buffers import IoBuffers
 from dovetail.runtime.plugin_errors import log_errors
 from dovetail.runtime.profile import Measurement
 from dovetail.runtime.queue import InProgress
@@ -31,14 +31,14 @@ class Runner:
         executions: Those of its context.
 
     Attributes:
-        results: Creates arrays for its outputs.
+        io: Buffers of its inputs and outputs.
         guards: Checks of mapped files that runs read.
         unbinds: How often buffers of earlier runs were to be dropped. An execution that began
             before the last time calls `unbind` at its end.
     """
 
     def __init__(self, name: str, shared: SharedTensors, executions: Executions) -> None:
-        self.results = Results(Interface(name, {}, {}))
+        self.io = IoBuffers(Interface(name, {}, {}), {})
         self.guards: tuple[Callable[[], None], ...] = ()
         self._name = name
         self._shared = shared
@@ -78,13 +78,13 @@ class Runner:
                     control.check()
                 for guard in self.guards:
                     guard()
-                arrays = self.results.arrays() if outputs is None else outputs
+                arrays = self.io.results.arrays() if outputs is None else outputs
                 shared = self._shared.outputs
                 start = time.perf_counter()
                 prepared.run(inputs, {**arrays, **shared} if shared else arrays, control)
                 took = (time.perf_counter() - start) * 1e6
                 if outputs is None:
-                    outputs = self.results.taken(arrays)
+                    outputs = self.io.results.taken(arrays)
         finally:
             if self._stale is not None:
                 self._unbind_stale()

@@ -12,6 +12,7 @@ from dovetail.container import WeightStore
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.base import ContextBase
 from dovetail.runtime.contract import (
+    Capabilities,
     Configs,
     DeviceInfo,
     Fingerprint,
@@ -91,6 +92,11 @@ class HtpBackend(PlanBackend):
             ConfigError: Options and device contradict each other.
         """
         return processor(self.family, self.options.arch, device)
+
+    def capabilities(self) -> Capabilities:
+        """Return what plans can do, and that profiles count the processor's I/O buffers."""
+        is_htp = bool(self.family.vtcm_mb)  # the others have no documented rule
+        return replace(super().capabilities(), emulates_io_buffers=is_htp)
 
     def open_context(self, device: Any, config: Any, weights: WeightStore) -> PlanContext:
         """Return a context.

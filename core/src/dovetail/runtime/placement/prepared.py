@@ -79,6 +79,19 @@ class HeteroPrepared(PreparedBase):
     def placement(self, placement: Placement) -> None:
         self._placement = placement
 
+    @property
+    def io_buffers(self) -> Mapping[str, int]:
+        """The buffers of its parts for the graph's inputs and outputs; see `Prepared.io_buffers`.
+
+        Each part that reads an input has a buffer of its own.
+        """
+        found: dict[str, int] = {}
+        for part in self.parts:
+            for name, nbytes in part.prepared.io_buffers.items():
+                if name in self.interface.inputs or name in self.interface.outputs:
+                    found[name] = found.get(name, 0) + nbytes
+        return found
+
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
     ) -> None:

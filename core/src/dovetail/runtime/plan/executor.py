@@ -70,6 +70,18 @@ class PlanPrepared(PreparedBase):
         """The steps, in order."""
         return self.plan.steps
 
+    @property
+    def io_buffers(self) -> Mapping[str, int]:
+        """The buffers in other memory spaces; see `Prepared.io_buffers`."""
+        found: dict[str, int] = {}
+        for step in self.plan.steps:
+            if not step.nodes:
+                for source, target in zip(step.reads, step.writes, strict=True):
+                    for own, other in ((source.root, target), (target.root, source)):
+                        if own.is_application and own.space is not other.root.space:
+                            found[own.name] = other.nbytes
+        return found
+
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
     ) -> None:

@@ -126,7 +126,7 @@ def watch(bench: Bench) -> None:
         graph.execute(bench.feeds(), profile=detailed)
         (event,) = detailed.events
         parts = detailed.get_sub_events((0,))
-        demand(parts == event.children, "the parts of an event are not its children")
+        demand(parts == event.sub_events, "the parts of an event are not its children")
         code = "PROFILE_ERROR_INVALID_ARGUMENT"
         refusal(lambda: detailed.get_sub_events((1,)), code, BackendError)
         named = (detailed.get_event_data((0,)), detailed.get_extended_event_data((0,)))
