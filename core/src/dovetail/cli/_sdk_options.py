@@ -69,7 +69,6 @@ OPTIONS = {
 _LIBRARY = "names compiled libraries; here op packages are installed dists"
 _LOG_LEVEL = "use `--log-level debug`, which every command has"
 _SOURCE = "concerns the C++ source that the SDK generates; here a model is one .dvt file"
-_DEVICE = "concerns memory or drivers of a device; here everything runs on this machine"
 
 # Options without a meaning here, with the reason. An option that neither the installed command nor
 # this table has may still be added.
@@ -86,9 +85,6 @@ REASONS = {
         "package_name": _SOURCE,
     },
     "net-run": {
-        "dlc_path": "a .dlc is the vendor's compiled form; pass its source model",
-        "io_tensor_mem_handle_type": _DEVICE,
-        "shared_buffer": _DEVICE,
         "use_mmap": "here files are always memory-mapped",
     },
     "quantize": {

@@ -57,7 +57,13 @@ class JobRunner:
         repeats = request.num_inferences is not None or request.duration_s is not None
         self._sets = InputSets(job.feed, request.input_cache if repeats else None)
         self._slots = Slots(
-            job, graph, self._sets, level, request.timeout_us, has_timers=window.is_limited
+            job,
+            graph,
+            self._sets,
+            level,
+            request.timeout_us,
+            has_timers=window.is_limited,
+            is_shared=request.shares_buffers,
         )
         self.results = 0
 
@@ -90,7 +96,7 @@ class JobRunner:
         for inference in inferences:
             slot = self._slots.take()
             self._read(slot, inference)
-            for inputs, outputs, signal in slot.parts():
+            for inputs, outputs, signal in self._slots.parts(slot):
                 profile = slot.profile if self._window.admits() else slot.timer
                 self._graph.execute(inputs, outputs, profile, signal)
             yield slot
@@ -123,7 +129,7 @@ class JobRunner:
     def _enqueue(self, slot: Slot, flying: deque[Slot], limit: int) -> None:
         """Queue the executions of a slot; wait for the oldest ones while there are too many."""
         flying.append(slot)
-        for inputs, outputs, signal in slot.parts():
+        for inputs, outputs, signal in self._slots.parts(slot):
             while _queued(flying) >= limit:
                 next(each for each in flying if each.executions).executions.pop(0).wait()
             profile = slot.profile if self._window.admits() else slot.timer

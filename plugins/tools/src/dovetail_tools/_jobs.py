@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from dovetail.api import Model, load_model
 from dovetail.cli.inputs.errors import InputError, shortened
 from dovetail.cli.inputs.feed import Feed, make_feed
 from dovetail.cli.inputs.listed import read_input_list
 from dovetail.cli.inputs.raw_files import RawFormat
-from dovetail.errors import ConfigError, FrontendError, Problem, suggest_name
+from dovetail.errors import ConfigError, Problem
 from dovetail.ir import Graph
-from dovetail.ops import OpRegistry
-from dovetail.runtime.config_file import RunConfig
 from dovetail_tools import _metadata, _profiling
 from dovetail_tools._errors import usage
+from dovetail_tools._models import unknown_names
 from dovetail_tools._option_values import parse_native_names
 from dovetail_tools._output_files import (
     Files,
@@ -36,8 +34,7 @@ class Job:
     """One graph to run.
 
     Attributes:
-        model: A model of this graph alone.
-        graph: The graph.
+        graph: The graph; of a context binary, only its inputs and outputs.
         folder: Folder of its results, below the output folder.
         feed: The feed of its inputs.
         files: Files to write, by tensor name.
@@ -45,7 +42,6 @@ class Job:
             the inputs and outputs.
     """
 
-    model: Model
     graph: Graph
     folder: str
     feed: Feed
@@ -53,27 +49,26 @@ class Job:
     parts: int
 
 
-def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]:
+def make_jobs(request: Request, graphs: Sequence[Graph]) -> list[Job]:
     """Return the jobs of a request; nothing is written, and no raw file is read.
 
+    Args:
+        request: The request.
+        graphs: The graphs that the input lists are for, in order.
+
     Raises:
-        DovetailError: A model cannot be loaded; an option names unknown graphs, tensors or inputs;
-            a list is invalid: lists every fault of all lists.
+        DovetailError: An option names unknown graphs, tensors or inputs; a list is invalid: lists
+            every fault of all lists.
     """
-    models = [
-        load_model(path, ops, map_weights=request.map_weights, input_format=request.input_format)
-        for path in request.models
-    ]
-    graphs = _graphs(models, request.models)
-    native = _check_references(request, config, [g for _, g in graphs])
-    folders = {g.name: graph_folder(g.name, graphs) for _, g in graphs}
+    native = _check_references(request, graphs)
+    folders = {graph.name: graph_folder(graph.name, graphs) for graph in graphs}
     if len(graphs) > 1:
         folders = distinct("graphs", folders, taken=(_metadata.NAME, _profiling.NAME))
     problems: list[Problem] = []
     jobs: list[Job] = []
-    for (model, graph), path in zip(graphs, request.input_lists, strict=True):
+    for graph, path in zip(graphs, request.input_lists, strict=True):
         if path is not None:
-            jobs += _job(request, model, graph, path, folders[graph.name], native, problems)
+            jobs += _job(request, graph, path, folders[graph.name], native, problems)
     if problems:
         raise InputError("the input lists do not match the models", problems=shortened(problems))
     return jobs
@@ -81,7 +76,6 @@ def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]
 
 def _job(
     request: Request,
-    model: Model,
     graph: Graph,
     path: Path,
     folder: str,
@@ -106,27 +100,10 @@ def _job(
     files = output_files({name: tensors[name] for name in names}, request.output_data)
     problems += unsplittable(files, feed.batch, str(path))
     if len(problems) == before:
-        only = Model({graph.name: graph}, model.producer, model.op_packages)
-        yield Job(only, graph, folder, feed, files, parts)
+        yield Job(graph, folder, feed, files, parts)
 
 
-def _graphs(models: Sequence[Model], paths: Sequence[Path]) -> list[tuple[Model, Graph]]:
-    found: dict[str, tuple[Model, Graph]] = {}
-    for model, path in zip(models, paths, strict=True):
-        for name, graph in model.graphs.items():
-            if name in found:
-                raise FrontendError(
-                    f"duplicate graph name '{name}' in several models",
-                    where=str(path),
-                    hint="convert one model again with another --graph-name",
-                )
-            found[name] = model, graph
-    return list(found.values())
-
-
-def _check_references(
-    request: Request, config: RunConfig, graphs: Sequence[Graph]
-) -> set[tuple[str | None, str]]:
+def _check_references(request: Request, graphs: Sequence[Graph]) -> set[tuple[str | None, str]]:
     """Raise if options name what is not there; return the inputs with native files, by graph."""
     names = [graph.name for graph in graphs]
     if len(request.input_lists) != len(names):
@@ -138,27 +115,16 @@ def _check_references(
         )
     inputs = {graph.name: [tensor.name for tensor in graph.inputs] for graph in graphs}
     native = parse_native_names(request.native_names, inputs)
-    problems = _unknown("--set-output-tensors", "graph", request.set_outputs, names)
+    problems = unknown_names("--set-output-tensors", "graph", request.set_outputs, names)
     for graph in graphs:
         added = request.set_outputs.get(graph.name, ())
         where = f"--set-output-tensors {graph.name}"
-        problems += _unknown(where, "computed tensor", added, computed(graph))
+        problems += unknown_names(where, "computed tensor", added, computed(graph))
     for name, known in [(None, list(chain(*inputs.values()))), *inputs.items()]:
         given = sorted(tensor for graph, tensor in native if graph == name)
-        problems += _unknown("--native-input-tensor-names", "input", given, known)
+        problems += unknown_names("--native-input-tensor-names", "input", given, known)
     if problems:
         raise ConfigError(
             "options name unknown graphs, tensors or inputs", code="USAGE", problems=problems
         )
-    config.require_graphs(names)
     return native
-
-
-def _unknown(
-    where: str, what: str, given: Sequence[str] | Mapping[str, object], known: Sequence[str]
-) -> list[Problem]:
-    return [
-        Problem(f"{what} '{name}' not found", where, suggest_name(name, known))
-        for name in given
-        if name not in known
-    ]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from dovetail.cli.op_package_option import split_list
 from dovetail.errors import suggest_name
+from dovetail_tools._model_options import model_options
 from dovetail_tools._option_faults import OptionFaults, Rule
 from dovetail_tools._option_values import (
     parse_input_lists,
@@ -53,6 +54,7 @@ _EXCLUSIVE = (
     ),
 )
 _REQUIRED = (
+    Rule("io_tensor_mem_handle_type", "shared_buffer"),
     Rule(
         "chrome_trace",
         "profiling_level",
@@ -77,15 +79,17 @@ def request_of(params: Mapping[str, Any]) -> Request:
     faults = OptionFaults(params)
     faults.check_exclusive(_EXCLUSIVE)
     faults.check_required(_REQUIRED)
+    if params["model"] is None and params["dlc_path"] is None:
+        faults.add("missing option --model or --dlc-path")
     _check_values(params, faults)
-    models = faults.value(split_list, params["model"], "--model") or ()
+    models, input_format = model_options(params, faults)
     lists = faults.value(parse_input_lists, params["input_list"]) or ()
     outputs = faults.value(parse_set_outputs, params["set_output_tensors"]) or {}
     packages = faults.value(split_list, params["op_packages"], "--op-packages") or ()
     options = faults.value(parse_platform_options, params["platform_options"]) or {}
     faults.raise_all()
     return Request(
-        models=tuple(map(Path, models)),
+        models=models,
         backend=params["backend"],
         input_lists=lists,
         output_dir=Path(params["output_dir"]),
@@ -103,13 +107,14 @@ def request_of(params: Mapping[str, Any]) -> Request:
         keep_outputs=params["keep_num_outputs"],
         timeout_us=params["timeout"],
         op_packages=packages,
+        shares_buffers=params["shared_buffer"],
         batch_multiplier=params["batch_multiplier"],
         input_cache=_cache_limit(params),
         profiling_delay_s=params["graph_profiling_start_delay"],
         profiled_executions=params["graph_profiling_num_executions"],
         backend_options=options,
         map_weights=not params["no_map_weights"],
-        input_format=params["input_format"],
+        input_format=input_format,
     )
 
 
@@ -119,7 +124,7 @@ def _check_values(params: Mapping[str, Any], faults: OptionFaults) -> None:
         faults.add(
             "the timeout must be positive, got 0 microseconds",
             where="--timeout",
-            hint="pass the time limit of one inference in microseconds, or omit --timeout",
+            hint="pass a time limit in microseconds, or omit the option",
         )
     duration = params["duration"]
     if duration is not None and not duration > 0:  # NaN neither

@@ -37,12 +37,12 @@ def chosen_outputs(
         debug: Whether to write every tensor that a node writes.
     """
     problems: list[Problem] = []
-    names = computed(graph)
+    names = dict.fromkeys([*computed(graph), *(t.name for t in graph.outputs)])
     if debug:
         if listed.layers or listed.tensors:
             where = listed.where((*listed.layers, *listed.tensors)[0][0])
             problems.append(Problem("the list selects outputs, but --debug writes all", where))
-        return names, problems
+        return computed(graph), problems
     wanted = resolve_layers(listed, outputs_by_node(graph), problems)
     asked = [(listed.where(number), name) for number, name in listed.tensors]
     asked += [("--set-output-tensors", name) for name in added]

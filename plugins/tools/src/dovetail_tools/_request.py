@@ -32,6 +32,13 @@ class Profiling(enum.StrEnum):
     BACKEND = "backend"
 
 
+class MemoryHandle(enum.StrEnum):
+    """The values of `--io-tensor-mem-handle-type`."""
+
+    ION = "ion"
+    DMA_BUF = "dma_buf"
+
+
 @dataclass(frozen=True, slots=True)
 class CacheLimit:
     """The limit of the input sets that are kept in memory, so that they are read once.
@@ -68,6 +75,7 @@ class Request:
         keep_outputs: Number of results written for each graph; None for those of one pass.
         timeout_us: Time limit of one inference, in microseconds.
         op_packages: Op packages that are not installed, as the command line names them.
+        shares_buffers: Whether buffers are registered with the backend, so that it need not copy.
         batch_multiplier: Factor of the leading axes of inputs and outputs; the graph is executed
             once for each part.
         input_cache: Limit of the cached input sets; None for no cache.
@@ -98,6 +106,7 @@ class Request:
     keep_outputs: int | None = None
     timeout_us: int | None = None
     op_packages: tuple[str, ...] = ()
+    shares_buffers: bool = False
     batch_multiplier: int = 1
     input_cache: CacheLimit | None = None
     profiling_delay_s: float | None = None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+_LOG = logging.getLogger("dovetail.tools")
 
 BackendName = Annotated[
     str,
@@ -27,6 +30,17 @@ PlatformOptions = Annotated[
         help="Options of the backend; they replace those of the config file.",
     ),
 ]
+ModelFiles = Annotated[
+    str | None,
+    typer.Option(metavar="FILE[,FILE]", help="Models: .dvt files, or files that can be converted."),
+]
+DlcPath = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE[,FILE]",
+        help="DLC files, instead of --model or with --model libQnnModelDlc.so.",
+    ),
+]
 ModelPrefix = Annotated[
     str | None,
     typer.Option(
@@ -40,8 +54,12 @@ ModelPrefix = Annotated[
 def note_model_prefix(prefix: str | None) -> None:
     """Log a warning that `--model-prefix` selects nothing, if it is given."""
     if prefix is not None:
-        import logging  # imported here: the help of a command logs nothing
-
-        logging.getLogger("dovetail.tools").warning(
+        _LOG.warning(
             "--model-prefix %s selects nothing: the models here are data without functions", prefix
         )
+
+
+def note_without_effect(option: str, value: str | None) -> None:
+    """Log a warning that an option has no effect, if it is given."""
+    if value is not None:
+        _LOG.warning("%s %s has no effect on this machine", option, value)

@@ -9,10 +9,14 @@ import numpy as np
 
 from dovetail.cli.inputs.raw_files import RawReader
 from dovetail.ir import Array
-from dovetail.runtime import Execution, Graph, Profile, ProfileLevel, Signal, SignalKind
+from dovetail.runtime import Execution, Graph, Memory, Profile, ProfileLevel, Signal, SignalKind
 from dovetail_tools._input_sets import InputSets
 from dovetail_tools._jobs import Job
 from dovetail_tools._parts import multiplied, split_parts
+from dovetail_tools._shared_buffers import SharedBuffers
+
+# Arrays or memory handles, by tensor name.
+Buffers = Mapping[str, Array | Memory]
 
 
 @dataclass(slots=True)
@@ -48,12 +52,6 @@ class Slot:
         """Its profiles."""
         return (self.profile,) if self.timer is None else (self.profile, self.timer)
 
-    def parts(self) -> Iterator[tuple[dict[str, Array], dict[str, Array], Signal | None]]:
-        """Yield inputs, outputs and signal of each execution."""
-        count = len(self.signals)
-        inputs, outputs = split_parts(self.inputs, count), split_parts(self.outputs, count)
-        yield from zip(inputs, outputs, self.signals, strict=True)
-
 
 class Slots:
     """Creates the slots of a graph as they are needed.
@@ -65,6 +63,7 @@ class Slots:
         level: Level of the profiles.
         timeout_us: Time limit of an execution in microseconds, or None.
         has_timers: Whether some executions may not be profiled.
+        is_shared: Whether the buffers are registered with the context.
     """
 
     def __init__(
@@ -76,6 +75,7 @@ class Slots:
         timeout_us: int | None,
         *,
         has_timers: bool,
+        is_shared: bool,
     ) -> None:
         self._job = job
         self._backend = graph.context.backend
@@ -83,6 +83,10 @@ class Slots:
         self._level = level
         self._timeout_us = timeout_us
         self._has_timers = has_timers
+        self._shared: SharedBuffers | None = None
+        if is_shared:
+            ends = {t.name: t for t in (*graph.inputs, *graph.outputs)}
+            self._shared = SharedBuffers(graph.context, ends)
         self._outputs, _ = multiplied(graph.outputs, job.parts)
         self._slots: list[Slot] = []
         self._free: list[Slot] = []
@@ -103,12 +107,24 @@ class Slots:
         self._slots.append(slot)
         return slot
 
+    def parts(self, slot: Slot) -> Iterator[tuple[Buffers, Buffers, Signal | None]]:
+        """Yield inputs, outputs and signal of each execution of a slot."""
+        count = self._job.parts
+        inputs, outputs = split_parts(slot.inputs, count), split_parts(slot.outputs, count)
+        for given, taken, signal in zip(inputs, outputs, slot.signals, strict=True):
+            if self._shared is None:
+                yield given, taken, signal
+            else:
+                yield self._shared.handles(given), self._shared.handles(taken), signal
+
     def put_back(self, slot: Slot) -> None:
         """Mark a slot as free."""
         self._free.append(slot)
 
     def free_handles(self) -> None:
         """Free the handles of all slots."""
+        if self._shared is not None:
+            self._shared.free()
         for slot in self._slots:
             for profile in slot.profiles:
                 profile.free()

@@ -11,13 +11,16 @@ from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.map_weights_option import NoMapWeights
 from dovetail.cli.op_package_option import OpPackages
 from dovetail_tools._net_run_options import request_of
-from dovetail_tools._request import OutputData, Profiling
+from dovetail_tools._request import MemoryHandle, OutputData, Profiling
 from dovetail_tools._shared_options import (
     BackendName,
     ConfigFile,
+    DlcPath,
+    ModelFiles,
     ModelPrefix,
     PlatformOptions,
     note_model_prefix,
+    note_without_effect,
 )
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -26,12 +29,6 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def net_run(
     context: typer.Context,
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE[,FILE]", help="Models: .dvt files, or files that can be converted."
-        ),
-    ],
     input_list: Annotated[
         str,
         typer.Option(
@@ -39,6 +36,8 @@ def net_run(
             help="Input lists, one per graph, in order; __ skips a graph.",
         ),
     ],
+    model: ModelFiles = None,
+    dlc_path: DlcPath = None,
     backend: BackendName = "cpu",
     output_dir: Annotated[
         Path,
@@ -162,6 +161,20 @@ def net_run(
         int | None,
         typer.Option(min=0, metavar="MB", help="The same by size; an MB has 2^20 bytes."),
     ] = None,
+    shared_buffer: Annotated[
+        bool,
+        typer.Option(
+            "--shared-buffer",
+            help="Register the buffers of inputs and outputs with the backend, so that it need not "
+            "copy them.",
+        ),
+    ] = False,
+    io_tensor_mem_handle_type: Annotated[
+        MemoryHandle | None,
+        typer.Option(
+            help="Memory of the registered buffers on a device; here it is the host's in any case."
+        ),
+    ] = None,
     op_packages: OpPackages = None,
     platform_options: PlatformOptions = None,
     model_prefix: ModelPrefix = None,
@@ -188,11 +201,13 @@ def net_run(
     """
     request = request_of(context.params)
     note_model_prefix(model_prefix)
+    note_without_effect("--perf-profile", perf_profile)
+    note_without_effect("--io-tensor-mem-handle-type", io_tensor_mem_handle_type)
     # imported here: the help needs no numpy
     from dovetail_tools._run import execute
     from dovetail_tools._sigterm import unwound_by_sigterm
     from dovetail_tools._summary import report
 
     with unwound_by_sigterm():
-        outcome = execute(request, perf_profile)
+        outcome = execute(request)
     report(outcome)
