@@ -179,10 +179,13 @@ def test_an_architecture_of_a_backend_without_any(run_folder: Path) -> None:
     assert_refused(done, run_folder, 2, "cpu", "no architectures")
 
 
-@pytest.mark.parametrize("name", ["libnet.so", "net.dlc"])
-def test_the_vendors_compiled_models(run_folder: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "code", "part"),
+    [("libnet.so", "MODEL_FOREIGN", "convert"), ("net.dlc", "MODEL_INVALID", "zip directory")],
+)
+def test_the_vendors_models(run_folder: Path, name: str, code: str, part: str) -> None:
     (run_folder / name).write_bytes(bytes(100))
-    assert_refused(net_run(run_folder, model=name), run_folder, 3, "MODEL_FOREIGN", "convert")
+    assert_refused(net_run(run_folder, model=name), run_folder, 3, code, part)
 
 
 @pytest.mark.parametrize("part", ["header", "manifest", "padding", "blob", "cut"])

@@ -26,6 +26,7 @@ from dovetail.errors import (
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail.ops import OpPackage, OpRegistry
 from dovetail.ops.frontend import FrontendOptions
+from dovetail.plugins import refresh
 from dovetail.plugins.hooks import hooks
 
 
@@ -254,6 +255,8 @@ def test_installed_frontends_and_an_explicit_format_come_before_a_refusal(
     site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    monkeypatch.setenv("DOVETAIL_PLUGINS", "")
+    refresh()
     model = tmp_path / "net.dlc"
     model.write_bytes(b"anything")
     with pytest.raises(FrontendError) as caught:
@@ -263,6 +266,8 @@ def test_installed_frontends_and_an_explicit_format_come_before_a_refusal(
         site.module(f"{name}_frontend", FRONTEND.format(name=name, suffixes=suffixes))
         entry = {"dovetail.frontends": {name: f"{name}_frontend:Frontend"}}
         site.dist(f"{name}-dist", entry)
+    monkeypatch.setenv("DOVETAIL_PLUGINS", "compiled-dist,other-dist")
+    refresh()
     found = [
         dovetail.convert(model, ops=OPS),
         dovetail.load_model(model, OPS, input_format="other"),

@@ -267,8 +267,8 @@ def test_a_session_from_a_file_and_its_refusals(tmp_path: Path) -> None:
         dovetail.load_model(tmp_path / "net.weird")
     assert caught.value.code == "FILE_UNREADABLE"
     (tmp_path / "net.dlc").write_bytes(b"PK")
-    with pytest.raises(FrontendError, match="compiled model"):
-        dovetail.load_model(tmp_path / "net.dlc")
+    with pytest.raises(FrontendError, match="dovetail-qnn"):
+        dovetail.load(tmp_path / "net.dlc")
 
 
 def test_the_package_looks_its_names_up_when_asked() -> None:

@@ -314,7 +314,6 @@ def test_refusals_leave_nothing(
         ("text.txt", b"hello", 3, "MODEL_FORMAT_UNKNOWN"),
         ("bad.onnx", b"not protobuf at all", 3, "MODEL_INVALID"),
         ("model.so", b"\x7fELF", 3, "MODEL_FOREIGN"),
-        ("model.dlc", b"PK", 3, "MODEL_FOREIGN"),
     ],
 )
 def test_files_that_are_no_models(

@@ -109,7 +109,7 @@ def test_the_sdks_reader_of_dlc_files_requires_them(fed: None, run: Any) -> None
     assert "--input-format and --dlc-path are mutually exclusive" in done.error["message"]
 
 
-@pytest.mark.parametrize("name", ["model.so", "model.dlc", "libmodel.SO"])
+@pytest.mark.parametrize("name", ["model.so", "libmodel.SO"])
 def test_compiled_models_are_refused(fed: None, run: Any, name: str) -> None:
     Path(name).write_bytes(b"\x7fELF")
     done = net_run(run, model=name)

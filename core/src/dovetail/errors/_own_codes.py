@@ -144,8 +144,8 @@ OWN_CODES: tuple[Entry, ...] = (
     Entry(
         "MODEL_FOREIGN",
         3,
-        "The file is a compiled model of the vendor's SDK, which cannot be read here.",
-        "Convert the source model (for example ONNX) of the file.",
+        "The file is a model of the vendor's SDK, compiled or not yet converted.",
+        "Convert a .dlc (install dovetail-qnn), or the source model (for example ONNX) of a .so.",
     ),
     Entry(
         "MODEL_EXTERNAL_DATA",

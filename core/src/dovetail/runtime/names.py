@@ -67,12 +67,20 @@ def members_of(backend: str) -> tuple[str, ...] | None:
 
 
 def reject_foreign(path: PurePath) -> None:
-    """Raise for compiled models of the vendor's SDK.
+    """Raise for files of the vendor's SDK that are no models here.
 
     Raises:
         FrontendError: The file is a `.so`, `.dll` or `.dlc`.
     """
-    if path.suffix.lower() in (".so", ".dll", ".dlc"):
+    suffix = path.suffix.lower()
+    if suffix == ".dlc":
+        raise FrontendError(
+            "a .dlc file must be converted, by the frontend of the dist dovetail-qnn",
+            code="MODEL_FOREIGN",
+            where=str(path),
+            hint=f"install dovetail-qnn, and run `dovetail convert -i {path.name} -o model.dvt`",
+        )
+    if suffix in (".so", ".dll"):
         raise FrontendError(
             f"a {path.suffix} file is a compiled model of the vendor's SDK, which cannot be read",
             code="MODEL_FOREIGN",

@@ -1,0 +1,101 @@
+"""A DLC file: its streams, and the graphs in them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from dovetail.errors import DovetailError, FrontendError, Problem
+from dovetail.ir import Graph, find_faults
+from dovetail_qnn.dlc._archive import ZIP_MAGIC, Archive, Member
+from dovetail_qnn.dlc._graphs import GraphReader
+from dovetail_qnn.dlc._payloads import NO_PAYLOADS, BlobSource, Payloads, read_payloads
+from dovetail_qnn.dlc._streams import MAGIC, Stream, open_stream
+from dovetail_qnn.dlc._tables import GRAPHS, PARAMS, WIDE_PARAMS, ModelTable
+from dovetail_qnn.dlc.flatbuffers import FaultList, decode, identifier_of
+
+MODEL, WEIGHTS, OUTSIDE = "model", "model.params", "model.params.bin"
+
+
+def looks_like_dlc(path: Path) -> bool:
+    """Return whether a file is a zip archive with a stream of graphs."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
+                return False
+        model = Archive(path).find(MODEL)
+        if model is None:
+            return False
+        data = model.data.data
+        return data[:2] == MAGIC or identifier_of(data) == GRAPHS
+    except (OSError, DovetailError, zipfile.BadZipFile):
+        return False
+
+
+def read_dlc(path: Path) -> list[Graph]:
+    """Return the graphs of a DLC.
+
+    Weights that are stored without compression are mapped.
+
+    Raises:
+        FrontendError: The file has faults; all are listed.
+    """
+    archive = Archive(path)
+    if (model := archive.find(MODEL)) is None:
+        raise FrontendError(
+            "the archive has no member 'model'",
+            code="MODEL_INVALID",
+            where=str(path),
+            hint="a DLC has the members model, model.params and dlc.metadata",
+        )
+    faults = FaultList()
+    stream = _open(model, (GRAPHS,), faults)
+    weights = archive.find(WEIGHTS)
+    params = None if weights is None else _open(weights, (PARAMS, WIDE_PARAMS), faults)
+    graphs: list[Graph] = []
+    if stream is not None and not faults.problems:
+        blobs = None if weights is None else BlobSource(weights, archive.find(OUTSIDE))
+        graphs = _graphs(stream, params, blobs, path, faults)
+    _raise(faults.problems, path)
+    return graphs
+
+
+def _open(member: Member, identifiers: Sequence[bytes], faults: FaultList) -> Stream | None:
+    member.check()
+    stream = open_stream(member.data.data, member.name, faults)
+    if stream is not None and stream.identifier not in identifiers:
+        known = " or ".join(each.decode() for each in identifiers)
+        faults.add(f"the stream has the identifier {stream.identifier!r}, not {known}", member.name)
+        return None
+    return stream
+
+
+def _graphs(
+    stream: Stream, params: Stream | None, blobs: BlobSource | None, path: Path, faults: FaultList
+) -> list[Graph]:
+    payloads: dict[str, Payloads] = {}
+    if params is not None:
+        payloads = read_payloads(params, WEIGHTS, faults)
+    root = decode(stream.data, ModelTable, MODEL, faults)
+    if not root.graphs:
+        faults.add("the stream has no graph", MODEL)
+    graphs: dict[str, Graph] = {}
+    for index, table in enumerate(root.graphs):
+        where = f"{MODEL}: graphs[{index}]"
+        name = table.name or path.stem
+        if name in graphs:
+            faults.add(f"duplicate graph name '{name}'", where)
+        found = payloads.get(table.name or "", NO_PAYLOADS)
+        graphs[name] = GraphReader(table, found, blobs, where, faults).read(name)
+    if not faults.problems:
+        for graph in graphs.values():
+            faults.problems += find_faults(graph)
+    return list(graphs.values())
+
+
+def _raise(problems: Sequence[Problem], path: Path) -> None:
+    if problems:
+        raise FrontendError(
+            "the model has faults", code="MODEL_INVALID", where=str(path), problems=problems
+        )
