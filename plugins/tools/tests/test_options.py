@@ -36,6 +36,12 @@ def test_backend_names(fed: None, run: Any, name: str) -> None:
     assert net_run(run, "--backend", name).data["backend"] == "cpu"
 
 
+def test_the_members_of_a_backend_are_reported(fed: None, run: Any) -> None:
+    done = net_run(run, "--backend", "hetero:cpu", "--profiling-level", "basic")
+    assert done.data["backend"] == done.data["profiling"]["backend"] == "hetero:cpu"
+    assert 'backend: "hetero:cpu"' in Path("output/execution_metadata.yaml").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("args", "code", "part"),
     [

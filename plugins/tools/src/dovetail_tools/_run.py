@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.files import Staging, staged_folder, unwritable
+from dovetail.runtime import backend_name
 from dovetail_tools import _metadata, _profiling
 from dovetail_tools._backend import new_preparer, profile_level
 from dovetail_tools._job_run import JobOutcome, JobRun
@@ -46,7 +47,7 @@ def execute(request: Request) -> Outcome:
     preparer, ops = new_preparer(
         request.backend, request.config_file, request.backend_options, request.op_packages
     )
-    name = preparer.backend.name
+    name = backend_name(request.backend)
     with preparer.backend as backend:
         if request.timeout_us is not None:
             backend.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
