@@ -104,6 +104,12 @@ def cancel(bench: Bench) -> None:
         refusal(lambda: graph.execute(bench.feeds(), signal=late), code, BackendError)
         wanted = graph.execute(bench.feeds())
         bench.demand_same(run_sample(bench, prepared), wanted, "a stopped graph runs differently")
+        if backend.capabilities.asynchronous:
+            run = graph.execute_async(bench.feeds(), bench.outputs(), signal=late)
+            refusal(lambda: run.wait(30), code, BackendError)
+            taken = bench.outputs()
+            demand(graph.execute_async(bench.feeds(), taken).wait(30), "a queued run does not end")
+            bench.demand_same(taken, wanted, "a graph stopped in a queue runs differently")
         signal.free()
         refusal(signal.trigger, "SIGNAL_ERROR_INVALID_HANDLE", BackendError)
 
