@@ -15,14 +15,17 @@ from pathlib import Path
 import forked
 import numpy as np
 import pytest
-from benchmarks import gauges, machine, rounds, summary, tables
+from benchmarks import gauges, machine, rounds, summary, switching, tables
 from benchmarks.busy import busy_processes
+from benchmarks.preparation import build
 from benchmarks.process import ProcessFailedError
 from benchmarks.quantization import subjects
 from benchmarks.quantization import summary as quantization_summary
 from benchmarks.quantization.rounds import Accuracy, Cost, sqnr_db
 from benchmarks.targets import Target
 from trained import TRAINED
+
+import dovetail as dt
 
 ROOT = Path(__file__).parents[1]
 
@@ -429,3 +432,13 @@ def test_the_choice_of_auto_next_to_its_candidates() -> None:
         alone = {name: row["ms"][name] for name in ("cpu", "plain")}
         assert row["best"] == min(alone, key=lambda name: alone[name])
         assert row["regret"] == alone[row["chosen"]] / alone[row["best"]] - 1 >= 0
+
+
+def test_two_graphs_of_a_context_in_turns(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.onnx" for name in ("adds", "digits")]
+    for path in paths:
+        build(name=path.stem, output=str(path))
+    found = switching.measure([dt.convert(path) for path in paths], "cpu", rounds=3)
+    assert [len(times.alternating) for times in found] == [3, 3]
+    times = switching.Times([10.0, 20.0, 40.0], [11.0, 26.0, 42.0])
+    assert times.medians == (20, 26, 2)  # what is added is the median of 1, 6 and 2
