@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from choosy_backends import LeftBackend
 from reference_backend import BareBackend, ReferenceBackend
 from updating_backend import UpdatingBackend
 
@@ -29,7 +30,7 @@ from dovetail_saver.trace import Trace
 
 PACKAGES = [PACKAGE, OpPackage("dovetail.testing.another")]
 CLASSES: dict[str, Any] = {
-    cls.name: cls for cls in (ReferenceBackend, BareBackend, UpdatingBackend)
+    cls.name: cls for cls in (ReferenceBackend, BareBackend, UpdatingBackend, LeftBackend)
 }
 
 

@@ -237,9 +237,7 @@ def test_parts_of_a_config_that_fit_nothing_are_refused_or_told(
         '"config_file_path": "htp.json"}}'
     )
     session(chain("Scale"), config=outer).close()
-    session(chain("Scale"), config={"context": {"enable_graphs": ["x"]}}).close()
     assert "is for backend 'htp', not 'reference'" in caplog.text
-    assert "no effect here: context.enable_graphs" in caplog.text
 
 
 def test_a_closed_session_says_so() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from dovetail.ops import CheckedGraph, NodeView, OpRegistry, simulate
 from dovetail.runtime import contract
 from dovetail.runtime.base import BackendBase, ContextBase, PreparedBase, unsupported
 from dovetail.runtime.config import DeviceConfig, GraphConfig
-from dovetail.runtime.contract import Image, Prepared, PrepareRequest, Restored, Support
+from dovetail.runtime.contract import Image, PrepareRequest, Restored, Support
 from dovetail.runtime.interface import Interface
 
 EVENTS: list[str] = []  # what was prepared, restored and closed
@@ -69,11 +69,9 @@ class ChoosyPrepared(PreparedBase):
                 self.data[tensor.name] = tensor.stored()
             self.specs[tensor.name] = tensor.spec
 
-    def section(self, base: Prepared | None) -> Image:
+    def section(self, names: Collection[str]) -> Image:
         kept = {t.name for t in self.graph.tensors() if t.kind is TensorKind.UPDATEABLE_STATIC}
-        if isinstance(base, ChoosyPrepared):
-            kept = {n for n in kept if not np.array_equal(base.data[n], self.data[n])}
-        return Image(contract.Fingerprint(), {}, {name: self.data[name] for name in kept})
+        return Image(contract.Fingerprint(), {}, {n: self.data[n] for n in kept & set(names)})
 
     def apply(self, section: Image) -> None:
         names = section.blobs.keys() & self.data.keys()
@@ -102,7 +100,7 @@ class ChoosyContext(ContextBase):
         found = {}
         for name in image.opaque.decode().split("\n") if image.opaque else ():
             part = graph(name)
-            prepared = ChoosyPrepared(self.backend.name, part)
+            prepared = self.backend.prepared(self.backend.name, part)  # type: ignore[attr-defined]
             prepared.data = {
                 n: _like(x, image.blobs, f"{name}/{n}") for n, x in prepared.data.items()
             }
@@ -123,6 +121,7 @@ def _like(array: Array, blobs: Mapping[str, Array], key: str) -> Array:
 
 class LeftBackend(BackendBase):
     name: ClassVar[str] = "left"
+    prepared: ClassVar[type[ChoosyPrepared]] = ChoosyPrepared
     configs: ClassVar[contract.Configs] = contract.Configs(
         backend=ChoosyOptions, device=ChoosyDevice, graph=ChoosyGraph
     )
@@ -157,7 +156,7 @@ class LeftBackend(BackendBase):
         self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
     ) -> ChoosyPrepared:
         EVENTS.append(f"{self.name} prepared {graph.name}")
-        return ChoosyPrepared(self.name, graph)
+        return self.prepared(self.name, graph)
 
     def close(self) -> None:
         EVENTS.append(f"{self.name} closed")

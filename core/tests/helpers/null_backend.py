@@ -37,7 +37,7 @@ class NullPrepared(PreparedBase):
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Nothing is computed from them."""
 
-    def section(self, base: object) -> Image:
+    def section(self, names: object) -> Image:
         return self.context.image({self.graph.name: self})
 
     def apply(self, section: Image) -> None:

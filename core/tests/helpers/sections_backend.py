@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Collection
+from typing import ClassVar
 
 import numpy as np
 from updating_backend import UpdatingBackend, UpdatingPrepared
@@ -15,15 +16,12 @@ from dovetail.runtime.contract import Capabilities, Image, PrepareRequest
 
 
 class SectionsPrepared(UpdatingPrepared):
-    def section(self, base: Any) -> Image:
+    def section(self, names: Collection[str]) -> Image:
         blobs = {
             t.name: np.array(t.data.bytes)
             for t in self.graph.tensors.values()
-            if t.kind.is_updateable and t.data is not None
+            if t.kind.is_updateable and t.data is not None and t.name in names
         }
-        if base is not None:
-            theirs = base.section(None).blobs
-            blobs = {n: a for n, a in blobs.items() if not np.array_equal(a, theirs[n])}
         return Image(self.backend.fingerprint(self.context.device), {}, blobs)
 
     def apply(self, section: Image) -> None:

@@ -187,7 +187,7 @@ def test_an_error_of_ours_keeps_its_kind_and_its_place():
 
 def test_sections_and_updates_are_refused():
     prepared = three().prepared(kernels(Negate=negate))
-    for call in (lambda: prepared.section(None), lambda: prepared.update([])):
+    for call in (lambda: prepared.section(()), lambda: prepared.update([])):
         with pytest.raises(BackendError) as caught:
             call()
         assert caught.value.code.endswith("UNSUPPORTED_FEATURE")

@@ -25,6 +25,7 @@ from dovetail.errors import BackendError, ConfigError, OpError, UnsupportedOpErr
 from dovetail.ir import DType, Graph, Node, Scalar, Tensor, TensorKind
 from dovetail.ops import Observed
 from dovetail.runtime import SignalKind
+from dovetail.runtime.compatibility import judge
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 HELPERS = Path(trial_ops.__file__).parent
@@ -69,7 +70,8 @@ def test_settings_of_devices_and_graphs_change_verdicts() -> None:
         with create(ChoosyBackend) as other, pytest.raises(BackendError, match="belongs to"):
             other.validate_op(wait, small)
         facts = [backend.plugin.fingerprint(d.config) for d in (small, backend.host)]
-        assert facts[0].differences(facts[1]) == ("soc",)
+        found = judge(facts[0].facts, facts[1].facts)
+        assert [reason.fact for reason in found.reasons] == ["soc"]
 
 
 def test_a_graph_is_judged_and_prepared_with_its_own_settings(gate: threading.Event) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from choosy_backend import ChoosyBackend
+from choosy_backends import ChoosyPrepared, LeftBackend
 from foreign_backend import ForeignBackend, ForeignContext
 from null_backend import NullBackend
 from recording_backend import RecordingBackend
@@ -361,6 +362,12 @@ def without_outputs(self: ForeignContext, image: Image, graph: Any, request: Any
     }
 
 
+def choosy(**methods: Any) -> type[LeftBackend]:
+    """Create a backend with binaries and sections whose prepared graphs have other methods."""
+    broken = type("P", (ChoosyPrepared,), methods)
+    return type("BrokenLeft", (LeftBackend,), {"prepared": broken})
+
+
 def updating(
     prepared: type[SectionsPrepared] = SectionsPrepared, **methods: Any
 ) -> type[SectionsBackend]:
@@ -388,9 +395,12 @@ def once(self: Any, tensors: Sequence[Tensor]) -> None:
         SectionsPrepared.update(self, tensors)
 
 
-def whole_sections_alone(self: SectionsPrepared, base: Any) -> Image:
-    whole = SectionsPrepared.section(self, None)
-    return whole if base is None else dataclasses.replace(whole, blobs={})
+def whole_sections_alone(self: SectionsPrepared, names: Any) -> Image:
+    every = [t.name for t in self.graph.tensors.values()]
+    image = SectionsPrepared.section(self, every)
+    # a section of no tensors takes back an update
+    old = {name: np.zeros_like(array) for name, array in image.blobs.items()}
+    return image if names else dataclasses.replace(image, blobs=old)
 
 
 # -- spaces and overlap --------------------------------------------------------------------------
@@ -470,6 +480,15 @@ PROMISES: dict[str, tuple[type[contract.Backend], str]] = {
     "impossible times": (WrongEvents, "preparations_can_be_profiled"),
     "other results when observed": (RoundsObserved, "observed_tensors_are_received"),
     "a tensor that is not observed": (breaking(hiding), "observed_tensors_are_received"),
+    "a binary without outputs": (foreign(restore=without_outputs), "binaries_restore_contexts"),
+    "graphs to load without outputs": (
+        foreign(restore=without_outputs),
+        "binaries_load_what_is_enabled",
+    ),
+    "a section of a binary without effect": (
+        choosy(apply=nothing),
+        "sections_of_contexts_are_applied",
+    ),
     "no image": (breaking(able=CACHING), "images_are_plain_data"),
     "an empty image": (
         breaking(able=CACHING, in_context={"image": empty_image}),
@@ -492,7 +511,10 @@ PROMISES: dict[str, tuple[type[contract.Backend], str]] = {
     "one update": (updating(update=once), "updated_data_are_used"),
     "an update of data alone": (updating(prepared=DataAlone), "updated_encodings_are_used"),
     "a section without effect": (updating(apply=nothing), "sections_hold_what_was_updated"),
-    "no difference": (updating(section=whole_sections_alone), "sections_hold_what_was_updated"),
+    "a section of more tensors": (
+        updating(section=whole_sections_alone),
+        "sections_hold_what_was_updated",
+    ),
     "a run that ends twice": (spaced(submit=ending_twice), "submitted_runs_end_once"),
     "a run that ends early": (spaced(submit=ending_early), "submitted_runs_end_once"),
     "overlapped runs that end early": (
@@ -562,11 +584,18 @@ def test_the_wrapper_itself_breaks_nothing(check: Check) -> None:
 SMALL = {
     ReferenceBackend: {
         "images",
+        "binaries",
         "updates",
         "opaque_ops",
         "overlapped_runs_end_before_their_context",
     },
-    ChoosyBackend: {"images", "updates", "opaque_ops", "overlapped_runs_end_before_their_context"},
+    ChoosyBackend: {
+        "images",
+        "binaries",
+        "updates",
+        "opaque_ops",
+        "overlapped_runs_end_before_their_context",
+    },
     NullBackend: {
         "opaque_ops",
         "overlapped_runs_end_before_their_context",
@@ -574,6 +603,7 @@ SMALL = {
     },
     SpacedBackend: {
         "images",
+        "binaries",
         "updates",
         "opaque_ops",
         "watch",
@@ -582,6 +612,7 @@ SMALL = {
     },
     RecordingBackend: {
         "images",
+        "binaries",
         "updates",
         "watch",
         "asynchronous",
@@ -604,6 +635,7 @@ SMALL = {
         "memory_handles",
         "observed_tensors_are_received",
         "sections_hold_what_was_updated",
+        "sections_of_contexts_are_applied",
         "registered_memory_mixes_with_arrays",
         "registered_memory_belongs_to_its_context",
         "deregistered_memory_is_released",
@@ -653,7 +685,8 @@ CLOSED = {
 def test_what_a_bare_backend_lacks_is_refused_cleanly(check: Check) -> None:
     scale = OpCase("Scale", (np.ones((2, 3), np.float32),), lambda x: x * 2, package="test.ops")
     found = run_check(Bench(BareBackend, cases=[scale], packages=[PACKAGE]), check)
-    lacking = check.area in {"failures", "images", "updates"} or check.name in CLOSED
+    areas = {"failures", "images", "binaries", "updates"}
+    lacking = check.area in areas or check.name in CLOSED
     assert found.status is (Status.UNSUPPORTED if lacking else Status.PASSED), found.reason
 
 

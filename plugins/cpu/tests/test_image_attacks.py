@@ -325,7 +325,7 @@ def test_sections_replace_updateable_tensors_alone(field: str, value: object) ->
     prepared, checked = prepared_sum()
     before = {name: (t.data, t.kind) for name, t in checked.graph.tensors.items()}
     wanted = result(prepared)
-    section = Image.from_bytes(prepared.section(None).to_bytes())
+    section = Image.from_bytes(prepared.section(["w"]).to_bytes())
     plan = msgspec.json.decode(msgspec.json.encode(section.graphs["net"]))
     plan["tensors"][0][field] = value
     with pytest.raises(ContainerError):
@@ -356,5 +356,5 @@ def test_a_failed_update_changes_nothing_and_can_be_repeated(
     changed = result(prepared)
     assert not np.array_equal(changed, wanted)
     other, _ = prepared_sum()
-    other.apply(Image.from_bytes(prepared.section(None).to_bytes()))
+    other.apply(Image.from_bytes(prepared.section(["w"]).to_bytes()))
     np.testing.assert_array_equal(result(other), changed)

@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from dovetail.container import Model
 from dovetail.ops import OpPackage, OpRegistry
-from dovetail.runtime import Backend, Context, Graph
+from dovetail.runtime import Backend, Binary, Context, Graph, Profile
 from dovetail.runtime.config_file import RunConfig, config_from, load_config
+from dovetail.runtime.context_binaries import open_binary
 from dovetail.runtime.names import backend_name
 
 Config = str | os.PathLike[str] | Mapping[str, Any] | None
@@ -24,6 +27,7 @@ class Preparer:
         options: Options of the backend; they replace those of the config.
         ops: The ops; by default those of all installed op packages.
         packages: Op packages that are not installed.
+        recorded: Options of the backend if neither the config nor `options` has some.
 
     Attributes:
         backend: The handle of the backend.
@@ -40,13 +44,39 @@ class Preparer:
         options: Mapping[str, Any] | None = None,
         ops: OpRegistry | None = None,
         packages: Iterable[OpPackage] = (),
+        recorded: Mapping[str, Any] | None = None,
     ) -> None:
         name = backend_name(backend)
         self.config = _run_config(config, name)
-        self.backend = Backend.create(name, {**self.config.options, **(options or {})}, ops)
+        given = {**self.config.options, **(options or {})}
+        # those of `hetero` have its keys without values if a config has no table of them
+        if recorded is not None and all(value in (None, {}) for value in given.values()):
+            given = dict(recorded)
+        self.backend = Backend.create(name, given, ops)
         for package in packages:
             self.backend.register_op_package(package)
         self._device = self.backend.create_device(self.config.device)
+
+    def load(self, binary: Binary, profile: Profile | None = None) -> Context:
+        """Return a context with the graphs of a context binary.
+
+        Args:
+            binary: The bytes of the binary, or its path.
+            profile: Records the duration.
+
+        Raises:
+            DovetailError: The binary is damaged, or does not suit the backend.
+        """
+        context = self.backend.create_context_from_binary(
+            binary, self._device, self.config.context, profile
+        )
+        for name in context.graphs:
+            graph = context.retrieve_graph(name)  # a call of its own, for traces
+            settings = self.config.graph_config(name)
+            if settings is not None and settings.graph_priority is not None:
+                priority = settings.graph_priority
+                graph.set_config(msgspec.structs.replace(graph.config, graph_priority=priority))
+        return context
 
     def prepare(
         self, models: Iterable[Model], finalize: Callable[[Graph], None] = Graph.finalize
@@ -72,6 +102,17 @@ class Preparer:
             context.free()
             raise
         return context
+
+
+def backend_of(binary: Binary) -> tuple[str, Mapping[str, Any]]:
+    """Return the backend that a context binary is for, and its options.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        ContainerError: It is not a context binary, or its manifest is damaged.
+    """
+    manifest = open_binary(binary, is_persistent=True).manifest
+    return manifest.backend, manifest.options
 
 
 def _run_config(config: Config, backend: str) -> RunConfig:

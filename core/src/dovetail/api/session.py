@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
 from dovetail.api.conversion import PathLike, load_model
-from dovetail.api.preparation import Preparer
+from dovetail.api.preparation import Preparer, backend_of
 from dovetail.api.running import run_graph
 from dovetail.api.specialization import (
     MAX_SPECIALIZATIONS,
@@ -67,6 +67,10 @@ class Session(Closing):
         DovetailError: The model cannot be loaded, or the backend does not run it.
     """
 
+    _specializer: Specializer | None
+    _log: ProfileLog | None
+    _profile: Profile | None
+
     @check_arguments
     def __init__(
         self,
@@ -95,17 +99,10 @@ class Session(Closing):
             for m in (given if path is None else ())
         ]
         self._preparer = Preparer(backend, config, options, ops)
+        self._start(profile_log, profile_level)
         self._observed = observed
-        self._specializer: Specializer | None = None
-        self._log: ProfileLog | None = None
-        self._profile: Profile | None = None
-        self._windows: dict[str, ProfilingWindow] = {}
         known = self._preparer.config
-        try:
-            if profile_log is not None:
-                self._profile = self.backend.create_profile(profile_level)
-                self._log = ProfileLog(profile_log, known.profile.num_max_events)
-                self._profile.stream_to(self._log.write)
+        with self._closed_on_error():
             if path is not None:
                 known.require_graphs([path.stem])
                 self._specializer = Specializer(
@@ -113,12 +110,93 @@ class Session(Closing):
                 )
             else:
                 known.require_graphs(name for each in models for name in each.graphs)
-                self._fixed = self._prepared(*models)
-                graphs = tuple(self._fixed.graphs.values())
-                self._sole = graphs[0] if len(graphs) == 1 else None  # read at every run
+                self._keep(self._prepared(*models))
+
+    @classmethod
+    @check_arguments
+    def from_context(
+        cls,
+        binary: PathLike | bytes,
+        backend: str | None = None,
+        config: PathLike | Mapping[str, Any] | None = None,
+        *,
+        ops: OpRegistry | None = None,
+        options: Mapping[str, Any] | None = None,
+        profile_log: PathLike | None = None,
+        profile_level: int = ProfileLevel.BASIC,
+    ) -> Session:
+        """Return a session with the graphs of a context binary, which are not prepared again.
+
+        Args:
+            binary: The path of a context binary, which is mapped and must not be changed in place
+                while the session is open; or its bytes.
+            backend: Name of the backend; by default the one that the binary is for.
+            config: As for a new session.
+            ops: As for a new session.
+            options: Options of the backend; by default those of the binary, unless the config has
+                some.
+            profile_log: As for a new session.
+            profile_level: As for a new session.
+
+        Raises:
+            DovetailError: The binary is damaged, or does not suit the backend.
+        """
+        session = cls.__new__(cls)
+        name, known = backend_of(binary)
+        given = backend or name
+        session._preparer = Preparer(given, config, options, ops, recorded=known)
+        session._start(profile_log, profile_level)
+        with session._closed_on_error():
+            context = session._preparer.load(binary, session._profile)
+            session._preparer.config.require_graphs(context.graphs)
+            session._keep(context)
+        return session
+
+    def save_context(self, path: PathLike, *, embed_model: bool = True) -> None:
+        """Write the prepared graphs to a context binary, for `from_context`.
+
+        Args:
+            path: The file; it is replaced at the end of writing.
+            embed_model: Whether the file has the models, too; see `Context.get_binary`.
+
+        Raises:
+            BackendError: The backend has no context binaries, or the session specializes graphs.
+            ContainerError: The file cannot be written.
+        """
+        if self._specializer is not None:
+            raise BackendError(
+                "a session that specializes graphs has no context to save",
+                code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
+                hint="create a session for each shape, or pass models of fixed shapes",
+            )
+        self._fixed.save(path, embed_model=embed_model)
+
+    def _start(self, profile_log: PathLike | None, level: int) -> None:
+        """Begin without graphs."""
+        self._observed = NOTHING
+        self._specializer = None
+        self._log = None
+        self._profile = None
+        self._windows: dict[str, ProfilingWindow] = {}
+        with self._closed_on_error():
+            if profile_log is not None:
+                self._profile = self.backend.create_profile(level)
+                self._log = ProfileLog(profile_log, self._preparer.config.profile.num_max_events)
+                self._profile.stream_to(self._log.write)
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
         except BaseException:
             self.close()
             raise
+
+    def _keep(self, context: Context) -> None:
+        """Use a context's graphs."""
+        self._fixed = context
+        graphs = tuple(context.graphs.values())
+        self._sole = graphs[0] if len(graphs) == 1 else None  # read at every run
 
     @property
     def graphs(self) -> Mapping[str, Graph]:

@@ -1,10 +1,15 @@
-"""The container file format of models, and prepacked weights."""
+"""The container file format of models and context binaries, and prepacked weights."""
 
 from dovetail.container._format import is_container
 from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.container._verify import verify
 from dovetail.container._writer import BlobTable
-from dovetail.container.image import ImageContent, pack_image, unpack_image
+from dovetail.container.context import (
+    ContextContent,
+    ContextFile,
+    StoredContextGraph,
+    graph_digest,
+)
 from dovetail.container.lifetime import Closing, Finalizer
 from dovetail.container.memory import aligned_copy, aligned_empty, read_only
 from dovetail.container.model import Model
@@ -16,26 +21,27 @@ __all__ = [
     "HOST",
     "BlobTable",
     "Closing",
+    "ContextContent",
+    "ContextFile",
     "Finalizer",
     "FormKey",
     "GraphSummary",
-    "ImageContent",
     "MakeForm",
     "MappedBlob",
     "MappedFile",
     "Model",
     "Packed",
     "Producer",
+    "StoredContextGraph",
     "Summary",
     "TensorSummary",
     "WeightStore",
     "aligned_copy",
     "aligned_empty",
+    "graph_digest",
     "hash_source",
     "is_container",
-    "pack_image",
     "read_only",
     "summarize",
-    "unpack_image",
     "verify",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -11,6 +11,7 @@ from dovetail.container._versions import MINOR, check_requirements
 from dovetail.typed import convert, drop_unknown_keys
 
 M = TypeVar("M", bound=Manifest)
+T = TypeVar("T")
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -18,6 +19,33 @@ class _Version(msgspec.Struct, frozen=True):
 
     minor: int = 0
     requires: tuple[str, ...] = ()
+
+
+@overload
+def decode_json(raw: memoryview, where: str) -> Any: ...
+
+
+@overload
+def decode_json(raw: memoryview, where: str, to: type[T]) -> T: ...
+
+
+def decode_json(raw: memoryview, where: str, to: Any = Any) -> Any:
+    """Return the value in JSON bytes.
+
+    Args:
+        raw: The bytes.
+        where: Their name, for errors.
+        to: Type of the value.
+
+    Raises:
+        ContainerError: The bytes are not valid JSON, or have a value of another type.
+    """
+    try:
+        return msgspec.json.decode(raw, type=to)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ManifestError(f"not valid: {error}", where=where) from error
+    except RecursionError as error:
+        raise ManifestError("nested too deeply", where=where) from error
 
 
 def decode_manifest(raw: memoryview, to: type[M], where: str) -> M:

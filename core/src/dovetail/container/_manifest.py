@@ -5,7 +5,7 @@ Field names are those of the format (docs/container.md). Tensors and blobs are r
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -186,6 +186,27 @@ class GraphEntry(_Strict, frozen=True):
     nodes: tuple[NodeEntry, ...]
     grids: tuple[GridEntry, ...] = ()
     gone: tuple[str, ...] = ()
+
+
+class PreparedEntry(_Strict, frozen=True):
+    """A prepared graph in a context binary or section; see `StoredContextGraph`.
+
+    `plan` and `model` are blobs of JSON.
+    """
+
+    name: str
+    inputs: tuple[TensorEntry, ...] = ()
+    outputs: tuple[TensorEntry, ...] = ()
+    shared: tuple[str, ...] = ()
+    plan: Index | None = None
+    model: Index | None = None
+    digest: Annotated[str, Meta(max_length=64)] = ""
+    config: dict[str, Any] = {}
+    observed: tuple[str, ...] = ()
+    all_observed: bool = False
+    added_outputs: tuple[str, ...] = ()
+    updated: tuple[TensorEntry, ...] = ()
+    memory_bytes: Size = 0
 
 
 class _Versioned(_Strict, frozen=True, kw_only=True):

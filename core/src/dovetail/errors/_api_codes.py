@@ -127,6 +127,35 @@ API_CODES: tuple[Entry, ...] = (
         "Check that creating the context succeeded and that nothing freed it before this call.",
         number=5002,
     ),
+    Entry(
+        "CONTEXT_ERROR_CREATE_FROM_BINARY",
+        5,
+        "The backend failed to restore the graphs of a context binary.",
+        "Create the binary again with this version of the backend; if that fails too, report the "
+        "error to the authors of the backend.",
+        number=5005,
+    ),
+    Entry(
+        "CONTEXT_ERROR_GET_BINARY_FAILED",
+        7,
+        "The context cannot be stored: it has no graphs, or the backend failed.",
+        "Compose and finalize the graphs first.",
+        number=5007,
+    ),
+    Entry(
+        "CONTEXT_ERROR_BINARY_CONFIGURATION",
+        5,
+        "The backend failed to use a section of a context binary.",
+        "Apply sections to the binary that they were created with.",
+        number=5008,
+    ),
+    Entry(
+        "CONTEXT_ERROR_INVALID_CONFIG",
+        2,
+        "The settings of a context do not match its context binary.",
+        "`enable_graphs` names graphs of the binary: `dovetail inspect FILE` lists them.",
+        number=5010,
+    ),
     # Graph
     Entry(
         "GRAPH_ERROR_UNSUPPORTED_FEATURE",

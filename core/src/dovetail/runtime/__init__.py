@@ -6,8 +6,10 @@
 from dovetail.runtime.api_table import API, ApiFunction, ArgKind, Value
 from dovetail.runtime.backend import Backend, Device
 from dovetail.runtime.chrome_trace import chrome_trace
+from dovetail.runtime.compatibility import Compatibility, Reason, Verdict
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, Priority
 from dovetail.runtime.context import Context
+from dovetail.runtime.context_binaries import Binary
 from dovetail.runtime.enums import LogLevel, ProfiledCall, ProfileLevel, SignalKind
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.log import Log
@@ -28,6 +30,8 @@ __all__ = [
     "ApiFunction",
     "ArgKind",
     "Backend",
+    "Binary",
+    "Compatibility",
     "Context",
     "ContextConfig",
     "Counter",
@@ -53,12 +57,14 @@ __all__ = [
     "ProfileLog",
     "ProfiledCall",
     "ProfilingWindow",
+    "Reason",
     "Recorder",
     "SharedBuffers",
     "Signal",
     "SignalKind",
     "Tensor",
     "Value",
+    "Verdict",
     "backend_name",
     "chrome_trace",
     "read_profile_log",

@@ -39,6 +39,9 @@ class ArgKind(enum.Enum):
     EXECUTION = enum.auto()  # the future of a call that ends later
     FACTS = enum.auto()  # a dataclass of plain data
     EVENT = enum.auto()  # a measurement of a profile
+    BINARY = enum.auto()  # payload: bytes, or the path of a file with them
+    BUFFER = enum.auto()  # memory that the call writes: bytes
+    ENCODINGS = enum.auto()  # encodings by graph and tensor
 
 
 REQUIRED = object()  # in the position of a default: there is none
@@ -102,6 +105,7 @@ _SHAPE = Value(ArgKind.INTEGER, many=True)
 _OPTIONAL_SHAPE = Value(ArgKind.INTEGER, nullable=True, many=True)
 _CONFIG = Value(ArgKind.CONFIG)
 _OPTIONAL_CONFIG = Value(ArgKind.CONFIG, nullable=True)
+_BUFFER = Value(ArgKind.BUFFER, nullable=True)
 _EVENT = Value(ArgKind.EVENT)
 _EVENTS = Value(ArgKind.EVENT, many=True)
 _CALLBACK = Value(ArgKind.CALLBACK, nullable=True)
@@ -217,6 +221,80 @@ _CONTEXT = (
         _UPDATE,
     ),
     ApiFunction(
+        "context_retrieve_tensor",
+        "",
+        "context",
+        "retrieve_tensor",
+        {"name": _NAME},
+        _handle("tensor"),
+    ),
+    ApiFunction(
+        "context_create_from_binary",
+        "contextCreateFromBinary",
+        "backend",
+        "create_context_from_binary",
+        {
+            "binary": Value(ArgKind.BINARY),
+            "device": _DEVICE,
+            "config": _OPTIONAL_CONFIG,
+            "profile": _PROFILE,
+            "signal": _SIGNAL,
+        },
+        _handle("context"),
+    ),
+    ApiFunction(
+        "context_validate_binary",
+        "contextValidateBinary",
+        "backend",
+        "validate_binary",
+        {"binary": Value(ArgKind.BINARY), "device": _DEVICE},
+        Value(ArgKind.FACTS),
+    ),
+    ApiFunction(
+        "context_get_binary_size",
+        "contextGetBinarySize",
+        "context",
+        "get_binary_size",
+        {"embed_model": Value(ArgKind.TRUTH)},
+        _INTEGER,
+    ),
+    ApiFunction(
+        "context_get_binary",
+        "contextGetBinary",
+        "context",
+        "get_binary",
+        {"buffer": _BUFFER, "embed_model": Value(ArgKind.TRUTH)},
+        Value(ArgKind.BINARY),
+    ),
+    ApiFunction(
+        "context_get_binary_section_size",
+        "contextGetBinarySectionSize",
+        "context",
+        "get_binary_section_size",
+        {"graph": _handle("graph", nullable=True)},
+        _INTEGER,
+    ),
+    ApiFunction(
+        "context_get_binary_section",
+        "contextGetBinarySection",
+        "context",
+        "get_binary_section",
+        {"graph": _handle("graph", nullable=True), "buffer": _BUFFER},
+        Value(ArgKind.BINARY),
+    ),
+    ApiFunction(
+        "context_apply_binary_section",
+        "contextApplyBinarySection",
+        "context",
+        "apply_binary_section",
+        {
+            "section": Value(ArgKind.BINARY),
+            "graph": _handle("graph", nullable=True),
+            "signal": _SIGNAL,
+        },
+        Value(ArgKind.ENCODINGS),
+    ),
+    ApiFunction(
         "memory_register",
         "memRegister",
         "context",
@@ -278,6 +356,14 @@ _GRAPH = (
             "params": Value(ArgKind.PARAMS, nullable=True),
             "sources": _NAMES,
         },
+    ),
+    ApiFunction(
+        "graph_retrieve_tensor",
+        "",
+        "graph",
+        "retrieve_tensor",
+        {"name": _NAME},
+        _handle("tensor"),
     ),
     ApiFunction(
         "graph_update_tensor", "tensorUpdateGraphTensors", "graph", "update_tensor", _UPDATE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -17,6 +18,7 @@ from dovetail.errors import (
 from dovetail.ops import NodeView, OpPackage, OpRegistry, checked_node, opaque_node
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
+from dovetail.runtime.compatibility import Compatibility
 from dovetail.runtime.config import (
     ContextConfig,
     DeviceConfig,
@@ -25,15 +27,17 @@ from dovetail.runtime.config import (
     typed_config,
 )
 from dovetail.runtime.context import Context
+from dovetail.runtime.context_binaries import Binary, compatibility_of, open_binary
 from dovetail.runtime.enums import ProfileLevel, SignalKind
 from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.installed import backend_class, checked_class, named_options
+from dovetail.runtime.measurements import EventType, ProfileEvent
 from dovetail.runtime.names import backend_name
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.profile import Profile
 from dovetail.runtime.properties import PROPERTIES
 from dovetail.runtime.queue import ExecutionQueue
-from dovetail.runtime.signal import Signal
+from dovetail.runtime.signal import Signal, controlled
 from dovetail.runtime.support import verdict
 
 H = TypeVar("H", bound=Handle)
@@ -81,6 +85,7 @@ class Backend(Handle, Closing):
     Attributes:
         plugin: The backend plugin.
         ops: The op registry.
+        options: The backend's options.
         capabilities: Its capabilities.
         contexts: Its contexts.
         weights: The store whose siblings the contexts have.
@@ -89,10 +94,13 @@ class Backend(Handle, Closing):
     kind = "backend"
     invalid_code = "BACKEND_ERROR_INVALID_HANDLE"
 
-    def __init__(self, plugin: contract.Backend, ops: OpRegistry):
+    def __init__(
+        self, plugin: contract.Backend, ops: OpRegistry, options: contract.Options
+    ) -> None:
         super().__init__()
         self.plugin = plugin
         self.ops = ops
+        self.options = options
         self.capabilities = plugin.capabilities()
         self.weights = WeightStore()
         self.contexts: list[Context] = []
@@ -133,7 +141,7 @@ class Backend(Handle, Closing):
             "the backend cannot be started",
             "BACKEND_ERROR_CANNOT_INITIALIZE",
         ):
-            return cls(plugin_class(registry, options), registry)
+            return cls(plugin_class(registry, options), registry, options)
 
     @property
     def name(self) -> str:
@@ -262,13 +270,90 @@ class Backend(Handle, Closing):
             BackendError: The device belongs to another backend, or the backend has no priorities.
             ConfigError: The config is wrong.
         """
+        context = self._new_context(device, config)
+        self.contexts.append(context)
+        return context
+
+    def _new_context(
+        self, device: Device | None, config: ContextConfig | Mapping[str, Any] | None
+    ) -> Context:
         device = self._own_device(device)
         settings = typed_config(config, self.plugin.configs.context, "context config")
         if Priority.of(settings.context_priority, "context config") is not Priority.NORMAL:
             self.require("priority", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
-        context = Context(self, device, settings)
+        return Context(self, device, settings)
+
+    @api_call("context_create_from_binary")
+    def create_context_from_binary(
+        self,
+        binary: Binary,
+        device: Device | None = None,
+        config: ContextConfig | Mapping[str, Any] | None = None,
+        profile: Profile | None = None,
+        signal: Signal | None = None,
+    ) -> Context:
+        """Create a context with the graphs of a context binary, ready to run.
+
+        Args:
+            binary: Bytes from `Context.get_binary`, or the path of a file with them, which is
+                mapped and must not be changed in place as long as the context lives.
+            device: By default the host.
+            config: The context's config.
+            profile: Records the duration.
+            signal: Stops the work, at its end at the latest.
+
+        Raises:
+            FrontendError: The file cannot be read.
+            ContainerError: The bytes are not a context binary, are damaged, or do not suit the
+                backend; every reason is listed.
+            BackendError: The backend has no binaries, a graph to enable does not exist, a graph
+                cannot be restored, or the work was stopped.
+            ConfigError: The config is wrong.
+        """
+        self.require("caching", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        if profile is not None:
+            profile.require_alive()
+        start = time.perf_counter()
+        record = None if profile is None else profile.recorder()
+        context = self._new_context(device, config)
+        file = None
+        try:
+            file = open_binary(binary, is_persistent=bool(context.config.is_persistent_binary))
+            with controlled(signal) as control:
+                context.restore(file, record, control)
+        except BaseException:
+            context.discard()
+            raise
         self.contexts.append(context)
+        if profile is not None and record is not None:
+            event = ProfileEvent(
+                EventType.INIT,
+                file.where,
+                (time.perf_counter() - start) * 1e6,
+                children=tuple(record.events),
+                start_us=start * 1e6,
+                backend=self.name,
+            )
+            profile.add(event)
         return context
+
+    @api_call("context_validate_binary")
+    def validate_binary(self, binary: Binary, device: Device | None = None) -> Compatibility:
+        """Return how well a context binary suits the backend; all its bytes are checked.
+
+        Args:
+            binary: As for `create_context_from_binary`.
+            device: By default the host.
+
+        Raises:
+            FrontendError: The file cannot be read.
+            ContainerError: The bytes are not a context binary, or are damaged; all damage is
+                listed.
+        """
+        self.require("caching", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        file = open_binary(binary, is_persistent=True)
+        file.verify()
+        return compatibility_of(file, self, self._own_device(device))
 
     @api_call("profile_create")
     def create_profile(self, level: int = ProfileLevel.BASIC) -> Profile:

@@ -7,7 +7,7 @@ A backend that keeps nothing per context is a `BackendBase` with these two metho
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dovetail.container import WeightStore
@@ -50,6 +50,11 @@ class PreparedBase(ABC):
         """Return none: it uses the application's memory; see `Prepared.io_buffers`."""
         return {}
 
+    @property
+    def memory_bytes(self) -> int:
+        """Return 0: it is unknown."""
+        return 0
+
     @abstractmethod
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
@@ -82,7 +87,7 @@ class PreparedBase(ABC):
         """
         raise unsupported("update tensors after finalize", "TENSOR_ERROR_UNSUPPORTED_FEATURE")
 
-    def section(self, base: Prepared | None) -> Image:
+    def section(self, names: Collection[str]) -> Image:
         """Raise: a backend with the capabilities `updates` and `caching` overrides this.
 
         Raises:

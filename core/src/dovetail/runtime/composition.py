@@ -6,8 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dovetail import ir
-from dovetail.errors import BackendError, GraphError, OpError, Problem
+from dovetail.errors import BackendError, GraphError, OpError, Problem, suggest_name
 from dovetail.ir import (
     Array,
     Blob,
@@ -15,15 +14,20 @@ from dovetail.ir import (
     DType,
     Encoding,
     MemoryType,
+    Node,
     Param,
     Shape,
     TensorKind,
 )
+from dovetail.ir import Graph as IrGraph
+from dovetail.ir import Tensor as IrTensor
 from dovetail.ops import NodeView
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
 from dovetail.runtime.context_tensors import ContextTensor, SharedTensors
 from dovetail.runtime.contract import Prepared
 from dovetail.runtime.handle import Handle, api_call
+from dovetail.runtime.revisions import Revision
+from dovetail.runtime.stored_graphs import StoredGraph
 from dovetail.runtime.tensor import Tensor, owned_blob
 from dovetail.runtime.updates import Update, checked_update
 
@@ -36,28 +40,49 @@ class ComposedGraph(Handle):
 
     Attributes:
         context: Its context.
-        ir: The tensors and nodes added so far.
+        name: Its name.
         config: Its settings.
+        stored: The graph in the context binary that it was loaded from; else None.
+        revision: How its updateable tensors differ from those it was prepared with.
     """
 
     kind = "graph"
     invalid_code = "GRAPH_ERROR_INVALID_HANDLE"
 
-    def __init__(self, context: Context, name: str, config: GraphConfig) -> None:
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        config: GraphConfig,
+        stored: StoredGraph | None = None,
+    ) -> None:
         super().__init__()
         self.context = context
-        self.ir = ir.Graph(name)
+        self.name = name
         self.config = self._checked_config(config)
-        self._views: dict[ir.Node, NodeView] = {}
-        self._shared = SharedTensors(self.ir, context)
-        self._updates: dict[ir.Tensor, Update] = {}  # to be applied by `finalize`
+        self.stored = stored
+        self.revision = Revision() if stored is None else stored.revision
+        self._ir = IrGraph(name) if stored is None else None
+        self._views: dict[Node, NodeView] = {}
+        self._shared = SharedTensors(name, lambda: self.ir, context)
+        self._updates: dict[IrTensor, Update] = {}  # to be applied by `finalize`
         self._prepared: Prepared | None = None
         self._finalizing = threading.Lock()
 
     @property
-    def name(self) -> str:
-        """Its name."""
-        return self.ir.name
+    def ir(self) -> IrGraph:
+        """The tensors and nodes added so far, or those in a context binary.
+
+        Raises:
+            BackendError: The context binary does not have them.
+            ContainerError: They are damaged.
+        """
+        if self._ir is None:
+            if self.stored is None:
+                raise AssertionError("a graph without tensors and nodes")
+            self._ir = self.stored.graph()
+            self._views = dict(self.stored.views())
+        return self._ir
 
     @property
     def priority(self) -> Priority:
@@ -107,7 +132,7 @@ class ComposedGraph(Handle):
             GraphError: The name is taken.
         """
         self._require_open()
-        tensor = ir.Tensor(
+        tensor = IrTensor(
             name,
             dtype,
             shape,
@@ -121,6 +146,24 @@ class ComposedGraph(Handle):
             data_format=data_format,
         )
         return Tensor(self.ir.add_tensor(tensor))
+
+    @api_call("graph_retrieve_tensor")
+    def retrieve_tensor(self, name: str) -> Tensor:
+        """Return a tensor of the graph by name.
+
+        Raises:
+            GraphError: The name is unknown.
+            BackendError: The graph is of a context binary without models.
+        """
+        tensors = self.ir.tensors
+        if name not in tensors:
+            raise GraphError(
+                f"tensor '{name}' not found",
+                code="TENSOR_ERROR_DOES_NOT_EXIST",
+                where=self.describe(),
+                hint=suggest_name(name, tensors),
+            )
+        return Tensor(tensors[name])
 
     @api_call("graph_add_node")
     def add_node(
@@ -153,7 +196,7 @@ class ComposedGraph(Handle):
         with self._shared.adding():
             read = [self._shared.tensor(t, is_written=False) for t in inputs]
             written = [self._shared.tensor(t, is_written=True) for t in outputs]
-            node = ir.Node(
+            node = Node(
                 name,
                 package,
                 op_type,
@@ -164,7 +207,7 @@ class ComposedGraph(Handle):
             )
             self._add_checked(node)
 
-    def _add_checked(self, node: ir.Node) -> None:
+    def _add_checked(self, node: Node) -> None:
         view, faults = self.context.backend.checked(node)
         if view is None:
             raise OpError(
@@ -223,7 +266,7 @@ class ComposedGraph(Handle):
             {tensor.ir: checked_update(tensor.ir, data, encoding, self._updates.get(tensor.ir))}
         )
 
-    def find_shared(self, tensor: ContextTensor) -> ir.Tensor | None:
+    def find_shared(self, tensor: ContextTensor) -> IrTensor | None:
         """Return the graph's tensor for a context tensor, None if it does not use it."""
         return self._shared.find(tensor)
 
@@ -236,7 +279,7 @@ class ComposedGraph(Handle):
         if self._finalizing.locked():
             self._raise_unchangeable("is being finalized")
 
-    def stage(self, updates: Mapping[ir.Tensor, Update]) -> None:
+    def stage(self, updates: Mapping[IrTensor, Update]) -> None:
         """Record checked updates, which the next `finalize` applies; called by the context, too."""
         self._updates |= updates
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from dovetail.errors import ConfigError, nearest
-from dovetail.typed import NO_EFFECT, convert
+from dovetail.typed import convert
 
 C = TypeVar("C", bound=msgspec.Struct)
 PriorityName = Literal["low", "normal", "normal_high", "high"]
@@ -54,18 +54,26 @@ class ContextConfig(msgspec.Struct, frozen=True):
     Attributes:
         context_priority: Priority of its graphs, unless they have their own.
         async_execute_queue_depth: Maximum number of waiting executions.
-        enable_graphs: Graphs of a context binary to load.
-        memory_limit_hint: Memory that loaded graphs should stay under, in MB.
-        is_persistent_binary: Whether the bytes of a context binary outlive the context.
-        cache_compatibility_mode: Which context binaries are accepted: permissive or strict.
+        enable_graphs: Graphs of a context binary to load, in this order; by default all.
+        memory_limit_hint: Memory that loaded graphs of a context binary should stay under, in MiB.
+            They are loaded when they run, the first ones at once.
+        is_persistent_binary: Whether the bytes of a context binary stay unchanged as long as the
+            context lives, so that they are not copied.
+        cache_compatibility_mode: Which context binaries are accepted: `permissive` those that run,
+            `strict` only those that were prepared for this very device.
     """
 
     context_priority: PriorityName = "normal"
     async_execute_queue_depth: QueueDepth = 10
-    enable_graphs: Annotated[list[str] | None, NO_EFFECT] = None
-    memory_limit_hint: Annotated[int | None, NO_EFFECT] = None
-    is_persistent_binary: Annotated[bool | None, NO_EFFECT] = None
-    cache_compatibility_mode: Annotated[str | None, NO_EFFECT] = None
+    enable_graphs: list[str] | None = None
+    memory_limit_hint: Annotated[int, msgspec.Meta(ge=0, le=2**43)] | None = None
+    is_persistent_binary: bool | None = None
+    cache_compatibility_mode: Literal["permissive", "strict"] | None = None
+
+    @property
+    def is_strict(self) -> bool:
+        """True if context binaries must be for this very device."""
+        return self.cache_compatibility_mode == "strict"
 
 
 class GraphConfig(msgspec.Struct, frozen=True):

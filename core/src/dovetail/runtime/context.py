@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from dovetail import ir
 from dovetail.arguments import check_arguments
-from dovetail.container import Closing, Model
+from dovetail.container import Closing, ContextFile, Model
 from dovetail.errors import BackendError, GraphError, OpError, Problem, suggest_name
+from dovetail.files import atomic_write
 from dovetail.ir import Array, Blob, DType, Encoding, Shape, TensorKind
 from dovetail.ir.check import check, raise_faults
 from dovetail.ops import require_known
+from dovetail.runtime.compatibility import Compatibility, Verdict
 from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
+from dovetail.runtime.context_binaries import (
+    Binary,
+    binary_parts,
+    compatibility_of,
+    enabled_graphs,
+    open_binary,
+    section_graphs,
+    section_parts,
+    written,
+)
 from dovetail.runtime.context_tensors import ContextTensor
-from dovetail.runtime.contract import MemoryDescriptor
+from dovetail.runtime.contract import MemoryDescriptor, RunControl
 from dovetail.runtime.executions import Executions
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.host_memory import host_array
+from dovetail.runtime.measurements import Recorder
 from dovetail.runtime.memory import Memory
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
+from dovetail.runtime.signal import Signal, controlled
+from dovetail.runtime.stored_graphs import StoredGraph, prepare_all, prepare_lazily
 from dovetail.runtime.tensor import Tensor, owned_blob
 from dovetail.runtime.tokens import Tokens
 from dovetail.runtime.updates import checked_update
@@ -204,6 +220,186 @@ class Context(Handle, Closing):
             raise
         return tuple(made)
 
+    def shared_tensors(self) -> tuple[ir.Tensor, ...]:
+        """Return its tensors with the values that they have now."""
+        return tuple(tensor.with_values() for tensor in self._tensors.values())
+
+    @api_call("context_retrieve_tensor")
+    def retrieve_tensor(self, name: str) -> ContextTensor:
+        """Return a tensor of the context by name.
+
+        Raises:
+            GraphError: The name is unknown.
+        """
+        if name not in self._tensors:
+            raise GraphError(
+                f"context tensor '{name}' not found",
+                code="TENSOR_ERROR_DOES_NOT_EXIST",
+                hint=suggest_name(name, self._tensors),
+            )
+        return self._tensors[name]
+
+    @api_call("context_get_binary_size")
+    def get_binary_size(self, embed_model: bool = True) -> int:
+        """Return the size in bytes of what `get_binary` returns.
+
+        Raises:
+            BackendError: As for `get_binary`.
+        """
+        return sum(map(len, binary_parts(self, embed_model=embed_model)))
+
+    @api_call("context_get_binary")
+    def get_binary(self, buffer: Array | None = None, embed_model: bool = True) -> Array:
+        """Return the context as a binary, from which it is created again without preparation.
+
+        Equal contexts have equal binaries.
+
+        Args:
+            buffer: Receives the binary: writable, uint8, one axis; by default a new array.
+            embed_model: Whether the binary has the graphs themselves, too. Then it can be prepared
+                again elsewhere, and tensors can be updated.
+
+        Returns:
+            The bytes: uint8, one axis; the beginning of `buffer` if that is given.
+
+        Raises:
+            BackendError: The backend has no binaries, a graph is not finalized, there are none, or
+                the buffer is too small.
+        """
+        return written(binary_parts(self, embed_model=embed_model), buffer)
+
+    def save(self, path: str | os.PathLike[str], *, embed_model: bool = True) -> None:
+        """Write the context's binary to a file; an error leaves no file, or the old one.
+
+        Args:
+            path: The file.
+            embed_model: As for `get_binary`.
+
+        Raises:
+            BackendError: As for `get_binary`.
+            ContainerError: The file cannot be written.
+        """
+        data = self.get_binary(embed_model=embed_model)
+        with atomic_write(path) as file:
+            file.write(data.data)
+
+    @api_call("context_get_binary_section_size")
+    def get_binary_section_size(self, graph: Graph | None = None) -> int:
+        """Return the size in bytes of what `get_binary_section` returns.
+
+        Raises:
+            BackendError: As for `get_binary_section`.
+        """
+        return sum(map(len, section_parts(self, self._chosen(graph))))
+
+    @api_call("context_get_binary_section")
+    def get_binary_section(self, graph: Graph | None = None, buffer: Array | None = None) -> Array:
+        """Return the updates of tensors as a section, which `apply_binary_section` uses.
+
+        A section has the tensors that differ from the graph as it was first finalized, or as it is
+        in its context binary.
+
+        Args:
+            graph: The graph; by default all of the context.
+            buffer: As for `get_binary`.
+
+        Raises:
+            BackendError: The backend has no sections, updates are not finalized, there are no
+                graphs, or the buffer is too small.
+        """
+        return written(section_parts(self, self._chosen(graph)), buffer)
+
+    @api_call("context_apply_binary_section")
+    def apply_binary_section(
+        self,
+        section: Binary,
+        graph: Graph | None = None,
+        signal: Signal | None = None,
+    ) -> dict[str, dict[str, Encoding]]:
+        """Use the tensors of a section in finalized graphs, without preparing them again.
+
+        Tensors that the section does not have are as in its base.
+
+        Args:
+            section: Bytes from `get_binary_section`, or the path of a file with them.
+            graph: The only graph that is changed; by default all graphs of the section.
+            signal: Stops the work before it begins on a graph.
+
+        Returns:
+            The new encodings of inputs and outputs, by graph and name.
+
+        Raises:
+            FrontendError: The file cannot be read.
+            ContainerError: The section is damaged, or of another base.
+            BackendError: The context has no such graph, or a graph cannot be changed.
+        """
+        for capability in ("caching", "updates"):
+            self.backend.require(capability, "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        file = open_binary(section, is_persistent=False, section=True)
+        graphs = () if graph is None else self._chosen(graph)
+        graphs = section_graphs(file, self, graphs)
+        found: dict[str, dict[str, Encoding]] = {}
+        with controlled(signal) as control:
+            self.executions.enter(control)
+            try:
+                for each in graphs:
+                    found[each.name] = each.apply(file, control)
+            finally:
+                self.executions.leave(control)
+        return found
+
+    def restore(
+        self, file: ContextFile, record: Recorder | None, control: RunControl
+    ) -> Compatibility:
+        """Create the graphs of a context binary; called by the backend.
+
+        Args:
+            file: The binary.
+            record: Receives measurements.
+            control: Can end the work.
+
+        Returns:
+            How well the binary suits the backend.
+
+        Raises:
+            ContainerError: The binary does not suit the backend, or is damaged.
+            BackendError: A graph to enable does not exist, or graphs cannot be restored.
+        """
+        found = compatibility_of(file, self.backend, self.device)
+        worst = Verdict.OPTIMAL if self.config.is_strict else Verdict.USABLE
+        has_model = all(entry.model is not None for entry in file.graphs.values())
+        found.require(worst, file.where, has_model=has_model)
+        names = enabled_graphs(file, self.config)
+        for tensor in file.tensors():
+            self._tensors[tensor.name] = ContextTensor(self, tensor)
+        stored = [StoredGraph(file, name, self) for name in names]
+        limit = self.config.memory_limit_hint
+        prepared = (
+            prepare_all(stored, self, record, control)
+            if limit is None
+            else prepare_lazily(stored, limit << 20)
+        )
+        for each in stored:
+            shared = [self._tensors[name] for name in each.shared_names(self._tensors)]
+            self._graphs[each.name] = Graph.restored(self, each, prepared[each.name], shared)
+        return found
+
+    def _chosen(self, graph: Graph | None) -> tuple[Graph, ...]:
+        """Return one graph, or all.
+
+        Raises:
+            BackendError: It is of another context.
+        """
+        if graph is None:
+            return tuple(self._graphs.values())
+        graph.require_alive()
+        if graph.context is not self:
+            raise BackendError(
+                f"{graph.describe()} belongs to another context",
+                code="CONTEXT_ERROR_INVALID_ARGUMENT",
+            )
+        return (graph,)
+
     @api_call("memory_register")
     def register_memory(
         self,
@@ -274,6 +470,11 @@ class Context(Handle, Closing):
         """Free the context; a second call does nothing."""
         if not self.is_freed:
             self.free()
+
+    def discard(self) -> None:
+        """Free a context that the application has never had; called by the backend."""
+        self._close()
+        self.invalidate()
 
     def _close(self) -> None:
         """Close what the backend keeps: graphs and memory, then the context."""

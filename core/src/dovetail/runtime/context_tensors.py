@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING
 
 from dovetail import ir
@@ -12,6 +13,7 @@ from dovetail.container import aligned_empty
 from dovetail.errors import BackendError, GraphError, Problem
 from dovetail.ir import Array, DType, TensorKind
 from dovetail.ir.check import value_faults
+from dovetail.runtime.interface import Interface
 from dovetail.runtime.tensor import Tensor
 
 if TYPE_CHECKING:  # a context creates its tensors
@@ -47,6 +49,13 @@ class ContextTensor(Tensor):
             self.array = _array_of(tensor)
             tensor.data = None  # the initial values, which the array has now
 
+    def with_values(self) -> ir.Tensor:
+        """Return its tensor with data: the values that it has now."""
+        found = copy(self.ir)
+        if self.array is not None and self.array.any():
+            found.data = ir.pack(self.array, found.dtype)
+        return found
+
     def values(self) -> Array:
         """Return the current stored values of an APP_READWRITE tensor, as a read-only view.
 
@@ -67,7 +76,8 @@ class SharedTensors:
     """The context tensors that a graph uses.
 
     Args:
-        graph: The graph.
+        name: Name of the graph.
+        graph: Returns the graph.
         context: Its context.
 
     Attributes:
@@ -75,15 +85,36 @@ class SharedTensors:
         outputs: Arrays of those that it writes, by name.
     """
 
-    def __init__(self, graph: ir.Graph, context: Context) -> None:
+    def __init__(self, name: str, graph: Callable[[], ir.Graph], context: Context) -> None:
+        self._name = name
         self._graph = graph
         self._context = context
         self._used: dict[ContextTensor, ir.Tensor] = {}
+        self._stored: Sequence[ContextTensor] = ()
         self.inputs: Mapping[str, Array] = {}
         self.outputs: Mapping[str, Array] = {}
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the context tensors."""
+        return tuple(tensor.name for tensor in self._used or self._stored)
+
+    def restore(self, tensors: Sequence[ContextTensor], interface: Interface) -> None:
+        """Use tensors of the context for those of a graph that was restored.
+
+        Args:
+            tensors: The context tensors that the graph used.
+            interface: All inputs and outputs of the graph.
+        """
+        self._stored = tuple(tensors)
+        arrays = {t.name: t.array for t in tensors if t.array is not None}
+        self.inputs = {n: a for n, a in arrays.items() if n in interface.inputs}
+        self.outputs = {n: a for n, a in arrays.items() if n in interface.outputs}
+
     def find(self, handle: ContextTensor) -> ir.Tensor | None:
         """Return the tensor of the graph for a context tensor, None if the graph has none."""
+        if handle in self._stored:
+            return self._graph().tensors[handle.name]
         return self._used.get(handle)
 
     def tensor(self, handle: Tensor | None, *, is_written: bool) -> ir.Tensor | None:
@@ -104,7 +135,7 @@ class SharedTensors:
             raise self._error(handle, "belongs to another context", "create it in this context")
         used = self._used.get(handle)
         if used is None:
-            used = self._used[handle] = self._graph.add_tensor(_local(handle.ir, is_written))
+            used = self._used[handle] = self._graph().add_tensor(_local(handle.ir, is_written))
         elif is_written and used.kind is TensorKind.APP_WRITE:
             hint = "write another context tensor, or write before reading"
             raise self._error(handle, "is already read with the values of another graph", hint)
@@ -118,7 +149,7 @@ class SharedTensors:
             yield
         except BaseException:
             for handle in list(self._used)[before:]:
-                self._graph.remove_tensor(self._used.pop(handle))
+                self._graph().remove_tensor(self._used.pop(handle))
             raise
         arrays = {t.name: (t, h.array) for h, t in self._used.items() if h.array is not None}
         self.inputs = {n: array for n, (t, array) in arrays.items() if t.kind.is_input}
@@ -128,7 +159,7 @@ class SharedTensors:
         return GraphError(
             f"{handle.describe()} {text}",
             code="GRAPH_ERROR_INVALID_TENSOR",
-            where=f"graph '{self._graph.name}'",
+            where=f"graph '{self._name}'",
             hint=hint,
         )
 

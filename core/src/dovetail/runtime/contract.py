@@ -10,7 +10,7 @@ Plugins import the names of the contract from here, in whichever module they are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -147,6 +147,10 @@ class Prepared(Protocol):
         A run copies what its device cannot access. Others are the application's memory itself.
         """
 
+    @property
+    def memory_bytes(self) -> int:
+        """Memory that it takes besides the graph: packed weights and buffers; 0 if unknown."""
+
     def run(
         self,
         inputs: Mapping[str, Binding],
@@ -198,18 +202,21 @@ class Prepared(Protocol):
             tensors: Tensors of the graph, already changed; types and shapes are as they were.
         """
 
-    def section(self, base: Prepared | None) -> Image:
-        """Return the updateable tensors as an image; only with `updates` and `caching`.
+    def section(self, names: Collection[str]) -> Image:
+        """Return updateable tensors as an image; only with `updates` and `caching`.
 
         Args:
-            base: Leave out what is as in this graph, prepared from the same model.
+            names: Names of the tensors.
 
         Raises:
             BackendError: It has no sections (CONTEXT_ERROR_UNSUPPORTED_FEATURE).
         """
 
     def apply(self, section: Image) -> None:
-        """Use the updateable tensors of a section; only with `updates` and `caching`."""
+        """Use the updateable tensors of a section; only with `updates` and `caching`.
+
+        Nothing changes if an error is raised.
+        """
 
     def close(self) -> None:
         """Release what it holds; called once, while nothing runs."""

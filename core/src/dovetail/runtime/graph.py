@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dovetail import ir
+from dovetail.container import ContextFile, graph_digest
 from dovetail.errors import BackendError
-from dovetail.ir import Array
+from dovetail.ir import Array, Encoding
 from dovetail.ops import NOTHING, Observed
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime.buffers import Buffer, checked_buffers
 from dovetail.runtime.composition import ComposedGraph
 from dovetail.runtime.config import GraphConfig
+from dovetail.runtime.context_binaries import section_image
+from dovetail.runtime.context_tensors import ContextTensor
 from dovetail.runtime.contract import Prepared, RunControl, Watch
 from dovetail.runtime.finalization import (
     checked_graph,
@@ -28,11 +31,14 @@ from dovetail.runtime.handle import api_call, current_call
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.io_buffers import IoBuffers
 from dovetail.runtime.measurements import Counter, EventType, EventUnit, ProfileEvent, Recorder
+from dovetail.runtime.plugin_errors import translate_errors
 from dovetail.runtime.profile import Measurement, Profile
 from dovetail.runtime.queue import Execution
+from dovetail.runtime.revisions import value_of
 from dovetail.runtime.runner import Runner
 from dovetail.runtime.signal import Signal, controlled, release_control, take_control
-from dovetail.runtime.updates import applied
+from dovetail.runtime.stored_graphs import StoredGraph
+from dovetail.runtime.updates import applied, assign
 
 if TYPE_CHECKING:  # a graph belongs to a context, which imports it
     from dovetail.runtime.context import Context
@@ -48,11 +54,23 @@ class Graph(ComposedGraph):
 
     Attributes:
         placement: What runs on which backend, once the backend `hetero` has prepared it; else None.
+        observed: Tensors that watches receive besides the outputs, once it has been prepared.
+        added_outputs: Names of the tensors that became outputs when it was prepared.
+        whole_interface: All inputs and outputs, context tensors too, once it has been prepared.
     """
 
-    def __init__(self, context: Context, name: str, config: GraphConfig) -> None:
-        super().__init__(context, name, config)
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        config: GraphConfig,
+        stored: StoredGraph | None = None,
+    ) -> None:
+        super().__init__(context, name, config, stored)
         self.placement: Placement | None = None
+        self.observed = NOTHING
+        self.added_outputs: tuple[str, ...] = ()
+        self.whole_interface = Interface(name, {}, {})
         self._interface = Interface(name, {}, {})
         self._runner = Runner(name, self._shared, context.executions)
 
@@ -73,7 +91,7 @@ class Graph(ComposedGraph):
         """The inputs and outputs for the application, without context tensors."""
         if self._prepared is not None:
             return self._interface
-        return self._own_interface(self.ir.inputs, self.ir.outputs)
+        return self._own_interface(Interface.of(self.name, self.ir.inputs, self.ir.outputs))
 
     @property
     def is_finalized(self) -> bool:
@@ -296,6 +314,147 @@ class Graph(ComposedGraph):
         if prepared is not None:
             close_prepared(prepared, self.name)
 
+    # -- context binaries ------------------------------------------------------------------------
+
+    @classmethod
+    def restored(
+        cls,
+        context: Context,
+        stored: StoredGraph,
+        prepared: Prepared,
+        tensors: Sequence[ContextTensor],
+    ) -> Graph:
+        """Return a graph of a context binary; called by the context.
+
+        Args:
+            context: The context.
+            stored: The graph in the binary.
+            prepared: The graph, ready to run.
+            tensors: The context tensors that it uses.
+        """
+        graph = cls(context, stored.name, stored.config, stored)
+        graph._shared.restore(tensors, stored.interface)
+        graph._use(prepared, stored.interface)
+        graph.observed, graph.added_outputs = stored.observed, stored.entry.added_outputs
+        guard = stored.file.guard
+        graph._runner.guards = () if guard is None else (guard,)
+        return graph
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """Names of the context tensors that it uses."""
+        return self._shared.names
+
+    def prepared(self) -> Prepared:
+        """Return what runs; its errors are those of `execute` for a graph that is not finalized."""
+        return self._require_finalized()
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory that it takes besides its tensors once it is ready to run; 0 if unknown."""
+        if self.stored is not None:
+            return self.stored.entry.memory_bytes
+        return self._require_finalized().memory_bytes
+
+    def model(self) -> ir.Graph | None:
+        """Return its tensors and nodes; None if it was loaded from a binary without them."""
+        has_model = self.stored is None or self.stored.has_model
+        return self.ir if has_model else None
+
+    def op_packages(self) -> dict[str, str]:
+        """Return the versions of the op packages of its nodes, by name."""
+        model, ops = self.model(), self.context.backend.ops
+        if model is None and self.stored is not None:
+            return dict(self.stored.file.manifest.op_packages)
+        nodes = () if model is None else model.nodes
+        names = {n.package for n in nodes if not self.context.backend.is_opaque(n)}
+        return {name: ops.package(name).version for name in names}
+
+    def digest(self) -> str:
+        """Return its identity as it is now: of its structure, encodings and data."""
+        names = self.revision.names
+        if self.stored is not None and (not names or not self.stored.has_model):
+            return self.stored.entry.digest if not names else ""
+        return graph_digest(self.ir)
+
+    def base_digest(self) -> str:
+        """Return its identity when it was prepared, or in its context binary."""
+        if self.stored is not None:
+            return self.stored.entry.digest
+        tensors = self._own(self.revision.names)
+        now = {tensor: value_of(tensor) for tensor in tensors.values()}
+        base = self.revision.base(tensors)
+        try:
+            assign({tensors[name]: update for name, update in base.items()})
+            return graph_digest(self.ir)
+        finally:
+            assign(now)
+
+    def updated_tensors(self) -> tuple[ir.Tensor, ...]:
+        """Return the tensors that differ from the base, as they are now."""
+        graph = self._loaded_ir
+        if graph is None:
+            return self.revision.section_tensors()
+        return tuple(graph.tensors[name] for name in self.revision.names)
+
+    @property
+    def _loaded_ir(self) -> ir.Graph | None:
+        """Its tensors and nodes if they are in memory."""
+        return self._ir if self.stored is None else self.stored.loaded_graph
+
+    def apply(self, file: ContextFile, control: RunControl) -> dict[str, Encoding]:
+        """Use the tensors of a section; all others are as in the base.
+
+        Args:
+            file: The section; it has this graph, and the right base.
+            control: Can end the work before it begins.
+
+        Returns:
+            The new encodings of inputs and outputs, by name.
+
+        Raises:
+            BackendError: The graph has updates that are not finalized, or tensors of an earlier
+                section must be restored from the model, which is not available.
+            ContainerError: The section is damaged.
+        """
+        prepared = self._require_finalized()
+        tensors = {tensor.name: tensor for tensor in file.updated(self.name)}
+        image = section_image(file, self.name)
+        name = self.context.backend.name
+        with self._runner.idle():
+            control.check()
+            with translate_errors(name, "`apply` failed", "CONTEXT_ERROR_BINARY_CONFIGURATION"):
+                self._reset([each for each in self.revision.names if each not in tensors])
+                before = {each: value_of(tensor) for each, tensor in self._own(tensors).items()}
+                prepared.apply(image)
+            self.revision.note_section(before, tensors.values())
+            for each, tensor in self._own(tensors).items():  # the backend may have loaded them
+                tensor.data, tensor.encoding = tensors[each].data, tensors[each].encoding
+        return self._changed_ends(tensors)
+
+    def _own(self, names: Iterable[str]) -> dict[str, ir.Tensor]:
+        """Return the tensors of the graph with these names, none if it is not in memory."""
+        graph = self._loaded_ir
+        return {} if graph is None else {name: graph.tensors[name] for name in names}
+
+    def _reset(self, names: Sequence[str]) -> None:
+        """Use the base's values of tensors."""
+        if names:
+            tensors, prepared = [self.ir.tensors[name] for name in names], self._require_finalized()
+            base = self.revision.base(names)
+            with applied(dict(zip(tensors, base.values(), strict=True))):
+                prepared.update(tensors)
+            self.revision.note({}, base)
+
+    def _changed_ends(self, tensors: Mapping[str, ir.Tensor]) -> dict[str, Encoding]:
+        """Use new encodings of inputs and outputs, and return them."""
+        found: dict[str, Encoding] = {}
+        for ends in (self.whole_interface.inputs, self.whole_interface.outputs):
+            for name, end in ends.items():
+                if name in tensors and (encoding := tensors[name].encoding) is not None:
+                    end.tensor.encoding = found[name] = encoding
+        return found
+
     # -- inside ----------------------------------------------------------------------------------
 
     def _prepare(
@@ -307,29 +466,36 @@ class Graph(ComposedGraph):
     ) -> None:
         """Prepare the graph for the first time, or update what is prepared."""
         updates = dict(self._updates)
+        before = {tensor.name: value_of(tensor) for tensor in updates}
         with self._runner.idle(), applied(updates):
             self._views |= updated_views(self.ir, updates, self.context.backend)
             checked = checked_graph(self.ir, self._views, observed, outputs)
             if self._prepared is None:
-                interface = self._own_interface(checked.inputs, checked.outputs)
+                whole = Interface.of(self.name, checked.inputs, checked.outputs)
                 prepared = prepare_graph(checked, self.context, self.config, control, record)
-                emulated = self.context.backend.capabilities.emulates_io_buffers
-                self._runner.io = IoBuffers(interface, prepared.io_buffers, emulated=emulated)
-                self._interface = interface
-                self.placement, self._prepared = prepared.placement, prepared
+                self._use(prepared, whole)
+                self.observed, self.added_outputs = observed, tuple(outputs)
             else:
                 update_graph(checked, self._prepared, updates, self.context, self.config, control)
+                self.revision.note(before, {t.name: u for t, u in updates.items()})
         self._runner.guards = _guards(self.ir)
         self._updates = {t: u for t, u in self._updates.items() if updates.get(t) is not u}
 
-    def _own_interface(
-        self, inputs: Sequence[ir.Tensor], outputs: Sequence[ir.Tensor]
-    ) -> Interface:
+    def _use(self, prepared: Prepared, interface: Interface) -> None:
+        own, emulated = self._own_interface(interface), self.context.backend.capabilities
+        self._runner.io = IoBuffers(own, prepared.io_buffers, emulated=emulated.emulates_io_buffers)
+        self.whole_interface, self._interface = interface, own
+        self.placement, self._prepared = prepared.placement, prepared
+
+    def _own_interface(self, whole: Interface) -> Interface:
+        """Return an interface without context tensors."""
         shared = self._shared.inputs.keys() | self._shared.outputs.keys()
-        return Interface.of(
+        if not shared:
+            return whole
+        return Interface(
             self.name,
-            [t for t in inputs if t.name not in shared],
-            [t for t in outputs if t.name not in shared],
+            {name: end for name, end in whole.inputs.items() if name not in shared},
+            {name: end for name, end in whole.outputs.items() if name not in shared},
         )
 
     def _require_finalized(self) -> Prepared:

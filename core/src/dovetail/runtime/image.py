@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from dovetail.container import ImageContent, pack_image, unpack_image
-from dovetail.errors import ContainerError
+import dovetail
+from dovetail.container import ContextContent, ContextFile, Producer, StoredContextGraph
 from dovetail.ir import Array
+from dovetail.runtime.compatibility import Verdict, judge
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
@@ -23,11 +25,6 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
     facts: dict[str, str] = {}
 
-    def differences(self, other: Fingerprint) -> tuple[str, ...]:
-        """Return the names of the facts that differ, sorted."""
-        names = self.facts.keys() | other.facts.keys()
-        return tuple(sorted(n for n in names if self.facts.get(n) != other.facts.get(n)))
-
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -38,17 +35,30 @@ class Image:
         graphs: The plan of each graph, of JSON types, by name. The backend alone reads it.
         blobs: Their prepacked weights by key.
         opaque: The graphs as one blob, of a backend that cannot describe them.
+        is_whole: Whether its graphs can be restored only together.
     """
 
     fingerprint: Fingerprint
     graphs: Mapping[str, Any]
     blobs: Mapping[str, Array] = field(default_factory=dict)
     opaque: bytes = b""
+    is_whole: bool = False
 
     def to_bytes(self) -> bytes:
-        """Return it in the format of containers."""
-        facts = self.fingerprint.facts
-        return pack_image(ImageContent(facts, self.graphs, self.blobs, self.opaque))
+        """Return it as a context binary without interfaces and models."""
+        return b"".join(
+            ContextContent(
+                producer=Producer("dovetail", dovetail.__version__),
+                backend="",
+                options={},
+                fingerprint=self.fingerprint.facts,
+                op_packages={},
+                graphs=tuple(StoredContextGraph(name=n, plan=p) for n, p in self.graphs.items()),
+                blobs=self.blobs,
+                opaque=self.opaque,
+                is_whole=self.is_whole,
+            ).parts("image")
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview, where: str = "image") -> Image:
@@ -59,25 +69,34 @@ class Image:
             where: Name of the bytes, for errors.
 
         Raises:
-            ContainerError: They are no image, are cut short or altered, or have a newer format.
+            ContainerError: They are no context binary, are cut short or altered, or have a newer
+                format.
         """
-        found = unpack_image(data, where)
-        return cls(Fingerprint(dict(found.fingerprint)), found.graphs, found.blobs, found.opaque)
+        file = ContextFile.of(np.frombuffer(data, np.uint8), where)
+        file.verify()
+        return cls.of(file, tuple(file.graphs))
+
+    @classmethod
+    def of(cls, file: ContextFile, names: Iterable[str]) -> Image:
+        """Return the image of some graphs in a context binary or section.
+
+        Args:
+            file: The file.
+            names: Names of the graphs.
+
+        Raises:
+            ContainerError: A plan is damaged.
+        """
+        plans = {name: file.plan(name) for name in names if file.graphs[name].plan is not None}
+        manifest = file.manifest
+        facts = Fingerprint(manifest.fingerprint)
+        return cls(facts, plans, file.blobs, file.opaque, manifest.is_whole)
 
     def require(self, fingerprint: Fingerprint) -> None:
         """Raise unless the graphs can run where this is the fingerprint.
 
         Raises:
-            ContainerError: It differs; the message names the facts that do.
+            ContainerError: They cannot; the error lists the facts that differ.
         """
-        if names := self.fingerprint.differences(fingerprint):
-            facts = (
-                f"{name} is {fingerprint.facts.get(name, 'unknown')}, the image's is "
-                f"{self.fingerprint.facts.get(name, 'unknown')}"
-                for name in names
-            )
-            raise ContainerError(
-                f"the image was created elsewhere: {'; '.join(facts)}",
-                code="CONTAINER_INCOMPATIBLE",
-                hint="create the image again with this backend, its options and this machine",
-            )
+        found = judge(self.fingerprint.facts, fingerprint.facts)
+        found.require(Verdict.USABLE, "image")

@@ -75,14 +75,15 @@ def applied(updates: Mapping[ir.Tensor, Update]) -> Iterator[None]:
     """Apply updates to the tensors of a graph; undo them if an error occurs inside."""
     before = {tensor: Update(tensor.data, tensor.encoding) for tensor in updates}
     try:
-        _assign(updates)
+        assign(updates)
         yield
     except BaseException:
-        _assign(before)
+        assign(before)
         raise
 
 
-def _assign(updates: Mapping[ir.Tensor, Update]) -> None:
+def assign(updates: Mapping[ir.Tensor, Update]) -> None:
+    """Assign data and encodings to tensors."""
     for tensor, update in updates.items():
         tensor.data, tensor.encoding = update.data, update.encoding
 

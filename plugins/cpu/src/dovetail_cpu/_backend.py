@@ -137,15 +137,15 @@ class CpuBackend(PlanBackend):
         return FloatPrecision.FLOAT16 if is_narrow else FloatPrecision.FLOAT32
 
     @contextmanager
-    def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+    def computing(self, config: Any, threads: int) -> Iterator[AbstractContextManager[None]]:
         """Enter the context in which a graph is prepared, in its precision.
 
         Args:
             config: Settings of the graph.
-            one_thread: Whether one thread computes the graph.
+            threads: Number of threads that compute the graph.
         """
         with (
-            super().computing(config, one_thread=one_thread) as found,
+            super().computing(config, threads) as found,
             computing_in(self.precision),
         ):
             yield found

@@ -115,7 +115,7 @@ class GpuBackend(PlanBackend):
         return Computing(self.opencl, config if isinstance(config, GpuGraph) else GpuGraph())
 
     @contextmanager
-    def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+    def computing(self, config: Any, threads: int) -> Iterator[AbstractContextManager[None]]:
         """Enter the context in which a graph is prepared, with its settings."""
         found = self._settings(config)
         with found:

@@ -36,6 +36,10 @@ def differences(played: Played) -> tuple[str, ...]:
     result = recorded_result(encoded, "the call made again")
     if value.kind is ArgKind.RESULTS:
         return tuple(_array_differences(wanted, record.payloads, result or {}, payloads.keys))
+    if value.kind is ArgKind.BINARY:
+        key = record.payloads[wanted.payload]
+        same = result is not None and key in (NOT_RECORDED, payloads.keys[result.payload])
+        return () if same else ("the binary has other bytes",)
     if value.kind is ArgKind.EVENT:
         wanted, result = _outline(wanted), _outline(result)
     return () if wanted == result else (f"expected {wanted}, got {result}",)

@@ -76,6 +76,16 @@ class Scene:
             raise self.error(f"no call has returned the handle {number}")
         return self.handles[number]
 
+    def limited(self, nbytes: int) -> int:
+        """Return a size after checking it.
+
+        Raises:
+            TraceError: It exceeds the limit.
+        """
+        if nbytes > self.limit_bytes:
+            raise self.error(f"a buffer of {nbytes} bytes exceeds the limit")
+        return nbytes
+
     def error(self, message: str) -> TraceError:
         """Return an error of the record."""
         return TraceError(message, where=self.where)
@@ -203,4 +213,6 @@ _DECODERS: Mapping[ArgKind, Callable[[Any, Scene], Any]] = {
     ArgKind.OPS: lambda given, scene: scene.resolver.ops(given),
     ArgKind.OBSERVED: lambda given, _: Observed(frozenset(given.names), given.everything),
     ArgKind.CALLBACK: lambda given, _: Ignored() if given else None,
+    ArgKind.BINARY: lambda given, scene: scene.blobs[given.payload].bytes,
+    ArgKind.BUFFER: lambda given, scene: np.empty(scene.limited(given), np.uint8),
 }

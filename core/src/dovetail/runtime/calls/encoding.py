@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import numbers
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
+from dovetail.container import MappedFile
 from dovetail.container.entries import dump_encoding, dump_param, dump_tensor
 from dovetail.errors import DovetailError
 from dovetail.ir import Blob, Node, Tensor
@@ -260,6 +262,20 @@ def _config(given: Any, _: CallPayloads) -> Any:
     return plain
 
 
+def _binary(given: Any, payloads: CallPayloads) -> BlobValue:
+    """Return the bytes of a context binary or section, or of the file with them."""
+    if isinstance(given, str | os.PathLike):
+        return BlobValue(payloads.add(Blob(MappedFile(os.fspath(given)).data)))
+    return BlobValue(payloads.add(Blob(np.frombuffer(given, np.uint8))))
+
+
+def _encodings(given: Any, payloads: CallPayloads) -> Any:
+    return {
+        graph: {name: dump_encoding(each, payloads, "") for name, each in encodings.items()}
+        for graph, encodings in given.items()
+    }
+
+
 def _params(given: Any, payloads: CallPayloads) -> Any:
     _require(isinstance(given, _MAPPING))
     return tuple(dump_param(name, each, payloads, "") for name, each in given.items())
@@ -315,4 +331,7 @@ _ENCODERS: Mapping[ArgKind, Callable[[Value], Encode]] = {
     ArgKind.EXECUTION: _plain(lambda _, __: True),
     ArgKind.FACTS: _plain(lambda given, _: msgspec.to_builtins(given)),
     ArgKind.EVENT: _plain(lambda given, _: msgspec.to_builtins(given)),
+    ArgKind.BINARY: _plain(_binary),
+    ArgKind.BUFFER: _typed(np.ndarray, lambda given: int(given.nbytes)),
+    ArgKind.ENCODINGS: _plain(_encodings),
 }

@@ -122,6 +122,9 @@ _TYPES: Mapping[ArgKind, Any] = {
     ArgKind.EXECUTION: bool,
     ArgKind.FACTS: Any,
     ArgKind.EVENT: EventValue,
+    ArgKind.BINARY: BlobValue,
+    ArgKind.BUFFER: Annotated[int, Meta(ge=0, le=2**63 - 1)],
+    ArgKind.ENCODINGS: dict[str, dict[str, EncodingEntry]],
 }
 
 

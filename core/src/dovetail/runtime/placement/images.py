@@ -73,7 +73,8 @@ def joined_image(
     for i, one in enumerate(images):
         if one.opaque:
             blobs[str(i)] = np.frombuffer(one.opaque, np.uint8)
-    return Image(fingerprint, graphs, blobs)
+    is_whole = any(one.is_whole or one.opaque for one in images)
+    return Image(fingerprint, graphs, blobs, is_whole=is_whole)
 
 
 def image_of(joined: Image, index: int, graphs: Mapping[str, Any]) -> Image:

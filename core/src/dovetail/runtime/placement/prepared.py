@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ import msgspec
 from dovetail.errors import BackendError, ContainerError
 from dovetail.ir import Array, Tensor
 from dovetail.runtime.base import PreparedBase
-from dovetail.runtime.contract import Binding, Image, Prepared, RunControl
+from dovetail.runtime.contract import Binding, Fingerprint, Image, Prepared, RunControl
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import Recorder
 from dovetail.runtime.placement.images import image_of, joined_fingerprint, joined_image
@@ -92,6 +92,11 @@ class HeteroPrepared(PreparedBase):
                     found[name] = found.get(name, 0) + nbytes
         return found
 
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of all parts."""
+        return sum(part.prepared.memory_bytes for part in self.parts)
+
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
     ) -> None:
@@ -137,18 +142,16 @@ class HeteroPrepared(PreparedBase):
         changes = [partial(self.parts[i].prepared.update, own[i]) for i in users]
         self._change(changes, frozenset(tensor.name for tensor in tensors))
 
-    def section(self, base: Prepared | None) -> Image:
-        """Return the sections of the parts; see `Prepared.section`.
-
-        What is as in a base can be left out only if the base has the same parts.
-        """
-        others: Sequence[Prepared | None] = [None] * len(self.parts)
-        if isinstance(base, HeteroPrepared) and base._layout() == self._layout():
-            others = [part.prepared for part in base.parts]
+    def section(self, names: Collection[str]) -> Image:
+        """Return the sections of the parts that use the tensors; see `Prepared.section`."""
+        own = [[name for name in part.updateable if name in names] for part in self.parts]
         images = [
-            part.prepared.section(other) for part, other in zip(self.parts, others, strict=True)
+            part.prepared.section(used) if used else Image(Fingerprint(), {})
+            for part, used in zip(self.parts, own, strict=True)
         ]
-        plans = [dict(image.graphs) for image in images]
+        plans = [
+            dict(image.graphs) if used else None for image, used in zip(images, own, strict=True)
+        ]
         return joined_image(
             images,
             joined_fingerprint(image.fingerprint for image in images),
@@ -166,7 +169,7 @@ class HeteroPrepared(PreparedBase):
         plans: Any = None
         if isinstance(stored, Mapping) and stored.get("layout") == self._layout():
             plans = stored.get("plans")
-        is_list = isinstance(plans, list) and all(isinstance(plan, dict) for plan in plans)
+        is_list = isinstance(plans, list) and all(p is None or isinstance(p, dict) for p in plans)
         if not is_list or len(plans) != len(self.parts):
             raise ContainerError(
                 "the section is of a graph with other parts",
@@ -177,6 +180,7 @@ class HeteroPrepared(PreparedBase):
         changes = [
             partial(part.prepared.apply, image_of(section, i, plans[i]))
             for i, part in enumerate(self.parts)
+            if plans[i] is not None  # of a part that has none of the tensors
         ]
         self._change(changes, frozenset(name for part in self.parts for name in part.updateable))
 

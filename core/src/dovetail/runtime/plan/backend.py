@@ -16,6 +16,7 @@ from dovetail.ir import EncodingKind
 from dovetail.ops import CheckedGraph, OpRegistry
 from dovetail.plugins import list_plugins
 from dovetail.runtime.base import BackendBase, ContextBase
+from dovetail.runtime.compatibility import KERNELS, OP_PACKAGE, option_facts
 from dovetail.runtime.contract import (
     Capabilities,
     Fingerprint,
@@ -34,10 +35,12 @@ from dovetail.runtime.plan.engine import CountStep, Engine
 from dovetail.runtime.plan.images import PLAN_FORMAT, Blobs, PlanWriter
 from dovetail.runtime.plan.kernels import KernelRegistry
 from dovetail.runtime.plan.package_kernels import with_package_kernels
-from dovetail.runtime.plan.prepared import ONE_THREAD, OWN, EnginePrepared
+from dovetail.runtime.plan.prepared import OWN, THREADS, EnginePrepared
 from dovetail.runtime.plan.recipes import RecipeError
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
+
+_MAX_THREADS = 1024
 
 
 class PlanBackend(BackendBase):
@@ -79,6 +82,11 @@ class PlanBackend(BackendBase):
             encodings=frozenset(EncodingKind) - {EncodingKind.VECTOR},
         )
 
+    @property
+    def threads(self) -> int:
+        """Number of threads of graphs that are not small."""
+        return self.num_threads or self.engine.threads
+
     def fingerprint(self, device: Any) -> Fingerprint:
         """Return versions, engine, threads, options, op packages and kernels."""
         return self._fingerprint
@@ -92,11 +100,11 @@ class PlanBackend(BackendBase):
                 "core": __version__,
                 "engine": self.engine.name,
                 "libraries": ", ".join(f"{dist} {version(dist)}" for dist in self.engine.dists),
-                "threads": str(self.num_threads or self.engine.threads),
-                "options": msgspec.json.encode(self.options, order="sorted").decode(),
-                "op packages": _plugins("dovetail.op_packages", ""),
-                "kernels": _plugins("dovetail.kernels", f"{self.engine.kernels.backend}:"),
+                "threads": str(self.threads),
                 "plan format": str(PLAN_FORMAT),
+                **option_facts(self.options),
+                **_plugins("dovetail.op_packages", "", OP_PACKAGE),
+                **_plugins("dovetail.kernels", f"{self.engine.kernels.backend}:", KERNELS),
             }
         )
 
@@ -121,11 +129,11 @@ class PlanBackend(BackendBase):
             PluginError: Kernels of an op package, or the chosen engine, cannot be loaded.
         """
         engine = self.engine
-        is_small = engine.is_for_one_thread(graph)
+        threads = 1 if engine.is_for_one_thread(graph) else self.threads
         remaker = Remaker(
             lambda: graph, self.kernels, context.weights, self.options, engine.reorder
         )
-        with collection_paused(), self.computing(request.config, one_thread=is_small) as computing:
+        with collection_paused(), self.computing(request.config, threads) as computing:
             plan = build_plan(
                 graph,
                 self.kernels(graph),
@@ -149,7 +157,7 @@ class PlanBackend(BackendBase):
                 computing,
                 interface,
                 lambda: self.fingerprint(context.device),
-                one_thread=is_small,
+                threads=threads,
                 engine=engine,
                 count=self.step_counter(context.device, request.config, lambda: graph),
                 shares=shares,
@@ -195,14 +203,14 @@ class PlanBackend(BackendBase):
         return with_package_kernels(self.engine.kernels, graph.packages, self.ops)
 
     @contextmanager
-    def computing(self, config: Any, *, one_thread: bool) -> Iterator[AbstractContextManager[None]]:
+    def computing(self, config: Any, threads: int) -> Iterator[AbstractContextManager[None]]:
         """Enter the context in which a graph is prepared, and return the one of its runs.
 
         Args:
             config: Settings of the graph.
-            one_thread: Whether one thread computes the graph.
+            threads: Number of threads that compute the graph.
         """
-        found = self.engine.computing(1 if one_thread else self.num_threads)
+        found = self.engine.computing(threads)
         with found:
             yield found
 
@@ -258,9 +266,10 @@ class PlanContext(ContextBase):
         reader = PlanReader(
             data, image.blobs, engine.builders, self.weights, backend.options, f"graph '{name}'"
         )
-        one_thread = reader.data.settings.get(ONE_THREAD)
-        if not isinstance(one_thread, bool):
-            raise RecipeError("the number of threads is missing", where=f"graph '{name}'")
+        # the graph's own number, whatever this machine has: primitives are for a number of threads
+        threads = reader.data.settings.get(THREADS)
+        if not isinstance(threads, int) or not 1 <= threads <= _MAX_THREADS:
+            raise RecipeError(f"impossible number of threads {threads}", where=f"graph '{name}'")
         remaker = Remaker(
             model,
             backend.kernels,
@@ -268,7 +277,7 @@ class PlanContext(ContextBase):
             backend.options,
             engine.reorder,
         )
-        with backend.computing(request.config, one_thread=one_thread) as computing:
+        with backend.computing(request.config, threads) as computing:
             with reader.faults():
                 backend.restored(computing, reader.data.settings.get(OWN) or {})
             plan, arena, interface = reader.plan(name, engine.reorder, remaker)
@@ -280,7 +289,7 @@ class PlanContext(ContextBase):
                     computing,
                     interface,
                     lambda: backend.fingerprint(self.device),
-                    one_thread=one_thread,
+                    threads=threads,
                     engine=engine,
                     count=backend.step_counter(self.device, request.config, model),
                     shares=backend.shares(request.config),
@@ -295,7 +304,7 @@ class PlanContext(ContextBase):
         return Restored(interface, prepared)
 
 
-def _plugins(group: str, prefix: str) -> str:
-    """Return names and versions of the installed plugins of a group that begin like this."""
-    found = (p for p in list_plugins(group) if p.name.startswith(prefix))
-    return ", ".join(sorted(f"{p.name} {p.version}" for p in found))
+def _plugins(group: str, prefix: str, fact: str) -> dict[str, str]:
+    """Return the versions of the installed plugins of a group that begin like this, as facts."""
+    found = [p for p in list_plugins(group) if p.name.startswith(prefix)]
+    return {f"{fact}{p.name.removeprefix(prefix)}": p.version for p in found}

@@ -40,7 +40,10 @@ class PlanPrepared(PreparedBase):
         plan: The plan.
         arena: The positions of its values.
         remaker: As the argument.
+        has_new_encodings: Whether an update of encodings has built the plan again.
     """
+
+    has_new_encodings = False
 
     def __init__(
         self,
@@ -64,6 +67,14 @@ class PlanPrepared(PreparedBase):
         self.plan, self.arena, self._buffers, self._bound = plan, arena, buffers, bound
         self._touching = _touching(plan.steps)
         self._run_list: tuple[tuple[int, Bound], ...] = ()
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of its arena and of its constants."""
+        used = (v.root for step in self.plan.steps for v in (*step.reads, *step.scratch))
+        # values of one form or slot share its bytes
+        constants = {v.key or v.slot or v: v.nbytes for v in used if v.array is not None}
+        return sum(self.arena.sizes.values()) + sum(constants.values())
 
     @property
     def steps(self) -> Sequence[Step]:
@@ -157,6 +168,7 @@ class PlanPrepared(PreparedBase):
         plan = remaker.rebuilt()
         self._start(plan, plan_arena(plan.steps, shares=self._shares))
         remaker.follow(plan)
+        self.has_new_encodings = True
 
     def _made_again(self, names: set[str]) -> dict[int, Step]:
         """Return the new steps of those that depend on tensors, and find the makers of slots."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from dovetail.ir import Tensor
-from dovetail.runtime.contract import Binding, Done, Fingerprint, Image, Prepared, RunControl
+from dovetail.runtime.contract import Binding, Done, Fingerprint, Image, RunControl
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import Counter
 from dovetail.runtime.plan.arena import Arena
@@ -26,7 +26,7 @@ from dovetail.runtime.plan.sections import apply_section, section_of
 from dovetail.runtime.plan.values import Step
 
 # Keys of a recorded plan's settings.
-ONE_THREAD = "one_thread"
+THREADS = "threads"
 OWN = "own"  # the backend's
 
 # Number of elements in NumPy's buffers, which it fills where the rows of operands are short. It
@@ -44,7 +44,7 @@ class EnginePrepared(PlanPrepared):
         computing: Entered around each run.
         interface: Inputs and outputs of its graph.
         fingerprint: Returns what it depends on.
-        one_thread: Whether one thread computes it.
+        threads: Number of threads that compute it.
         engine: Its engine.
         count: Counts quantities of its steps; None for those of all backends.
         shares: Whether its tensors share memory.
@@ -60,7 +60,7 @@ class EnginePrepared(PlanPrepared):
         interface: Interface,
         fingerprint: Callable[[], Fingerprint],
         *,
-        one_thread: bool,
+        threads: int,
         engine: Engine,
         count: CountStep | None = None,
         shares: bool = True,
@@ -74,7 +74,7 @@ class EnginePrepared(PlanPrepared):
         lane = engine.lane
         self._overlapped = None if lane is None else OverlappedRuns(lambda: self._lane(lane))
         self.interface = interface
-        self.one_thread = one_thread
+        self.threads = threads
         # NumPy's settings belong to the context: entering it is faster than setting them each run
         self._settings = contextvars.copy_context()
         self._settings.run(_set_numpy)
@@ -136,7 +136,7 @@ class EnginePrepared(PlanPrepared):
                 computing,
                 self.interface,
                 self._fingerprint,
-                one_thread=self.one_thread,
+                threads=self.threads,
                 engine=self._engine,
                 count=self._count,
             )
@@ -164,13 +164,11 @@ class EnginePrepared(PlanPrepared):
             return super().counters(step)
         return self._count(step, lambda: self._written(step))
 
-    def section(self, base: Prepared | None) -> Image:
-        """Return its updateable tensors; see `Prepared.section`."""
-        if base is not None and not isinstance(base, EnginePrepared):
-            raise AssertionError("the base of a section is of another backend")
+    def section(self, names: Collection[str]) -> Image:
+        """Return updateable tensors; see `Prepared.section`."""
         blobs = Blobs()
         with self._computing:
-            data = msgspec.to_builtins(section_of(self, base, blobs))
+            data = msgspec.to_builtins(section_of(self, names, blobs))
         plain = msgspec.json.decode(msgspec.json.encode(data))
         return Image(self._fingerprint(), {self.interface.graph: plain}, blobs.found)
 
@@ -185,7 +183,7 @@ class EnginePrepared(PlanPrepared):
 
     def recorded(self, writer: PlanWriter) -> PlanData:
         """Return its plan as data."""
-        settings: dict[str, Any] = {ONE_THREAD: self.one_thread}
+        settings: dict[str, Any] = {THREADS: self.threads}
         if own := self._recorded():
             settings[OWN] = own
         model = "" if self.remaker is None else self.remaker.model

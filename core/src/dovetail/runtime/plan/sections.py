@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
 import msgspec
-import numpy as np
 
 from dovetail.container import BlobTable
 from dovetail.container.entries import TensorEntry, dump_tensor, load_tensor
@@ -26,27 +24,28 @@ class SectionData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         slots: Forms of the updateable tensors.
         tensors: The tensors themselves, where the model was available.
         arrays: Their blobs, by the index in an entry.
+        new_encodings: Whether encodings differ from those that the graph was prepared with, so that
+            the plan is another one.
     """
 
     model: str
     slots: tuple[SlotData, ...]
     tensors: tuple[TensorEntry, ...]
     arrays: tuple[str, ...]
+    new_encodings: bool = False
 
 
-def section_of(prepared: PlanPrepared, base: PlanPrepared | None, blobs: Blobs) -> SectionData:
-    """Return the updateable tensors of a graph.
+def section_of(prepared: PlanPrepared, names: Collection[str], blobs: Blobs) -> SectionData:
+    """Return updateable tensors of a graph.
 
     Args:
         prepared: The graph.
-        base: Slots that are the same in this graph are left out.
+        names: Names of the tensors.
         blobs: Receives the data.
     """
-    known = {} if base is None else {(s.inputs, s.form): s.to_host() for s in base.plan.slots}
-    slots = [slot for slot in prepared.plan.slots if not _is_known(slot, known)]
+    slots = [slot for slot in prepared.plan.slots if slot.reads(names)]
     table = BlobTable()
     remaker = prepared.remaker
-    names = {name for slot in slots for name in slot.inputs}
     tensors = () if remaker is None else remaker.updateable(names)
     entries = tuple(dump_tensor(tensor, table, "section") for tensor in tensors)
     return SectionData(
@@ -54,6 +53,7 @@ def section_of(prepared: PlanPrepared, base: PlanPrepared | None, blobs: Blobs) 
         tuple(record_slot(slot, blobs) for slot in slots),
         entries,
         tuple(blobs.add(blob.bytes) for blob in table.blobs),
+        prepared.has_new_encodings,
     )
 
 
@@ -77,6 +77,14 @@ def apply_section(
             where=where,
             hint="apply it to the graph that it was created from",
         )
+    if any(key not in blobs for key in section.arrays):
+        raise RecipeError("a blob of a tensor is missing", where=where)
+    arrays = [Blob(blobs[key]) for key in section.arrays]
+    tensors: list[Tensor] = [load_tensor(entry, arrays, where) for entry in section.tensors]
+    if section.new_encodings or prepared.has_new_encodings:
+        prepared.remaker.require_updates(tensors, where)
+        prepared.update(tensors)
+        return
     slots = {(slot.inputs, slot.form): slot for slot in prepared.plan.slots}
     found: list[tuple[Slot, Array]] = []
     for each in section.slots:
@@ -84,13 +92,4 @@ def apply_section(
         if slot is None or array is None or array.nbytes != slot.data.nbytes:
             raise RecipeError(f"a form of {', '.join(each.inputs)} does not match", where=where)
         found.append((slot, array))
-    if any(key not in blobs for key in section.arrays):
-        raise RecipeError("a blob of a tensor is missing", where=where)
-    arrays = [Blob(blobs[key]) for key in section.arrays]
-    tensors: list[Tensor] = [load_tensor(entry, arrays, where) for entry in section.tensors]
     prepared.use_forms(tensors, found, where)
-
-
-def _is_known(slot: Slot, known: Mapping[Any, Array]) -> bool:
-    other = known.get((slot.inputs, slot.form))
-    return other is not None and np.array_equal(slot.to_host(), other)

@@ -1,6 +1,7 @@
 """Requirements on every backend: life cycle, capabilities, errors and more."""
 
 from dovetail.testing.checks._check import Check, run_check
+from dovetail.testing.checks.binaries import CHECKS as BINARIES
 from dovetail.testing.checks.capabilities import CHECKS as CAPABILITIES
 from dovetail.testing.checks.contexts import CHECKS as CONTEXTS
 from dovetail.testing.checks.errors import CHECKS as ERRORS
@@ -19,6 +20,7 @@ CHECKS: tuple[Check, ...] = tuple(
         ("preparation", PREPARATION),
         ("capabilities", CAPABILITIES),
         ("images", IMAGES),
+        ("binaries", BINARIES),
         ("updates", UPDATES),
         ("spaces", SPACES),
         ("errors", ERRORS),

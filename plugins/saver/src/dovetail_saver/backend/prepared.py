@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,7 +15,7 @@ from dovetail.errors import ContainerError
 from dovetail.ir import Array, Blob, DType, Tensor
 from dovetail.ops import CheckedGraph
 from dovetail.runtime.base import ContextBase, PreparedBase
-from dovetail.runtime.contract import Binding, Fingerprint, Image, Prepared, Restored, RunControl
+from dovetail.runtime.contract import Binding, Fingerprint, Image, Restored, RunControl
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.plan.images import digest_of
 
@@ -104,7 +104,7 @@ class SavedGraph(PreparedBase):
     def update(self, tensors: Sequence[Tensor]) -> None:
         """Nothing is computed from them."""
 
-    def section(self, base: Prepared | None) -> Image:
+    def section(self, names: Collection[str]) -> Image:
         """Return the graph as an image."""
         return self.context.image({self.name: self})
 

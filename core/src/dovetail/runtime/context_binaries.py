@@ -1,0 +1,282 @@
+"""Context binaries and sections of graphs: their content, and the bytes that applications pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import dovetail
+from dovetail import ir
+from dovetail.container import (
+    ContextContent,
+    ContextFile,
+    Producer,
+    StoredContextGraph,
+    read_only,
+)
+from dovetail.errors import BackendError, ContainerError, Problem, suggest_name
+from dovetail.ir import Array
+from dovetail.runtime.compatibility import Compatibility, judge, used_facts
+from dovetail.runtime.config import ContextConfig, changed_settings
+from dovetail.runtime.image import Fingerprint, Image
+from dovetail.runtime.plugin_errors import translate_errors
+
+if TYPE_CHECKING:  # contexts create and read binaries
+    from dovetail.runtime.backend import Backend, Device
+    from dovetail.runtime.context import Context
+    from dovetail.runtime.graph import Graph
+
+# Bytes, an array of them, or the path of a file that has them.
+Binary = bytes | bytearray | memoryview | Array | str | os.PathLike[str]
+
+
+def open_binary(binary: Binary, *, is_persistent: bool, section: bool = False) -> ContextFile:
+    """Open a binary or section.
+
+    Args:
+        binary: Its bytes, or its path.
+        is_persistent: Whether writable bytes stay unchanged as long as the context lives; otherwise
+            they are copied.
+        section: Whether it is a section.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        ContainerError: It is of another kind, has a newer format, or its manifest is damaged.
+    """
+    if isinstance(binary, str | os.PathLike):
+        return ContextFile.open(Path(binary), section=section)
+    array = np.frombuffer(binary, np.uint8)
+    if array.flags.writeable and not is_persistent:
+        array = array.copy()
+    return ContextFile.of(array, "section" if section else "context binary", section=section)
+
+
+def enabled_graphs(file: ContextFile, config: ContextConfig) -> list[str]:
+    """Return the names of the graphs of a binary that a config enables, in its order.
+
+    Raises:
+        BackendError: The binary does not have some of them; all are listed.
+    """
+    wanted = config.enable_graphs or list(file.graphs)
+    if unknown := [name for name in wanted if name not in file.graphs]:
+        raise BackendError(
+            "graphs to enable are not in the context binary",
+            code="CONTEXT_ERROR_INVALID_CONFIG",
+            where=file.where,
+            problems=[
+                Problem(f"graph '{name}' not found", hint=suggest_name(name, file.graphs))
+                for name in unknown
+            ],
+        )
+    return list(dict.fromkeys(wanted))
+
+
+def section_graphs(
+    file: ContextFile, context: Context, chosen: Sequence[Graph]
+) -> tuple[Graph, ...]:
+    """Return the graphs of a context that a section changes, after checking their bases.
+
+    Args:
+        file: The section.
+        context: The context.
+        chosen: The graphs that may be changed; empty for all.
+
+    Raises:
+        ContainerError: The section lacks a chosen graph, or has graphs that the context does not
+            have, or with another base; all are listed.
+    """
+    faults: list[Problem] = []
+    found: list[Graph] = []
+    names = [graph.name for graph in chosen] or list(file.graphs)
+    for name in names:
+        entry, graph = file.graphs.get(name), context.graphs.get(name)
+        if entry is None or graph is None:
+            where = "the section" if entry is None else "the context"
+            faults.append(Problem(f"{where} has no graph '{name}'"))
+        elif not entry.digest or entry.digest != graph.base_digest():
+            faults.append(Problem("the section is of another base", f"graph '{name}'"))
+        else:
+            found.append(graph)
+    if faults:
+        raise ContainerError(
+            "the section does not match the context",
+            code="CONTAINER_INCOMPATIBLE",
+            where=file.where,
+            problems=faults,
+            hint="apply it to the context binary that it was created with",
+        )
+    return tuple(found)
+
+
+def compatibility_of(file: ContextFile, backend: Backend, device: Device) -> Compatibility:
+    """Return the verdict on a binary; only its manifest is read.
+
+    Raises:
+        BackendError: The backend cannot state what its graphs depend on.
+    """
+    with translate_errors(backend.name, "`fingerprint` failed", "CONTEXT_ERROR_CREATE_FROM_BINARY"):
+        here = backend.plugin.fingerprint(device.config).facts
+    return judge(file.manifest.fingerprint, here)
+
+
+def binary_parts(
+    context: Context, *, embed_model: bool, where: str = "context binary"
+) -> Iterable[bytes | memoryview]:
+    """Return the bytes of a context's binary, in order.
+
+    Args:
+        context: The context.
+        embed_model: Whether it has the graphs themselves, too, as far as they are known.
+        where: Name of the file, for errors.
+
+    Raises:
+        BackendError: The backend has no binaries, the context has no graphs, or one of them is not
+            finalized.
+    """
+    context.backend.require("caching", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+    graphs = tuple(context.graphs.values())
+    if not graphs:
+        raise BackendError(
+            "the context has no graphs",
+            code="CONTEXT_ERROR_GET_BINARY_FAILED",
+            hint="compose and finalize graphs first",
+        )
+    prepared = {graph.name: graph.prepared() for graph in graphs}
+    with translate_errors(
+        context.backend.name, "`image` failed", "CONTEXT_ERROR_GET_BINARY_FAILED"
+    ):
+        image = context.plugin.image(prepared)
+    stored = tuple(
+        StoredContextGraph(
+            name=graph.name,
+            plan=image.graphs.get(graph.name),
+            inputs=tuple(end.tensor for end in graph.whole_interface.inputs.values()),
+            outputs=tuple(end.tensor for end in graph.whole_interface.outputs.values()),
+            shared=graph.shared_names,
+            model=graph.model() if embed_model else None,
+            digest=graph.digest(),
+            config=changed_settings(graph.config),
+            observed=tuple(sorted(graph.observed.names)),
+            all_observed=graph.observed.everything,
+            added_outputs=graph.added_outputs,
+            memory_bytes=graph.memory_bytes,
+        )
+        for graph in graphs
+    )
+    return _parts(context, graphs, image, stored, context.shared_tensors(), where)
+
+
+def section_parts(
+    context: Context, graphs: Sequence[Graph], where: str = "section"
+) -> Iterable[bytes | memoryview]:
+    """Return the bytes of a section: the tensors of graphs that were updated.
+
+    Args:
+        context: The context.
+        graphs: The graphs.
+        where: Name of the file, for errors.
+
+    Raises:
+        BackendError: The backend has no sections, or updates have not been finalized.
+    """
+    for capability in ("caching", "updates"):
+        context.backend.require(capability, "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+    stored: list[StoredContextGraph] = []
+    blobs: dict[str, Array] = {}
+    facts: dict[str, str] = {}
+    for i, graph in enumerate(graphs):
+        with translate_errors(
+            context.backend.name, "`section` failed", "CONTEXT_ERROR_GET_BINARY_FAILED"
+        ):
+            image = graph.prepared().section(graph.revision.names)
+        facts |= image.fingerprint.facts
+        # backends choose their keys, which may be the same for all graphs
+        blobs |= {f"{i}/{key}": array for key, array in image.blobs.items()}
+        if image.opaque:
+            blobs[str(i)] = np.frombuffer(image.opaque, np.uint8)
+        stored.append(
+            StoredContextGraph(
+                name=graph.name,
+                plan=image.graphs.get(graph.name),
+                digest=graph.base_digest(),
+                updated=graph.updated_tensors(),
+            )
+        )
+    joined = Image(Fingerprint(facts), {}, blobs)
+    return _parts(context, graphs, joined, tuple(stored), (), where, is_section=True)
+
+
+def section_image(file: ContextFile, name: str) -> Image:
+    """Return the image of a graph's section; see `section_parts`.
+
+    Raises:
+        ContainerError: It is damaged.
+    """
+    index = list(file.graphs).index(name)
+    prefix = f"{index}/"
+    keys = [key for key in file.blobs if key.startswith(prefix)]
+    plan = file.plan(name)
+    return Image(
+        Fingerprint(file.manifest.fingerprint),
+        {} if plan is None else {name: plan},
+        {key.removeprefix(prefix): file.blobs[key] for key in keys},
+        file.blobs[str(index)].tobytes() if str(index) in file.blobs else b"",
+    )
+
+
+def written(parts: Iterable[bytes | memoryview], buffer: Array | None) -> Array:
+    """Return bytes in one array: in the buffer if there is one.
+
+    Raises:
+        BackendError: The buffer is not a writable array of bytes, or is too small.
+    """
+    if buffer is None:
+        return read_only(np.frombuffer(b"".join(parts), np.uint8))
+    if buffer.dtype != np.uint8 or buffer.ndim != 1 or not buffer.flags.writeable:
+        raise BackendError(
+            "the buffer must be a writable array of uint8 with one axis",
+            code="CONTEXT_ERROR_INVALID_ARGUMENT",
+        )
+    end = 0
+    for part in parts:
+        start, end = end, end + len(part)
+        if end > buffer.size:
+            raise BackendError(
+                f"the buffer has {buffer.size} bytes, which are too few",
+                code="CONTEXT_ERROR_INVALID_ARGUMENT",
+                hint="ask for the size first",
+            )
+        buffer[start:end] = np.frombuffer(part, np.uint8)
+    return buffer[:end]
+
+
+def _parts(
+    context: Context,
+    graphs: Iterable[Graph],
+    image: Image,
+    stored: tuple[StoredContextGraph, ...],
+    tensors: tuple[ir.Tensor, ...],
+    where: str,
+    *,
+    is_section: bool = False,
+) -> Iterable[bytes | memoryview]:
+    backend = context.backend
+    packages = dict(sorted(item for graph in graphs for item in graph.op_packages().items()))
+    options = type(backend.options).without_files(changed_settings(backend.options))
+    return ContextContent(
+        producer=Producer("dovetail", dovetail.__version__),
+        backend=backend.name,
+        options=options,
+        fingerprint=used_facts(image.fingerprint.facts, packages),
+        op_packages=packages,
+        tensors=tensors,
+        graphs=stored,
+        blobs=image.blobs,
+        opaque=image.opaque,
+        is_whole=image.is_whole or bool(image.opaque),
+        is_section=is_section,
+    ).parts(where)

@@ -1,0 +1,30 @@
+"""Verdicts on context binaries."""
+
+from __future__ import annotations
+
+from dovetail.runtime import Verdict
+from dovetail.runtime.compatibility import judge, used_facts
+
+
+def test_reasons_of_verdicts() -> None:
+    here = {"backend": "cpu", "version": "2", "threads": "4"}
+    here |= {"op package a": "1", "kernels of b": "1"}
+    assert judge(here, here).verdict is Verdict.OPTIMAL
+    for found, verdict, facts in (
+        ({"threads": "2"}, Verdict.USABLE, ["threads"]),
+        ({"version": "1"}, Verdict.RECOMPILE, ["version"]),
+        ({"version": "1", "threads": "2"}, Verdict.RECOMPILE, ["version", "threads"]),
+        ({"backend": "htp"}, Verdict.UNSUPPORTED, ["backend"]),
+        ({"op package a": "2"}, Verdict.RECOMPILE, ["op package a"]),
+        ({"op package c": "1"}, Verdict.UNSUPPORTED, ["op package c"]),
+    ):
+        judged = judge({**here, **found}, here)
+        assert judged.verdict is verdict
+        assert [reason.fact for reason in judged.reasons] == facts
+    # packages that no graph uses do not matter
+    assert used_facts(here, ["a"]).keys() == here.keys() - {"kernels of b"}
+    assert judge(used_facts(here, ()), here).verdict is Verdict.OPTIMAL
+    # members of a placement have an index before their facts
+    members = {f"0/{name}": value for name, value in here.items()}
+    assert judge({**members, "0/threads": "9"}, members).verdict is Verdict.USABLE
+    assert judge(used_facts(members, ()), members).verdict is Verdict.OPTIMAL
