@@ -188,7 +188,9 @@ def create_tensors(
     return {
         t: found[t.name]
         if t.name in found
-        else handle.create_tensor(t.name, t.dtype, t.shape, t.kind, t.encoding, t.data)
+        else handle.create_tensor(
+            t.name, t.dtype, t.shape, t.kind, t.encoding, t.data, memory_type=t.memory_type
+        )
         for t in graph.tensors.values()
     }
 

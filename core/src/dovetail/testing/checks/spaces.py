@@ -7,10 +7,10 @@ import mmap
 import numpy as np
 
 from dovetail.errors import BackendError
-from dovetail.ir import Array
-from dovetail.runtime import Memory
+from dovetail.ir import Array, MemoryType
+from dovetail.runtime import Memory, SharedBuffers, set_io_memory_type
 from dovetail.runtime.contract import RunControl
-from dovetail.testing.bench import Bench
+from dovetail.testing.bench import Bench, compose
 from dovetail.testing.checks._plugin import SubmittedRun, prepared_on, run_sample
 from dovetail.testing.outcome import Failure, Unsupported, demand, refusal
 
@@ -54,6 +54,33 @@ def registered_memory_belongs_to_its_context(bench: Bench) -> None:
             refusal(lambda i=inputs: graph.execute(i), code, BackendError)  # type: ignore[misc]
         other.context.free()
         bench.demand_same(graph.execute(bench.feeds()), wanted, "rejected memory changes a graph")
+
+
+def memory_types_do_not_change_results(bench: Bench) -> None:
+    """Check that graphs prepared for either memory type run on arrays and on registered memory."""
+    with bench.create() as backend:
+        if not backend.capabilities.memory_handles:
+            raise Unsupported("the backend has no memory handles")
+        wanted = bench.finalized(backend.create_context()).execute(bench.feeds())
+        for memory_type in (MemoryType.RAW, MemoryType.MEMHANDLE):
+            context, profile = backend.create_context(), backend.create_profile()
+            sample = bench.sample.graph(bench.schema(context), "case")
+            set_io_memory_type(sample, memory_type)
+            graph = compose(context, sample)
+            graph.finalize()
+            with SharedBuffers(graph) as buffers:
+                for name, array in bench.feeds().items():
+                    buffers.arrays[name][...] = array
+                for _ in range(2):
+                    graph.execute(buffers.inputs, buffers.outputs, profile)
+                    found = {name: buffers.arrays[name] for name in buffers.outputs}
+                    text = f"{memory_type.name} graph: registered memory gives something else"
+                    bench.demand_same(found, wanted, text)
+                    text = f"{memory_type.name} graph: arrays give something else"
+                    bench.demand_same(graph.execute(bench.feeds()), wanted, text)
+            if backend.capabilities.emulates_io_buffers:
+                copies = [c.value for e in profile.events for c in e.counters]
+                demand(not any(copies), "executions on registered memory have copies")
 
 
 def deregistered_memory_is_released(bench: Bench) -> None:
@@ -140,6 +167,7 @@ def overlapped_runs_end_before_their_context(bench: Bench) -> None:
 CHECKS = (
     registered_memory_mixes_with_arrays,
     registered_memory_belongs_to_its_context,
+    memory_types_do_not_change_results,
     deregistered_memory_is_released,
     submitted_runs_end_once,
     submitted_runs_can_be_stopped,
