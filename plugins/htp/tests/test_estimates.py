@@ -74,6 +74,24 @@ def test_profiles_count_the_buffers_and_copies_of_the_processor(ops, memory_type
     ]
 
 
+def test_a_context_binary_keeps_memory_types(ops) -> None:
+    given = {"t0": np.arange(192, dtype=np.uint8).reshape(1, 8, 8, 3)}
+    for memory_type, allocated in ((MemoryType.RAW, 0), (MemoryType.MEMHANDLE, 8 * 8 * (3 + 4))):
+        graph = block([3, 4], 8)
+        runtime.set_io_memory_type(graph, memory_type)
+        model = Model.of(graph, producer=Producer("test", "1"), registry=ops)
+        with runtime.Backend.create("htp", ops=ops) as backend:
+            context = backend.create_context()
+            context.compose(model)[0].finalize()
+            restored = backend.create_context_from_binary(context.get_binary(embed_model=False))
+            profile = backend.create_profile()
+            for _ in range(2):
+                restored.graphs["block"].execute(given, None, profile)
+            in_run = [{c.name: c.value for c in event.counters} for event in profile.events]
+        assert [found["io_buffer_bytes"] for found in in_run] == [allocated, 0]
+        assert [found["io_copies"] for found in in_run] == [2, 2]
+
+
 def test_a_tensor_that_does_not_fit_is_read_from_memory(ops) -> None:
     (view,) = check_ops(block([2, 2], 512), ops).nodes
     near, far = Estimate.of(view, 8 * MB), Estimate.of(view, MB // 2)
