@@ -10,7 +10,7 @@ import msgspec
 
 from dovetail.container import Model
 from dovetail.ops import OpPackage, OpRegistry
-from dovetail.runtime import Backend, Binary, Context, Graph, Profile
+from dovetail.runtime import Backend, Binary, Context, Graph, GraphConfig, Profile, Signal
 from dovetail.runtime.config_file import RunConfig, config_from, load_config
 from dovetail.runtime.context_binaries import open_binary
 from dovetail.runtime.names import backend_name
@@ -57,25 +57,31 @@ class Preparer:
             self.backend.register_op_package(package)
         self._device = self.backend.create_device(self.config.device)
 
-    def load(self, binary: Binary, profile: Profile | None = None) -> Context:
+    def load(
+        self, binary: Binary, profile: Profile | None = None, signal: Signal | None = None
+    ) -> Context:
         """Return a context with the graphs of a context binary.
+
+        Of the config's settings of graphs, those of the preparation are the binary's.
 
         Args:
             binary: The bytes of the binary, or its path.
             profile: Records the duration.
+            signal: Stops the work.
 
         Raises:
             DovetailError: The binary is damaged, or does not suit the backend.
         """
         context = self.backend.create_context_from_binary(
-            binary, self._device, self.config.context, profile
+            binary, self._device, self.config.context, profile, signal
         )
         for name in context.graphs:
             graph = context.retrieve_graph(name)  # a call of its own, for traces
             settings = self.config.graph_config(name)
-            if settings is not None and settings.graph_priority is not None:
-                priority = settings.graph_priority
-                graph.set_config(msgspec.structs.replace(graph.config, graph_priority=priority))
+            keys = () if settings is None else GraphConfig.__struct_fields__
+            own = {key: value for key in keys if (value := getattr(settings, key)) is not None}
+            if own:
+                graph.set_config(msgspec.structs.replace(graph.config, **own))
         return context
 
     def prepare(

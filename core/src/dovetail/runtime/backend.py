@@ -328,7 +328,7 @@ class Backend(Handle, Closing):
         if profile is not None and record is not None:
             event = ProfileEvent(
                 EventType.INIT,
-                file.where,
+                "context binary",  # the same for a path and for its bytes
                 (time.perf_counter() - start) * 1e6,
                 children=tuple(record.events),
                 start_us=start * 1e6,
