@@ -61,6 +61,12 @@ OPTIONS = {
         set_output_tensors shared_buffer synchronous timeout use_mmap use_native_input_files
         use_native_output_files validate_binary version
         """,
+    "context-binary-generator": """
+        backend backend_binary binary_file config_file dlc_path enable_intermediate_outputs
+        input_output_tensor_mem_type log_level model model_prefix op_packages output_dir
+        platform_options profiling_level profiling_option set_output_tensors verbose version
+        """,
+    "context-binary-utility": "context_binary json_file version",
     "op-package-generator": """
         config_path converter_op_package debug force_generation output_path
         """,
@@ -84,8 +90,8 @@ REASONS = {
         "overwrite_model_prefix": _SOURCE,
         "package_name": _SOURCE,
     },
-    "net-run": {
-        "use_mmap": "here files are always memory-mapped",
+    "context-binary-generator": {
+        "verbose": _LOG_LEVEL,
     },
     "quantize": {
         "debug": _LOG_LEVEL,

@@ -21,6 +21,7 @@ def new_preparer(
     config_file: Path | None,
     options: Mapping[str, Any],
     op_packages: Sequence[str],
+    recorded: Mapping[str, Any] | None = None,
 ) -> tuple[Preparer, OpRegistry]:
     """Return a backend with its config, and the ops.
 
@@ -29,6 +30,7 @@ def new_preparer(
         config_file: Config of the backend and its graphs, or None.
         options: Options of the backend, which replace those of the config.
         op_packages: Op packages that are not installed, as the command line names them.
+        recorded: Options of the backend if neither the config nor `options` has some.
 
     Raises:
         DovetailError: The config is wrong, an op package cannot be loaded, or the backend cannot
@@ -38,7 +40,8 @@ def new_preparer(
     packages = load_op_packages(op_packages, members_of(name))
     ops = installed_ops()
     add_op_packages(ops, packages)
-    return Preparer(name, config_file, options, ops=ops, packages=packages), ops
+    preparer = Preparer(name, config_file, options, ops, packages, recorded)
+    return preparer, ops
 
 
 def profile_level(backend: Backend, profiling: Profiling | None) -> int:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from dovetail.cli.op_package_option import split_list
 from dovetail.errors import suggest_name
 from dovetail_tools._model_options import model_options
-from dovetail_tools._option_faults import OptionFaults, Rule
+from dovetail_tools._option_faults import OptionFaults, Rule, option
 from dovetail_tools._option_values import (
     parse_input_lists,
     parse_platform_options,
@@ -36,6 +36,15 @@ PERF_PROFILES = (
     "system_settings",
 )
 _EXCLUSIVE = (
+    Rule("retrieve_context", "model", "a context binary has its graphs"),
+    Rule("retrieve_context", "dlc_path", "a context binary has its graphs"),
+    Rule("debug", "retrieve_context", "select outputs when the context binary is created"),
+    Rule(
+        "set_output_tensors",
+        "retrieve_context",
+        "select outputs when the context binary is created",
+    ),
+    Rule("use_mmap", "no_map_weights", "a file is either mapped or read"),
     Rule(
         "use_native_input_files",
         "native_input_tensor_names",
@@ -54,7 +63,10 @@ _EXCLUSIVE = (
     ),
 )
 _REQUIRED = (
+    Rule("retrieve_context_timeout", "retrieve_context"),
+    Rule("use_mmap", "retrieve_context"),
     Rule("io_tensor_mem_handle_type", "shared_buffer"),
+    Rule("validate_binary", "retrieve_context"),
     Rule(
         "chrome_trace",
         "profiling_level",
@@ -79,8 +91,8 @@ def request_of(params: Mapping[str, Any]) -> Request:
     faults = OptionFaults(params)
     faults.check_exclusive(_EXCLUSIVE)
     faults.check_required(_REQUIRED)
-    if params["model"] is None and params["dlc_path"] is None:
-        faults.add("missing option --model or --dlc-path")
+    if all(params[name] is None for name in ("model", "dlc_path", "retrieve_context")):
+        faults.add("missing option --model, --dlc-path or --retrieve-context")
     _check_values(params, faults)
     models, input_format = model_options(params, faults)
     lists = faults.value(parse_input_lists, params["input_list"]) or ()
@@ -107,6 +119,9 @@ def request_of(params: Mapping[str, Any]) -> Request:
         keep_outputs=params["keep_num_outputs"],
         timeout_us=params["timeout"],
         op_packages=packages,
+        context=_as(Path, params["retrieve_context"]),
+        retrieve_timeout_us=params["retrieve_context_timeout"],
+        validates_binary=params["validate_binary"],
         shares_buffers=params["shared_buffer"],
         batch_multiplier=params["batch_multiplier"],
         input_cache=_cache_limit(params),
@@ -120,12 +135,13 @@ def request_of(params: Mapping[str, Any]) -> Request:
 
 def _check_values(params: Mapping[str, Any], faults: OptionFaults) -> None:
     """Record values that are out of range; options of typer check the others."""
-    if params["timeout"] == 0:
-        faults.add(
-            "the timeout must be positive, got 0 microseconds",
-            where="--timeout",
-            hint="pass a time limit in microseconds, or omit the option",
-        )
+    for name in ("timeout", "retrieve_context_timeout"):
+        if params[name] == 0:
+            faults.add(
+                "the timeout must be positive, got 0 microseconds",
+                where=option(name),
+                hint="pass a time limit in microseconds, or omit the option",
+            )
     duration = params["duration"]
     if duration is not None and not duration > 0:  # NaN neither
         faults.add("the duration must be more than 0 seconds", where="--duration")

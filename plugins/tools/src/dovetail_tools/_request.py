@@ -57,8 +57,9 @@ class Request:
     """A request to run models.
 
     Attributes:
-        models: Model files.
-        backend: Name of the backend, or the SDK's library for it.
+        models: Model files; none for a context binary.
+        backend: Name of the backend, or the SDK's library for it; None for that of the context
+            binary, or else `cpu`.
         input_lists: One per graph, in the order of models and graphs; None skips the graph.
         output_dir: Folder of the results.
         native_inputs: Whether all raw inputs have stored values.
@@ -75,6 +76,9 @@ class Request:
         keep_outputs: Number of results written for each graph; None for those of one pass.
         timeout_us: Time limit of one inference, in microseconds.
         op_packages: Op packages that are not installed, as the command line names them.
+        context: Context binary that the graphs are restored from; None for models.
+        retrieve_timeout_us: Time limit of restoring them, in microseconds.
+        validates_binary: Whether all bytes of the context binary are checked.
         shares_buffers: Whether buffers are registered with the backend, so that it need not copy.
         batch_multiplier: Factor of the leading axes of inputs and outputs; the graph is executed
             once for each part.
@@ -89,7 +93,7 @@ class Request:
     """
 
     models: tuple[Path, ...]
-    backend: str
+    backend: str | None
     input_lists: tuple[Path | None, ...]
     output_dir: Path
     native_inputs: bool = False
@@ -106,6 +110,9 @@ class Request:
     keep_outputs: int | None = None
     timeout_us: int | None = None
     op_packages: tuple[str, ...] = ()
+    context: Path | None = None
+    retrieve_timeout_us: int | None = None
+    validates_binary: bool = False
     shares_buffers: bool = False
     batch_multiplier: int = 1
     input_cache: CacheLimit | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dovetail.api.preparation import backend_of
 from dovetail.files import Staging, staged_folder, unwritable
 from dovetail.runtime import backend_name
 from dovetail_tools import _metadata, _profiling
@@ -44,10 +46,10 @@ def execute(request: Request) -> Outcome:
     Raises:
         DovetailError: Any step failed; the output folder is unchanged.
     """
+    name, recorded = _backend(request)
     preparer, ops = new_preparer(
-        request.backend, request.config_file, request.backend_options, request.op_packages
+        name, request.config_file, request.backend_options, request.op_packages, recorded
     )
-    name = backend_name(request.backend)
     with preparer.backend as backend:
         if request.timeout_us is not None:
             backend.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
@@ -76,6 +78,19 @@ def execute(request: Request) -> Outcome:
     if request.chrome_trace is not None:
         write_chrome_trace(request.output_dir / _profiling.NAME, request.chrome_trace)
     return Outcome(name, request.output_dir, tuple(outcomes), profiling)
+
+
+def _backend(request: Request) -> tuple[str, Mapping[str, Any] | None]:
+    """Return the backend of a request, and the options that its context binary was prepared with.
+
+    Raises:
+        DovetailError: The context binary cannot be read.
+    """
+    if request.context is None:
+        return backend_name(request.backend or "cpu"), None
+    found, recorded = backend_of(request.context)
+    name = found if request.backend is None else backend_name(request.backend)
+    return name, recorded if name == found else None
 
 
 def _write_summaries(

@@ -11,12 +11,13 @@ import typer
 _LOG = logging.getLogger("dovetail.tools")
 
 BackendName = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="NAME",
         help="A backend, or its library in the SDK, for example libQnnCpu.so. With hetero:a,b, "
         "the first of these backends that supports a node runs it; with auto or auto:a,b, the "
-        "fastest one, which a short trial finds, runs all.",
+        "fastest one, which a short trial finds, runs all. By default cpu, or that of the context "
+        "binary.",
     ),
 ]
 ConfigFile = Annotated[

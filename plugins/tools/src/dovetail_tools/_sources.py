@@ -1,17 +1,25 @@
-"""Where the graphs of a run come from: models."""
+"""Where the graphs of a run come from: models, or a context binary."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from dovetail.api.preparation import Preparer
-from dovetail.container import Model
-from dovetail.ir import Graph
+from dovetail.container import ContextFile, Model
+from dovetail.files import unreadable
+from dovetail.ir import Array, Graph, Tensor, TensorKind
+from dovetail.ir.copying import copy_tensor
 from dovetail.ops import OpRegistry
 from dovetail.runtime import Graph as PreparedGraph
+from dovetail.runtime import SignalKind
+from dovetail.runtime.compatibility import Verdict
 from dovetail_tools._jobs import Job
 from dovetail_tools._models import load_graphs, model_of
 from dovetail_tools._preparation import prepare_models
@@ -50,6 +58,8 @@ def source_of(request: Request, preparer: Preparer, ops: OpRegistry) -> Source:
         DovetailError: A file cannot be read, or a model cannot be loaded; the config is for unknown
             graphs.
     """
+    if request.context is not None:
+        return ContextSource(request, preparer, request.context)
     graphs = load_graphs(
         request.models, ops, map_weights=request.map_weights, input_format=request.input_format
     )
@@ -80,3 +90,88 @@ class ModelSource:
         models = [model_of(model, g) for model, g in self.pairs if g.name in outputs]
         context = prepare_models(preparer, models, outputs, timings)
         return tuple(context.graphs[job.graph.name] for job in jobs)
+
+
+class ContextSource:
+    """Graphs of a context binary, which are restored.
+
+    Args:
+        request: The request.
+        preparer: The backend and its config, which may enable some graphs only.
+        path: The binary.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        ContainerError: It is damaged, is not a context binary, or does not suit the backend.
+        ConfigError: The config is for unknown graphs.
+    """
+
+    def __init__(self, request: Request, preparer: Preparer, path: Path) -> None:
+        self._request = request
+        self._path = path
+        preparer.backend.require("caching", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        if request.retrieve_timeout_us is not None:
+            preparer.backend.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
+        if request.validates_binary:
+            self._validate(preparer)
+        file = ContextFile.open(path)
+        preparer.config.require_graphs(file.graphs)
+        names = preparer.config.context.enable_graphs or file.graphs
+        self._graphs = tuple(_interface_of(file, n) for n in names if n in file.graphs)
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """See `Source.graphs`; without nodes."""
+        return self._graphs
+
+    def prepare(
+        self, preparer: Preparer, jobs: Sequence[Job], timings: Mapping[str, Timings]
+    ) -> tuple[PreparedGraph, ...]:
+        """See `Source.prepare`."""
+        backend, timeout_us = preparer.backend, self._request.retrieve_timeout_us
+        signal = None
+        if timeout_us is not None:
+            signal = backend.create_signal(SignalKind.TIMEOUT, timeout_us)
+        profile, start = backend.create_profile(), time.perf_counter()
+        binary = self._path if self._request.map_weights else _content(self._path)
+        context = preparer.load(binary, profile, signal)
+        for i, job in enumerate(jobs):
+            if not i:  # one call restores all of them
+                timings[job.graph.name].take(profile)
+            timings[job.graph.name].prepared(job.graph.name, start)
+        profile.free()
+        if signal is not None:
+            signal.free()
+        return tuple(context.graphs[job.graph.name] for job in jobs)
+
+    def _validate(self, preparer: Preparer) -> None:
+        """Check every byte of the binary, and whether its graphs run here."""
+        found = preparer.backend.validate_binary(self._path)
+        reasons = "; ".join(map(str, found.reasons))
+        _LOG.info("%s is %s%s", self._path, found.verdict.name, reasons and f": {reasons}")
+        is_strict = preparer.config.context.is_strict
+        found.require(Verdict.OPTIMAL if is_strict else Verdict.USABLE, str(self._path))
+
+
+def _interface_of(file: ContextFile, name: str) -> Graph:
+    """Return a graph with the inputs and outputs that the application passes, and no nodes."""
+    graph = Graph(name)
+    shared = file.graphs[name].shared
+    inputs, outputs = file.interface(name)
+    # inner tensors that became outputs are of another kind
+    ends: list[tuple[Tensor, TensorKind | None]] = [(t, None) for t in inputs]
+    ends += [(t, None if t.kind.is_output else TensorKind.APP_READ) for t in outputs]
+    for tensor, kind in ends:
+        if tensor.name not in shared and tensor.name not in graph.tensors:
+            graph.add_tensor(copy_tensor(tensor, kind))
+    return graph
+
+
+def _content(path: Path) -> Array:
+    """Return the bytes of a file, read-only."""
+    try:
+        content = np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    content.flags.writeable = False
+    return content

@@ -38,7 +38,11 @@ def net_run(
     ],
     model: ModelFiles = None,
     dlc_path: DlcPath = None,
-    backend: BackendName = "cpu",
+    retrieve_context: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A context binary, instead of models."),
+    ] = None,
+    backend: BackendName = None,
     output_dir: Annotated[
         Path,
         typer.Option(
@@ -161,6 +165,27 @@ def net_run(
         int | None,
         typer.Option(min=0, metavar="MB", help="The same by size; an MB has 2^20 bytes."),
     ] = None,
+    retrieve_context_timeout: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="MICROSECONDS", help="Time limit of loading the context binary."
+        ),
+    ] = None,
+    use_mmap: Annotated[
+        bool,
+        typer.Option(
+            "--use-mmap",
+            help="Map the context binary into memory, which is the default; --no-map-weights "
+            "reads it.",
+        ),
+    ] = False,
+    validate_binary: Annotated[
+        bool,
+        typer.Option(
+            "--validate-binary",
+            help="Check every byte of the context binary, and that its graphs run here, first.",
+        ),
+    ] = False,
     shared_buffer: Annotated[
         bool,
         typer.Option(

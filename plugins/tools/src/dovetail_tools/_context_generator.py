@@ -1,0 +1,251 @@
+"""The work of `dovetail context-binary-generator`.
+
+Source: reference guide of the SDK, section on qnn-context-binary-generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dovetail.cli.op_package_option import split_list
+from dovetail.cli.output import current_output
+from dovetail.errors import ConfigError
+from dovetail.files import staged_folder
+from dovetail.ir import Graph, MemoryType
+from dovetail.runtime import Context, set_io_memory_type
+from dovetail_tools import _profiling
+from dovetail_tools._backend import new_preparer, profile_level
+from dovetail_tools._errors import usage
+from dovetail_tools._model_options import model_options
+from dovetail_tools._models import load_graphs, model_of, unknown_names
+from dovetail_tools._option_faults import OptionFaults, Rule
+from dovetail_tools._option_values import parse_platform_options, parse_set_outputs
+from dovetail_tools._outputs_chosen import computed
+from dovetail_tools._preparation import prepare_models
+from dovetail_tools._profiling import write_chrome_trace
+from dovetail_tools._request import Profiling
+from dovetail_tools._run_log import RunLog
+from dovetail_tools._timings import Timings
+
+_SUFFIX = ".bin"
+_TRACE = "chrometrace.json"
+_EXCLUSIVE = (
+    Rule(
+        "enable_intermediate_outputs",
+        "set_output_tensors",
+        "--enable-intermediate-outputs selects all tensors",
+    ),
+)
+_REQUIRED = (Rule("profiling_option", "profiling_level", "pass --profiling-level detailed"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorRequest:
+    """A request to write a context binary.
+
+    Attributes:
+        models: Model files.
+        backend: Name of the backend, or the SDK's library for it.
+        output_dir: Folder of the files.
+        binary: Name of the context binary; None to write none.
+        backend_binary: Name of a binary without models; None to write none.
+        embed_model: Whether the context binary has the models.
+        all_outputs: Whether every computed tensor becomes an output.
+        set_outputs: Tensors that become outputs, by graph.
+        memory_type: The memory of inputs and outputs; None for that of the models.
+        profiling: Profiling level; None for no profile.
+        has_trace: Whether the profile is also written as a Chrome trace.
+        config_file: Config of the backend and its graphs.
+        op_packages: Op packages that are not installed, as the command line names them.
+        backend_options: Options of the backend, which replace those of the config.
+        map_weights: Whether files of weights are mapped; otherwise they are read into memory.
+        input_format: Name of the frontend that reads the models; None to find it.
+    """
+
+    models: tuple[Path, ...]
+    backend: str
+    output_dir: Path
+    binary: str | None = None
+    backend_binary: str | None = None
+    embed_model: bool = True
+    all_outputs: bool = False
+    set_outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    memory_type: MemoryType | None = None
+    profiling: Profiling | None = None
+    has_trace: bool = False
+    config_file: Path | None = None
+    op_packages: tuple[str, ...] = ()
+    backend_options: Mapping[str, Any] = field(default_factory=dict)
+    map_weights: bool = True
+    input_format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The files that were written, and the times of preparation.
+
+    Attributes:
+        backend: Name of the backend.
+        files: Sizes of the binaries in bytes, by path.
+        timings: Times of preparation by graph.
+    """
+
+    backend: str
+    files: Mapping[Path, int]
+    timings: Mapping[str, Timings]
+
+
+def request_of(params: Mapping[str, Any]) -> GeneratorRequest:
+    """Return the request of a command line.
+
+    Args:
+        params: The values of the command's parameters by name.
+
+    Raises:
+        ConfigError: Options are mutually exclusive, an option lacks another one that it requires,
+            or a value is invalid; every fault is listed.
+    """
+    faults = OptionFaults(params)
+    faults.check_exclusive(_EXCLUSIVE)
+    faults.check_required(_REQUIRED)
+    level, trace = params["profiling_level"], params["profiling_option"]
+    if trace is not None and level is not None and level != Profiling.DETAILED:
+        faults.add(f"--profiling-option {trace} requires --profiling-level detailed")
+    if params["model"] is None and params["dlc_path"] is None:
+        faults.add("missing option --model or --dlc-path")
+    models, input_format = model_options(params, faults)
+    outputs = faults.value(parse_set_outputs, params["set_output_tensors"]) or {}
+    packages = faults.value(split_list, params["op_packages"], "--op-packages") or ()
+    options = faults.value(parse_platform_options, params["platform_options"]) or {}
+    binary = faults.value(_file_name, params["binary_file"], "--binary-file")
+    own = faults.value(_file_name, params["backend_binary"], "--backend-binary")
+    if binary is not None and binary == own:
+        faults.add(f"--binary-file and --backend-binary have the same name '{binary}'")
+    faults.raise_all()
+    memory_type, config_file = params["input_output_tensor_mem_type"], params["config_file"]
+    return GeneratorRequest(
+        models=models,
+        backend=params["backend"] or "cpu",
+        output_dir=Path(params["output_dir"]),
+        binary=binary,
+        backend_binary=own,
+        embed_model=params["embed_model"],
+        all_outputs=params["enable_intermediate_outputs"],
+        set_outputs=outputs,
+        memory_type=None if memory_type is None else MemoryType[memory_type.upper()],
+        profiling=None if level is None else Profiling(level),
+        has_trace=trace is not None,
+        config_file=None if config_file is None else Path(config_file),
+        op_packages=packages,
+        backend_options=options,
+        map_weights=not params["no_map_weights"],
+        input_format=input_format,
+    )
+
+
+def generate(request: GeneratorRequest) -> Generated:
+    """Prepare the models of a request, and write its files.
+
+    Raises:
+        DovetailError: Any step failed; no file is changed.
+    """
+    preparer, ops = new_preparer(
+        request.backend, request.config_file, request.backend_options, request.op_packages
+    )
+    with preparer.backend as backend:
+        backend.require("caching", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        level = profile_level(backend, request.profiling)
+        pairs = load_graphs(
+            request.models, ops, map_weights=request.map_weights, input_format=request.input_format
+        )
+        graphs = [graph for _, graph in pairs]
+        preparer.config.require_graphs(graph.name for graph in graphs)
+        outputs = _outputs(request, graphs)
+        if request.memory_type is not None:
+            for graph in graphs:
+                set_io_memory_type(graph, request.memory_type)
+        is_written = (request.binary, request.backend_binary, request.profiling) != (None,) * 3
+        with staged_folder(request.output_dir) if is_written else nullcontext() as staging:
+            folder = request.output_dir if staging is None else staging.new
+            most = preparer.config.profile.num_max_events
+            with RunLog(folder, request.profiling, most) as log:
+                timings = {graph.name: Timings(log) for graph in graphs}
+                models = [model_of(model, graph) for model, graph in pairs]
+                made = prepare_models(preparer, models, outputs, timings, level)
+            files = _write(request, made)
+            if staging is not None and request.profiling is not None:
+                names = [Path(_profiling.NAME)]
+                if request.has_trace:
+                    write_chrome_trace(folder / _profiling.NAME, folder / _TRACE)
+                    names.append(Path(_TRACE))
+                staging.commit(names)
+        return Generated(backend.name, files, timings)
+
+
+def report(generated: Generated) -> None:
+    """Report what was written: as text on stderr, and with --json as data on stdout."""
+    output = current_output()
+    if output.json:
+        output.data(
+            {
+                "backend": generated.backend,
+                "files": [{"path": str(p), "bytes": n} for p, n in generated.files.items()],
+                "graphs": [
+                    {"graph": name, "prepare_ms": times.prepare_us / 1e3}
+                    for name, times in generated.timings.items()
+                ],
+            },
+            "",
+        )
+        return
+    for name, times in generated.timings.items():
+        text = f"{name} on {generated.backend}: prepared in {times.prepare_us / 1e3:.1f} ms"
+        output.message(text)
+    for path, nbytes in generated.files.items():
+        output.message(f"{path}: {nbytes:,} bytes")
+    if not generated.files:
+        output.message("nothing is written: no --binary-file is given")
+
+
+def _file_name(text: str | None, where: str) -> str | None:
+    """Return the name of a binary, with its suffix."""
+    if text is None:
+        return None
+    if not text or text in (".", "..", _SUFFIX) or text != Path(text).name or "\\" in text:
+        hint = "pass a name without folders; --output-dir names the folder"
+        raise usage(f"invalid name '{text}' of a file", where=where, hint=hint)
+    return text if text.endswith(_SUFFIX) else text + _SUFFIX
+
+
+def _outputs(request: GeneratorRequest, graphs: Sequence[Graph]) -> dict[str, tuple[str, ...]]:
+    """Return the tensors that become outputs, by graph.
+
+    Raises:
+        ConfigError: The request names unknown graphs or tensors; all are listed.
+    """
+    if request.all_outputs:
+        return {graph.name: computed(graph) for graph in graphs}
+    where = "--set-output-tensors"
+    problems = unknown_names(where, "graph", request.set_outputs, [g.name for g in graphs])
+    for graph in graphs:
+        given = request.set_outputs.get(graph.name, ())
+        problems += unknown_names(f"{where} {graph.name}", "tensor", given, computed(graph))
+    if problems:
+        raise ConfigError("options name unknown graphs or tensors", code="USAGE", problems=problems)
+    return dict(request.set_outputs)
+
+
+def _write(request: GeneratorRequest, context: Context) -> dict[Path, int]:
+    """Write the binaries of a context, and return their sizes."""
+    files: dict[Path, int] = {}
+    wanted = [(request.binary, request.embed_model), (request.backend_binary, False)]
+    for name, embed_model in wanted:
+        if name is not None:
+            path = request.output_dir / name
+            context.save(path, embed_model=embed_model)
+            files[path] = path.stat().st_size
+    return files
