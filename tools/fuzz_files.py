@@ -7,6 +7,7 @@
     python tools/fuzz_files.py --target dvt       load mutated containers
     python tools/fuzz_files.py --target trace     read, verify and play mutated traces
     python tools/fuzz_files.py --target saver     import mutated Saver programs
+    python tools/fuzz_files.py --target dlc       read mutated DLC files
     python tools/fuzz_files.py --target qnn-json  read mutated JSON of QNN's converters
 
 Conversion includes the passes; small results are saved, loaded and prepared on the backend `cpu`,
@@ -31,6 +32,7 @@ from tempfile import TemporaryDirectory
 from fuzz import trial
 from fuzz.containers import mutate_container
 from fuzz.converter_files import converter_seeds, mutate_converter_file, read_converter_file
+from fuzz.dlc_files import dlc_seeds, mutate_dlc, read_mutated_dlc
 from fuzz.extremes import extreme_seeds, mutate_extreme
 from fuzz.mutation import Mutate, mutate_onnx
 from fuzz.programs import import_mutated, mutate_program, program_seeds
@@ -45,6 +47,7 @@ TARGETS: dict[str, Target] = {
     "extremes": (extreme_seeds, mutate_extreme, trial.convert, ".onnx"),
     "dvt": (container_seeds, mutate_container, trial.load, ".dvt"),
     "trace": (trace_seeds, mutate_trace, read_trace, ".trace"),
+    "dlc": (dlc_seeds, mutate_dlc, read_mutated_dlc, ".dlc"),
     "qnn-json": (converter_seeds, mutate_converter_file, read_converter_file, ".json"),
     "saver": (program_seeds, mutate_program, import_mutated, ".c"),
 }

@@ -44,10 +44,13 @@ _EXTREMES: tuple[Any, ...] = (
 
 def converter_seeds() -> list[Seed]:
     """Return a quantized convolution, and one with ops of another package."""
-    return [Seed("conv", _exported(_graph(False))), Seed("packages", _exported(_graph(True)))]
+    return [
+        Seed("conv", _exported(small_graph(False))),
+        Seed("packages", _exported(small_graph(True))),
+    ]
 
 
-def _graph(is_odd: bool) -> Graph:
+def small_graph(is_odd: bool) -> Graph:
     graph = Graph("net")
     q8, scale = DType.UFIXED_POINT_8, ScaleOffset(0.5, -3)
     x = graph.add_tensor(Tensor("x", q8, (1, 4, 4, 2), TensorKind.APP_WRITE, encoding=scale))

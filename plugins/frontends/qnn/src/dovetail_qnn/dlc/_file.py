@@ -10,6 +10,7 @@ from dovetail.errors import DovetailError, FrontendError, Problem
 from dovetail.ir import Graph, find_faults
 from dovetail_qnn.dlc._archive import ZIP_MAGIC, Archive, Member
 from dovetail_qnn.dlc._graphs import GraphReader
+from dovetail_qnn.dlc._old_graphs import OLD_MAJOR, read_old_graph
 from dovetail_qnn.dlc._payloads import NO_PAYLOADS, BlobSource, Payloads, read_payloads
 from dovetail_qnn.dlc._streams import MAGIC, Stream, open_stream
 from dovetail_qnn.dlc._tables import GRAPHS, PARAMS, WIDE_PARAMS, ModelTable
@@ -56,7 +57,12 @@ def read_dlc(path: Path) -> list[Graph]:
     graphs: list[Graph] = []
     if stream is not None and not faults.problems:
         blobs = None if weights is None else BlobSource(weights, archive.find(OUTSIDE))
-        graphs = _graphs(stream, params, blobs, path, faults)
+        if stream.major == OLD_MAJOR:
+            graphs = [read_old_graph(stream, params, blobs, path.stem, faults)]
+        else:
+            graphs = _graphs(stream, params, blobs, path, faults)
+    if not faults.problems:
+        faults.problems += [p for graph in graphs for p in find_faults(graph)]
     _raise(faults.problems, path)
     return graphs
 
@@ -88,9 +94,6 @@ def _graphs(
             faults.add(f"duplicate graph name '{name}'", where)
         found = payloads.get(table.name or "", NO_PAYLOADS)
         graphs[name] = GraphReader(table, found, blobs, where, faults).read(name)
-    if not faults.problems:
-        for graph in graphs.values():
-            faults.problems += find_faults(graph)
     return list(graphs.values())
 
 

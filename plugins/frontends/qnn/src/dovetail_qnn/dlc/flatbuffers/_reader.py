@@ -185,8 +185,8 @@ class _Reader:
         if isinstance(type, Text):
             return self._string(target)
         if isinstance(type, RawBytes):
-            start, count = self._extent(target, 1)
-            return self._data[start : start + count]
+            start, count = self._extent(target, type.width)
+            return self._data[start : start + count * type.width]
         if not isinstance(type, Vector):
             raise AssertionError(f"{type} is no type of a field")
         return self._vector(target, type.element, path, depth)

@@ -40,7 +40,9 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class RawBytes:
-    """A vector of bytes, read as a view of the buffer."""
+    """A vector of elements of `width` bytes, read as a view of the buffer's bytes."""
+
+    width: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ WIDE_INT = WideNumber(INT32, Number(struct.Struct("<q")))
 WIDE_FLOAT = WideNumber(FLOAT32, Number(struct.Struct("<d")))
 STRING = Text()
 BYTES = RawBytes()
+RAW_FLOATS = RawBytes(4)
 
 
 @dataclass(frozen=True, slots=True)

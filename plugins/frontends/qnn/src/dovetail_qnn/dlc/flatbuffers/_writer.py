@@ -80,7 +80,7 @@ class _Writer:
             self._block(content.encode(), len(content.encode()), holder)
             self.out += b"\0"
         elif isinstance(type, RawBytes):
-            self._block(bytes(content), len(content), holder)
+            self._block(bytes(content), len(content) // type.width, holder, type.width)
         elif isinstance(type, Vector):
             self._vector(content, type.element, holder)
 
