@@ -89,8 +89,8 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
 
 
 def _dump_grids(graph: Graph, table: BlobSink, where: str) -> Iterator[GridEntry]:
-    """Return the entries of the source encodings whose constants are in the graph."""
-    sources = {tensor.source for tensor in graph.tensors.values() if tensor.kind.is_static}
+    """Return the entries of the source encodings whose tensors are in the graph."""
+    sources = {tensor.source for tensor in graph.tensors.values()}
     for source, spec in graph.source_encodings.items():
         if source in sources and spec.encoding is not None:
             encoding = dump_encoding(spec.encoding, table, f"{where}: grid of '{source}'")

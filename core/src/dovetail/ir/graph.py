@@ -67,9 +67,10 @@ class Graph:
 
     Attributes:
         name: Its name.
-        source_encodings: Types, shapes and encodings with which the user's model stores constants
-            that are float in the graph, by `Tensor.source`, in the layout of the user's model. A
-            pass that changes values need not update them: their users compare them with the values.
+        source_encodings: Types, shapes and encodings that the user's model states for tensors that
+            are float in the graph, by `Tensor.source`, in the layout of the user's model: those
+            with which it stores constants, or those of activations in a float model. A pass that
+            changes constants need not update them: their users compare them with the values.
         removed_sources: Names of tensors of the user's model that the conversion removed; files for
             that model may mention them.
     """

@@ -23,6 +23,7 @@ from dovetail_quantizers.planning.roles import channel_axes
 from dovetail_quantizers.planning.rules import is_quantized
 
 GIVEN_BY_MODEL = "given by the model, which was quantized before"
+STATED_BY_MODEL = "stated by the float model"
 _WHY = "given by the encodings file"
 # Maximum number of names in one note.
 _SHOWN = 12

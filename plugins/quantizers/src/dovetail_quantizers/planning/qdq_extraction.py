@@ -22,7 +22,11 @@ from dovetail_quantizers.planning.qdq_patterns import (
     quantizing_of,
 )
 from dovetail_quantizers.planning.rules import is_quantized
-from dovetail_quantizers.planning.stored_weights import describe_encoding, recover_encodings
+from dovetail_quantizers.planning.stored_weights import (
+    describe_encoding,
+    recover_encodings,
+    take_stated,
+)
 
 _COMPUTED = "several scales, or other consumers of the integers"
 
@@ -46,6 +50,7 @@ def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
         DeadCode().run(graph)  # the unused scales and zero points
     open_integers(graph, work.found)
     recover_encodings(graph, ops, work.found)
+    take_stated(graph, work.found)
     _keep_rest(graph, work.found)
     return work.found
 

@@ -27,7 +27,7 @@ from dovetail_quantizers.annotation.statics import values_of
 from dovetail_quantizers.planning.columns import put_back_where
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.grid_recovery import recover_grid
-from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
+from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, STATED_BY_MODEL, Overrides
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized
 
@@ -129,6 +129,14 @@ def stored_grid(graph: Graph, tensor: Tensor) -> Spec | None:
 
     None if there is none, or if the values were changed and are no longer on its grid.
     """
+    spec = _recorded(graph, tensor)
+    if spec is None or spec.encoding is None:
+        return None
+    return spec if _lies_on(values_of(tensor), spec.dtype, spec.encoding) else None
+
+
+def _recorded(graph: Graph, tensor: Tensor) -> Spec | None:
+    """Return the recorded encoding of a tensor, in its layout; None without one."""
     spec = graph.source_encodings.get(tensor.source)
     if spec is None or spec.encoding is None:
         return None
@@ -143,9 +151,20 @@ def stored_grid(graph: Graph, tensor: Tensor) -> Spec | None:
             encoding = encoding.reshaped(shape, tensor.shape)
     except QuantizationError:
         return None
-    if not _lies_on(values_of(tensor), spec.dtype, encoding):
-        return None
     return Spec(spec.dtype, tensor.shape, encoding)
+
+
+def take_stated(graph: Graph, found: Overrides) -> None:
+    """Use the encodings that a float model states for its activations."""
+    for tensor in graph.tensors.values():
+        if tensor.kind.is_static or not is_quantized(tensor) or tensor in found.encodings:
+            continue
+        spec = _recorded(graph, tensor)
+        if spec is None or spec.encoding is None:
+            continue
+        found.encodings[tensor] = EncodingDecision(spec.dtype, spec.encoding, STATED_BY_MODEL)
+        found.covered.add(tensor.source)
+        found.change(tensor, "encoding", describe_encoding(spec.dtype, spec.encoding))
 
 
 def _lies_on(values: NDArray[np.float32], dtype: DType, encoding: Encoding) -> bool:
