@@ -218,6 +218,7 @@ def test_explain_compat_compares_with_what_is_installed(
     )
     site.module("convert_command", "raise ImportError('torn')")
     points = {"net-run": "run_command:app", "convert": "convert_command:app"}
+    points["op-package-generator"] = "run_command:app"
     site.dist("tools-dist", {COMMANDS: points})
     only(monkeypatch, "tools-dist")
     shown = run_json(capsys, "explain", "compat")
@@ -226,10 +227,10 @@ def test_explain_compat_compares_with_what_is_installed(
     assert states["qnn-onnx-converter"] == "cannot be loaded"
     assert states["qnn-netron"] == "not installed"
     options = {o["option"]: o["reason"] for o in shown["options"]}
-    assert {o["command"] for o in shown["options"]} == {"net-run"}
+    assert {o["command"] for o in shown["options"]} == {"net-run", "op-package-generator"}
     # What the command or the shell offers is not listed, whatever the table of reasons says.
     assert options.keys().isdisjoint({"--backend", "--output-dir", "--use-mmap", "--log-level"})
-    assert options["--dlc-path"].startswith("a .dlc is the vendor's compiled form")
+    assert options["--converter-op-package"].startswith("an op infers its shapes itself")
     assert options["--keep-num-outputs"] == "not supported yet"
 
 

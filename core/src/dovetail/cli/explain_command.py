@@ -108,7 +108,7 @@ def _not_offered(command: str, app: typer.Typer | None) -> dict[str, str]:
         return {}
     offered = {*declared_options(get_command(app)), *GLOBAL_OPTIONS}
     return {
-        option: REASONS[command].get(option, "not supported yet")
+        option: REASONS.get(command, {}).get(option, "not supported yet")
         for option in OPTIONS[command].split()
         if dashed(f"--{option}") not in offered
     }
