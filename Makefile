@@ -31,7 +31,8 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 .PHONY: bench-quantization vendor-test fuzz clean
 
 help:
-	@echo 'make demo    run the digits model in float, and quantized on an emulated HTP'
+	@echo 'make demo    run the digits model in float, and quantized on an emulated HTP; then'
+	@echo '             two lengths of a transformer in one context binary'
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
 	@echo 'make check   ruff, wording, mypy --strict, import contracts, file sizes'
 	@echo 'make test-avx2   the tests as on a processor with AVX2 only; needs gcc and objdump'
@@ -58,6 +59,7 @@ $(READY): pyproject.toml $(PROJECTS)
 
 demo: $(READY)
 	@$(BIN)/python examples/digits/demo.py
+	@$(BIN)/python examples/contexts/demo.py
 
 test: check tests wheels
 

@@ -12,11 +12,18 @@ from pathlib import Path
 from types import TracebackType
 
 import forked
+import numpy as np
+import onnxruntime
 import pytest
 from opencl_driver import require_opencl
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))]
+DOCUMENTS = [
+    "README.md",
+    *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md")),
+    "examples/contexts/README.md",
+    "examples/sample_app/README.md",
+]
 BLOCK = re.compile(r"^```(?P<kind>console|python)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # `make test` runs this test, `make demo` has its own, and the smoke test of wheels installs them.
 ELSEWHERE = ("make ", "python -m pip ")
@@ -137,3 +144,22 @@ def test_the_demo_reaches_its_accuracy_and_says_where_things_are(tmp_path: Path)
     assert len(list(tmp_path.glob("results/Result_*/scores.raw"))) == 360
     assert "time per image" in done.stdout
     assert "What to try next" in done.stdout
+
+
+def test_the_demo_of_contexts_shares_weights(tmp_path: Path) -> None:
+    demo = ROOT / "examples" / "contexts" / "demo.py"
+    done = forked.run(["python", str(demo), "--output-dir", str(tmp_path)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    sizes = [(tmp_path / f"{name}.bin").stat().st_size for name in ("encoder_32", "encoder_128")]
+    assert (tmp_path / "encoder.bin").stat().st_size < 1.03 * max(sizes)
+    found = [
+        np.fromfile(tmp_path / "results" / f"encoder_{n}" / "Result_0" / "scores.raw", "<f4")
+        for n in (32, 128)
+    ]
+    assert [scores.shape for scores in found] == [(10,), (10,)]
+    source = onnxruntime.InferenceSession(tmp_path / "encoder.onnx")
+    for length, scores in zip((32, 128), found, strict=True):
+        tokens = np.fromfile(tmp_path / f"tokens_{length}.raw", "<f4").reshape(1, length, -1)
+        (wanted,) = source.run(None, {"tokens": tokens})
+        # two layers of sums in another order
+        np.testing.assert_allclose(scores, wanted[0], rtol=1e-3, atol=1e-4)

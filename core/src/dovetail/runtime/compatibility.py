@@ -102,6 +102,8 @@ def judge(found: Mapping[str, str], here: Mapping[str, str]) -> Compatibility:
         here: The facts of the backend.
     """
     reasons = tuple(sorted(_reasons(found, here), key=lambda r: (-r.verdict, r.fact)))
+    # another backend has other facts, which say nothing
+    reasons = tuple(r for r in reasons if r.fact == "backend") or reasons
     return Compatibility(max((r.verdict for r in reasons), default=Verdict.OPTIMAL), reasons)
 
 
