@@ -13,6 +13,7 @@ import dovetail
 from dovetail.api.frontend_options import options_for, options_text
 from dovetail.api.pipeline import pass_options, pipeline_passes
 from dovetail.api.shape_sets import shape_sets
+from dovetail.api.updateability import UpdatableMode, make_encodings_updateable
 from dovetail.arguments import check_arguments
 from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import ConfigError, FrontendError, PluginError
@@ -31,6 +32,7 @@ from dovetail.runtime.names import reject_foreign
 PathLike = str | os.PathLike[str]
 _FRONTENDS = "dovetail.frontends"
 SUFFIX = ".dvt"
+MODE_OPTION = "quant_updatable_mode"  # in `Producer.options`
 
 
 @check_arguments
@@ -107,6 +109,7 @@ def convert(
     passes: str = "",
     ops: OpRegistry | None = None,
     input_format: str | None = None,
+    quant_updatable_mode: UpdatableMode = "none",
 ) -> Model:
     """Convert a model file.
 
@@ -124,6 +127,8 @@ def convert(
             `dovetail.api.pipeline.pipeline_passes`.
         ops: The ops; by default those of all installed op packages.
         input_format: Name of the frontend; by default it is found by suffix, then by content.
+        quant_updatable_mode: The tensors whose encodings adapters may replace, besides those of
+            updateable weights; see `dovetail.api.updateability`.
 
     Raises:
         FrontendError: No frontend reads the file, or it is damaged.
@@ -148,10 +153,12 @@ def convert(
         for graph in read:
             check_ops(graph, registry)  # passes require a valid graph; these faults are not theirs
             _optimize(graph, steps, registry)
+            make_encodings_updateable(graph, quant_updatable_mode, registry)
         graphs += read
     if len(graphs) > 1:
         share_blobs(graphs)
     said = options_text(options) | _steps_text(before, passes, shapes)
+    said |= {} if quant_updatable_mode == "none" else {MODE_OPTION: quant_updatable_mode}
     producer = Producer("dovetail", dovetail.__version__, source.name, hash_source(source), said)
     return Model.of(*graphs, producer=producer, registry=registry)
 

@@ -84,7 +84,7 @@ def _tensor_faults(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
         yield Problem(f"is a graph input, but {producer.where} writes it", where)
     if producer is None and kind.is_output and not kind.is_input:
         yield Problem("is a graph output, but no node writes it", where)
-    if producer is None and kind in (TensorKind.NATIVE, TensorKind.UPDATEABLE_NATIVE):
+    if producer is None and kind.is_internal:
         readers = graph.consumers(tensor)
         if readers:
             yield Problem(f"is read by {readers[0].where}, but no node writes it", where)

@@ -50,6 +50,11 @@ class TensorKind(enum.IntEnum):
         return self in (TensorKind.STATIC, TensorKind.UPDATEABLE_STATIC)
 
     @property
+    def is_internal(self) -> bool:
+        """True if only nodes write and read it."""
+        return self in (TensorKind.NATIVE, TensorKind.UPDATEABLE_NATIVE)
+
+    @property
     def is_updateable(self) -> bool:
         """True if its data or encoding may change after finalize; it must not be folded."""
         return self in _UPDATEABLE

@@ -16,6 +16,7 @@ from dovetail.api import Model
 from dovetail.api import convert as convert_model
 from dovetail.api.quantization import write_encodings
 from dovetail.api.shape_sets import shape_sets
+from dovetail.api.updateability import UpdatableMode
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import current_output
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
@@ -85,6 +86,7 @@ class Conversion:
         shapes: Shapes of inputs, of which there is a graph each.
         passes: Changes of the passes.
         optimize: Whether the passes run.
+        mode: The tensors whose encodings adapters may replace.
     """
 
     source: Path
@@ -95,6 +97,7 @@ class Conversion:
     shapes: Mapping[str, Sequence[Shape]] = field(default_factory=dict)
     passes: str = ""
     optimize: bool = True
+    mode: UpdatableMode = "none"
 
     def options_by_graph(self) -> list[FrontendOptions]:
         """Return the options of the frontend for each set of shapes."""
@@ -119,6 +122,7 @@ class Conversion:
             passes=self.passes,
             ops=self.ops,
             input_format=self.input_format,
+            quant_updatable_mode=self.mode,
         )
 
 

@@ -13,7 +13,12 @@ from dovetail.ir import Shape
 from dovetail.ops.frontend import FrontendOptions
 
 # Names of options in `options_type`, where the command spells them otherwise.
-_SPELLED = {"out_names": "--out-name", "symbols": "--define-symbol", "input_dims": "--input-dim"}
+_SPELLED = {
+    "out_names": "--out-name",
+    "symbols": "--define-symbol",
+    "input_dims": "--input-dim",
+    "updateable": "--lora-weight-list",
+}
 
 
 def frontend_options(

@@ -149,6 +149,22 @@ def convert(
         ),
     ] = False,
     input_format: InputFormat = None,
+    lora_weight_list: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Names of constants, one in each line, that stay updateable: the weights of LoRA "
+            "adapters.",
+        ),
+    ] = None,
+    quant_updatable_mode: Annotated[
+        str,
+        typer.Option(
+            metavar="none|adapter_only|all|float_only",
+            help="Tensors whose encodings adapters may replace: none or float_only, those that "
+            "only adapters compute, or all.",
+        ),
+    ] = "none",
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -173,6 +189,7 @@ def convert(
     from dovetail_tools._conversion import Conversion, Quantizing, convert_file, ops_with
     from dovetail_tools._dry_run import show_dry_run
     from dovetail_tools._frontend_options import frontend_options
+    from dovetail_tools._lora import updatable_mode, updateable_names
 
     source = _source(model, input_network)
     ops = ops_with(split_list(op_packages, "--op-packages"), op_package_config or ())
@@ -181,8 +198,20 @@ def convert(
         input_format,
         dims=split_pairs(input_dim),
         symbols=split_pairs(define_symbol),
-        others={"batch": batch, "out_names": tuple(out_node or ()), "dropout": dropout},
+        others={
+            "batch": batch,
+            "out_names": tuple(out_node or ()),
+            "dropout": dropout,
+            "updateable": updateable_names(lora_weight_list),
+        },
         texts=frontend_option or (),
+    )
+    quantizing = Quantizing(
+        input_list,
+        quantization,
+        native=use_native_input_files,
+        dump=dump_encoding_json,
+        show=report,
     )
     conversion = Conversion(
         source,
@@ -193,17 +222,11 @@ def convert(
         shapes=shapes,
         passes=passes,
         optimize=not no_simplification,
+        mode=updatable_mode(quant_updatable_mode, is_quantized=quantizing.wanted),
     )
     if dry_run:
         show_dry_run(conversion)
         return
-    quantizing = Quantizing(
-        input_list,
-        quantization,
-        native=use_native_input_files,
-        dump=dump_encoding_json,
-        show=report,
-    )
     convert_file(conversion, output_path, quantizing)
 
 

@@ -167,7 +167,9 @@ class OnnxFrontend:
             return _Imported(Graph(source.name), source, list(refused), list(error.problems))
         inputs = {name: info for name, info in source.inputs.items() if name in specs}
         source = replace(source, inputs=inputs)
-        reader = GraphReader(source, specs, look.survey, look.tensors, look.tables)
+        reader = GraphReader(
+            source, specs, look.survey, look.tensors, look.tables, look.options.updateable
+        )
         graph = reader.run()
         needed = reader.needed_inputs()
         return _Imported(graph, source, reader.unsupported, reader.invalid, needed)

@@ -22,6 +22,7 @@ def check_options(source: SourceGraph, options: OnnxOptions) -> None:
     problems = [
         *option_problems(dims, set(source.names()), options, options.symbols),
         *_input_values(source, options),
+        *_updateable(source, options),
     ]
     if problems:
         raise ConfigError(
@@ -42,3 +43,9 @@ def _input_values(source: SourceGraph, options: OnnxOptions) -> Iterator[Problem
             )
         else:
             yield from value_problems(source.inputs[name], values)
+
+
+def _updateable(source: SourceGraph, options: OnnxOptions) -> Iterator[Problem]:
+    for name in options.updateable:
+        if name not in source.initializers:
+            yield unknown_name("initializer", "--lora-weight-list", name, source.initializers)

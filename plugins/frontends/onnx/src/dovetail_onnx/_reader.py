@@ -43,6 +43,7 @@ class GraphReader:
         survey: How each node is converted.
         tensors: Reads its constants.
         tables: The importers.
+        updateable: Names of the initializers that become UPDATEABLE_STATIC tensors.
 
     Attributes:
         unsupported: Nodes that cannot be converted.
@@ -56,6 +57,7 @@ class GraphReader:
         survey: Survey,
         tensors: TensorReader,
         tables: Tables,
+        updateable: Sequence[str] = (),
     ) -> None:
         self._source = source
         self._specs = specs
@@ -64,7 +66,7 @@ class GraphReader:
         held = _held_bytes(source)
         self._budget = Budget(lambda: held + tensors.mapped_bytes, len(source.nodes))
         declared = DeclaredSpecs(source, specs)
-        self._values = OnnxValues(source, tensors, self._graph, declared, self._budget)
+        self._values = OnnxValues(source, tensors, self._graph, declared, self._budget, updateable)
         self._tables = tables
         self._makers = {name: node for node in source.nodes for name in node.outputs if name}
         self._read_names = {n for node in source.nodes for n in node.reads}
@@ -240,6 +242,11 @@ class GraphReader:
         """Make the values with the outputs' names outputs of the graph."""
         source = self._source
         shapes = finish_graph(self._values, list(source.inputs), source.outputs)
+        hint = "remove the name from the list of updateable tensors"
+        self.invalid += [
+            Problem("no node of the graph reads the updateable initializer", f"tensor '{n}'", hint)
+            for n in self._values.unused_updateable()
+        ]
         declared = {name: dims_of(info) for name, info in source.declared.items()}
         warn_of_shapes(
             {n: (dims_of(source.inputs[n]), spec.shape) for n, spec in self._specs.items()},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dovetail.ir import Graph
 from dovetail_onnx._source import SourceGraph
 from dovetail_onnx._tensors import TensorReader
@@ -20,6 +22,7 @@ class OnnxValues(Values):
         graph: The graph to which static tensors are added.
         declared: Declared types and shapes.
         budget: The limits of computation at import.
+        updateable: Names of the initializers that become UPDATEABLE_STATIC tensors.
 
     Attributes:
         reader: As given.
@@ -33,6 +36,7 @@ class OnnxValues(Values):
         graph: Graph,
         declared: DeclaredSpecs,
         budget: Budget,
+        updateable: Iterable[str] = (),
     ) -> None:
         self.reader = reader
         self.declared = declared
@@ -42,4 +46,4 @@ class OnnxValues(Values):
             found = initializers.get(name)
             return None if found is None else reader.read(found, name)
 
-        super().__init__(graph, budget, load, source.names(), source.outputs)
+        super().__init__(graph, budget, load, source.names(), source.outputs, updateable)

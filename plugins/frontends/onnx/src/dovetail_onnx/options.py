@@ -15,7 +15,10 @@ class OnnxOptions(FrontendOptions, frozen=True, kw_only=True, eq=False):
         symbols: Values of symbolic dimensions by name (`--define-symbol`).
         dropout: With `off`, operators that drop elements in training do nothing, whatever the
             model says (`--dropout`).
+        updateable: Names of initializers that become UPDATEABLE_STATIC tensors, such as the weights
+            of LoRA adapters (`--lora-weight-list`).
     """
 
     symbols: Mapping[str, int] = {}
     dropout: Literal["on", "off"] = "on"
+    updateable: tuple[str, ...] = ()

@@ -192,4 +192,6 @@ class ImportContext(NodeContext):
         if isinstance(value, Constant):
             return self._values.transposed(value, perm)
         name = self.node.inputs[i]
+        if (updateable := self._values.rearranged(value, perm)) is not None:
+            return updateable
         return self.step(f"input{i}", "Transpose", [value], perm=perm, source=(name, perm))

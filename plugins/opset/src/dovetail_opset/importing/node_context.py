@@ -85,6 +85,11 @@ class NodeContext:
         value = self.value(i) if self.has(i) else None
         return value.values if isinstance(value, Constant) else None
 
+    def is_static(self, i: int) -> bool:
+        """Return whether an input's values are part of the model, updateable ones included."""
+        value = self.value(i) if self.has(i) else None
+        return isinstance(value, Constant) or (value is not None and value.kind.is_static)
+
     def need_constant(self, i: int, what: str) -> Array:
         """Return the values of an input that must be known at import.
 
@@ -96,6 +101,11 @@ class NodeContext:
             UnsupportedOpError: The values are not known.
         """
         value = self.value(i)
+        if self.is_static(i) and not isinstance(value, Constant):
+            raise self.unsupported(
+                f"{what} '{self.node.inputs[i]}' must be constant, but is updateable",
+                hint="remove the name from the list of updateable tensors",
+            )
         if not isinstance(value, Constant):
             raise ValueNeededError(
                 f"{what} '{self.node.inputs[i]}' is computed from the model's inputs; it must "

@@ -21,6 +21,7 @@ class Values:
         load: Returns a constant that the model stores, None if no constant has the name.
         names: All names of tensors in the model.
         outputs: Names of the model's outputs.
+        updateable: Names of the constants that become UPDATEABLE_STATIC tensors.
 
     Attributes:
         graph: The graph under construction.
@@ -34,12 +35,15 @@ class Values:
         load: Callable[[str], Constant | None],
         names: Iterable[str],
         outputs: Iterable[str],
+        updateable: Iterable[str] = (),
     ) -> None:
         self.graph = graph
         self.budget = budget
         self._load = load
         self._outputs = frozenset(outputs)
         self._reserved = set(names)
+        self._updateable = frozenset(updateable)
+        self._originals: dict[Tensor, Constant] = {}
         self._known: dict[str, Value] = {}
         self._packed: dict[Tensor, int] = {}
         self._statics: dict[tuple[Constant, Hashable], Tensor] = {}
@@ -53,7 +57,8 @@ class Values:
             UnsupportedOpError: It is one of a type that cannot be converted.
         """
         if name not in self._known and (stored := self._load(name)) is not None:
-            self._known[name] = stored
+            is_updateable = name in self._updateable
+            self._known[name] = self._updateable_tensor(stored) if is_updateable else stored
         return self._known.get(name)
 
     def set(self, name: str, value: Value) -> None:
@@ -100,6 +105,27 @@ class Values:
         return self._static(
             (value, perm), value, lambda: transposed_copy(_present(value), perm), perm
         )
+
+    def _updateable_tensor(self, value: Constant) -> Tensor:
+        """Return a constant as an updateable tensor: its values are not known to importers."""
+        made = self.tensor(value)
+        made.kind = TensorKind.UPDATEABLE_STATIC
+        self._originals[made] = value
+        return made
+
+    def rearranged(self, tensor: Tensor, perm: Shape) -> Tensor | None:
+        """Return an updateable tensor with permuted axes, created once; None for other tensors."""
+        value = self._originals.get(tensor)
+        if value is None:
+            return None
+        made = self.transposed(value, perm)
+        made.kind = TensorKind.UPDATEABLE_STATIC
+        return made
+
+    def unused_updateable(self) -> list[str]:
+        """Return the names of updateable constants that are no tensors of the graph, sorted."""
+        tensors = self.graph.tensors.values()
+        return sorted(self._updateable - {t.source for t in tensors if t.kind.is_updateable})
 
     def derived(self, name: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:
         """Add a static tensor of computed values.

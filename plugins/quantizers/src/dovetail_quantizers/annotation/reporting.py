@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 import numpy as np
 
 from dovetail.errors import QuantizationError
-from dovetail.ir import Block, Encoding, Graph, ScaleOffset, Tensor, TensorKind
+from dovetail.ir import Block, Encoding, Graph, ScaleOffset, Tensor
 from dovetail.quantization import Bias, Difference, TensorDecision, Weight
 from dovetail_opset import is_op
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
@@ -171,7 +171,7 @@ def summary_of(graph: str, differences: Sequence[Difference]) -> str:
 
 def _readers(plan: Plan, tensor: Tensor) -> str:
     readers = [node.where for node in plan.graph.consumers(tensor)]
-    if tensor.kind is not TensorKind.NATIVE:
+    if not tensor.kind.is_internal:
         readers.append("the application")
     return " and ".join(readers)
 

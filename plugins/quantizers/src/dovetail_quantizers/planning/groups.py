@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, TensorKind
+from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor
 from dovetail.ops import OpRegistry, Range
 from dovetail.quantization import Sharing
 from dovetail_quantizers.planning.roles import schema_of
@@ -174,7 +174,7 @@ class _Finder:
     def limit(self) -> None:
         """Find the ranges in which the consumers of each group are not flat."""
         for group in dict.fromkeys(self.groups.values()):
-            if group.states or any(t.kind is not TensorKind.NATIVE for t in group.members):
+            if group.states or any(not t.kind.is_internal for t in group.members):
                 continue
             readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
             needs = [op_of(node, self._ops).flat_beyond for node in readers]
@@ -191,7 +191,7 @@ class _Finder:
             group.bounds.append(Bound(known, node.where, encodings))
 
     def _is_hidden(self, tensor: Tensor, group: Group, last: Node) -> bool:
-        if tensor.kind is not TensorKind.NATIVE:
+        if not tensor.kind.is_internal:
             return False
         return all(n is last or n in group.inside for n in self._graph.consumers(tensor))
 

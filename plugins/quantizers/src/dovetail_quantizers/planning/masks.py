@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dovetail.ir import Graph, Node, Tensor, TensorKind
+from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail_opset import is_op
 from dovetail_opset.ops.softmax import Softmax
@@ -61,7 +61,7 @@ class Masks:
 
     def _found(self, group: Group) -> dict[Tensor, RowFloor]:
         found: dict[Tensor, RowFloor] = {}
-        if group.states or any(tensor.kind is not TensorKind.NATIVE for tensor in group.members):
+        if group.states or any(not tensor.kind.is_internal for tensor in group.members):
             return {}
         for tensor in group.members:
             for node in self._graph.consumers(tensor):

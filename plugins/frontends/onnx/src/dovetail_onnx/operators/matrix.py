@@ -18,7 +18,7 @@ def matmul(op: OpContext) -> Tensor:
     a, b = op.spec(0), op.spec(1)
     if not a.shape or not b.shape:
         raise op.invalid("inputs must not be scalars", hint="use Mul")
-    if len(a.shape) == 2 and len(b.shape) == 2 and op.constant(1) is not None:
+    if len(a.shape) == 2 and len(b.shape) == 2 and op.is_static(1):
         return op.emit("FullyConnected", [op.tensor(0), op.arranged(1, (1, 0))])
     if len(a.shape) > 1 and len(b.shape) > 1:
         return op.emit("MatMul", [op.tensor(0), op.tensor(1)])
@@ -45,7 +45,7 @@ def gemm(op: OpContext) -> Value:
     units = op.spec(1).shape[0 if transposed else 1]
     bias = _bias(op, units)
     last = bias is not None or not op.has(2) or op.attr.number("beta", 1.0) == 0
-    if op.constant(1) is not None:
+    if op.constant(1) is not None or (op.is_static(1) and op.attr.number("alpha", 1.0) == 1):
         product = _connected(op, transposed=transposed, bias=bias, last=last)
     else:
         product = _multiplied(op, transposed=transposed, bias=bias, last=last)
@@ -58,6 +58,8 @@ def gemm(op: OpContext) -> Value:
 def _bias(op: OpContext, units: int) -> Tensor | None:
     """Return beta * c where c is known and the same for every row."""
     c, beta = op.constant(2), op.attr.number("beta", 1.0)
+    if c is None and beta == 1 and op.is_static(2) and op.spec(2).shape == (units,):
+        return op.tensor(2)
     if c is None or beta == 0 or c.size not in (1, units) or c.shape[:-1] not in ((), (1,)):
         return None
     if c.shape == (units,) and beta == 1:
