@@ -44,6 +44,15 @@ class Quantizer:
 
     def write_encodings(self, model, model_path):
         return ()
+
+    def read_encodings(self, path, graph, ops):
+        return {}
+
+    def encoding_for(self, tensor, values):
+        return tensor.encoding
+
+    def save_encodings(self, graph, encodings, path, ops):
+        pass
 """
 QUANTIZE = """
 import numpy as np

@@ -86,6 +86,9 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
                 "__init__()",
                 "quantize(model, calibration, options, ops)",
                 "write_encodings(model, model_path)",
+                "read_encodings(path, graph, ops)",
+                "encoding_for(tensor, values)",
+                "save_encodings(graph, encodings, path, ops)",
             ),
         ),
         "dovetail.quantization_algorithms": Contract(

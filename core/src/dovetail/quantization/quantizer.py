@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dovetail.container import Model
+from dovetail.ir import Array, Encoding, Graph, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization.options import QuantizationOptions
 from dovetail.quantization.report import QuantizationReport
@@ -69,4 +70,47 @@ class Quantizer(Protocol):
 
         Raises:
             ContainerError: A file cannot be written.
+        """
+
+    def read_encodings(self, path: Path, graph: Graph, ops: OpRegistry) -> Mapping[str, Encoding]:
+        """Return the encodings of a file for the updateable tensors of a quantized graph.
+
+        Args:
+            path: An encodings file in the names and layouts of the user's model.
+            graph: The graph.
+            ops: Finds ops.
+
+        Returns:
+            The encodings by the names of the graph's tensors, in their layouts and types.
+
+        Raises:
+            FrontendError: The file cannot be read.
+            QuantizationError: The file has faults, or entries match no tensor; all are listed.
+        """
+
+    def encoding_for(self, tensor: Tensor, values: Array) -> Encoding:
+        """Return an encoding for other values of a tensor, of the kind and bitwidth of its own.
+
+        Args:
+            tensor: A tensor with an encoding.
+            values: Its new real values, in its shape.
+
+        Raises:
+            QuantizationError: The values are not finite, or the kind has no such rule.
+        """
+
+    def save_encodings(
+        self, graph: Graph, encodings: Mapping[str, Encoding], path: Path, ops: OpRegistry
+    ) -> None:
+        """Write encodings of updateable tensors to a file that `read_encodings` reads.
+
+        Args:
+            graph: The graph.
+            encodings: The encodings by the names of its tensors.
+            path: The file to write.
+            ops: Finds ops.
+
+        Raises:
+            ContainerError: The file cannot be written.
+            QuantizationError: The file cannot hold the encodings.
         """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dovetail.container import Model
 from dovetail.errors import ConfigError, QuantizationError
-from dovetail.ir import Graph, Tensor, copy_graph
+from dovetail.ir import Array, Encoding, Graph, Tensor, copy_graph
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import (
     Advice,
@@ -56,6 +56,7 @@ from dovetail_quantizers.planning.stored_weights import leave_to_channels
 from dovetail_quantizers.refinement.walk import Walk
 from dovetail_quantizers.targets import Target
 from dovetail_quantizers.trials import Trials, chosen_overrides
+from dovetail_quantizers.updating import encoding_for, encodings_in, save_encodings
 
 # Names in one message.
 _SHOWN = 8
@@ -159,6 +160,20 @@ class DefaultQuantizer:
     def write_encodings(self, model: Model, model_path: Path) -> tuple[Path, ...]:
         """Write the encodings of each graph; see `dovetail.quantization.Quantizer`."""
         return dump_model_encodings(model, model_path)
+
+    def read_encodings(self, path: Path, graph: Graph, ops: OpRegistry) -> dict[str, Encoding]:
+        """Return the encodings in a file; see `dovetail.quantization.Quantizer`."""
+        return encodings_in(path, graph, ops)
+
+    def encoding_for(self, tensor: Tensor, values: Array) -> Encoding:
+        """Return an encoding for other values; see `dovetail.quantization.Quantizer`."""
+        return encoding_for(tensor, values)
+
+    def save_encodings(
+        self, graph: Graph, encodings: Mapping[str, Encoding], path: Path, ops: OpRegistry
+    ) -> None:
+        """Write encodings of tensors; see `dovetail.quantization.Quantizer`."""
+        save_encodings(graph, encodings, path, ops)
 
 
 def _check_entries(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.errors import Problem, QuantizationError, suggest_name
@@ -192,7 +192,7 @@ def overrides_of(
     axes = channel_axes(graph, ops)
     problems: list[Problem] = []
     for entry in file.entries.values():
-        tensors = list(_matches(entry, graph))
+        tensors = [t for t in matches(entry, graph) if is_quantized(t)]
         if not tensors and entry.name in known:
             found.idle.append(entry.name)
         for tensor in tensors:
@@ -211,7 +211,8 @@ def overrides_of(
     return found
 
 
-def _matches(entry: TensorEncoding, graph: Graph) -> Iterator[Tensor]:
+def matches(entry: TensorEncoding, graph: Graph) -> list[Tensor]:
+    """Return the tensors of a graph that an entry of a file describes."""
     named = [t for t in graph.tensors.values() if t.source == entry.name]
     if not named and entry.name in graph.tensors:
         named = [graph.tensors[entry.name]]
@@ -224,7 +225,7 @@ def _matches(entry: TensorEncoding, graph: Graph) -> Iterator[Tensor]:
         named = of_kind
     elif entry.is_param is None and any(not t.kind.is_static for t in named):
         named = [t for t in named if not t.kind.is_static]
-    return (t for t in named if is_quantized(t))
+    return named
 
 
 def _take(
