@@ -79,7 +79,7 @@ def run_quantizer(
     Raises:
         PluginError: No quantizer is installed, or it is broken.
     """
-    return _quantizer().quantize(model, _by_graph(model, calibration), options, ops)
+    return installed_quantizer().quantize(model, _by_graph(model, calibration), options, ops)
 
 
 @check_arguments
@@ -95,10 +95,15 @@ def write_encodings(model: Model, model_path: PathLike) -> tuple[Path, ...]:
         ContainerError: A file cannot be written.
         PluginError: No quantizer is installed, or it is broken.
     """
-    return _quantizer().write_encodings(model, Path(model_path))
+    return installed_quantizer().write_encodings(model, Path(model_path))
 
 
-def _quantizer() -> Quantizer:
+def installed_quantizer() -> Quantizer:
+    """Return the installed quantizer.
+
+    Raises:
+        PluginError: None is installed, or it is broken.
+    """
     return cast("type[Quantizer]", load_plugin(GROUP, DEFAULT))()
 
 

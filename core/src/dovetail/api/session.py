@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
+from dovetail.api.adapting import Adapters, AppliedAdapter
 from dovetail.api.conversion import PathLike, load_model
 from dovetail.api.preparation import Preparer, backend_of
 from dovetail.api.running import run_graph
@@ -173,6 +174,7 @@ class Session(Closing):
 
     def _start(self, profile_log: PathLike | None, level: int) -> None:
         """Begin without graphs."""
+        self._adapters = Adapters(self.backend.ops)
         self._observed = NOTHING
         self._specializer = None
         self._log = None
@@ -283,6 +285,62 @@ class Session(Closing):
         found = self._specializer.context(inputs) if self._specializer else nullcontext(self._fixed)
         with found as context:
             yield _graph_of(context, None)
+
+    @check_arguments
+    def apply_adapter(
+        self,
+        adapter: PathLike,
+        name: str | None = None,
+        *,
+        scale: float = 1.0,
+        names: Mapping[str, str] | None = None,
+    ) -> AppliedAdapter:
+        """Use an adapter (LoRA): replace the updateable weights and encodings of the graphs.
+
+        Runs that are executing end with the old weights. If the adapter does not match, nothing
+        changes. See docs/lora.md.
+
+        Args:
+            adapter: Path of a config of adapters or of a .safetensors file; or the name of an
+                adapter in a config that an earlier call read.
+            name: Name of the adapter in the config; None for the only one.
+            scale: Strength of the adapter, which multiplies its second factors (lora_B).
+            names: New names of the arrays, by the names in the .safetensors file.
+
+        Returns:
+            What was updated, with the new encodings of inputs and outputs.
+
+        Raises:
+            ConfigError: The adapter is unknown, or its config has faults.
+            FrontendError: A file cannot be read, or does not match a graph; lists every mismatch.
+            QuantizationError: Encodings do not match.
+            BackendError: The backend does not support updates.
+        """
+        found = self._adapters.find(adapter, name)
+        return self._adapters.apply(found, self._updateable(), scale, names, self._profile)
+
+    def remove_adapter(self) -> AppliedAdapter:
+        """Use the weights and encodings of the model again.
+
+        Raises:
+            BackendError: The backend does not support updates.
+        """
+        return self._adapters.remove(self._updateable(), self._profile)
+
+    def _updateable(self) -> Mapping[str, Graph]:
+        """Return the graphs, which must not change with the inputs.
+
+        Raises:
+            BackendError: They do.
+        """
+        self.backend.require_alive()
+        if self._specializer is not None:
+            raise BackendError(
+                "adapters require graphs with fixed shapes",
+                code="GRAPH_ERROR_UNSUPPORTED_FEATURE",
+                hint="create the session without `specialize`",
+            )
+        return self._fixed.graphs
 
     def close(self) -> None:
         """Free everything; a second call does nothing."""

@@ -1,7 +1,8 @@
-"""Reading of config files: TOML and JSON as plain data."""
+"""Reading of config files: TOML, JSON and YAML as plain data."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import tomllib
@@ -41,6 +42,62 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise _malformed(path, "JSON", "expected an object")
     return data
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML 1.1 file, where Yes and on are booleans.
+
+    A key that occurs twice is an error, and so are aliases, by which a small file becomes huge.
+
+    Raises:
+        ConfigError: It cannot be read, is not valid, or the package PyYAML is not installed.
+    """
+    text = _text(path)
+    yaml = _yaml(str(path))
+    try:
+        data = yaml.load(text, Loader=_strict_loader(yaml))
+    except (*_UNPARSABLE, TypeError, yaml.YAMLError) as error:  # TypeError: a key that is a list
+        raise _malformed(path, "YAML", " ".join(str(error).split())) from error
+    if not isinstance(data, dict):
+        raise _malformed(path, "YAML", "expected a mapping")
+    return data
+
+
+def yaml_text(data: Any) -> str:
+    """Return plain data as YAML text, in its order; equal data give equal text.
+
+    Raises:
+        ConfigError: The package PyYAML is not installed.
+    """
+    return str(_yaml("").safe_dump(data, sort_keys=False, allow_unicode=True))
+
+
+def _yaml(where: str) -> Any:
+    try:
+        return importlib.import_module("yaml")  # only these files need it
+    except ImportError as error:
+        raise ConfigError(
+            "YAML requires the package PyYAML, which is not installed",
+            where=where,
+            hint="install it, or use JSON in a file with the suffix .json",
+        ) from error
+
+
+def _strict_loader(yaml: Any) -> Any:
+    """Return PyYAML's safe loader without aliases and repeated keys."""
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise ValueError("aliases are not supported")
+            return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            pairs = [(self.construct_object(key, deep=True), None) for key, _ in node.value]
+            _object(pairs)
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
