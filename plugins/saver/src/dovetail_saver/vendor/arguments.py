@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from dovetail.csource.structs import OP_CONFIG, PARAM, TENSOR
 from dovetail.errors import DovetailError, TraceError
 from dovetail.ir.storage import unpack_stored
 from dovetail.runtime.api_table import API, ArgKind, Value
@@ -17,7 +18,6 @@ from dovetail.runtime.calls.values import ArrayValue, BlobValue, ObservedValue
 from dovetail_saver.vendor.configs import CONFIG_OF, read_configs, read_signal
 from dovetail_saver.vendor.forms import FORMS, Part, Slot
 from dovetail_saver.vendor.scope import At, Scope, UnsupportedError
-from dovetail_saver.vendor.structs import OP_CONFIG, PARAM, TENSOR
 from dovetail_saver.vendor.tensors import (
     CreatedTensors,
     ProgramTensor,

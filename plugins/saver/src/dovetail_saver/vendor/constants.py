@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from dovetail.ir import DataFormat, DType, EncodingKind, MemoryType, TensorKind
-from dovetail.ir.encodings import EncodingMapping
+from dovetail.csource import CONSTANTS as OF_TENSORS
+from dovetail.csource import constants_of
 from dovetail.runtime.config import Priority
 from dovetail.runtime.enums import LogLevel
 
-_ENUMS: Mapping[str, type[enum.IntEnum]] = {
-    "QNN_DATATYPE_": DType,
-    "QNN_TENSOR_TYPE_": TensorKind,
-    "QNN_TENSOR_DATA_FORMAT_": DataFormat,
-    "QNN_TENSORMEMTYPE_": MemoryType,
-    "QNN_QUANTIZATION_ENCODING_": EncodingKind,
-    "QNN_QUANTIZATION_ENCODING_MAPPING_": EncodingMapping,
-    "QNN_PRIORITY_": Priority,
-    "QNN_LOG_LEVEL_": LogLevel,
-}
 _OTHERS: Mapping[str, int] = {
     "QNN_PRIORITY_DEFAULT": 100,
-    "QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER": 0,
-    "QNN_DEFINITION_IMPL_GENERATED": 0,
-    "QNN_DEFINITION_DEFINED": 1,
-    "QNN_DEFINITION_UNDEFINED": 0x7FFFFFFF,
-    "QNN_QUANTIZATION_ENCODING_UNDEFINED": 0x7FFFFFFF,
-    "QNN_PARAMTYPE_SCALAR": 0,
-    "QNN_PARAMTYPE_TENSOR": 1,
-    "QNN_TENSOR_VERSION_1": 1,
-    "QNN_TENSOR_VERSION_2": 2,
-    "QNN_OPCONFIG_VERSION_1": 1,
     "QNN_BACKEND_CONFIG_OPTION_CUSTOM": 0,
     "QNN_BACKEND_CONFIG_OPTION_ERROR_REPORTING": 1,
     "QNN_BACKEND_CONFIG_OPTION_PLATFORM": 2,
@@ -63,13 +42,8 @@ _OTHERS: Mapping[str, int] = {
     "QNN_PROFILE_LEVEL_DETAILED": 2,
 }
 
-
-def _constants() -> Iterator[tuple[bytes, int]]:
-    for prefix, kind in _ENUMS.items():
-        for member in kind:
-            yield f"{prefix}{member.name}".encode(), member.value
-    for name, number in _OTHERS.items():
-        yield name.encode(), number
-
-
-CONSTANTS: Mapping[bytes, int] = dict(_constants())
+CONSTANTS: Mapping[bytes, int] = (
+    dict(OF_TENSORS)
+    | constants_of({"QNN_PRIORITY_": Priority, "QNN_LOG_LEVEL_": LogLevel})
+    | {name.encode(): number for name, number in _OTHERS.items()}
+)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 
-from dovetail_saver.vendor.source import Declaration, Text
+from dovetail.csource import Text
+from dovetail_saver.vendor.source import Declaration
 
 _LONGEST = 2**63 - 1  # elements of an array; no file has as many bytes
 _FIELDS = 5  # type, length, start, stop and offset of a declaration

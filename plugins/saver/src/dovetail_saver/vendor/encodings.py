@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dovetail.csource.structs import FLOAT_SCALE_OFFSET, QUANTIZE, SCALE_OFFSET, UINT
 from dovetail.ir import (
     AxisScaleOffset,
     Block,
@@ -22,7 +23,6 @@ from dovetail.ir import (
 )
 from dovetail.ir.encodings import EncodingMapping
 from dovetail_saver.vendor.scope import At, Scope, UnsupportedError
-from dovetail_saver.vendor.structs import FLOAT_SCALE_OFFSET, QUANTIZE, SCALE_OFFSET, UINT
 
 DEFINED = 1
 _FLOATS, _INTS = (b"float",), (b"int32_t",)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from dovetail.csource.literals import braces, integer, text
 from dovetail.files import staged_folder, unwritable
 from dovetail.ir import Blob, Scalar, Tensor, TensorKind
 from dovetail.ir.storage import pack
@@ -21,7 +22,6 @@ from dovetail_saver.trace import Entry, OpaqueRecord, Trace
 from dovetail_saver.trace.lines import encode_line
 from dovetail_saver.vendor.configs import SIGNAL_TIMEOUT, write_configs
 from dovetail_saver.vendor.forms import FORMS, Part, Slot
-from dovetail_saver.vendor.literals import braces, integer, text
 from dovetail_saver.vendor.program_file import ProgramFile
 from dovetail_saver.vendor.recorded import RecordedArguments, recorded_arguments
 from dovetail_saver.vendor.scope import UnsupportedError

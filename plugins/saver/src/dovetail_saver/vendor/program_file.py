@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import IO
 
+from dovetail.csource.literals import element_type
+from dovetail.csource.literals import text as text_literal
+from dovetail.csource.structs import SIZES
 from dovetail.ir import Blob, DType
-from dovetail_saver.vendor.literals import element_type
-from dovetail_saver.vendor.literals import text as text_literal
-from dovetail_saver.vendor.structs import SIZES
 
 _BEGIN = """\
 // A session of QNN's API: the calls in their order. Their data are in the file that main opens.

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dovetail.container import MappedBlob, MappedFile
+from dovetail.csource import Value, parse, parse_numbers
+from dovetail.csource.structs import SIZES, struct_fields
 from dovetail.errors import TraceError
 from dovetail.ir import Blob
+from dovetail_saver.vendor.constants import CONSTANTS
 from dovetail_saver.vendor.declarations import Declarations
-from dovetail_saver.vendor.initializers import Designated, Value, parse, parse_numbers
 from dovetail_saver.vendor.source import Declaration, Read, Source
-from dovetail_saver.vendor.structs import SIZES, STRUCTS
 
 # What all calls together may read is this multiple of the file, so that a small file with
 # references to references cannot take forever.
@@ -172,19 +173,10 @@ class Scope:
             items, offset = self._initializer(items, offset, kind)
         if not isinstance(items, list):
             raise self.error(f"expected {_shown(kind)}, got {_shown_value(items)}", offset)
-        names = STRUCTS[kind]
-        fields: list[Value] = [None] * len(names)
-        index = 0
-        for item in items:
-            value = item
-            if isinstance(item, Designated):
-                value = item.value
-                if item.name in names:
-                    index = names.index(item.name)
-            if index >= len(names):
-                raise self.error(f"too many values for {_shown(kind)}", offset)
-            fields[index] = value
-            index += 1
+        try:
+            fields = struct_fields(items, kind)
+        except ValueError as error:
+            raise self.error(str(error), offset) from error
         return [At(field, offset) for field in fields]
 
     def array(self, at: At, kind: bytes, count: int | None) -> list[At]:
@@ -285,7 +277,7 @@ class Scope:
     def parse(self, text: bytes, offset: int) -> list[At]:
         """Return the values of a list of arguments."""
         try:
-            return [At(value, offset) for value in parse(text, 0, len(text))]
+            return [At(value, offset) for value in parse(text, 0, len(text), CONSTANTS)]
         except ValueError as error:
             raise self.error(str(error), offset) from error
 
@@ -328,7 +320,7 @@ class Scope:
 
     def _parsed(self, declared: Declaration) -> list[Value]:
         try:
-            return parse(declared.text, declared.start, declared.stop)
+            return parse(declared.text, declared.start, declared.stop, CONSTANTS)
         except ValueError as error:
             raise self.error(str(error), declared.offset) from error
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dovetail.container import MappedFile
+from dovetail.csource import Text
 from dovetail.errors import DovetailError, TraceError
 
 MAX_STATEMENT = 1 << 26  # bytes
@@ -50,8 +51,6 @@ _COMMENTED = re.compile(
 _PIECE = re.compile(_STRING + rb"|" + _CHARACTER + rb"|(" + _COMMENT + rb")")
 _BRACKET = re.compile(_STRING + rb"|" + _CHARACTER + rb"|" + _COMMENT
                       + rb"|([;{}()])|(/\*|[\"'])")  # fmt: skip
-
-Text = memoryview | bytes  # the mapped file, or a statement without its comments
 
 
 class Declaration(NamedTuple):

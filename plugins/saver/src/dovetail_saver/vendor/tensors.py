@@ -10,12 +10,12 @@ from typing import TypeVar
 import numpy as np
 
 from dovetail.container.entries import ParamEntry, ScalarEntry, TensorEntry, dump_encoding
+from dovetail.csource.structs import CLIENT_BUFFER, PARAM, SCALAR, SPARSE, TENSOR, UINT
 from dovetail.ir import Blob, DataFormat, DType, Encoding, MemoryType, Shape, TensorKind
 from dovetail.ir.storage import bfloat16_to_float32
 from dovetail.runtime.calls.payloads import CallPayloads
 from dovetail_saver.vendor.encodings import read_encoding
 from dovetail_saver.vendor.scope import At, Scope, UnsupportedError
-from dovetail_saver.vendor.structs import CLIENT_BUFFER, PARAM, SCALAR, SPARSE, TENSOR, UINT
 
 MAX_RANK = 64
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from dovetail.csource.literals import braces, integer, single, text
+from dovetail.csource.scalars import scalar_member
 from dovetail.ir import (
     AxisScaleOffset,
     Blob,
     Block,
     BlockwiseExpansion,
-    DType,
     Encoding,
     EncodingKind,
     FloatBlock,
@@ -25,9 +26,7 @@ from dovetail.ir import (
     Tensor,
     Vector,
 )
-from dovetail.ir.storage import float32_to_bfloat16
 from dovetail_saver.vendor.encodings import STRUCT_OF
-from dovetail_saver.vendor.literals import braces, double, integer, single, text
 from dovetail_saver.vendor.program_file import ProgramFile
 
 _UNDEFINED = 0x7FFFFFFF
@@ -47,28 +46,6 @@ _MEMBERS: Mapping[EncodingKind, str] = {
 }
 # Those that the union has a pointer to.
 _POINTERS = (EncodingKind.BLOCKWISE_EXPANSION, EncodingKind.VECTOR)
-_SCALARS: Mapping[DType, str] = {
-    DType.INT_8: "int8Value",
-    DType.INT_16: "int16Value",
-    DType.INT_32: "int32Value",
-    DType.INT_64: "int64Value",
-    DType.UINT_8: "uint8Value",
-    DType.UINT_16: "uint16Value",
-    DType.UINT_32: "uint32Value",
-    DType.UINT_64: "uint64Value",
-    DType.FLOAT_16: "uint16Value",  # its bits
-    DType.BFLOAT_16: "bfloat16Value",  # its bits
-    DType.FLOAT_32: "floatValue",
-    DType.FLOAT_64: "doubleValue",
-    DType.BOOL_8: "bool8Value",
-    DType.STRING: "stringValue",
-    DType.SFIXED_POINT_8: "int8Value",
-    DType.SFIXED_POINT_16: "int16Value",
-    DType.SFIXED_POINT_32: "int32Value",
-    DType.UFIXED_POINT_8: "uint8Value",
-    DType.UFIXED_POINT_16: "uint16Value",
-    DType.UFIXED_POINT_32: "uint32Value",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +129,8 @@ class TensorText:
 
     def scalar(self, variable: str, scalar: Scalar) -> None:
         """Declare a scalar."""
-        member = _SCALARS.get(scalar.dtype, "int32Value")
-        value = f".{member} = {_scalar_value(scalar)}"
-        self._declare("Qnn_Scalar_t", variable, [f"(Qnn_DataType_t){int(scalar.dtype)}", value])
+        fields = [f"(Qnn_DataType_t){int(scalar.dtype)}", scalar_member(scalar)]
+        self._declare("Qnn_Scalar_t", variable, fields)
 
     # -- encodings -------------------------------------------------------------------------------
 
@@ -273,20 +249,3 @@ class TensorText:
 
     def _declare(self, kind: str, name: str, fields: list[str]) -> None:
         self._file.line(f"{kind} {name} = {braces(fields)};")
-
-
-def _scalar_value(scalar: Scalar) -> str:
-    value, dtype = scalar.value, scalar.dtype
-    if isinstance(value, str):
-        return text(value)
-    if dtype is DType.FLOAT_32:
-        with np.errstate(over="ignore"):
-            return single(float(np.float32(value)))
-    if dtype is DType.FLOAT_64:
-        return double(value)
-    if dtype is DType.FLOAT_16:
-        with np.errstate(over="ignore"):
-            return str(int(np.float16(value).view(np.uint16)))
-    if dtype is DType.BFLOAT_16:
-        return str(int(float32_to_bfloat16(np.array(value, np.float32))))
-    return integer(int(value))

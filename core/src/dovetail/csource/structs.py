@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dovetail.csource.initializers import Designated, Value
+
 TENSOR = b"Qnn_Tensor_t"
 QUANTIZE = b"Qnn_QuantizeParams_t"
 CLIENT_BUFFER = b"Qnn_ClientBuffer_t"
@@ -121,3 +123,33 @@ SIZES: Mapping[bytes, int] = {
     b"uint64_t": 8,
     b"double": 8,
 }
+
+
+ALL_MEMBERS = frozenset(name for names in STRUCTS.values() for name in names)
+
+
+def struct_fields(items: list[Value], kind: bytes) -> list[Value]:
+    """Return the fields of a struct from its initializer; None for those that are left out.
+
+    A designated member of another name is one of the union whose turn it is, which may have braces
+    of its own.
+
+    Raises:
+        ValueError: There are more values than fields.
+    """
+    names = STRUCTS[kind]
+    fields: list[Value] = [None] * len(names)
+    index = 0
+    for item in items:
+        value = item
+        if isinstance(item, Designated):
+            value = item.value
+            if item.name in names:
+                index = names.index(item.name)
+        elif isinstance(item, list) and len(item) == 1 and isinstance(item[0], Designated):
+            value = item[0].value if item[0].name not in ALL_MEMBERS else item
+        if index >= len(names):
+            raise ValueError(f"too many values for {kind.decode()}")
+        fields[index] = value
+        index += 1
+    return fields

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from dovetail_saver.vendor.constants import CONSTANTS
-from dovetail_saver.vendor.source import Text
+from dovetail.csource.constants import CONSTANTS
 
-MAX_NESTING = 8
+MAX_NESTING = 16
 
-# A brace initializer is a list, text is str, a name is bytes: `x`, or `x.v1.id` with members.
+Text = memoryview | bytes  # a mapped file, or part of one
+
+# A brace initializer is a list, text is str, a name is bytes: `x`, `x.v1.id` with members, or
+# `M(x)` with a macro.
 Value = Any
 
 _TOKEN = re.compile(
@@ -18,7 +21,7 @@ _TOKEN = re.compile(
     rb"|([{}]"
     rb'|"(?:[^"\\\n]++|\\.)*+"'
     rb"|\.\s*+[A-Za-z_]\w*+\s*+="
-    rb"|[-+]?+[A-Za-z_]\w*+(?:\s*+\.\s*+[A-Za-z_]\w*+)*+"
+    rb"|[-+]?+[A-Za-z_]\w*+(?:(?:\s*+\.\s*+[A-Za-z_]\w*+)++|\([A-Za-z_]\w*+\))?+"
     rb"|[-+]?+(?:0[xX][0-9a-fA-F]++|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?\d++)?+)[fFlLuU]*+"
     rb"|[^\s,&])"
 )
@@ -27,9 +30,9 @@ _ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f
             b"v": b"\v"}  # fmt: skip
 _OPEN, _CLOSE, _QUOTE, _DOT, _EQUAL = b'{}".='
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
-_CONSTANTS: dict[bytes, Value] = {
-    **CONSTANTS,
+_LANGUAGE: dict[bytes, Value] = {
     b"NULL": None,
+    b"nullptr": None,
     b"INFINITY": float("inf"),
     b"-INFINITY": float("-inf"),
     b"NAN": float("nan"),
@@ -55,13 +58,21 @@ class Designated:
         self.value: Value = None
 
 
-def parse(text: Text, start: int, stop: int) -> list[Value]:
+def parse(
+    text: Text, start: int, stop: int, constants: Mapping[bytes, int] = CONSTANTS
+) -> list[Value]:
     """Return the values of an initializer, or of a list of arguments.
+
+    Args:
+        text: The text.
+        start: Where the initializer begins in it.
+        stop: Where it ends.
+        constants: Numbers of names; other names stay.
 
     Raises:
         ValueError: It is none.
     """
-    builder = _Builder()
+    builder = _Builder(constants)
     for token in _TOKEN.findall(text, start, stop):
         if token:
             builder.take(token)
@@ -71,7 +82,8 @@ def parse(text: Text, start: int, stop: int) -> list[Value]:
 class _Builder:
     """Builds nested lists of values from tokens."""
 
-    def __init__(self) -> None:
+    def __init__(self, constants: Mapping[bytes, int]) -> None:
+        self._constants = constants
         self._items: list[Value] = []
         self._outer: list[list[Value]] = []
         self._designated: Designated | None = None  # whose value comes next
@@ -89,7 +101,7 @@ class _Builder:
             self._designated = Designated(token[1:-1].strip())
             self._items.append(self._designated)
         else:
-            value = [] if first == _OPEN else _value(token, first)
+            value = [] if first == _OPEN else self._value(token, first)
             if self._designated is None:
                 self._items.append(value)
             else:
@@ -106,12 +118,14 @@ class _Builder:
             raise ValueError("an initializer without an end")
         return self._items
 
-
-def _value(token: bytes, first: int) -> Value:
-    if first in _LETTERS:
-        value = _CONSTANTS.get(token, token)
-        return b"".join(token.split()) if value is token and b"." in token else value
-    return _text(token) if first == _QUOTE else _number(token)
+    def _value(self, token: bytes, first: int) -> Value:
+        if first in _LETTERS:
+            value = _LANGUAGE.get(token, token)
+            if value is token:
+                value = self._constants.get(token, token)
+            is_kept = value is token and (b"." in token or b"(" in token)
+            return b"".join(token.split()) if is_kept else value
+        return _text(token) if first == _QUOTE else _number(token)
 
 
 def parse_numbers(text: Text, start: int, stop: int) -> list[float]:
@@ -140,8 +154,8 @@ def _flattened(values: list[Value]) -> list[float]:
 
 
 def _number(token: bytes) -> Value:
-    if token in _CONSTANTS:
-        return _CONSTANTS[token]
+    if token in _LANGUAGE:
+        return _LANGUAGE[token]
     if len(token) > 400:
         raise ValueError("a number is too long")
     if token[:2] in (b"0x", b"0X"):
