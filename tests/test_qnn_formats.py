@@ -35,14 +35,23 @@ def test_a_quantized_network_runs_from_the_files(tmp_path: Path, backend: str) -
         ("convert", "-i", digits, *shape, "--input-list", "list.txt", "-o", "d.dvt"),
         ("export", "d.dvt", "-o", "d_net.json", "-f", "qnn-json"),
         ("convert", "--input-network", "d_net.json", "-o", "again.dvt"),
+        ("export", "d_net.json", "-o", "cpp.cpp", "-f", "qnn-cpp-2.18"),
     ):
         done = run(tmp_path, *arguments)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "d.bin").is_file()
     expected = output(tmp_path, "--model", "d.dvt", "--backend", backend)
-    for model in ("d_net.json", "again.dvt"):
+    for model in ("d_net.json", "again.dvt", "cpp.cpp", "cpp_net.json"):
         found = output(tmp_path, "--model", model, "--backend", backend)
         assert np.array_equal(found, expected)
+
+
+def test_graphs_keep_their_names(tmp_path: Path) -> None:
+    digits = str(DIGITS / "digits.onnx")
+    assert run(tmp_path, "export", digits, "-o", "net.cpp", "-f", "qnn-cpp").returncode == 0
+    done = run(tmp_path, "inspect", "net.cpp")
+    assert done.returncode == 0, done.stderr
+    assert "graph digits:" in done.stdout
 
 
 def test_another_json_file_is_refused(tmp_path: Path) -> None:

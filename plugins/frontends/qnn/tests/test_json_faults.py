@@ -62,7 +62,7 @@ def test_all_faults_are_listed_at_once(path: Path) -> None:
     for fault in (
         "tensor 'x': unknown number",
         "tensor 'y': unknown number",
-        "'conv_weight': has 54 bytes of weights, but SFIXED_POINT_8 (3, 3, 3, 4) takes 108",
+        "'conv_weight': has 54 bytes of data, but SFIXED_POINT_8 (3, 3, 3, 4) takes 108",
         "tensor 'conv_bias': the form of the encoding BW_AXIS_SCALE_OFFSET",
         "param 'stride': expected 2 values, got 3 for Conv2d",
         "param 'group': '-1' is not a value of UINT_32",
@@ -149,7 +149,7 @@ WEIGHT, BIAS = entry("conv_weight.raw", bytes(54)), entry("conv_bias.raw", bytes
         (entry("conv_weight.raw", type=tarfile.CHRTYPE), "a device"),
         (entry("conv_weight.txt", bytes(54)), "not named TENSOR.raw"),
         (entry("conv_bias.raw", bytes(8)), "duplicate entry 'conv_bias.raw'"),
-        (entry("conv_weight.raw", bytes(53)), "has 53 bytes of weights"),
+        (entry("conv_weight.raw", bytes(53)), "has 53 bytes of data"),
     ],
 )
 def test_hostile_entries(path: Path, bad: tuple[tarfile.TarInfo, bytes], reason: str) -> None:

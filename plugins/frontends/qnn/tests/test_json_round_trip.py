@@ -6,17 +6,17 @@ import json
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 from graph_strategies import graphs
 from hypothesis import HealthCheck, given, settings
 from netron_rules import broken_rules
+from plain_values import with_plain_values
 from same_graphs import description
 from small_graphs import convolution
 
 from dovetail.container import MappedBlob
 from dovetail.errors import UnsupportedOpError
-from dovetail.ir import DType, Graph, Node, ScaleOffset, Spec, Tensor, TensorKind, pack
+from dovetail.ir import DType, Graph, Node, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ops.exporter import ExportOptions
 from dovetail_qnn import QnnJsonExporter, QnnJsonFrontend
 
@@ -27,27 +27,6 @@ def written(graph: Graph, folder: Path) -> Path:
     path = folder / "net_net.json"
     QnnJsonExporter().export(graph, path, OPTIONS)
     return path
-
-
-def with_plain_values(graph: Graph) -> Graph:
-    """Give params values that JSON can have, and narrow tensors values of their width.
-
-    JSON has one NaN, and bools are 0 and 1.
-    """
-    for param in (p for node in graph.nodes for p in node.params.values()):
-        if isinstance(param, Tensor):
-            values = param.values()
-            if param.dtype is DType.BOOL_8:
-                values = values.view(np.uint8) % 2 == 1
-            elif values.dtype.kind == "f":
-                values = np.where(np.isnan(values), values.dtype.type(np.nan), values)
-            param.data = pack(values, param.dtype)
-    for tensor in graph.tensors.values():
-        narrow = None if tensor.encoding is None else tensor.encoding.bitwidth
-        if tensor.kind.is_static and narrow is not None:
-            low, high = tensor.dtype.stored_range(narrow)
-            tensor.data = pack(np.clip(tensor.stored(), low, high), tensor.dtype)
-    return graph
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)

@@ -1,10 +1,17 @@
 """Reads and writes the model files of QNN's converters.
 
 `QnnJsonFrontend` and `QnnJsonExporter` are the frontend and the exporter `qnn-json`, for
-`X_net.json` with the weights in `X.bin`.
+`X_net.json` with the weights in `X.bin`. `QnnCppFrontend` and `QnnCppExporter` are `qnn-cpp`, for
+`X.cpp` with the same weights.
 """
 
-from dovetail_qnn._exporters import QnnJsonExporter
-from dovetail_qnn._frontends import QnnJsonFrontend
+from dovetail_qnn._exporters import QnnCpp218Exporter, QnnCppExporter, QnnJsonExporter
+from dovetail_qnn._frontends import QnnCppFrontend, QnnJsonFrontend
 
-__all__ = ["QnnJsonExporter", "QnnJsonFrontend"]
+__all__ = [
+    "QnnCpp218Exporter",
+    "QnnCppExporter",
+    "QnnCppFrontend",
+    "QnnJsonExporter",
+    "QnnJsonFrontend",
+]

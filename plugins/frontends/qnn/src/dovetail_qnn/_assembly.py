@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from dovetail.errors import DovetailError, FrontendError, Problem
 from dovetail.ir import DType, Graph, Node, Param, Spec, Tensor, find_faults
@@ -41,9 +40,8 @@ class FileGraph:
         tensors: In the order of the file, with their names there.
         nodes: In any order.
         extras: What else is known.
+        where: Name of the file, for errors.
         problems: Faults that were found.
-        weights: The file with the data, if there is one.
-        folder: Name of the file that has the graph, for errors.
     """
 
     name: str
@@ -52,7 +50,6 @@ class FileGraph:
     extras: Extras
     where: str
     problems: list[Problem] = field(default_factory=list)
-    weights: Path | None = None
 
 
 def assemble(file: FileGraph) -> Graph:
@@ -65,7 +62,8 @@ def assemble(file: FileGraph) -> Graph:
     graph.removed_sources = frozenset(file.extras.removed_sources)
     problems = list(file.problems)
     tensors: dict[str, Tensor] = {}
-    for tensor in file.tensors:
+    ranks = {name: rank for rank, name in enumerate(file.extras.order)}
+    for tensor in sorted(file.tensors, key=lambda t: ranks.get(t.name, len(ranks))):
         name = tensor.name
         try:
             apply_extras(tensor, file.extras.tensors.get(name, NO_TENSOR))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -21,16 +22,28 @@ from dovetail_qnn._layouts import layouts_of, permutation_of
 from dovetail_qnn._names import FileNames
 
 
-def describe(graph: Graph, names: FileNames, file_name: str) -> Extras | None:
+def describe(
+    graph: Graph,
+    names: FileNames,
+    file_name: str,
+    *,
+    has_layouts: bool,
+    order: Sequence[str] = (),
+) -> Extras | None:
     """Return the extras of a graph in a file; None if there are none.
 
     Args:
         graph: The graph.
         names: Names of its tensors and nodes in the file.
         file_name: The name that the file gives the graph.
+        has_layouts: Whether the file states layouts.
+        order: The order of the tensors in the file; by default that of the graph.
     """
-    tensors = {names.tensors[t]: _tensor(t, names.tensors[t]) for t in graph.tensors.values()}
-    nodes = {names.nodes[node]: _node(node, names.nodes[node]) for node in graph.nodes}
+    tensors = {
+        names.tensors[t]: _tensor(t, names.tensors[t], has_layouts) for t in graph.tensors.values()
+    }
+    nodes = {names.nodes[node]: _node(node, names.nodes[node], has_layouts) for node in graph.nodes}
+    wanted = tuple(names.tensors[t] for t in graph.tensors.values())
     extras = Extras(
         graph=_unless(graph.name, file_name),
         tensors={name: found for name, found in tensors.items() if found != NO_TENSOR},
@@ -41,26 +54,27 @@ def describe(graph: Graph, names: FileNames, file_name: str) -> Extras | None:
             if spec.encoding is not None
         },
         removed_sources=tuple(sorted(graph.removed_sources)),
+        order=() if not order or tuple(order) == wanted else wanted,
     )
     return None if extras == NOTHING else extras
 
 
-def _tensor(tensor: Tensor, file_name: str) -> TensorExtras:
+def _tensor(tensor: Tensor, file_name: str, has_layouts: bool) -> TensorExtras:
     layouts = layouts_of(tensor.source_perm, static=tensor.kind.is_static)
-    is_said = tensor.source_perm == permutation_of(*layouts)
+    stated = permutation_of(*layouts) if has_layouts else None
     return TensorExtras(
         name=_unless(tensor.name, file_name),
         source=_unless(tensor.source, tensor.name),
-        source_perm=UNSET if is_said else tensor.source_perm,
+        source_perm=UNSET if tensor.source_perm == stated else tensor.source_perm,
         dynamic=tensor.dynamic,
         memory_type=MemoryType(tensor.memory_type),
     )
 
 
-def _node(node: Node, file_name: str) -> NodeExtras:
+def _node(node: Node, file_name: str, has_layouts: bool) -> NodeExtras:
     stated = len(without_trailing(node.inputs))
     params = {
-        name: _tensor(param, f"{node.name}.{name}")
+        name: _tensor(param, f"{node.name}.{name}", has_layouts)
         for name, param in node.params.items()
         if isinstance(param, Tensor)
     }

@@ -9,10 +9,12 @@ from typing import ClassVar
 import dovetail
 from dovetail.errors import UnsupportedOpError
 from dovetail.files import staged_folder
-from dovetail.ir import Blob, Graph, Node, check
+from dovetail.ir import Blob, Graph, Node, check, copy_graph
 from dovetail.ops import checked_node
 from dovetail.ops.exporter import ExportOptions
 from dovetail.plugins.ops import installed_ops
+from dovetail_opset.passes import SingleOps
+from dovetail_qnn._cpp_writer import FORM_2_18, FORM_2_27, CppWriter, Form
 from dovetail_qnn._description import describe
 from dovetail_qnn._json_reader import SUFFIX
 from dovetail_qnn._json_writer import Header, json_text
@@ -29,44 +31,87 @@ class QnnJsonExporter:
 
     name: ClassVar[str] = "qnn-json"
     suffix: ClassVar[str] = ".json"
+    form: ClassVar[Form | None] = None  # of a C++ file
 
     def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
         """Write a graph; see `dovetail.ops.exporter.Exporter`.
 
-        The weights are always in `X.bin` next to `X_net.json` or `X.json`.
+        The weights are always in `X.bin`, next to the file.
 
         Raises:
             GraphError: The graph has faults; all are listed.
-            UnsupportedOpError: Text contains half a surrogate pair, which the file cannot have.
+            UnsupportedOpError: The files cannot express encodings or text; all are listed.
             ContainerError: A file cannot be written.
         """
         check(graph)
         stem = path.stem.removesuffix(SUFFIX)
         names = FileNames(graph)
-        extras = describe(graph, names, stem)
         blobs = _blobs(graph, names)
-        header = Header(
-            _NO_CPP,
-            f"{stem}{BIN}" if blobs else _NO_BIN,
-            f"dovetail version={dovetail.__version__} format={self.name}",
-        )
+        command = f"dovetail version={dovetail.__version__} format={self.name}"
         try:
-            text = json_text(graph, names, extras, header, _work(graph))
+            texts = self._texts(graph, names, path, f"{stem}{BIN}" if blobs else _NO_BIN, command)
         except UnicodeError as error:
             raise UnsupportedOpError(
-                "a name or text contains half a surrogate pair, which JSON in UTF-8 cannot store",
+                "a name or text contains half a surrogate pair, which UTF-8 cannot store",
                 where=f"graph '{graph.name}'",
                 hint="rename it",
             ) from error
-        files = [Path(path.name)]
         with staged_folder(path.parent) as staging:
-            (staging.new / path.name).write_bytes(text)
+            for name, text in texts.items():
+                (staging.new / name).write_bytes(text)
+            files = list(texts)
             if blobs:
-                files.append(Path(header.bin))
-                with (staging.new / header.bin).open("wb") as file:
+                files.append(f"{stem}{BIN}")
+                with (staging.new / files[-1]).open("wb") as file:
                     write_weights(file, blobs)
-            staging.commit(files)
+            staging.commit(map(Path, files))
         return tuple(_notes(graph))
+
+    def _texts(
+        self, graph: Graph, names: FileNames, path: Path, weights: str, command: str
+    ) -> Mapping[str, bytes]:
+        """Return the content of the files besides the weights, by name."""
+        stem = path.stem.removesuffix(SUFFIX)
+        extras = describe(graph, names, stem, has_layouts=True)
+        cpp = f"{stem}{QnnCppExporter.suffix}" if self.form else _NO_CPP
+        text = json_text(graph, names, extras, Header(cpp, weights, command), _work(graph))
+        return {f"{stem}{SUFFIX}.json" if self.form else path.name: text}
+
+
+class QnnCppExporter(QnnJsonExporter):
+    """Writes `X.cpp` in the form of QNN 2.27 and later, with `X.bin` and `X_net.json`."""
+
+    name: ClassVar[str] = "qnn-cpp"
+    suffix: ClassVar[str] = ".cpp"
+    form: ClassVar[Form | None] = FORM_2_27
+
+    def _texts(
+        self, graph: Graph, names: FileNames, path: Path, weights: str, command: str
+    ) -> Mapping[str, bytes]:
+        stem = path.stem
+        writer = CppWriter(graph, names, stem, self.form or FORM_2_27)
+        extras = describe(graph, names, stem, has_layouts=False, order=writer.order)
+        text = writer.text(extras, command).encode()
+        if writer.problems:
+            raise UnsupportedOpError(
+                "the graph cannot be expressed in C++",
+                where=f"graph '{graph.name}'",
+                problems=writer.problems,
+            )
+        return {path.name: text, **super()._texts(graph, names, path, weights, command)}
+
+
+class QnnCpp218Exporter(QnnCppExporter):
+    """Writes `X.cpp` in the form of QNN 2.18, whose elementwise ops have names of their own."""
+
+    name: ClassVar[str] = "qnn-cpp-2.18"
+    form: ClassVar[Form | None] = FORM_2_18
+
+    def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
+        """Write a graph; see `QnnJsonExporter.export`."""
+        graph = copy_graph(graph)
+        SingleOps().run(graph)
+        return super().export(graph, path, options)
 
 
 def _blobs(graph: Graph, names: FileNames) -> Mapping[str, Blob]:
@@ -82,7 +127,7 @@ def _work(graph: Graph) -> Mapping[Node, int]:
 
 
 def _notes(graph: Graph) -> Iterator[str]:
-    """Yield what other readers of the file cannot know."""
+    """Yield the facts of the graph that other readers of the files do not find."""
     kinds = {
         t.encoding.kind.name
         for t in graph.tensors.values()

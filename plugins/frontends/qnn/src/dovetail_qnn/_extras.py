@@ -79,6 +79,7 @@ class Extras(_Part, frozen=True):
         graph: Name of the graph.
         tensors, nodes: By their names in the file.
         grids, removed_sources: As in `dovetail.ir.Graph`.
+        order: Tensors by their names in the file, if they are in another order there.
     """
 
     version: Literal[1] = 1
@@ -87,6 +88,7 @@ class Extras(_Part, frozen=True):
     nodes: Mapping[str, NodeExtras] = {}
     grids: Mapping[str, GridExtras] = {}
     removed_sources: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
 
 
 NOTHING = Extras()

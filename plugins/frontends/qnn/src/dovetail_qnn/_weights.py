@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import Problem
 from dovetail.files import contained
-from dovetail.ir import Blob, DType, Tensor
+from dovetail.ir import Blob, DType, Shape, Tensor
 from dovetail_qnn._tar import SUFFIX, Weights
 
 BIN = ".bin"
@@ -53,7 +53,7 @@ def attach_weights(tensors: Iterable[Tensor], weights: Weights | None) -> Iterat
         if blob is None:
             missing.append(tensor.name)
             continue
-        if fault := _fault(blob, tensor):
+        if fault := data_fault(blob, tensor.dtype, tensor.shape):
             yield Problem(fault, f"tensor '{tensor.name}'")
         else:
             tensor.data = _sign_extended(blob, tensor)
@@ -67,13 +67,13 @@ def attach_weights(tensors: Iterable[Tensor], weights: Weights | None) -> Iterat
         )
 
 
-def _fault(blob: Blob, tensor: Tensor) -> str:
+def data_fault(blob: Blob, dtype: DType, shape: Shape) -> str:
     """Return why bytes cannot be the data of a tensor; empty if they can."""
-    if tensor.dtype is not DType.STRING:
-        wanted = tensor.dtype.nbytes(tensor.shape)
-        what = f"{tensor.dtype.name} {tensor.shape} takes {wanted}"
-        return "" if blob.nbytes == wanted else f"has {blob.nbytes} bytes of weights, but {what}"
-    stored, count = blob.bytes.tobytes(), math.prod(tensor.shape)
+    if dtype is not DType.STRING:
+        wanted = dtype.nbytes(shape)
+        found = f"has {blob.nbytes} bytes of data"
+        return "" if blob.nbytes == wanted else f"{found}, but {dtype.name} {shape} takes {wanted}"
+    stored, count = blob.bytes.tobytes(), math.prod(shape)
     try:
         stored.decode()
     except UnicodeDecodeError:

@@ -1,0 +1,256 @@
+"""The text of a `model.cpp`, function by function and statement by statement, in linear time.
+
+Nothing is compiled or run: functions that return ModelError_t are read for their statements, and
+blocks in them (`if`, `for`) are skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dovetail.csource import Value, parse
+from dovetail.errors import FrontendError
+from dovetail.files import unreadable
+
+MAX_BYTES = 1 << 27  # of the text
+# What all calls together may read is this multiple of the text: each array is used about once.
+_WORK = 4
+EXTRAS = b"// dovetail "  # before the JSON of what C++ cannot express
+
+_STRING = rb'"(?:[^"\\\n]++|\\.)*+"'
+_CHARACTER = rb"'(?:[^'\\\n]++|\\.)*+'"
+_NAME = rb"[A-Za-z_]\w*+"
+_PIECE = re.compile(
+    _STRING + rb"|" + _CHARACTER + rb"|(?P<dropped>//[^\n]*+|/\*(?s:.*?)\*/"
+    rb"|^[ \t]*+\#(?:[^\n\\]++|\\(?:.|\n)?+)*+)|(?P<open>/\*)",
+    re.MULTILINE,
+)
+_FUNCTION = re.compile(
+    rb"\bModelError_t\s++(?P<name>" + _NAME + rb")\s*+\((?P<params>[^(){};]*+)\)\s*+\{"
+)
+_PARAM = re.compile(rb"\bQnnModel\s*+&\s*+(?P<name>" + _NAME + rb")")
+_QUOTED = re.compile(_STRING)
+_SPACE = re.compile(rb"[\s;]*+")
+_BODY = rb"(?>[^;\"']++|" + _STRING + rb"|" + _CHARACTER + rb")*+"
+_STATEMENT = re.compile(
+    rb"(?P<end>\})|(?P<block>(?:if|for|while|do|else|switch)\b|\{)"
+    rb"|VALIDATE\s*+\(\s*+(?:(?P<object>" + _NAME + rb")\s*+\.\s*+)?+"
+    rb"(?P<call>" + _NAME + rb")\s*+\((?P<given>" + _BODY + rb");"
+    rb"|(?:(?:static|const)\s++)*+(?P<type>" + _NAME + rb")\s*+(?:(?:\*|const\b)\s*+)*+"
+    rb"(?P<name>" + _NAME + rb")\s*+\[\s*+\d*+\s*+\]\s*+=(?P<value>" + _BODY + rb");"
+    rb"|(?P<other>" + _BODY + rb");"
+)
+_CALL_END = re.compile(rb"\)\s*+,\s*+" + _NAME + rb"\s*+\)\s*+$")
+_BRACKET = re.compile(_STRING + rb"|" + _CHARACTER + rb"|([;{}()])")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that must succeed.
+
+    Attributes:
+        receiver: The object whose method it is; empty for a function.
+        name: Name of the function.
+        start: Where its arguments begin in the text.
+        stop: Where they end.
+    """
+
+    receiver: bytes
+    name: bytes
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function.
+
+    Attributes:
+        name: Its name.
+        model: Its parameter of type QnnModel; empty if it has none.
+        calls: Its calls in order.
+        arrays: Type, start and stop of its arrays by name.
+    """
+
+    name: bytes
+    model: bytes
+    calls: list[Call] = field(default_factory=list)
+    arrays: dict[bytes, tuple[bytes, int, int]] = field(default_factory=dict)
+
+
+class CppSource:
+    """The functions of a file.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        path: The file.
+        functions: By name.
+        text: Its text without comments and directives.
+        extras: The JSON of what C++ cannot express; empty if there is none.
+
+    Raises:
+        FrontendError: The file cannot be read, or is not of this form.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.extras = b""
+        try:
+            with path.open("rb") as file:
+                text = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if len(text) > MAX_BYTES:
+            raise FrontendError(f"the file exceeds {MAX_BYTES} bytes", where=str(path))
+        self.text = _PIECE.sub(self._without_comment, text)
+        self._work = _WORK * len(text)
+        self.functions: dict[bytes, Function] = {}
+        at = 0
+        while found := _FUNCTION.search(self.text, at):
+            model = _PARAM.search(found["params"])
+            function = Function(found["name"], model["name"] if model else b"")
+            at = self._read(function, found.end())
+            if self.functions.setdefault(function.name, function) is not function:
+                raise self.error(f"function '{show(function.name)}' is defined twice", at)
+
+    def arguments(self, call: Call) -> list[Value]:
+        """Return the values of a call's arguments.
+
+        Raises:
+            ValueError: They are none.
+        """
+        return self._parsed(call.start, call.stop)
+
+    def array(self, function: Function, name: Value, kinds: Sequence[bytes]) -> list[Value]:
+        """Return the elements of an array that a function declares.
+
+        Raises:
+            ValueError: No array has this name and type.
+        """
+        if name is None:
+            return []
+        if not _is_name(name, function):
+            raise ValueError(f"expected an array, got {show(name)}")
+        kind, start, stop = function.arrays[name]
+        if kind not in kinds:
+            raise ValueError(f"'{show(name)}' is a {show(kind)}, not a {show(kinds[0])}")
+        values = self._parsed(start, stop)
+        if len(values) != 1 or not isinstance(values[0], list):
+            raise ValueError(f"'{show(name)}' has no list of values")
+        return values[0]
+
+    def array_type(self, function: Function, name: Value) -> bytes:
+        """Return the type of an array's elements; empty if a function declares none of the name."""
+        return function.arrays[name][0] if _is_name(name, function) else b""
+
+    def where(self, call: Call) -> str:
+        """Return a call with the first text in it, for errors."""
+        found = _QUOTED.search(self.text, call.start, call.stop)
+        return f"{show(call.name)}({show(found[0]) if found else ''}, ...)"
+
+    def error(self, message: str, offset: int) -> FrontendError:
+        """Return an error with the text at a position."""
+        near = self.text[offset : offset + 60].split(b"\n")[0].decode(errors="replace").strip()
+        return FrontendError(f"{message}, near {near!r}", where=str(self.path))
+
+    def _without_comment(self, found: re.Match[bytes]) -> bytes:
+        if found["open"] is not None:
+            raise FrontendError("a comment without an end", where=str(self.path))
+        dropped: bytes | None = found["dropped"]
+        if dropped is None:
+            return found[0]
+        if dropped.startswith(EXTRAS):
+            self.extras = dropped[len(EXTRAS) :]
+        return b" "
+
+    def _read(self, function: Function, at: int) -> int:
+        """Read the statements of a function; return where it ends."""
+        while True:
+            space = _SPACE.match(self.text, at)
+            at = space.end() if space else at
+            found = _STATEMENT.match(self.text, at)
+            if found is None:
+                raise self.error("a statement cannot be read", at)
+            if found["end"] is not None:
+                return found.end()
+            if found["block"] is not None:
+                at = self._block_end(at)
+                continue
+            at = found.end()
+            if found["call"] is not None:
+                self._add_call(function, found)
+            elif found["name"] is not None:
+                array = (found["type"], *found.span("value"))
+                if function.arrays.setdefault(found["name"], array) is not array:
+                    raise self.error(f"'{show(found['name'])}' is declared twice", found.start())
+
+    def _add_call(self, function: Function, found: re.Match[bytes]) -> None:
+        start, stop = found.span("given")
+        end = _CALL_END.search(self.text, max(start, stop - 200), stop)
+        if end is None:
+            raise self.error("a call of VALIDATE without an end", found.start())
+        function.calls.append(Call(found["object"] or b"", found["call"], start, end.start()))
+
+    def _block_end(self, at: int) -> int:
+        """Return the end of a block or of a single conditional statement."""
+        depth = 0
+        for found in _BRACKET.finditer(self.text, at):
+            bracket = found[1]
+            if bracket is None:
+                continue
+            depth += (bracket in b"{(") - (bracket in b"})")
+            if depth == 0 and bracket in b";}":
+                return found.end()
+            if depth < 0:
+                break
+        raise self.error("a block without an end", at)
+
+    def _parsed(self, start: int, stop: int) -> list[Value]:
+        self._work -= stop - start
+        if self._work < 0:
+            raise ValueError("the calls refer to the same arrays too often")
+        return parse(self.text, start, stop)
+
+
+def _is_name(value: Value, function: Function) -> bool:
+    return isinstance(value, bytes) and value in function.arrays
+
+
+def calls_in(source: CppSource, entry: Function) -> Iterator[tuple[Function, bytes, Call]]:
+    """Yield the calls of methods of models in order, with the function and the model's variable.
+
+    Functions that take a model are followed, each once for a model.
+
+    Raises:
+        FrontendError: A function is called twice, or does not exist.
+    """
+    followed: set[bytes] = set()
+    for call in entry.calls:
+        if call.receiver:
+            yield entry, call.receiver, call
+            continue
+        inner = source.functions.get(call.name)
+        if inner is None or not inner.model:
+            continue  # of the library
+        if call.name in followed:
+            raise source.error(f"function '{show(call.name)}' is called twice", call.start)
+        followed.add(call.name)
+        given = parse(source.text, call.start, call.stop)
+        model = given[0] if len(given) == 1 and isinstance(given[0], bytes) else b""
+        for each in inner.calls:
+            if each.receiver == inner.model:
+                yield inner, model, each
+
+
+def show(value: Value) -> str:
+    """Return a short text for a value, for errors."""
+    if isinstance(value, bytes):
+        return value[:80].decode(errors="replace")
+    if isinstance(value, list):
+        return "braces"
+    return "nullptr" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"

@@ -1,0 +1,1 @@
+// The tests' own header: model.cpp includes one of this name.
