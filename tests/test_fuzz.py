@@ -25,7 +25,10 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return forked.run(["python", str(SCRIPT), *arguments], SCRIPT.parent)
 
 
-@pytest.mark.parametrize("target", ["onnx", "extremes", "dvt", "trace", "saver", "qnn-json", "dlc"])
+TARGETS = ["onnx", "extremes", "dvt", "trace", "saver", "qnn-cpp", "qnn-json", "dlc"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_mutated_files_are_read_or_refused(target: str) -> None:
     done = run("--target", target, "--count", "300", "--details")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,6 +9,7 @@
     python tools/fuzz_files.py --target saver     import mutated Saver programs
     python tools/fuzz_files.py --target dlc       read mutated DLC files
     python tools/fuzz_files.py --target qnn-json  read mutated JSON of QNN's converters
+    python tools/fuzz_files.py --target qnn-cpp   read mutated C++ of QNN's converters
 
 Conversion includes the passes; small results are saved, loaded and prepared on the backend `cpu`,
 which may reject them. A file that takes over 10 s, grows memory by over 1 GiB, ends the process or
@@ -31,7 +32,14 @@ from tempfile import TemporaryDirectory
 
 from fuzz import trial
 from fuzz.containers import mutate_container
-from fuzz.converter_files import converter_seeds, mutate_converter_file, read_converter_file
+from fuzz.converter_files import (
+    converter_seeds,
+    cpp_seeds,
+    mutate_converter_file,
+    mutate_cpp,
+    read_converter_file,
+    read_cpp,
+)
 from fuzz.dlc_files import dlc_seeds, mutate_dlc, read_mutated_dlc
 from fuzz.extremes import extreme_seeds, mutate_extreme
 from fuzz.mutation import Mutate, mutate_onnx
@@ -48,6 +56,7 @@ TARGETS: dict[str, Target] = {
     "dvt": (container_seeds, mutate_container, trial.load, ".dvt"),
     "trace": (trace_seeds, mutate_trace, read_trace, ".trace"),
     "dlc": (dlc_seeds, mutate_dlc, read_mutated_dlc, ".dlc"),
+    "qnn-cpp": (cpp_seeds, mutate_cpp, read_cpp, ".cpp"),
     "qnn-json": (converter_seeds, mutate_converter_file, read_converter_file, ".json"),
     "saver": (program_seeds, mutate_program, import_mutated, ".c"),
 }

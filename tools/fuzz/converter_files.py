@@ -26,16 +26,24 @@ from dovetail.ir import (
     TensorKind,
 )
 from dovetail.ops.exporter import ExportOptions
-from dovetail_qnn import QnnJsonExporter, QnnJsonFrontend
+from dovetail_qnn import (
+    QnnCpp218Exporter,
+    QnnCppExporter,
+    QnnCppFrontend,
+    QnnJsonExporter,
+    QnnJsonFrontend,
+)
 from fuzz import trial
 from fuzz.damage import damage
 from fuzz.mutation import Mutated
+from fuzz.programs import mutate_source
 from fuzz.seeds import Seed
 
 _BETWEEN = b"\n--- weights ---\n"  # a mutated file has both
 _BYTES = 0.15  # share of mutations that know nothing of the format
 _WEIGHTS = 0.25  # share of mutations of the weights
 _BLOCK = 512
+_ENDS = {".json": "_net.json", ".cpp": ".cpp"}
 _EXTREMES: tuple[Any, ...] = (
     None, True, -1, 0, 1, 3, 5, 64, 306, 2**31, 2**32 - 1, 2**32, 2**63, 2**64, 10**30, 1e308, -0.5,
     "", "inf", "x", [], [0], [[]], [1] * 65, {}, {"562": 1}, {"306": -1},
@@ -43,11 +51,22 @@ _EXTREMES: tuple[Any, ...] = (
 
 
 def converter_seeds() -> list[Seed]:
-    """Return a quantized convolution, and one with ops of another package."""
+    """Return a quantized convolution, and one with ops of another package, as JSON."""
+    return [Seed(name, _exported(graph, QnnJsonExporter())) for name, graph in _graphs()]
+
+
+def cpp_seeds() -> list[Seed]:
+    """Return the same graphs as C++, in both forms."""
+    exporters = (QnnCppExporter(), QnnCpp218Exporter())
     return [
-        Seed("conv", _exported(small_graph(False))),
-        Seed("packages", _exported(small_graph(True))),
+        Seed(f"{name} {exporter.name}", _exported(graph, exporter))
+        for name, graph in _graphs()
+        for exporter in exporters
     ]
+
+
+def _graphs() -> list[tuple[str, Graph]]:
+    return [("conv", small_graph(False)), ("packages", small_graph(True))]
 
 
 def small_graph(is_odd: bool) -> Graph:
@@ -77,15 +96,29 @@ def small_graph(is_odd: bool) -> Graph:
     return graph
 
 
-def _exported(graph: Graph) -> bytes:
+def _exported(graph: Graph, exporter: QnnJsonExporter) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "m_net.json"
-        QnnJsonExporter().export(graph, path, ExportOptions())
+        path = Path(folder) / f"m{_ENDS[exporter.suffix]}"
+        exporter.export(graph, path, ExportOptions())
         return _BETWEEN.join((path.read_bytes(), path.with_name("m.bin").read_bytes()))
 
 
 def mutate_converter_file(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
-    """Return a model with its weights."""
+    """Return a model as JSON with its weights."""
+    return _mutated(seeds, run, number, _changed_json)
+
+
+def mutate_cpp(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
+    """Return a model as C++ with its weights."""
+    return _mutated(seeds, run, number, mutate_source)
+
+
+def _mutated(
+    seeds: Sequence[Seed],
+    run: int,
+    number: int,
+    change: Callable[[bytes, Random], tuple[bytes, list[str]]],
+) -> Mutated:
     random = Random(f"{run}:{number}")
     seed = seeds[random.randrange(len(seeds))]
     text, _, weights = seed.data.partition(_BETWEEN)
@@ -97,37 +130,44 @@ def mutate_converter_file(seeds: Sequence[Seed], run: int, number: int) -> Mutat
         mutation = random.choice(_OF_WEIGHTS)
         how, weights = [mutation.__name__.strip("_")], mutation(weights, random)
     else:
-        data, how = json.loads(text), []
-        for _ in range(random.choice((1, 1, 1, 2, 3))):
-            how.append(_changed(data, random))
-        text = json.dumps(data).encode()
+        text, how = change(text, random)
     return Mutated(seed.name, tuple(how), text + _BETWEEN + weights)
 
 
 def read_converter_file(path: Path) -> None:
-    """Convert a model; where it is read, what is written again must be the same.
+    """Convert a model as JSON; where it is read, what is written again must be the same.
 
     Raises:
         DovetailError: The model is rejected.
         FaultError: The model differs after an export.
     """
+    _read(path, QnnJsonFrontend(), QnnJsonExporter())
+
+
+def read_cpp(path: Path) -> None:
+    """Convert a model as C++; see `read_converter_file`."""
+    _read(path, QnnCppFrontend(), QnnCppExporter())
+
+
+def _read(
+    path: Path, frontend: QnnJsonFrontend | QnnCppFrontend, exporter: QnnJsonExporter
+) -> None:
     text, _, weights = path.read_bytes().partition(_BETWEEN)
+    end = _ENDS[exporter.suffix]
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        model = Path(folder) / "m_net.json"
+        model, again, third = (Path(folder) / f"{stem}{end}" for stem in ("m", "again", "third"))
         model.write_bytes(text)
         model.with_name("m.bin").write_bytes(weights)
-        (graph,) = QnnJsonFrontend().read(model)
-        again = model.with_name("again_net.json")
+        graphs = frontend.read(model)
         try:
-            QnnJsonExporter().export(graph, again, ExportOptions())
-            (found,) = QnnJsonFrontend().read(again)
-            QnnJsonExporter().export(found, model.with_name("third_net.json"), ExportOptions())
+            exporter.export(graphs[0], again, ExportOptions())
+            (found,) = frontend.read(again)
+            exporter.export(found, third, ExportOptions())
         except DovetailError as error:
             raise trial.FaultError(f"a graph that was read is not written: {error}") from error
-        for suffix in ("_net.json", ".bin"):
-            first, second = (model.with_name(f"{stem}{suffix}") for stem in ("again", "third"))
-            if first.exists() and _plain(first) != _plain(second):
-                raise trial.FaultError(f"{suffix} differs after export and import")
+        for file in again.parent.glob("again*"):
+            if _plain(file) != _plain(file.with_name(file.name.replace("again", "third"))):
+                raise trial.FaultError(f"{file.suffix} differs after export and import")
         with suppress(GraphError):  # a node that does not match its op
             dovetail.convert(model)
 
@@ -137,6 +177,12 @@ def _plain(path: Path) -> bytes:
 
 
 # -- mutations -----------------------------------------------------------------------------------
+
+
+def _changed_json(text: bytes, random: Random) -> tuple[bytes, list[str]]:
+    data = json.loads(text)
+    how = [_changed(data, random) for _ in range(random.choice((1, 1, 1, 2, 3)))]
+    return json.dumps(data).encode(), how
 
 
 def _changed(data: Any, random: Random) -> str:

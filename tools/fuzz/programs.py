@@ -83,16 +83,21 @@ def mutate_program(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
     """Return a program with its payloads."""
     random = Random(f"{run}:{number}")
     seed = seeds[random.randrange(len(seeds))]
-    data, how = seed.data, []
     if random.random() >= _BYTES:
-        for _ in range(random.choice((1, 1, 1, 2, 3, 5))):
-            mutation = random.choice(_MUTATIONS)
-            data = mutation(data, random)
-            how.append(mutation.__name__.strip("_"))
+        data, how = mutate_source(seed.data, random)
     else:
-        data = damage(data, random)
-        how.append("bytes")
+        data, how = damage(seed.data, random), ["bytes"]
     return Mutated(seed.name, tuple(how), data)
+
+
+def mutate_source(data: bytes, random: Random) -> tuple[bytes, list[str]]:
+    """Return changed source of C, and how it was changed."""
+    how = []
+    for _ in range(random.choice((1, 1, 1, 2, 3, 5))):
+        mutation = random.choice(_MUTATIONS)
+        data = mutation(data, random)
+        how.append(mutation.__name__.strip("_"))
+    return data, how
 
 
 def import_mutated(path: Path) -> None:
