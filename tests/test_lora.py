@@ -265,6 +265,33 @@ def test_graphs_of_several_shapes_share_an_adapter(tmp_path: Path) -> None:
             np.testing.assert_allclose(found, flow.expected("english", x), rtol=1e-4, atol=5e-5)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_adapters_and_sections_of_context_binaries_go_together(flow: Flow, backend: str) -> None:
+    model = flow.converted("adapter_only")
+    if backend == "htp":
+        model = dt.quantize(model, [{"x": x} for x in flow.samples])
+    flow.imported(model)
+    (x, *_) = flow.samples
+    outputs, sections = {}, {}
+    with dt.Session(model, backend) as session:
+        before = session.run({"x": x})["y"]
+        session.save_context(flow.folder / "c.bin")
+        (graph,) = session.graphs.values()
+        for name in ("english", "formal english"):
+            session.apply_adapter(flow.folder / CONFIGS, name)
+            outputs[name] = session.run({"x": x})["y"]
+            sections[name] = bytes(graph.context.get_binary_section())
+    with dt.Session.from_context(flow.folder / "c.bin", backend) as session:
+        (graph,) = session.graphs.values()
+        for name, section in sections.items():
+            graph.context.apply_binary_section(section)
+            np.testing.assert_array_equal(session.run({"x": x})["y"], outputs[name])
+        session.apply_adapter(flow.folder / CONFIGS, "english")
+        np.testing.assert_array_equal(session.run({"x": x})["y"], outputs["english"])
+        session.remove_adapter()
+        np.testing.assert_array_equal(session.run({"x": x})["y"], before)
+
+
 def test_values_beyond_fixed_encodings_are_noted(flow: Flow) -> None:
     model = dt.quantize(flow.converted("none"), [{"x": x} for x in flow.samples])
     notes = flow.imported(model).notes

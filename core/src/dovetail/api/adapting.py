@@ -16,7 +16,7 @@ from dovetail.adapters import (
 )
 from dovetail.api.quantization import installed_quantizer
 from dovetail.errors import BackendError, ConfigError, DovetailError, suggest_name
-from dovetail.ir import Encoding, Tensor
+from dovetail.ir import Encoding, Tensor, unpack
 from dovetail.ops import OpRegistry
 from dovetail.runtime import Graph, Profile
 from dovetail.runtime.updates import checked_update
@@ -42,7 +42,7 @@ class AppliedAdapter:
 
 
 class Adapters:
-    """The adapters of a session: those it knows by name, and the model's own weights.
+    """The adapters of a session, which it knows by name.
 
     Args:
         ops: Finds ops.
@@ -51,7 +51,6 @@ class Adapters:
     def __init__(self, ops: OpRegistry) -> None:
         self._ops = ops
         self._known: dict[str, tuple[AdapterUse, ...]] = {}
-        self._original: dict[str, list[TensorUpdate]] = {}
 
     def add_config(self, path: str | os.PathLike[str]) -> tuple[str, ...]:
         """Read a config of adapters and return their names.
@@ -118,7 +117,7 @@ class Adapters:
         wanted: dict[str, list[TensorUpdate]] = {}
         for use in uses:
             graph = _graph_for(use, graphs)
-            own = {u.tensor: u for u in self._own(graph)}
+            own = {u.tensor: u for u in _own(graph)}
             updates = updates_of(
                 graph.ir,
                 read_adapter(use, names),
@@ -138,15 +137,10 @@ class Adapters:
     def remove(self, graphs: Mapping[str, Graph], profile: Profile | None) -> AppliedAdapter:
         """Update graphs with the weights and encodings that the model has itself."""
         wanted = {
-            name: [u for u in updates if _differs(u)] for name, updates in self._original.items()
+            name: [_own_update(graph, graph.ir.tensors[t]) for t in graph.revision.names]
+            for name, graph in graphs.items()
         }
         return self._update("", {n: u for n, u in wanted.items() if u}, graphs, profile, [])
-
-    def _own(self, graph: Graph) -> list[TensorUpdate]:
-        """Return the updates back to the model's own weights and encodings."""
-        if graph.name not in self._original:
-            self._original[graph.name] = [_present(tensor) for tensor in _updateable(graph)]
-        return self._original[graph.name]
 
     def _update(
         self,
@@ -197,6 +191,17 @@ def _finalize(
 
 def _updateable(graph: Graph) -> list[Tensor]:
     return [t for t in graph.ir.tensors.values() if t.kind.is_updateable]
+
+
+def _own(graph: Graph) -> list[TensorUpdate]:
+    """Return the updates back to the model's own weights and encodings."""
+    return [_own_update(graph, tensor) for tensor in _updateable(graph)]
+
+
+def _own_update(graph: Graph, tensor: Tensor) -> TensorUpdate:
+    own = graph.revision.base_of(tensor)
+    data = None if own.data is None else unpack(own.data, tensor.dtype, tensor.shape)
+    return TensorUpdate(tensor, data, own.encoding)
 
 
 def _present(tensor: Tensor) -> TensorUpdate:

@@ -51,6 +51,11 @@ class Revision:
             tensor = graph.tensors[name]
             tensor.data, tensor.encoding = update.data, update.encoding
 
+    def base_of(self, tensor: ir.Tensor) -> Update:
+        """Return the data and the encoding of a tensor of the graph in the base."""
+        present = value_of(tensor)
+        return self._base.get(tensor.name, present) if tensor.name in self._now else present
+
     def base(self, names: Collection[str]) -> dict[str, Update]:
         """Return the values of tensors in the base."""
         return {name: self._base[name] for name in names}
