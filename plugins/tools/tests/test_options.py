@@ -288,7 +288,10 @@ def test_op_packages_are_registered(
 # -- start-up --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["net_run", "convert"])
+@pytest.mark.parametrize(
+    "module",
+    ["net_run", "convert", "context_binary_generator", "context_binary_utility"],
+)
 def test_importing_a_command_imports_no_numpy(module: str) -> None:
     code = (
         f"import sys, dovetail_tools.{module}; "

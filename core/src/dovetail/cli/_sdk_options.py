@@ -62,9 +62,10 @@ OPTIONS = {
         use_native_output_files validate_binary version
         """,
     "context-binary-generator": """
-        backend backend_binary binary_file config_file dlc_path enable_intermediate_outputs
-        input_output_tensor_mem_type log_level model model_prefix op_packages output_dir
-        platform_options profiling_level profiling_option set_output_tensors verbose version
+        adapter_weight_config backend backend_binary binary_file config_file dlc_path
+        enable_intermediate_outputs input_output_tensor_mem_type log_level model model_prefix
+        op_packages output_dir platform_options profiling_level profiling_option
+        set_output_tensors verbose version
         """,
     "context-binary-utility": "context_binary json_file version",
     "op-package-generator": """

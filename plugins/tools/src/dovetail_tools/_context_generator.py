@@ -14,10 +14,11 @@ from typing import Any
 from dovetail.cli.op_package_option import split_list
 from dovetail.cli.output import current_output
 from dovetail.errors import ConfigError
-from dovetail.files import staged_folder
+from dovetail.files import Staging, staged_folder, unwritable
 from dovetail.ir import Graph, MemoryType
 from dovetail.runtime import Context, set_io_memory_type
 from dovetail_tools import _profiling
+from dovetail_tools._adapters import write_sections
 from dovetail_tools._backend import new_preparer, profile_level
 from dovetail_tools._errors import usage
 from dovetail_tools._model_options import model_options
@@ -40,7 +41,10 @@ _EXCLUSIVE = (
         "--enable-intermediate-outputs selects all tensors",
     ),
 )
-_REQUIRED = (Rule("profiling_option", "profiling_level", "pass --profiling-level detailed"),)
+_REQUIRED = (
+    Rule("profiling_option", "profiling_level", "pass --profiling-level detailed"),
+    Rule("adapter_weight_config", "binary_file", "sections belong to a context binary"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ class GeneratorRequest:
         all_outputs: Whether every computed tensor becomes an output.
         set_outputs: Tensors that become outputs, by graph.
         memory_type: The memory of inputs and outputs; None for that of the models.
+        adapter_config: Config of adapters, for each of which a section is written; or None.
         profiling: Profiling level; None for no profile.
         has_trace: Whether the profile is also written as a Chrome trace.
         config_file: Config of the backend and its graphs.
@@ -75,6 +80,7 @@ class GeneratorRequest:
     all_outputs: bool = False
     set_outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     memory_type: MemoryType | None = None
+    adapter_config: Path | None = None
     profiling: Profiling | None = None
     has_trace: bool = False
     config_file: Path | None = None
@@ -127,6 +133,7 @@ def request_of(params: Mapping[str, Any]) -> GeneratorRequest:
         faults.add(f"--binary-file and --backend-binary have the same name '{binary}'")
     faults.raise_all()
     memory_type, config_file = params["input_output_tensor_mem_type"], params["config_file"]
+    adapters = params["adapter_weight_config"]
     return GeneratorRequest(
         models=models,
         backend=params["backend"] or "cpu",
@@ -137,6 +144,7 @@ def request_of(params: Mapping[str, Any]) -> GeneratorRequest:
         all_outputs=params["enable_intermediate_outputs"],
         set_outputs=outputs,
         memory_type=None if memory_type is None else MemoryType[memory_type.upper()],
+        adapter_config=None if adapters is None else Path(adapters),
         profiling=None if level is None else Profiling(level),
         has_trace=trace is not None,
         config_file=None if config_file is None else Path(config_file),
@@ -176,13 +184,15 @@ def generate(request: GeneratorRequest) -> Generated:
                 timings = {graph.name: Timings(log) for graph in graphs}
                 models = [model_of(model, graph) for model, graph in pairs]
                 made = prepare_models(preparer, models, outputs, timings, level)
-            files = _write(request, made)
-            if staging is not None and request.profiling is not None:
-                names = [Path(_profiling.NAME)]
+            files: dict[Path, int] = {}
+            if staging is not None:
+                binaries = _write(request, made, folder)
+                logs = [] if request.profiling is None else [_profiling.NAME]
                 if request.has_trace:
                     write_chrome_trace(folder / _profiling.NAME, folder / _TRACE)
-                    names.append(Path(_TRACE))
-                staging.commit(names)
+                    logs.append(_TRACE)
+                _move(logs, staging, request.output_dir)
+                files = _move(binaries, staging, request.output_dir)
         return Generated(backend.name, files, timings)
 
 
@@ -239,13 +249,31 @@ def _outputs(request: GeneratorRequest, graphs: Sequence[Graph]) -> dict[str, tu
     return dict(request.set_outputs)
 
 
-def _write(request: GeneratorRequest, context: Context) -> dict[Path, int]:
-    """Write the binaries of a context, and return their sizes."""
-    files: dict[Path, int] = {}
+def _write(request: GeneratorRequest, context: Context, folder: Path) -> list[str]:
+    """Write the binaries and sections of a context, and return the names of the files."""
     wanted = [(request.binary, request.embed_model), (request.backend_binary, False)]
+    names: list[str] = []
     for name, embed_model in wanted:
         if name is not None:
-            path = request.output_dir / name
-            context.save(path, embed_model=embed_model)
+            context.save(folder / name, embed_model=embed_model)
+            names.append(name)
+    if request.adapter_config is not None and request.binary is not None:
+        names += write_sections(context, request.adapter_config, request.binary, folder)
+    return names
+
+
+def _move(names: Sequence[str], staging: Staging, folder: Path) -> dict[Path, int]:
+    """Move files to their folder, one by one so that none is ever missing; return their sizes.
+
+    Raises:
+        ContainerError: A file cannot be replaced.
+    """
+    files: dict[Path, int] = {}
+    for name in names:
+        path = folder / name
+        try:
+            (staging.new / name).replace(path)
             files[path] = path.stat().st_size
+        except OSError as error:
+            raise unwritable(path, error) from error
     return files

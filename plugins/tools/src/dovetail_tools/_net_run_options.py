@@ -44,6 +44,11 @@ _EXCLUSIVE = (
         "retrieve_context",
         "select outputs when the context binary is created",
     ),
+    Rule(
+        "adapter_weight_config",
+        "retrieve_context",
+        "create sections with context-binary-generator --adapter-weight-config",
+    ),
     Rule("use_mmap", "no_map_weights", "a file is either mapped or read"),
     Rule(
         "use_native_input_files",
@@ -67,6 +72,7 @@ _REQUIRED = (
     Rule("use_mmap", "retrieve_context"),
     Rule("io_tensor_mem_handle_type", "shared_buffer"),
     Rule("validate_binary", "retrieve_context"),
+    Rule("adapter_weight_config", "adapter", "name the adapter to apply"),
     Rule(
         "chrome_trace",
         "profiling_level",
@@ -122,6 +128,8 @@ def request_of(params: Mapping[str, Any]) -> Request:
         context=_as(Path, params["retrieve_context"]),
         retrieve_timeout_us=params["retrieve_context_timeout"],
         validates_binary=params["validate_binary"],
+        adapter=params["adapter"],
+        adapter_config=_as(Path, params["adapter_weight_config"]),
         shares_buffers=params["shared_buffer"],
         batch_multiplier=params["batch_multiplier"],
         input_cache=_cache_limit(params),

@@ -79,6 +79,8 @@ class Request:
         context: Context binary that the graphs are restored from; None for models.
         retrieve_timeout_us: Time limit of restoring them, in microseconds.
         validates_binary: Whether all bytes of the context binary are checked.
+        adapter: The adapter that is applied before the run; None for none.
+        adapter_config: Config of adapters, for graphs of models.
         shares_buffers: Whether buffers are registered with the backend, so that it need not copy.
         batch_multiplier: Factor of the leading axes of inputs and outputs; the graph is executed
             once for each part.
@@ -113,6 +115,8 @@ class Request:
     context: Path | None = None
     retrieve_timeout_us: int | None = None
     validates_binary: bool = False
+    adapter: str | None = None
+    adapter_config: Path | None = None
     shares_buffers: bool = False
     batch_multiplier: int = 1
     input_cache: CacheLimit | None = None

@@ -20,6 +20,7 @@ from dovetail.ops import OpRegistry
 from dovetail.runtime import Graph as PreparedGraph
 from dovetail.runtime import SignalKind
 from dovetail.runtime.compatibility import Verdict
+from dovetail_tools._adapters import apply_adapter, apply_sections, use_encodings
 from dovetail_tools._jobs import Job
 from dovetail_tools._models import load_graphs, model_of
 from dovetail_tools._preparation import prepare_models
@@ -64,7 +65,7 @@ def source_of(request: Request, preparer: Preparer, ops: OpRegistry) -> Source:
         request.models, ops, map_weights=request.map_weights, input_format=request.input_format
     )
     preparer.config.require_graphs(graph.name for _, graph in graphs)
-    return ModelSource(tuple(graphs))
+    return ModelSource(request, tuple(graphs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,11 @@ class ModelSource:
     """Graphs of models, which are composed and finalized.
 
     Attributes:
+        request: The request.
         pairs: The graphs in order, each with its model.
     """
 
+    request: Request
     pairs: tuple[tuple[Model, Graph], ...]
 
     @property
@@ -89,6 +92,9 @@ class ModelSource:
         outputs = {job.graph.name: tuple(job.files) for job in jobs}
         models = [model_of(model, g) for model, g in self.pairs if g.name in outputs]
         context = prepare_models(preparer, models, outputs, timings)
+        if self.request.adapter is not None:
+            adapter, config = self.request.adapter, self.request.adapter_config
+            use_encodings(jobs, apply_adapter(context, config, adapter))
         return tuple(context.graphs[job.graph.name] for job in jobs)
 
 
@@ -135,6 +141,8 @@ class ContextSource:
         profile, start = backend.create_profile(), time.perf_counter()
         binary = self._path if self._request.map_weights else _content(self._path)
         context = preparer.load(binary, profile, signal)
+        if self._request.adapter is not None:
+            use_encodings(jobs, apply_sections(context, self._path, self._request.adapter))
         for i, job in enumerate(jobs):
             if not i:  # one call restores all of them
                 timings[job.graph.name].take(profile)

@@ -89,6 +89,14 @@ def context_binary_generator(
             "memory (memhandle). By default as the models say."
         ),
     ] = None,
+    adapter_weight_config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a section for each adapter of this config, NAME_ADAPTER.bin, which "
+            "`net-run --adapter` applies.",
+        ),
+    ] = None,
     profiling_level: Annotated[
         _Level | None,
         typer.Option(

@@ -186,6 +186,17 @@ def net_run(
             help="Check every byte of the context binary, and that its graphs run here, first.",
         ),
     ] = False,
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="An adapter to apply: its section is next to the context binary; or its name in "
+            "--adapter-weight-config, or a .safetensors file, for models.",
+        ),
+    ] = None,
+    adapter_weight_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A config of adapters.")
+    ] = None,
     shared_buffer: Annotated[
         bool,
         typer.Option(
