@@ -26,7 +26,8 @@ from benchmarks.__main__ import count, names, tell
 from benchmarks.machine import machine
 from benchmarks.process import ROOT, TIMEOUT_S, ProcessFailedError, ask
 from benchmarks.quantization.rounds import sqnr_db
-from benchmarks.vendor import summary, trace_summary
+from benchmarks.vendor import dlc_summary, summary, trace_summary
+from benchmarks.vendor.dlc_summary import DlcResult
 from benchmarks.vendor.subjects import SUBJECTS
 from benchmarks.vendor.summary import NetworkResult, NodeResult
 from benchmarks.vendor.trace_summary import TraceResult
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     networks: dict[str, NetworkResult] = {}
     traces: dict[str, TraceResult] = {}
     traced: dict[str, list[NodeResult]] = {}
+    dlcs: dict[str, DlcResult] = {}
     faults: list[str] = []
     for name in options.networks:
         tell(name)
@@ -56,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 networks[name] = run.network()
                 traced[name] = run.traced_nodes()
                 traces[name] = run.trace()
+                dlcs[name] = run.dlc()
         except ProcessFailedError as error:
             faults.append(f"{name}: {error}")
     unit = 1 << (options.act_bitwidth - 8)
@@ -63,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = summary.targets(rows, networks, sum(map(bool, nodes.values())), unit)
     traced_rows = summary.op_rows(traced)
     wanted += trace_summary.targets(traced_rows, traces, unit)
+    wanted += dlc_summary.targets(dlcs)
     faults += summary.gaps(nodes)
     about = {**machine(), **versions, "backend": options.backend}
     about["bits of activations"] = str(options.act_bitwidth)
@@ -71,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         summary.op_table(rows, unit),
         summary.network_table(networks),
         "programs of the vendor's Saver\n" + trace_summary.trace_table(traces),
+        "DLC files of the vendor's library\n" + dlc_summary.dlc_table(dlcs),
         f"their nodes: {trace_summary.hidden(traced)}\n{summary.op_table(traced_rows, unit)}",
         tables.targets(wanted),
     ]
@@ -174,6 +179,35 @@ class _Run:
             theirs_db=against_exact(far),
         )
 
+    def dlc(self) -> DlcResult:
+        """Compare the vendor's DLCs of the quantized and of the float network with ours."""
+        found: dict[tuple[str, str], Any] = {}
+        for kind, model, backends in (
+            ("quantized", "plain.onnx", ("htp", "cpu")),
+            ("float", "float.onnx", ("cpu",)),
+        ):
+            folder = self.folder / f"dlc_{kind}"
+            folder.mkdir()
+            asked = {"model": str(self.folder / model), "folder": str(folder)}
+            path = self._request(model, asked, folder)["path"]
+            for backend in backends:
+                given = {"folder": str(self.folder), "path": path, "kind": kind}
+                found[kind, backend] = ask(
+                    "vendor.dlcs:compare_dlc",
+                    {**given, "backend": backend},
+                    threads=self.options.threads,
+                )
+        quantized = found["quantized", "htp"]
+        return DlcResult(
+            nodes=quantized["nodes"],
+            mb=quantized["mb"],
+            read_ms=quantized["read_ms"],
+            is_exact=all(each["is_exact"] for each in found.values()),
+            htp_equal=quantized["equal"],
+            cpu_equal=found["quantized", "cpu"]["equal"],
+            float_db=found["float", "cpu"]["sqnr_db"],
+        )
+
     def _program(self, record: str) -> str:
         return str(self.folder / record / "saver_output")
 
@@ -216,15 +250,19 @@ class _Run:
             model, inputs, outputs: Names of files.
             record: The folder for the program that the vendor's Saver writes instead of running.
         """
-        request = self.folder / "request.json"
         files = {"model": model, "inputs": inputs, "outputs": outputs}
         asked = {key: str(self.folder / name) for key, name in files.items()}
-        request.write_text(json.dumps({**asked, "record": bool(record)}), encoding="utf-8")
         (self.folder / record).mkdir(exist_ok=True)
+        return self._request(model, {**asked, "record": bool(record)}, self.folder / record)
+
+    def _request(self, model: str, asked: Mapping[str, Any], folder: Path) -> Any:
+        """Ask the simulator's script, which runs in a folder."""
+        request = self.folder / "request.json"
+        request.write_text(json.dumps(asked), encoding="utf-8")
         try:
             done = subprocess.run(
                 [self.options.python, SIMULATOR, request],
-                cwd=self.folder / record,
+                cwd=folder,
                 capture_output=True,
                 text=True,
                 timeout=TIMEOUT_S,

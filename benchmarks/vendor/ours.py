@@ -41,6 +41,7 @@ def prepare(*, network: str, folder: str, act_bitwidth: int) -> None:
     model.save(target / "float.dvt")
     quantized.save(target / "quantized.dvt")
     dovetail.export(quantized, target / "plain.onnx")
+    dovetail.export(model, target / "float.onnx")
     graph = _only_graph(quantized)
     exposed = export_exposed(graph, target / "exposed.onnx")
     described = {name: asdict(stored) for name, stored in exposed.items()}

@@ -39,13 +39,14 @@ def find_devices() -> tuple[Path, list[Any]]:
     return library, devices[:1]
 
 
-def open_session(model: str, *, record: bool = False) -> Any:
+def open_session(model: str, *, record: bool = False, dump: str = "") -> Any:
     """Return a session on the simulator alone.
 
     Args:
         model: An ONNX file.
         record: Whether the vendor's Saver takes the simulator's part: it computes nothing and
             writes its program into `saver_output` in the working directory.
+        dump: A folder for the model's DLC; empty for none.
     """
     library, devices = find_devices()
     options = onnxruntime.SessionOptions()
@@ -54,6 +55,10 @@ def open_session(model: str, *, record: bool = False) -> Any:
     backend = {"backend_path": str(library.with_name("libQnnHtp.so"))}
     if record:
         backend["qnn_saver_path"] = str(library.with_name("libQnnSaver.so"))
+    if dump:
+        writer = str(library.with_name("libQnnIr.so"))
+        backend |= {"dump_qnn_ir_dlc": "1", "dump_qnn_ir_dlc_dir": dump}
+        backend |= {"qnn_ir_backend_path": writer}
     options.add_provider_for_devices(devices, backend)
     return onnxruntime.InferenceSession(model, options)
 
@@ -90,6 +95,19 @@ def run(model: str, inputs: str, outputs: str, *, record: bool = False) -> dict[
     }
 
 
+def dump_dlc(model: str, folder: str) -> dict[str, object]:
+    """Write a model's DLC, without running it; return its path.
+
+    Raises:
+        RuntimeError: There is not exactly one DLC: the model has several parts, or none.
+    """
+    open_session(model, dump=folder)
+    files = sorted(str(path) for path in Path(folder).glob("*.dlc"))
+    if len(files) != 1:
+        raise RuntimeError(f"{len(files)} DLC files of {model}")
+    return {"path": files[0]}
+
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["--probe"]:
         find_devices()
@@ -97,4 +115,5 @@ if __name__ == "__main__":
         print(json.dumps(found), flush=True)
         sys.exit()
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    print(json.dumps(run(**request)), flush=True)
+    task = dump_dlc if "folder" in request else run
+    print(json.dumps(task(**request)), flush=True)

@@ -314,3 +314,31 @@ def test_a_survey(tmp_path: Path) -> None:
         ("qti.aisw", "FullyConnected", 1, True),
     ]
     assert len(found.problems) == 1
+
+
+@pytest.mark.parametrize("make", [small_graph, float_graph])
+def test_rules_of_the_viewer_netron(make: Callable[[], Graph], tmp_path: Path) -> None:
+    """Source: Netron's dlc.js and dlc-schema.js, as facts."""
+    members = members_of(write_dlc(make(), tmp_path / "net.dlc"))
+    for name, identifier in (("model", b"NETD"), ("model.params", b"NETP")):
+        assert members[name][:4] == b"\xd5\x0a\x04\x00"
+        assert members[name][5:7] == b"\0\0"
+        assert members[name][12:16] == identifier
+    graphs = _tables(members["model"], ModelTable).graphs
+    payloads = _tables(members["model.params"], PayloadsTable).graphs
+    assert [graph.name for graph in graphs] == [graph.name for graph in payloads]
+    for graph, given in zip(graphs, payloads, strict=True):
+        assert len(given.nodes) == len(graph.nodes)
+        stored = {payload.name for payload in given.tensors}
+        assert {t.name for t in graph.tensors if t.kind == TensorKind.STATIC} == stored
+        tensors = [*graph.tensors]
+        for node, of_node in zip(graph.nodes, given.nodes, strict=True):
+            inner = [a.tensor for a in node.attributes if a.tensor is not None]
+            assert {t.name for t in inner} == {payload.name for payload in of_node.tensors}
+            assert all(a.kind == (a.tensor is not None) for a in node.attributes)
+            kinds = {a.value.kind for a in node.attributes if a.value is not None}
+            assert kinds <= {0x0032, 0x0108, 0x0132, 0x0232, 0x0508, 0x0608}
+            tensors += inner
+        assert all(DType(t.dtype) and DType(t.source_dtype) for t in tensors)
+    lines = members["dlc.metadata"].decode().splitlines()
+    assert all("=" in line for line in lines)
