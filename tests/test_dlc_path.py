@@ -40,3 +40,24 @@ def test_other_files_are_not_read_as_dlc_files(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "digits.onnx" in done.stderr
     assert not (tmp_path / "output").exists()
+
+
+def test_convert_and_quantize_write_dlc_files(tmp_path: Path) -> None:
+    model = EXAMPLE / "digits.onnx"
+    done = forked.run(f"dovetail convert -i {model} -o float.dlc", tmp_path)
+    assert done.returncode == 0, done.stderr
+    export(convert(model), tmp_path / "exported.dlc", "dlc")
+    assert (tmp_path / "float.dlc").read_bytes() == (tmp_path / "exported.dlc").read_bytes()
+    np.load(EXAMPLE / "heldout.npz")["images"][0].astype("<f4").tofile(tmp_path / "a.raw")
+    (tmp_path / "a.txt").write_text("a.raw\n")
+    done = forked.run("dovetail quantize -i float.dlc --input-list a.txt -o 8.dlc", tmp_path)
+    assert done.returncode == 0, done.stderr
+    (graph,) = convert(tmp_path / "8.dlc").graphs.values()
+    (scores,) = graph.outputs
+    assert scores.encoding is not None
+    # the source is not replaced by itself
+    before = (tmp_path / "8.dlc").read_bytes()
+    done = forked.run("dovetail quantize -i 8.dlc --input-list a.txt -o ./8.dlc", tmp_path)
+    assert done.returncode == 2
+    assert "overwrite its source" in done.stderr
+    assert (tmp_path / "8.dlc").read_bytes() == before

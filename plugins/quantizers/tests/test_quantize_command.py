@@ -123,7 +123,7 @@ def test_bad_lists_name_every_file_and_leave_nothing(
     ("arguments", "said"),
     [
         (["--act_bw", "9"], "act_bitwidth"),
-        (["-o", "net.onnx"], ".dvt"),
+        (["-o", "net.xyz"], ".dvt"),
         (["--input-list", "list.txt,list.txt"], "2 input lists"),
         (["-o", "."], "use --output-path NAME.dvt"),
         (["-o", ".."], "use --output-path ../NAME.dvt"),
@@ -165,5 +165,5 @@ def test_the_float_model_is_not_replaced(folder: Path, capsys: pytest.CaptureFix
     before = (folder / "net.dvt").read_bytes()
     code, _, err = run(capsys, "-i", "net.dvt", "--input-list", "list.txt", "-o", "./net.dvt")
     assert code == 2
-    assert "overwrite the float model" in err
+    assert "overwrite its source" in err
     assert (folder / "net.dvt").read_bytes() == before

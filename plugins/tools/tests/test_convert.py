@@ -290,7 +290,10 @@ def test_dry_run_shows_unused_inputs(run: Any) -> None:
         (["-d", "z", "1,4"], 2, "--input-dim z: input 'z' not found in the model"),
         (["-s", "widht", "4"], 2, "did you mean 'width'?"),
         (["-d", "x", "1,4", "--out-node", "mud"], 2, "mid"),
-        (["-d", "x", "1,4", "-o", "model.cpp"], 2, "--output-path model.dvt"),
+        (["-d", "x", "1,4", "-o", "model.xyz"], 2, "--output-path model.dvt"),
+        (["-d", "x", "1,4", "-o", "model.onnx"], 2, "--output-format onnx or onnx-qdq"),
+        (["-d", "x", "1,4", "-o", "a.onnx", "--output-format", "onxn"], 6, "not installed"),
+        (["-d", "x", "1,4", "-o", "a.dvt", "--output-format", "onnx"], 2, "a.onnx"),
         (["-d", "x", "1,4", "-o", "none/model.dvt"], 3, "No such file or directory"),
         (["-d", "x", "1,4", "-o", "folder.dvt"], 3, "Is a directory"),
         (["-d", "x", "1,4", "--copyright-file", "c.txt"], 2, "copyright-file"),
@@ -339,9 +342,9 @@ def test_an_unsupported_model_leaves_the_old_dvt(run: Any, strange: str) -> None
 
 @pytest.mark.parametrize(
     ("output", "better"),
-    [(".", "NAME.dvt"), ("..", "../NAME.dvt"), ("out.onnx", "out.dvt"), ("/", "/NAME.dvt")],
+    [(".", "NAME.dvt"), ("..", "../NAME.dvt"), ("out.xyz", "out.dvt"), ("/", "/NAME.dvt")],
 )
-def test_an_output_that_is_no_dvt_is_refused(
+def test_an_output_of_an_unknown_format_is_refused(
     run: Any, steps: str, output: str, better: str
 ) -> None:
     done = run("--json", "convert", "-i", steps, "-d", "x", "1,4", "-o", output)

@@ -1,19 +1,21 @@
-"""Export of a model to a file of another format."""
+"""Models in files: containers, and the formats of exporters."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from dovetail.api.conversion import PathLike, load_model
+from dovetail.api.conversion import SUFFIX, PathLike, load_model
 from dovetail.arguments import check_arguments
 from dovetail.container import Model
 from dovetail.errors import ConfigError, suggest_name
-from dovetail.files import check_suffix
+from dovetail.files import check_suffix, with_suffix
 from dovetail.ir import Graph
 from dovetail.ops.exporter import Exporter, ExportOptions
 from dovetail.plugins import load as load_plugin
+from dovetail.plugins import load_all
 
 GROUP = "dovetail.exporters"
 DEFAULT = "onnx-qdq"
@@ -60,6 +62,79 @@ def export(
             )
         model = load_model(source)
     return exporter.export(_chosen(model, graph), target, options or ExportOptions())
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model file to write.
+
+    Attributes:
+        path: Its path.
+        exporter: Writes it; None for a `.dvt`.
+    """
+
+    path: Path
+    exporter: Exporter | None = None
+
+    def write(self, model: Model) -> tuple[str, ...]:
+        """Write a model; the file appears only once it is complete.
+
+        Returns:
+            The differences from the model, as `export` returns them.
+
+        Raises:
+            ConfigError: The model has several graphs, and the format has one.
+            UnsupportedOpError: The format cannot express some nodes; all are listed.
+            ContainerError: The file cannot be written.
+        """
+        if self.exporter is None:
+            model.save(self.path)
+            return ()
+        return self.exporter.export(_chosen(model, None), self.path, ExportOptions())
+
+
+def model_file(path: Path, source: Path, format: str | None, option: str) -> ModelFile:
+    """Return a model file to write, in the format of its suffix.
+
+    Args:
+        path: Its path.
+        source: The file of the model that will be written.
+        format: Name of an exporter; None to find it by the suffix. `.dvt` needs none.
+        option: The option that gives the path.
+
+    Raises:
+        ConfigError: The suffix belongs to no format or to several, or the file is the source.
+        PluginError: The exporter is not installed, or it is broken.
+    """
+    where = f"{option} {path}"
+    exporter = _exporter(path, format, option)
+    if path.exists() and source.exists() and path.samefile(source):
+        raise _usage("the file would overwrite its source", where, "use another name")
+    return ModelFile(path, exporter)
+
+
+def _exporter(path: Path, format: str | None, option: str) -> Exporter | None:
+    if format is not None:
+        exporter = cast("type[Exporter]", load_plugin(GROUP, format))()
+        check_suffix(path, exporter.suffix, f"{format} writes {exporter.suffix} files", option)
+        return exporter
+    suffix = path.suffix.lower()
+    if suffix == SUFFIX:
+        return None
+    usable = {n: cast("type[Exporter]", found)() for n, found in load_all(GROUP).items()}
+    found = {name: each for name, each in usable.items() if each.suffix == suffix}
+    if len(found) > 1:
+        hint = f"choose one: --output-format {' or '.join(found)}"
+        raise _usage(f"several formats have the suffix {suffix}", f"{option} {path}", hint)
+    if not found:
+        known = ", ".join(sorted({SUFFIX, *(each.suffix for each in usable.values())}))
+        better = with_suffix(path, SUFFIX) or path / f"NAME{SUFFIX}"
+        raise _usage(
+            f"no installed format has the suffix '{path.suffix}'; expected one of {known}",
+            f"{option} {path}",
+            f"use {option} {better}",
+        )
+    return next(iter(found.values()))
 
 
 def _chosen(model: Model, name: str | None) -> Graph:

@@ -55,6 +55,12 @@ def set_output(output: Output) -> None:
     _current.set(output)
 
 
+def show_differences(notes: Iterable[str]) -> None:
+    """Print the differences between a written model and its graph, a line each."""
+    for note in notes:
+        current_output().message(f"  differs: {note}")
+
+
 def table(headers: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Return a table as text: columns aligned on the left, two spaces apart, without lines."""
     cells = [[" ".join(str(cell).split("\n")) for cell in row] for row in [headers, *rows]]

@@ -10,6 +10,7 @@ import typer
 
 from dovetail.cli.map_weights_option import NoMapWeights
 from dovetail.cli.op_package_option import OpPackages, split_list
+from dovetail.cli.output_format_option import OutputFormat
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -37,9 +38,11 @@ def quantize(
             "--output-path",
             "--output-dlc",
             metavar="FILE",
-            help="The quantized model; by default NAME.quantized.dvt next to the float model.",
+            help="The quantized model: a .dvt, or another suffix that an exporter has, such as "
+            ".dlc. By default NAME.quantized.dvt next to the float model.",
         ),
     ] = None,
+    output_format: OutputFormat = None,
     input_list: Annotated[
         str | None,
         typer.Option(
@@ -68,7 +71,9 @@ def quantize(
     # imported here: the help needs no numpy
     from dovetail_quantizers.quantize_model import Files, quantize_model
 
-    files = Files(model, output_path, dump_encoding_json, map_weights=not no_map_weights)
+    files = Files(
+        model, output_path, dump_encoding_json, output_format, map_weights=not no_map_weights
+    )
     references = split_list(op_packages, "--op-packages")
     quantize_model(
         files, input_list, quantization, references, native=use_native_input_files, show=report

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.api import load_model
+from dovetail.api.exporting import ModelFile, model_file
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
-from dovetail.cli.output import current_output
+from dovetail.cli.output import current_output, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
-from dovetail.errors import ConfigError
-from dovetail.files import check_suffix, with_suffix
+from dovetail.files import with_suffix
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import Quantized
 from dovetail_quantizers.dumping import dump_model_encodings
@@ -27,33 +27,27 @@ class Files:
 
     Attributes:
         model: The float model.
-        output: The .dvt to write; in the folder of the float model if None.
-        dump: Whether to write encodings files next to the .dvt.
+        output: The file to write; a .dvt in the folder of the float model if None.
+        dump: Whether to write encodings files next to it.
+        format: Name of an exporter; None to find it by the suffix.
         map_weights: Whether files of weights are mapped; otherwise they are read into memory.
     """
 
     model: Path
     output: Path | None
     dump: bool
+    format: str | None = None
     map_weights: bool = True
 
-    @property
-    def target(self) -> Path:
-        """The .dvt to write.
+    def target(self) -> ModelFile:
+        """Return the file to write.
 
         Raises:
-            ConfigError: Its suffix is not .dvt, or it is the float model.
+            ConfigError: Its suffix belongs to no format or to several, or it is the float model.
+            PluginError: The exporter is not installed, or it is broken.
         """
         found = self.output or with_suffix(self.model, f".quantized{SUFFIX}") or self.model
-        check_suffix(found, SUFFIX, f"a quantized model must be a {SUFFIX} file", "--output-path")
-        if found.exists() and self.model.exists() and found.samefile(self.model):
-            raise ConfigError(
-                "the quantized model would overwrite the float model",
-                code="USAGE",
-                where=f"--output-path {found}",
-                hint="use another name",
-            )
-        return found
+        return model_file(found, self.model, self.format, "--output-path")
 
 
 def quantize_model(
@@ -79,12 +73,13 @@ def quantize_model(
         DovetailError: The model cannot be quantized or written; then no file is written.
     """
     start = time.perf_counter()
-    target = files.target
+    file = files.target()
+    target = file.path
     ops = installed_ops()
     add_op_packages(ops, load_op_packages(op_packages))
     model = load_model(files.model, ops, map_weights=files.map_weights)
     made = quantized(model, input_list, given, ops, native=native)
-    made.model.save(target)
+    show_differences(file.write(made.model))
     dumped = dump_model_encodings(made.model, target) if files.dump else ()
     show_notes(made.report)
     _tell(files.model, target, made, dumped, time.perf_counter() - start, show=show)

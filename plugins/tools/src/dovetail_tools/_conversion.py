@@ -14,13 +14,14 @@ import msgspec
 
 from dovetail.api import Model
 from dovetail.api import convert as convert_model
+from dovetail.api.exporting import ModelFile, model_file
 from dovetail.api.quantization import write_encodings
 from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
-from dovetail.cli.output import current_output
+from dovetail.cli.output import current_output, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
-from dovetail.files import check_suffix, unwritable, with_suffix
+from dovetail.files import unwritable, with_suffix
 from dovetail.ir import Shape, static_tensors
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
@@ -142,30 +143,37 @@ def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry
     return ops
 
 
-def convert_file(conversion: Conversion, output: Path | None, quantizing: Quantizing) -> None:
+def convert_file(
+    conversion: Conversion,
+    output: Path | None,
+    quantizing: Quantizing,
+    output_format: str | None = None,
+) -> None:
     """Convert a model file and print a line about the result.
 
     Args:
         conversion: The model and the options.
-        output: Path of the .dvt; None for that of the model with another suffix.
+        output: The file to write; None for the .dvt named like the model.
         quantizing: Whether and how it is quantized.
+        output_format: Name of an exporter; None to find it by the suffix.
 
     Raises:
-        DovetailError: The model cannot be converted or the .dvt not written; no file remains.
+        DovetailError: The model cannot be converted or the file not written; no file remains.
     """
     start = time.perf_counter()
     source = conversion.source
-    target = _target(source, output)
+    file = _target(source, output, output_format)
+    target = file.path
     quantizing.check()
     model = conversion.run()
     if not quantizing.wanted:
-        model.save(target)
+        show_differences(file.write(model))
         _report(source, target, model, time.perf_counter() - start)
         return
     made = quantized(
         model, quantizing.input_list, quantizing.given, conversion.ops, native=quantizing.native
     )
-    made.model.save(target)
+    show_differences(file.write(made.model))
     dumped = write_encodings(made.model, target) if quantizing.dump else ()
     show_notes(made.report)
     more = {"encodings": [str(path) for path in dumped], "report": made.report.to_builtins()}
@@ -174,16 +182,16 @@ def convert_file(conversion: Conversion, output: Path | None, quantizing: Quanti
     show_advice(made.report)
 
 
-def _target(source: Path, output: Path | None) -> Path:
+def _target(source: Path, output: Path | None, output_format: str | None) -> ModelFile:
     target = output or with_suffix(source, SUFFIX) or source
-    check_suffix(target, SUFFIX, f"a converted model is a {SUFFIX} file", "--output-path")
+    file = model_file(target, source, output_format, "--output-path")
     # reported now instead of after a long conversion
     if not target.parent.is_dir():
         code = errno.ENOTDIR if target.parent.exists() else errno.ENOENT
         raise unwritable(target, OSError(code, os.strerror(code)))
     if target.is_dir():
         raise unwritable(target, OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
-    return target
+    return file
 
 
 def _report(

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from dovetail.api import export
-from dovetail.cli.output import current_output
+from dovetail.cli.output import current_output, show_differences
 from dovetail.ops.exporter import ExportOptions
 
 
@@ -31,8 +31,7 @@ def export_file(
     seconds = time.perf_counter() - start
     output, size = current_output(), target.stat().st_size
     output.message(f"{source} -> {target}: {size / 1e6:.2f} MB, {seconds:.2f} s")
-    for note in notes:
-        output.message(f"  differs: {note}")
+    show_differences(notes)
     if output.json:
         data = {
             "source": str(source),

@@ -10,6 +10,7 @@ import typer
 
 from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.op_package_option import OpPackages, split_list
+from dovetail.cli.output_format_option import OutputFormat
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 from dovetail_tools._errors import usage
 from dovetail_tools._pairs import PairCommand, split_pairs
@@ -39,9 +40,11 @@ def convert(
             "-o",
             "--output-path",
             metavar="FILE",
-            help="Path of the .dvt; by default that of the model with the suffix .dvt.",
+            help="The file to write: a .dvt, or another suffix that an exporter has, such as "
+            ".dlc. By default the model's name with the suffix .dvt.",
         ),
     ] = None,
+    output_format: OutputFormat = None,
     input_dim: Annotated[
         list[str] | None,
         typer.Option(
@@ -180,7 +183,7 @@ def convert(
     """Convert a model file to a Dovetail model.
 
     The format is found by the file's suffix, then by its content, unless --input-format names the
-    frontend. The .dvt appears only when it is
+    frontend. The file appears only when it is
     complete. With --input-list, --float-fallback or --float-bitwidth 16 the model is also
     quantized, as by `dovetail quantize`, whose options are the last ones below. `dovetail explain
     compat` lists the SDK's options that do not exist here.
@@ -227,7 +230,7 @@ def convert(
     if dry_run:
         show_dry_run(conversion)
         return
-    convert_file(conversion, output_path, quantizing)
+    convert_file(conversion, output_path, quantizing, output_format)
 
 
 def _source(model: Path | None, input_network: Path | None) -> Path:
