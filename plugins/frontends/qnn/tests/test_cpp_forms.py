@@ -203,6 +203,7 @@ def test_several_models_of_one_file(tmp_path: Path) -> None:
         ('"x", // Tensor Name', '"x', "a statement cannot be read"),
         ("/* model/graph for net */", "/* no end", "a comment without an end"),
         ("VALIDATE(addTensor_w(net), err);", "VALIDATE(addTensor_x(net), err);", "called twice"),
+        ("VALIDATE(addTensor_w(net), err);", "VALIDATE(addTensor_w(%), err);", "unexpected '%'"),
         ("VALIDATE(addTensor_w(net), err);", "", "tensor 'w' is not defined"),
         ("static ModelError_t addTensor_w", "static ModelError_t addTensor_x", "defined twice"),
         (".dimensions=dimensions_w", ".dimensions=nowhere", "expected an array, got nowhere"),

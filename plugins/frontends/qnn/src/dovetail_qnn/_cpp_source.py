@@ -240,7 +240,10 @@ def calls_in(source: CppSource, entry: Function) -> Iterator[tuple[Function, byt
         if call.name in followed:
             raise source.error(f"function '{show(call.name)}' is called twice", call.start)
         followed.add(call.name)
-        given = parse(source.text, call.start, call.stop)
+        try:
+            given = parse(source.text, call.start, call.stop)
+        except ValueError as error:
+            raise source.error(str(error), call.start) from error
         model = given[0] if len(given) == 1 and isinstance(given[0], bytes) else b""
         for each in inner.calls:
             if each.receiver == inner.model:
