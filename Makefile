@@ -40,8 +40,9 @@ help:
 	@echo '             the CPU; on the first OpenCL device, or on the one that DEVICE names'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make vendor-test   compare integer ops with the HTP simulator of onnxruntime-qnn'
-	@echo 'make fuzz    read 20,000 mutated ONNX files, as many traces and as many programs of'
-	@echo '             QNN'\''s Saver: each must succeed or be rejected; FUZZ=--help lists more'
+	@echo 'make fuzz    read 20,000 mutated ONNX files, and as many traces, programs of QNN'\''s Saver'
+	@echo '             and files of its converters: each must succeed or be rejected; FUZZ=--help'
+	@echo '             lists more'
 	@echo 'make clean   remove .venv and all caches'
 
 install: $(READY)
@@ -118,6 +119,8 @@ fuzz: $(READY)
 	@$(BIN)/python tools/fuzz_files.py --details $(FUZZ)
 	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target trace)
 	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target saver)
+	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target qnn-json)
+	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target qnn-cpp)
 
 # The peers that only measurements need: nothing else may depend on them.
 $(BENCH_READY): $(READY)

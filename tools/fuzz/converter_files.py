@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tempfile
 from collections.abc import Callable, Sequence
@@ -197,7 +198,7 @@ def _changed(data: Any, random: Random) -> str:
     at, key = random.choice(spots)
     kind = random.random()
     if kind < 0.5:
-        at[key] = random.choice(_EXTREMES)
+        at[key] = copy.deepcopy(random.choice(_EXTREMES))  # later changes may be inside it
         return "value"
     if kind < 0.7:
         other, which = random.choice(spots)
