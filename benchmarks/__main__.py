@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cache, framework, rounds, summary, tables
+from benchmarks import framework, model_files, rounds, summary, tables
 from benchmarks.engines import ENGINES, INTEGER
 from benchmarks.gauges import QUICK, Effort
 from benchmarks.machine import machine
@@ -120,7 +120,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=count, default=5, help="samples of each (default: 5)")
     parser.add_argument("--threads", type=count, default=2, help="threads of each (default: 2)")
     parser.add_argument("--quick", action="store_true", help="one short round, for a rough idea")
-    parser.add_argument("--cache", type=Path, default=cache.FOLDER, help="folder of the models")
+    parser.add_argument(
+        "--cache", type=Path, default=model_files.FOLDER, help="folder of the models"
+    )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print JSON instead of tables")
     output.add_argument("--markdown", action="store_true", help="print tables in Markdown")
@@ -178,7 +180,7 @@ def _measure(options: argparse.Namespace) -> Results:
     effort = QUICK if options.quick else Effort()
     turns = 1 if options.quick else options.rounds
     files = {
-        name: cache.prepare(name, options.cache, threads=options.threads)
+        name: model_files.prepare(name, options.cache, threads=options.threads)
         for name in _needed(options)
     }
     results = Results()
@@ -202,7 +204,7 @@ def _measure(options: argparse.Namespace) -> Results:
     if engines := _engines_of("int8", options):
         for name in options.networks:
             tell(f"quantizing {name}")
-            cache.quantize(
+            model_files.quantize(
                 files[name], {ENGINES[e].model for e in engines}, threads=options.threads
             )
         results.int8.update(measured(engines, [0])[0])

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cache, tables
+from benchmarks import model_files, tables
 from benchmarks.__main__ import count, names, tell
 from benchmarks.machine import machine
 from benchmarks.measure_auto import AUTO
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell(network)
         files = None
         if network in RECIPES:
-            files = cache.prepare(network, options.cache, threads=options.threads)
+            files = model_files.prepare(network, options.cache, threads=options.threads)
         asked = {
             "network": network,
             "model": "" if files is None else str(files.dvt),
@@ -104,7 +104,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=count, default=2, help="threads of each (default: 2)")
     parser.add_argument("--trial-seconds", type=float, default=0.3, help="option of auto")
     parser.add_argument("--quick", action="store_true", help="short bursts, for a rough idea")
-    parser.add_argument("--cache", type=Path, default=cache.FOLDER, help="folder of the models")
+    parser.add_argument(
+        "--cache", type=Path, default=model_files.FOLDER, help="folder of the models"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser.parse_args(arguments)
 

@@ -31,7 +31,7 @@ class Engine(Protocol):
 
     Attributes:
         package: The engine's import name.
-        model: The model that it loads, see `cache.Files`.
+        model: The model that it loads, see `model_files.Files`.
     """
 
     package: ClassVar[str]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from statistics import median
 
-from benchmarks.cache import Files
 from benchmarks.gauges import Effort
+from benchmarks.model_files import Files
 from benchmarks.process import ask
 from benchmarks.recipes import ADD_COUNT, ADDS, DIGITS
 from benchmarks.targets import Target

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.busy import busy_processes
-from benchmarks.cache import Files
 from benchmarks.engines import ENGINES
 from benchmarks.gauges import Effort
+from benchmarks.model_files import Files
 from benchmarks.process import ProcessFailedError, ask
 
 # Float32 sums of a few thousand products, in another order, through up to 120 layers; relative to

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cache, tables
+from benchmarks import model_files, tables
 from benchmarks.__main__ import count, names, tell
 from benchmarks.machine import machine
 from benchmarks.process import ProcessFailedError
@@ -66,7 +66,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=count, default=5, help="rounds of the speed measurement")
     parser.add_argument("--threads", type=count, default=2)
-    parser.add_argument("--cache", type=Path, default=cache.FOLDER, help="folder of the models")
+    parser.add_argument(
+        "--cache", type=Path, default=model_files.FOLDER, help="folder of the models"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser.parse_args(arguments)
 

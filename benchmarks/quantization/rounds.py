@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import cache
+from benchmarks import model_files
 from benchmarks.process import ask
 from benchmarks.quantization.subjects import TRAINED, Files
 
@@ -61,7 +61,7 @@ def prepare(
         onnx, dvt = TRAINED[name], scratch / f"{name}.dvt"
         ask("preparation:convert", {"model": str(onnx), "output": str(dvt)}, threads=threads)
     else:
-        built = cache.prepare(name, folder, threads=threads)
+        built = model_files.prepare(name, folder, threads=threads)
         onnx, dvt = built.onnx, built.dvt
     files = Files(
         onnx=onnx,

@@ -122,7 +122,7 @@ def test_doctor_of_core_alone_says_what_is_missing(
     assert report["numpy"] == np.__version__
     enabled = [p for p in report["plugins"] if p["status"] != "disabled"]
     assert {p["name"]: p["status"] for p in enabled} == dict.fromkeys(
-        ["auto", "doctor", "explain", "hetero", "inspect", "plugins"], "ok"
+        ["auto", "cache", "doctor", "explain", "hetero", "inspect", "plugins"], "ok"
     )
     missing = " ".join(report["missing"])
     assert all(g in missing for g in ("op_packages", "frontends", "backends"))

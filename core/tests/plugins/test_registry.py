@@ -259,7 +259,7 @@ def test_variable_restricts_the_plugins(
     assert set(names(VERIFIERS)) == kept
     # Both dists claim `shared`: leaving one out settles it.
     assert load_all(VERIFIERS).keys() == kept
-    assert set(names(COMMANDS)) == {"doctor", "explain", "inspect", "plugins"}
+    assert set(names(COMMANDS)) == {"cache", "doctor", "explain", "inspect", "plugins"}
     if "right" not in kept:
         with pytest.raises(PluginError) as caught:
             load(VERIFIERS, "right")

@@ -58,7 +58,12 @@ class Preparer:
         self._device = self.backend.create_device(self.config.device)
 
     def load(
-        self, binary: Binary, profile: Profile | None = None, signal: Signal | None = None
+        self,
+        binary: Binary,
+        profile: Profile | None = None,
+        signal: Signal | None = None,
+        *,
+        is_whole: bool = False,
     ) -> Context:
         """Return a context with the graphs of a context binary.
 
@@ -68,12 +73,16 @@ class Preparer:
             binary: The bytes of the binary, or its path.
             profile: Records the duration.
             signal: Stops the work.
+            is_whole: Whether all graphs are loaded, whatever the config enables.
 
         Raises:
             DovetailError: The binary is damaged, or does not suit the backend.
         """
+        config = self.config.context
+        if is_whole:
+            config = msgspec.structs.replace(config, enable_graphs=None)
         context = self.backend.create_context_from_binary(
-            binary, self._device, self.config.context, profile, signal
+            binary, self._device, config, profile, signal
         )
         for name in context.graphs:
             graph = context.retrieve_graph(name)  # a call of its own, for traces

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
 from dovetail.api.adapting import Adapters, AppliedAdapter
+from dovetail.api.context_cache import ContextCache, Request
 from dovetail.api.conversion import PathLike, load_model
 from dovetail.api.preparation import Preparer, backend_of
 from dovetail.api.running import run_graph
@@ -63,6 +64,9 @@ class Session(Closing):
             a profile of their own are appended, as far as the config's limits of profiling admit;
             see docs/profiling.md.
         profile_level: Level of the log: a `ProfileLevel`, or one of the backend's own.
+        cache: Whether the prepared graphs are kept in a folder, from which later sessions with the
+            same model, options and versions load them in a fraction of the time: True for the
+            user's cache folder, or the path of a folder, or a `ContextCache`.
 
     Raises:
         DovetailError: The model cannot be loaded, or the backend does not run it.
@@ -88,17 +92,23 @@ class Session(Closing):
         input_format: str | None = None,
         profile_log: PathLike | None = None,
         profile_level: int = ProfileLevel.BASIC,
+        cache: bool | PathLike | ContextCache = False,
     ) -> None:
         check_limit(max_specializations)
         given = _models(model)
         names = [specialize] if isinstance(specialize, str) else list(specialize)
         path = sole_source(given) if names else None
-        models = [
-            m
-            if isinstance(m, Model)
-            else load_model(m, ops, map_weights=map_weights, input_format=input_format)
-            for m in (given if path is None else ())
-        ]
+        contexts = _cache(cache, names)
+
+        def load() -> list[Model]:
+            return [
+                m
+                if isinstance(m, Model)
+                else load_model(m, ops, map_weights=map_weights, input_format=input_format)
+                for m in given
+            ]
+
+        models = load() if path is None and contexts is None else []
         self._preparer = Preparer(backend, config, options, ops)
         self._start(profile_log, profile_level)
         self._observed = observed
@@ -109,9 +119,13 @@ class Session(Closing):
                 self._specializer = Specializer(
                     path, names, self._prepared, ops, max_specializations, input_format
                 )
+            elif contexts is not None:
+                request = Request(given, self._preparer, input_format, observed)
+                context = contexts.context(request, load, self._checked, self._profile)
+                known.require_graphs(context.graphs)
+                self._keep(context)
             else:
-                known.require_graphs(name for each in models for name in each.graphs)
-                self._keep(self._prepared(*models))
+                self._keep(self._checked(models))
 
     @classmethod
     @check_arguments
@@ -362,6 +376,11 @@ class Session(Closing):
             window = self._windows.setdefault(graph.name, ProfilingWindow.of(graph.config))
         return profile if window.admits() else None
 
+    def _checked(self, models: Sequence[Model]) -> Context:
+        """Return a context with the models' graphs, after checking that the config is for them."""
+        self._preparer.config.require_graphs(name for each in models for name in each.graphs)
+        return self._prepared(*models)
+
     def _prepared(self, *models: Model) -> Context:
         """Return a context with the models' graphs, finalized."""
 
@@ -383,6 +402,25 @@ def _models(
     if not found:
         raise ConfigError("no model given", code="USAGE", hint="pass a model or its path")
     return found
+
+
+def _cache(cache: bool | PathLike | ContextCache, specialize: Sequence[str]) -> ContextCache | None:
+    """Return the cache that a session uses; None if it uses none.
+
+    Raises:
+        ConfigError: The session specializes graphs, too.
+    """
+    if cache is False:
+        return None
+    if specialize:
+        raise ConfigError(
+            "`cache` and `specialize` are mutually exclusive",
+            code="USAGE",
+            hint="convert the model for the shapes that you need, and cache these sessions",
+        )
+    if isinstance(cache, ContextCache):
+        return cache
+    return ContextCache() if cache is True else ContextCache(cache)
 
 
 def _by_name(inputs: object, names: Sequence[str]) -> Mapping[str, Any]:

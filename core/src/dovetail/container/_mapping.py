@@ -15,7 +15,7 @@ from dovetail.container._format import Bytes
 from dovetail.container.lifetime import Finalizer
 from dovetail.container.memory import aligned_copy
 from dovetail.errors import ContainerError
-from dovetail.files import unreadable
+from dovetail.files import note_read, unreadable
 from dovetail.ir import Blob
 
 # Blobs up to this size are copied when they are used, which takes some microseconds each:
@@ -45,6 +45,7 @@ class MappedFile:
             with open(path, "rb", buffering=0) as file:
                 # Open as long as the object lives: changes are found through the descriptor.
                 self._descriptor = os.dup(file.fileno())
+                note_read(path, self._descriptor)
             self._close = Finalizer(os.close, self._descriptor)
             self._state = self._stat()
             size = self._state[0]

@@ -1,6 +1,8 @@
 """Files: atomic writing of files and folders, contained paths, safe names."""
 
 from dovetail.files._cache import user_cache
+from dovetail.files._file_cache import CachedFile, FileCache
+from dovetail.files._file_facts import FileFacts
 from dovetail.files._paths import (
     check_suffix,
     contained,
@@ -10,15 +12,22 @@ from dovetail.files._paths import (
     with_suffix,
 )
 from dovetail.files._reading import open_regular, read_limited
+from dovetail.files._reads import FileState, note_read, recorded_reads
 from dovetail.files._writing import Staging, atomic_write, staged_folder
 
 __all__ = [
+    "CachedFile",
+    "FileCache",
+    "FileFacts",
+    "FileState",
     "Staging",
     "atomic_write",
     "check_suffix",
     "contained",
+    "note_read",
     "open_regular",
     "read_limited",
+    "recorded_reads",
     "safe_name",
     "staged_folder",
     "unreadable",

@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 from typing import IO
 
+from dovetail.files._reads import note_read
+
 
 def open_regular(path: Path) -> IO[bytes]:
     """Open a regular file for reading; links are followed.
@@ -22,6 +24,7 @@ def open_regular(path: Path) -> IO[bytes]:
     try:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
+        note_read(path, file.fileno())
     except BaseException:
         file.close()
         raise

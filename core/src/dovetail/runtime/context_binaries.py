@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from dovetail.container import (
 from dovetail.errors import BackendError, ContainerError, Problem, suggest_name
 from dovetail.ir import Array
 from dovetail.runtime.compatibility import Compatibility, judge, used_facts
-from dovetail.runtime.config import ContextConfig, changed_settings
+from dovetail.runtime.config import ContextConfig, DeviceConfig, changed_settings
 from dovetail.runtime.image import Fingerprint, Image
 from dovetail.runtime.plugin_errors import translate_errors
 
@@ -118,9 +118,17 @@ def compatibility_of(file: ContextFile, backend: Backend, device: Device) -> Com
     Raises:
         BackendError: The backend cannot state what its graphs depend on.
     """
+    return judge(file.manifest.fingerprint, facts_of(backend, device.config))
+
+
+def facts_of(backend: Backend, device: DeviceConfig) -> Mapping[str, str]:
+    """Return all that graphs prepared by a backend depend on besides their models.
+
+    Raises:
+        BackendError: The backend cannot state it.
+    """
     with translate_errors(backend.name, "`fingerprint` failed", "CONTEXT_ERROR_CREATE_FROM_BINARY"):
-        here = backend.plugin.fingerprint(device.config).facts
-    return judge(file.manifest.fingerprint, here)
+        return backend.plugin.fingerprint(device).facts
 
 
 def binary_parts(
