@@ -296,7 +296,8 @@ def test_dry_run_shows_unused_inputs(run: Any) -> None:
         (["-d", "x", "1,4", "-o", "a.dvt", "--output-format", "onnx"], 2, "a.onnx"),
         (["-d", "x", "1,4", "-o", "none/model.dvt"], 3, "No such file or directory"),
         (["-d", "x", "1,4", "-o", "folder.dvt"], 3, "Is a directory"),
-        (["-d", "x", "1,4", "--copyright-file", "c.txt"], 2, "copyright-file"),
+        (["-d", "x", "1,4", "--copyright-file", "c.txt"], 3, "c.txt"),
+        (["-d", "x", "1,4", "--package-nam", "c"], 2, "package-nam"),
     ],
 )
 def test_refusals_leave_nothing(

@@ -68,6 +68,25 @@ def pipeline_passes(choices: str = "") -> tuple[Pass, ...]:
     return _chosen(pipeline, others, choices)
 
 
+def configured_pass(name: str, values: Mapping[str, Any]) -> Pass:
+    """Return an installed pass with the given options.
+
+    Args:
+        name: Its name.
+        values: Its options, in types that `msgspec` converts to those of the fields.
+
+    Raises:
+        PluginError: No such pass is installed.
+        ConfigError: An option is unknown or has a wrong value (USAGE).
+    """
+    step = cast("Pass", load_plugin(_GROUP, name))
+    problems: list[Problem] = []
+    made = _with_values(step, values, f"pass '{name}'", problems)
+    if problems:
+        raise ConfigError("invalid options of a pass", code="USAGE", problems=problems)
+    return made
+
+
 def pass_options(step: Pass) -> dict[str, Any]:
     """Return the options of a pass and their values."""
     return {name: getattr(step, name) for name in _option_types(step)}
@@ -89,7 +108,7 @@ def _chosen(pipeline: Pipeline, others: Sequence[Any], text: str) -> tuple[Pass,
         elif choice.removed:
             removed.add(choice.name)
         else:
-            changed[choice.name] = _with_options(step, choice, problems)
+            changed[choice.name] = _with_values(step, choice.options, choice.text, problems)
     if problems:
         raise ConfigError("invalid passes", code="USAGE", where="--passes", problems=problems)
     joining = [p for p in others if p.name in changed or not getattr(p, "on_request", False)]
@@ -134,26 +153,26 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _with_options(step: Pass, choice: _Choice, problems: list[Problem]) -> Pass:
+def _with_values(step: Pass, given: Mapping[str, Any], where: str, problems: list[Problem]) -> Pass:
     types = _option_types(step)
     values: dict[str, Any] = {}
-    for name, text in choice.options.items():
+    for name, value in given.items():
         if name not in types:
             hint = suggest_name(name, types) if types else "the pass has no options"
             message = f"option '{name}' of pass '{step.name}' not found"
-            problems.append(Problem(message, choice.text, hint))
+            problems.append(Problem(message, where, hint))
             continue
         try:
-            values[name] = parse_value(text, types[name])
+            values[name] = parse_value(value, types[name])
         except ConfigError as error:
-            problems.append(Problem(f"option '{name}': {error.message}", choice.text, error.hint))
+            problems.append(Problem(f"option '{name}': {error.message}", where, error.hint))
     if not values:
         return step
     try:
         changed: Pass = dataclasses.replace(cast("Any", step), **values)  # with the pass's checks
         return changed
     except ValueError as error:
-        problems.append(Problem(str(error), choice.text))
+        problems.append(Problem(str(error), where))
         return step
 
 

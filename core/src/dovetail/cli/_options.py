@@ -6,7 +6,8 @@ not changed.
 
 Commands without required arguments accept two more of the SDK's forms, which are unambiguous
 there: `--flag true` and `--flag false`, and several values after an option whose metavar has the
-form `NAME [NAME ...]`, up to the next option.
+form `NAME [NAME ...]`, up to the next option. An option whose metavar is in brackets as a whole may
+have no value; its command reads the values.
 """
 
 from __future__ import annotations
@@ -130,9 +131,19 @@ def declared_options(command: Any) -> dict[str, Declared]:
         switch = alone and param.is_flag and not param.secondary_opts
         repeats = alone and param.multiple and (param.metavar or "").endswith(" ...]")
         for name in (*param.opts, *param.secondary_opts):
-            values = 0 if flag else param.nargs
+            values = 0 if flag or _is_bracketed(param.metavar or "") else param.nargs
             found.setdefault(dashed(name), Declared(name, values, switch, repeats))
     return found
+
+
+def _is_bracketed(metavar: str) -> bool:
+    """Return whether an option's values may all be omitted: its metavar is in one bracket."""
+    depth = 0
+    for i, letter in enumerate(metavar):
+        depth += (letter == "[") - (letter == "]")
+        if depth == 0:
+            return letter == "]" and i == len(metavar) - 1
+    return False
 
 
 def _params(command: Any) -> Iterator[Any]:

@@ -22,10 +22,11 @@ from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import current_output, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.files import unwritable, with_suffix
-from dovetail.ir import Shape, static_tensors
+from dovetail.ir import Pass, Shape, static_tensors
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
+from dovetail_tools._artefact import with_artefact
 from dovetail_tools._errors import usage
 from dovetail_tools.op_definitions import load_definitions
 
@@ -85,9 +86,11 @@ class Conversion:
         input_format: Name of the frontend; None to find it.
         graph_name: Name of the only graph; None for the one that the frontend chooses.
         shapes: Shapes of inputs, of which there is a graph each.
+        before: Passes that run first.
         passes: Changes of the passes.
         optimize: Whether the passes run.
         mode: The tensors whose encodings adapters may replace.
+        artefact: What the file says of itself.
     """
 
     source: Path
@@ -96,9 +99,11 @@ class Conversion:
     input_format: str | None = None
     graph_name: str | None = None
     shapes: Mapping[str, Sequence[Shape]] = field(default_factory=dict)
+    before: tuple[Pass, ...] = ()
     passes: str = ""
     optimize: bool = True
     mode: UpdatableMode = "none"
+    artefact: Mapping[str, str] = field(default_factory=dict)
 
     def options_by_graph(self) -> list[FrontendOptions]:
         """Return the options of the frontend for each set of shapes."""
@@ -114,17 +119,19 @@ class Conversion:
         Raises:
             DovetailError: The model cannot be converted.
         """
-        return convert_model(
+        model = convert_model(
             self.source,
             self.options,
             name=self.graph_name,
             shapes=self.shapes,
+            before=self.before,
             optimize=self.optimize,
             passes=self.passes,
             ops=self.ops,
             input_format=self.input_format,
             quant_updatable_mode=self.mode,
         )
+        return with_artefact(model, self.artefact)
 
 
 def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from dovetail.ops.frontend import FrontendOptions
 
 # Names of options in `options_type`, where the command spells them otherwise.
 _SPELLED = {
+    "keep_disconnected": "--keep-disconnected-nodes",
     "out_names": "--out-name",
     "symbols": "--define-symbol",
     "input_dims": "--input-dim",
@@ -21,41 +23,52 @@ _SPELLED = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class FrontendTexts:
+    """Options of a frontend as the command line has them.
+
+    Attributes:
+        dims: Names of inputs, and their shapes; names with several shapes are not options.
+        symbols: Names of symbolic dimensions, and their values.
+        others: Further options of frontends by name; those that were not given are None or empty.
+        texts: Further options as NAME=VALUE.
+    """
+
+    dims: Sequence[tuple[str, str]]
+    symbols: Sequence[tuple[str, str]]
+    others: Mapping[str, Any]
+    texts: Sequence[str]
+
+
 def frontend_options(
     source: Path,
     input_format: str | None,
-    *,
-    dims: Iterable[tuple[str, str]],
-    symbols: Iterable[tuple[str, str]],
-    others: Mapping[str, Any],
-    texts: Iterable[str],
+    texts: FrontendTexts,
+    default_shapes: Mapping[str, Shape],
+    problems: list[Problem],
 ) -> tuple[FrontendOptions, dict[str, list[Shape]]]:
     """Return the options of the frontend that reads a model, and the inputs with several shapes.
 
     Args:
         source: The model.
         input_format: Name of the frontend; None to find it.
-        dims: Names of inputs, and their shapes; names with several shapes are not options.
-        symbols: Names of symbolic dimensions, and their values.
-        others: Further options of frontends by name; those that were not given are None or empty.
-        texts: Further options as NAME=VALUE.
+        texts: The options.
+        default_shapes: Shapes of inputs that the command line does not name.
+        problems: Receives every fault.
 
     Raises:
-        ConfigError: Values are not numbers, names are repeated, or the frontend lacks an option;
-            lists every fault.
         FrontendError: No frontend reads the file.
     """
     frontend = find_frontend(source, input_format)
-    problems: list[Problem] = []
-    shapes = _shapes(dims, problems)
-    values = _named("--define-symbol", symbols, problems)
+    shapes = {n: [shape] for n, shape in default_shapes.items()} | _shapes(texts.dims, problems)
+    values = _named("--define-symbol", texts.symbols, problems)
+    numbers = {n: _number(f"--define-symbol {n}", text, problems) for n, text in values.items()}
     several = {name: given for name, given in shapes.items() if len(given) > 1}
     single = {name: given[0] for name, given in shapes.items() if len(given) == 1}
-    numbers = {n: _number(f"--define-symbol {n}", text, problems) for n, text in values.items()}
-    given = {"input_dims": single, "symbols": numbers, **others}
+    given = {"input_dims": single, "symbols": numbers, **texts.others}
     given = {name: value for name, value in given.items() if value not in (None, (), {})}
     spelled = {name: _SPELLED.get(name, "--" + name.replace("_", "-")) for name in given}
-    for name, value in _assignments(texts, problems):
+    for name, value in _assignments(texts.texts, problems):
         spelled[name] = f"--frontend-option {name}"
         if name in given or name in FrontendOptions.__struct_fields__:
             text = "the option has a spelling of its own" if name not in given else "given twice"
@@ -63,12 +76,10 @@ def frontend_options(
         else:
             given[name] = value
     try:
-        options = options_from(frontend, given, spelled)
+        return options_from(frontend, given, spelled), several
     except ConfigError as error:
         problems += error.problems
-    if problems:
-        raise ConfigError("invalid options", code="USAGE", problems=problems)
-    return options, several
+        return frontend.options_type(), several
 
 
 def _assignments(texts: Iterable[str], problems: list[Problem]) -> Iterable[tuple[str, str]]:

@@ -1,52 +1,70 @@
-"""Repeatable options with two values, which typer does not support."""
+"""Repeatable options with several values, which typer does not support."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from typer.core import TyperCommand
 
 from dovetail_tools._errors import usage
 
-# Arguments of a process never contain it, so it can join a pair into one value.
+# Arguments of a process never contain it, so it can join values into one.
 _JOINT = "\0"
 
 
 class PairCommand(TyperCommand):
-    """A command with options that take NAME VALUE.
+    """A command with options that take NAME VALUE, or other numbers of values.
 
     Attributes:
-        pairs: Names of the parameters of these options; each is declared as a list of strings.
+        pairs: Names of the parameters of the options with two values.
+        counts: Minimum and maximum number of values of other options, by parameter; None for any
+            number. Such a parameter is declared as a list of strings, one for each use.
     """
 
     pairs: ClassVar[tuple[str, ...]] = ()
+    counts: ClassVar[Mapping[str, tuple[int, int | None]]] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Join the two values of each pair before the parser sees them."""
-        names = {name for p in self.params if p.name in self.pairs for name in p.opts}
-        return super().parse_args(ctx, list(_joined(args, names, ctx.command_path)))
+        """Join the values of each use before the parser sees them."""
+        counts = dict.fromkeys(self.pairs, (2, 2)) | dict(self.counts)
+        options = {o: counts[p.name] for p in self.params if p.name in counts for o in p.opts}
+        return super().parse_args(ctx, list(_joined(args, options, ctx.command_path)))
+
+
+def split_values(text: str) -> tuple[str, ...]:
+    """Return the values of one use of an option."""
+    return tuple(text.split(_JOINT)[1:])
 
 
 def split_pairs(values: Iterable[str] | None) -> list[tuple[str, str]]:
     """Return the pairs of an option, as names and values."""
     found = []
     for text in values or ():
-        name, _, value = text.partition(_JOINT)
+        name, value = split_values(text)
         found.append((name, value))
     return found
 
 
-def _joined(args: list[str], names: set[str], command: str) -> Iterator[str]:
-    tokens = iter(args)
-    for token in tokens:
+def _joined(
+    args: list[str], options: Mapping[str, tuple[int, int | None]], command: str
+) -> Iterator[str]:
+    tokens = list(args)
+    while tokens:
+        token = tokens.pop(0)
         option, equals, first = token.partition("=")
-        if option not in names:
+        if option not in options:
             yield token
             continue
+        least, most = options[option]
         values = [first] if equals else []
-        values += [v for _, v in zip(range(2 - len(values)), tokens, strict=False)]
-        if len(values) < 2:
-            raise usage(f"option '{option}' takes two values", where=command)
+        while tokens and (most is None or len(values) < most):
+            if len(values) >= least and tokens[0].startswith("-"):
+                break
+            values.append(tokens.pop(0))
+        if len(values) < least:
+            count = "two values" if least == most == 2 else f"at least {least} values"
+            raise usage(f"option '{option}' takes {count}", where=command)
         yield option
-        yield _JOINT.join(values)
+        # the first part is empty, so that no value at all differs from an empty one
+        yield _JOINT.join(["", *values])

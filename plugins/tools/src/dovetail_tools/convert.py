@@ -12,7 +12,11 @@ from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.output_format_option import OutputFormat
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
+from dovetail_tools._artefact_options import ARTEFACT
 from dovetail_tools._errors import usage
+from dovetail_tools._graph_options import GRAPH
+from dovetail_tools._interface_options import INTERFACE
+from dovetail_tools._option_groups import takes
 from dovetail_tools._pairs import PairCommand, split_pairs
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -20,10 +24,12 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 class _Command(PairCommand):
     pairs = ("input_dim", "define_symbol")
+    counts = INTERFACE.counts
 
 
 @app.command(cls=_Command)
 @takes_quantization
+@takes(INTERFACE, GRAPH, ARTEFACT)
 def convert(
     model: Annotated[
         Path | None,
@@ -121,8 +127,9 @@ def convert(
     passes: Annotated[
         str,
         typer.Option(
-            metavar="[+|-]PASS[{OPTION=VALUE,...}],...",
-            help="Changes of the passes, for example `-fold-batchnorm,+my-pass{limit=3}`; "
+            metavar="CHANGE[,CHANGE ...]",
+            help="Passes to remove, to add or to change, for example "
+            "`-fold-batchnorm,+my-pass{limit=3}`; "
             "--dry-run shows the result.",
         ),
     ] = "",
@@ -178,6 +185,9 @@ def convert(
     ] = False,
     dump_encoding_json: DumpEncodingJson = False,
     report: ShowReport = False,
+    interface: Mapping[str, Any],
+    graph: Mapping[str, Any],
+    artefact: Mapping[str, Any],
     quantization: Mapping[str, Any],
 ) -> None:
     """Convert a model file to a Dovetail model.
@@ -190,25 +200,12 @@ def convert(
     """
     # imported here: the help needs no numpy
     from dovetail_tools._conversion import Conversion, Quantizing, convert_file, ops_with
+    from dovetail_tools._converter import FurtherOptions, read_options
     from dovetail_tools._dry_run import show_dry_run
-    from dovetail_tools._frontend_options import frontend_options
+    from dovetail_tools._frontend_options import FrontendTexts
     from dovetail_tools._lora import updatable_mode, updateable_names
 
     source = _source(model, input_network)
-    ops = ops_with(split_list(op_packages, "--op-packages"), op_package_config or ())
-    options, shapes = frontend_options(
-        source,
-        input_format,
-        dims=split_pairs(input_dim),
-        symbols=split_pairs(define_symbol),
-        others={
-            "batch": batch,
-            "out_names": tuple(out_node or ()),
-            "dropout": dropout,
-            "updateable": updateable_names(lora_weight_list),
-        },
-        texts=frontend_option or (),
-    )
     quantizing = Quantizing(
         input_list,
         quantization,
@@ -216,21 +213,39 @@ def convert(
         dump=dump_encoding_json,
         show=report,
     )
+    texts = FrontendTexts(
+        split_pairs(input_dim),
+        split_pairs(define_symbol),
+        {
+            "batch": batch,
+            "out_names": tuple(out_node or ()),
+            "dropout": dropout,
+            "keep_disconnected": graph["keep_disconnected_nodes"] or None,
+            "updateable": updateable_names(lora_weight_list),
+        },
+        frontend_option or (),
+    )
+    further = FurtherOptions(interface, graph, artefact)
+    found = read_options(source, input_format, texts, further, is_quantized=quantizing.wanted)
     conversion = Conversion(
         source,
-        options,
-        ops,
+        found.options,
+        ops_with(split_list(op_packages, "--op-packages"), op_package_config or ()),
         input_format,
         graph_name=graph_name,
-        shapes=shapes,
-        passes=passes,
+        shapes=found.shapes,
+        before=found.before,
+        passes=found.passes(passes, optimize=not no_simplification),
         optimize=not no_simplification,
+        artefact=found.artefact,
         mode=updatable_mode(quant_updatable_mode, is_quantized=quantizing.wanted),
     )
-    if dry_run:
+    if found.templates:
+        found.write_templates(conversion)
+    elif dry_run:
         show_dry_run(conversion)
-        return
-    convert_file(conversion, output_path, quantizing, output_format)
+    else:
+        convert_file(conversion, output_path, found.quantizing(quantizing), output_format)
 
 
 def _source(model: Path | None, input_network: Path | None) -> Path:

@@ -149,7 +149,9 @@ class OnnxFrontend:
         whole = parse_model(model)
         check_options(whole, options)
         whole, options = with_values(whole, options)
-        source = fuse_gelu(cut(whole, options.out_names), tensors)
+        source = fuse_gelu(
+            cut(whole, options.out_names, keep_nodes=options.keep_disconnected), tensors
+        )
         source = fuse_integer_products(source, tensors)
         return _Look(source, options, tensors, survey(source, tables), tables)
 

@@ -134,7 +134,7 @@ def parse_model(model: ModelProto) -> SourceGraph:
     )
 
 
-def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
+def cut(source: SourceGraph, out_names: Sequence[str], *, keep_nodes: bool = False) -> SourceGraph:
     """Return the part of a graph that its outputs, or those named instead, depend on.
 
     All inputs stay unless outputs are named: the application may feed what the model declares.
@@ -142,8 +142,14 @@ def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
     Args:
         source: The graph.
         out_names: Names of tensors that it has.
+        keep_nodes: Whether nodes stay that no output depends on. Results that nothing reads become
+            outputs: otherwise the next pass would remove these nodes.
     """
     outputs = tuple(dict.fromkeys(out_names)) or source.outputs
+    if keep_nodes:
+        read = {name for node in source.nodes for name in node.reads}
+        loose = (n for node in source.nodes for n in node.outputs if n and n not in read)
+        outputs = tuple(dict.fromkeys((*outputs, *loose)))
     needed, kept = set(outputs), []
     for node in reversed(source.nodes):
         if not needed.isdisjoint(node.outputs):

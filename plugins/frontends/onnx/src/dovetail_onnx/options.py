@@ -17,8 +17,11 @@ class OnnxOptions(FrontendOptions, frozen=True, kw_only=True, eq=False):
             model says (`--dropout`).
         updateable: Names of initializers that become UPDATEABLE_STATIC tensors, such as the weights
             of LoRA adapters (`--lora-weight-list`).
+        keep_disconnected: Whether nodes are read that no output depends on; results that nothing
+            reads become outputs (`--keep-disconnected-nodes`).
     """
 
     symbols: Mapping[str, int] = {}
     dropout: Literal["on", "off"] = "on"
     updateable: tuple[str, ...] = ()
+    keep_disconnected: bool = False

@@ -277,7 +277,7 @@ class Neuron(enum.IntEnum):
     TANH = 8
 
 
-_SINGLE: dict[Neuron, type[Op]] = {
+NEURONS: dict[Neuron, type[Op]] = {
     Neuron.ELU: Elu,
     Neuron.GELU: Gelu,
     Neuron.HARD_SIGMOID: HardSigmoid,
@@ -310,7 +310,7 @@ class ElementWiseNeuron(Variants):
     @property
     def single(self) -> Op:
         """The op of the same meaning; params that are left out have its defaults."""
-        kind = _SINGLE[self.operation]
+        kind = NEURONS[self.operation]
         fields = param_fields(kind).items()
         given = {name: getattr(self, name) for name, _ in fields}
         return kind(**{n: given[n] for n, f in fields if f.is_required or given[n] is not None})

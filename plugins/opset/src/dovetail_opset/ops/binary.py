@@ -42,7 +42,7 @@ def _single(operation: Binary) -> Op:
     return PACKAGE.schemas[f"ElementWise{operation.name.title().replace('_', '')}"].op()
 
 
-_SINGLE = {operation: _single(operation) for operation in Binary}
+BINARIES = {operation: _single(operation) for operation in Binary}
 
 
 @PACKAGE.op("ElementWiseBinary")
@@ -60,7 +60,7 @@ class ElementWiseBinary(Variants):
     @property
     def single(self) -> Op:
         """The single op with the same behaviour."""
-        return _SINGLE[self.operation]
+        return BINARIES[self.operation]
 
     def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
         found: Spec = self.single.infer(a, b, out)

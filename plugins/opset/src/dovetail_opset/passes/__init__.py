@@ -14,12 +14,16 @@ from dovetail_opset.passes.fuse_depth_to_space import FuseDepthToSpace
 from dovetail_opset.passes.fuse_hard_swish import FuseHardSwish
 from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
 from dovetail_opset.passes.fuse_rms_norm import FuseRmsNorm
+from dovetail_opset.passes.interface import Interface, TensorForm
 from dovetail_opset.passes.pipeline import Pipeline, ThirdPartyPass
 from dovetail_opset.passes.remove_identities import RemoveIdentities
 from dovetail_opset.passes.reshape_transposes import ReshapeTransposes
 from dovetail_opset.passes.restore_names import RestoreNames
 from dovetail_opset.passes.single_ops import SingleOps
+from dovetail_opset.passes.variant_ops import VariantOps
 
+INTERFACE = Interface()
+VARIANT_OPS = VariantOps()
 CONVERT_DEFAULT = Pipeline(
     "convert.default",
     # every other pass knows the single ops alone
@@ -55,6 +59,8 @@ __all__ = [
     "COLUMNS_LAST",
     "COLUMNS_MOVED",
     "CONVERT_DEFAULT",
+    "INTERFACE",
+    "VARIANT_OPS",
     "ChannelsLast",
     "DeadCode",
     "FoldBatchnorm",
@@ -69,10 +75,13 @@ __all__ = [
     "FuseHardSwish",
     "FuseLayerNorm",
     "FuseRmsNorm",
+    "Interface",
     "Pipeline",
     "RemoveIdentities",
     "ReshapeTransposes",
     "RestoreNames",
     "SingleOps",
+    "TensorForm",
     "ThirdPartyPass",
+    "VariantOps",
 ]

@@ -1,0 +1,331 @@
+"""Inputs and outputs in the form that the application wants: layout, type, encoding and colors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dovetail.errors import ConfigError, Problem, suggest_name
+from dovetail.ir import DType, Graph, Node, ScaleOffset, Shape, Spec, Tensor, TensorKind
+from dovetail_opset._package import is_op
+from dovetail_opset._shapes import ints
+from dovetail_opset.build import add
+from dovetail_opset.ops.layout import Transpose
+from dovetail_opset.passes._colors import COLORS, OUTPUT_COLORS, color_shape, emit_colors
+from dovetail_opset.passes._rewrite import bound
+from dovetail_opset.perms import inverse, to_first, to_last
+
+# Types of an interface by the names that the SDK's tools use.
+TYPES = {
+    "float32": DType.FLOAT_32,
+    "float16": DType.FLOAT_16,
+    "int8": DType.INT_8,
+    "uint8": DType.UINT_8,
+    "int16": DType.INT_16,
+    "uint16": DType.UINT_16,
+    "int32": DType.INT_32,
+    "uint32": DType.UINT_32,
+    "int64": DType.INT_64,
+    "uint64": DType.UINT_64,
+    "bool": DType.BOOL_8,
+}
+_FIXED = {
+    "int8": DType.SFIXED_POINT_8,
+    "uint8": DType.UFIXED_POINT_8,
+    "int16": DType.SFIXED_POINT_16,
+    "uint16": DType.UFIXED_POINT_16,
+}
+# Layouts with the same letters are those that can be exchanged.
+LAYOUTS = ("NCDHW", "NDHWC", "NCHW", "NHWC", "NFC", "NCF", "NTF", "TNF", "NF", "NC", "F")
+_IMAGES = ("NCHW", "NHWC")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorForm:
+    """The form of one input or output, as far as it differs from the model's.
+
+    Attributes:
+        name: The tensor.
+        layout: The model's layout and the wanted one, such as `("NCHW", "NHWC")`.
+        dtype: A name of `TYPES`; None for the model's type.
+        scale: Scale of fixed-point values, with an 8- or 16-bit integer type.
+        offset: Their offset: the real value is `(stored + offset) * scale`.
+        colors: The color format that the application passes, and that of the model.
+    """
+
+    name: str
+    layout: tuple[str, str] | None = None
+    dtype: str | None = None
+    scale: float | None = None
+    offset: int = 0
+    colors: tuple[str, str] | None = None
+
+    def faults(self, graph: Graph) -> Iterator[str]:
+        """Yield why the tensor of a graph cannot have this form."""
+        tensor = graph.tensors[self.name]
+        if tensor.kind not in (TensorKind.APP_WRITE, TensorKind.APP_READ):
+            yield f"a tensor of the kind {tensor.kind.name} keeps its form"
+        if self.layout is not None:
+            yield from _layout_faults(self.layout, len(tensor.shape))
+        if self.dtype is not None and self.dtype not in TYPES:
+            yield f"unsupported type '{self.dtype}'; expected one of {', '.join(TYPES)}"
+        elif self.scale is not None:
+            yield from self._encoding_faults(tensor)
+        if self.colors is not None:
+            yield from self._color_faults(tensor)
+
+    def _encoding_faults(self, tensor: Tensor) -> Iterator[str]:
+        if self.dtype not in _FIXED:
+            yield f"a scale needs one of the types {', '.join(_FIXED)}, got {self.dtype}"
+        elif not tensor.dtype.is_float:
+            yield f"a scale is for values that are float in the model, not {tensor.dtype.name}"
+        if self.scale is not None and not 0 < self.scale < float("inf"):
+            yield f"the scale must be positive and finite, got {self.scale}"
+
+    def _color_faults(self, tensor: Tensor) -> Iterator[str]:
+        given, own = self.colors or ("", "")
+        if given not in COLORS or own not in OUTPUT_COLORS:
+            yield (
+                f"cannot convert {given} to {own}; expected {', '.join(COLORS)} to "
+                f"{' or '.join(OUTPUT_COLORS)}"
+            )
+            return
+        shape, layout = tensor.shape, self.image_layout(tensor)
+        if tensor.kind is not TensorKind.APP_WRITE:
+            yield "only inputs have colors"
+        elif layout is None:
+            yield f"an image has 4 axes and 3 channels, but the shape is {shape}"
+        else:
+            _, height, width, _ = shape if layout == "NHWC" else (0, *shape[2:], 0)
+            if given in ("nv12", "nv21") and (height % 2 or width % 2):
+                yield f"{given} needs an even height and width, got {height} x {width}"
+
+    def image_layout(self, tensor: Tensor) -> str | None:
+        """Return the model's layout of an image with 3 channels; None if it is no such image."""
+        candidates = (self.layout[0],) if self.layout else _IMAGES
+        shape = tensor.shape
+        for layout in candidates:
+            if layout in _IMAGES and len(shape) == 4 and shape[layout.index("C")] == 3:
+                return layout
+        return None
+
+    @property
+    def is_stored_fixed(self) -> bool:
+        """True if the application's values are fixed-point ones."""
+        return self.scale is not None
+
+    def spec(self, shape: Shape, own: DType) -> Spec:
+        """Return the application's type and encoding with a shape."""
+        if self.dtype is None:
+            return Spec(own, shape)
+        if self.scale is None:
+            return Spec(TYPES[self.dtype], shape)
+        return Spec(_FIXED[self.dtype], shape, ScaleOffset(self.scale, self.offset))
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Change inputs and outputs to given forms, with ops that lead to and from the model's.
+
+    The tensors keep their names and positions.
+
+    Attributes:
+        tensors: The forms.
+        channels_last: Whether other images become channels-last, (n, h, w, c) or (n, d, h, w, c),
+            if the model's spatial ops read them so: as the SDK's older converters write models.
+        narrow_integers: Whether other inputs of 64-bit integers become 32-bit ones, as the SDK's
+            older converters write models.
+        preserved: Tensors that `channels_last` leaves as they are.
+        preserved_types: Tensors that `narrow_integers` leaves as they are.
+    """
+
+    tensors: tuple[TensorForm, ...] = ()
+    channels_last: bool = False
+    narrow_integers: bool = False
+    preserved: tuple[str, ...] = ()
+    preserved_types: tuple[str, ...] = ()
+    name: str = "interface"
+    phase: str = "early"
+    after: str | None = None
+    on_request: bool = True
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite the graph in place; return whether it changed anything.
+
+        Raises:
+            ConfigError: Tensors are unknown, or cannot have the form; lists all (USAGE).
+        """
+        self._check(graph)
+        inputs, outputs = ([t.name for t in side] for side in (graph.inputs, graph.outputs))
+        changed = False
+        for form in (*self._with_layouts(graph), *self._others(graph)):
+            tensor = graph.tensors[form.name]
+            if tensor.kind is TensorKind.APP_WRITE:
+                changed |= _change_input(graph, tensor, form)
+            else:
+                changed |= _change_output(graph, tensor, form)
+        if changed:
+            graph.reorder_interface(inputs, outputs)
+        return changed
+
+    def _with_layouts(self, graph: Graph) -> Iterator[TensorForm]:
+        """Yield the given forms, with layouts and types where none are given."""
+        for form in self.tensors:
+            tensor = graph.tensors[form.name]
+            layout, dtype = form.layout, form.dtype
+            if layout is None and form.colors is None:
+                layout = self._legacy_layout(graph, tensor)
+            if dtype is None:
+                dtype = self._legacy_type(tensor)
+            yield replace(form, layout=layout, dtype=dtype)
+
+    def _others(self, graph: Graph) -> Iterator[TensorForm]:
+        given = {form.name for form in self.tensors}
+        for tensor in (*graph.inputs, *graph.outputs):
+            layout, dtype = self._legacy_layout(graph, tensor), self._legacy_type(tensor)
+            if (layout, dtype) != (None, None) and tensor.name not in given:
+                yield TensorForm(tensor.name, layout, dtype)
+
+    def _legacy_type(self, tensor: Tensor) -> str | None:
+        is_open = self.narrow_integers and tensor.name not in self.preserved_types
+        is_wide_input = tensor.kind is TensorKind.APP_WRITE and tensor.dtype is DType.INT_64
+        return "int32" if is_open and is_wide_input else None
+
+    def _legacy_layout(self, graph: Graph, tensor: Tensor) -> tuple[str, str] | None:
+        rank = len(tensor.shape)
+        layout = {4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}.get(rank)
+        is_open = self.channels_last and tensor.name not in self.preserved
+        return layout if is_open and _is_spatial(graph, rank) else None
+
+    def _check(self, graph: Graph) -> None:
+        known = [t.name for t in (*graph.inputs, *graph.outputs)]
+        problems = [
+            Problem(f"the graph has no input or output '{name}'", hint=suggest_name(name, known))
+            for name in dict.fromkeys((*self.preserved, *self.preserved_types))
+            if name not in known
+        ]
+        names = [form.name for form in self.tensors]
+        for form in self.tensors:
+            where = f"input or output '{form.name}'"
+            if form.name not in known:
+                text = f"the graph has no input or output '{form.name}'"
+                problems.append(Problem(text, hint=suggest_name(form.name, known)))
+                continue
+            if names.count(form.name) > 1:
+                problems.append(Problem("two forms are given", where))
+            problems += [Problem(fault, where) for fault in form.faults(graph)]
+        if problems:
+            message = "inputs and outputs cannot have the wanted form"
+            raise ConfigError(message, code="USAGE", problems=list(dict.fromkeys(problems)))
+
+
+def _change_input(graph: Graph, inner: Tensor, form: TensorForm) -> bool:
+    perm = _perm(form.layout)
+    if form.colors is None:
+        wanted = tuple(inner.shape[axis] for axis in perm) if perm else inner.shape
+        if form.spec(wanted, inner.dtype) == inner.spec and not perm:
+            return False
+        outer = _outer_input(graph, inner, form, wanted)
+        outer.source_perm = perm
+        x = _converted(graph, outer, inner.dtype, form.name)
+        if perm:
+            x = add(graph, "Transpose", [x], name=f"{form.name}.layout", perm=inverse(perm))
+    else:
+        x = _image(graph, inner, form)
+        if x.kind is TensorKind.APP_WRITE:  # the same colors, type and layout
+            graph.replace_uses(inner, x)
+            graph.remove_tensor(inner)
+            return False
+    graph.replace_uses(inner, x)
+    graph.remove_tensor(inner)
+    x.source, x.source_perm = form.name, None
+    return True
+
+
+def _image(graph: Graph, inner: Tensor, form: TensorForm) -> Tensor:
+    """Return the model's image, from an input in another color format.
+
+    Color ops are channels-last, and so is the input unless another layout is wanted.
+    """
+    name, colors = form.name, form.colors or ("", "")
+    is_last = form.image_layout(inner) == "NHWC"
+    batch, height, width = inner.shape[0], *(inner.shape[1:3] if is_last else inner.shape[2:])
+    shape = color_shape(colors[0], (batch, height, width))
+    is_first = form.layout is not None and form.layout[1] == "NCHW" and len(shape) == 4
+    outer_shape = tuple(shape[axis] for axis in to_first(4)) if is_first else shape
+    outer = _outer_input(graph, inner, form, outer_shape)
+    x = _converted(graph, outer, inner.dtype, name)
+    if is_first:
+        x = add(graph, "Transpose", [x], name=f"{name}.last", perm=to_last(4))
+    x = emit_colors(graph, x, colors, name, (height, width))
+    if not is_last:
+        x = add(graph, "Transpose", [x], name=f"{name}.layout", perm=to_first(4))
+    return x
+
+
+def _outer_input(graph: Graph, inner: Tensor, form: TensorForm, shape: Shape) -> Tensor:
+    """Return a new input that takes over the name of the model's."""
+    spec = form.spec(shape, inner.dtype)
+    graph.rename({inner: graph.fresh_name(f"{form.name}.model")}, {})
+    made = Tensor(form.name, spec.dtype, shape, TensorKind.APP_WRITE, encoding=spec.encoding)
+    return graph.add_tensor(made)
+
+
+def _change_output(graph: Graph, inner: Tensor, form: TensorForm) -> bool:
+    name, perm = form.name, _perm(form.layout)
+    wanted = tuple(inner.shape[axis] for axis in perm) if perm else inner.shape
+    spec = form.spec(wanted, inner.dtype)
+    if spec == inner.spec and not perm:
+        return False
+    graph.rename({inner: graph.fresh_name(f"{name}.model")}, {})
+    inner.kind = TensorKind.NATIVE
+    outer = Tensor(name, spec.dtype, spec.shape, encoding=spec.encoding, source=name)
+    outer.source_perm = perm
+    x = inner
+    has_type = (spec.dtype, spec.encoding) != (inner.dtype, inner.encoding)
+    if perm:
+        last = None if has_type else outer
+        x = add(graph, "Transpose", [x], name=f"{name}.layout", outputs=last, perm=perm)
+    if has_type:
+        kind = "Quantize" if form.is_stored_fixed else "Cast"
+        x = add(graph, kind, [x], name=f"{name}.type", outputs=outer, spec=spec)
+    x.kind = TensorKind.APP_READ
+    return True
+
+
+def _converted(graph: Graph, x: Tensor, dtype: DType, name: str) -> Tensor:
+    """Return an input's values in the model's type."""
+    if x.encoding is not None:
+        target = Spec(dtype, x.shape)
+        return add(graph, "Dequantize", [x], name=f"{name}.real", spec=target)
+    if x.dtype is dtype:
+        return x
+    return add(graph, "Cast", [x], name=f"{name}.type", spec=Spec(dtype, x.shape))
+
+
+def _is_spatial(graph: Graph, rank: int) -> bool:
+    """Return whether a tensor of a graph is moved to channels-last for an op."""
+    moves = (node for node in graph.nodes if is_op(node, "Transpose"))
+    return any(len(n.outputs[0].shape) == rank and _perm_of(n) == to_last(rank) for n in moves)
+
+
+def _perm_of(node: Node) -> Shape | None:
+    op = bound(node)
+    return ints(op.perm) if isinstance(op, Transpose) else None
+
+
+def _perm(layout: tuple[str, str] | None) -> Shape | None:
+    """Return the perm from the model's layout to the wanted one; None if they are the same."""
+    if layout is None or layout[0] == layout[1]:
+        return None
+    return tuple(layout[0].index(axis) for axis in layout[1])
+
+
+def _layout_faults(layout: tuple[str, str], rank: int) -> Iterator[str]:
+    for each in dict.fromkeys(layout):
+        if each not in LAYOUTS:
+            yield f"unsupported layout '{each}'; expected one of {', '.join(LAYOUTS)}"
+        elif len(each) != rank:
+            yield f"the layout {each} has {len(each)} axes, but the tensor has {rank}"
+    if all(each in LAYOUTS for each in layout) and sorted(layout[0]) != sorted(layout[1]):
+        yield f"the layouts {layout[0]} and {layout[1]} have different axes"

@@ -1,0 +1,154 @@
+"""All options of a converter's command line, read together: every fault is reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dovetail.api.pipeline import configured_pass
+from dovetail.cli.output import current_output
+from dovetail.errors import ConfigError, Problem
+from dovetail.files import atomic_write
+from dovetail.ir import Graph, Pass, Shape
+from dovetail.ops.frontend import FrontendOptions
+from dovetail_tools._artefact import read_artefact
+from dovetail_tools._conversion import Conversion, Quantizing
+from dovetail_tools._frontend_options import FrontendTexts, frontend_options
+from dovetail_tools._graph_options import OP_STYLES, changed_passes
+from dovetail_tools._interface import (
+    InterfaceOptions,
+    InterfaceRequest,
+    custom_io_template,
+    io_config_template,
+    read_interface,
+)
+
+T = TypeVar("T")
+_TEMPLATES: Mapping[str, Callable[[Graph], str]] = {
+    "dump_custom_io_config_template": custom_io_template,
+    "dump_io_config_template": io_config_template,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherOptions:
+    """The options of groups that several commands take, by name.
+
+    Attributes:
+        interface, graph, artefact: The values of each group.
+    """
+
+    interface: Mapping[str, Any]
+    graph: Mapping[str, Any]
+    artefact: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConverterOptions:
+    """The result of reading all options.
+
+    Attributes:
+        options: Options of the frontend.
+        shapes: Inputs with several shapes.
+        interface: What is said about inputs and outputs.
+        graph: Options about nodes.
+        artefact: What the file says of itself.
+        before: Passes that run first.
+        templates: Paths of the templates to write, by option.
+    """
+
+    options: FrontendOptions
+    shapes: Mapping[str, Sequence[Shape]]
+    interface: InterfaceRequest
+    graph: Mapping[str, Any]
+    artefact: Mapping[str, str]
+    before: tuple[Pass, ...]
+    templates: Mapping[str, Path]
+
+    def passes(self, given: str, *, optimize: bool) -> str:
+        """Return the changes of the passes, with those that other options request."""
+        return changed_passes(given, self.graph, optimize=optimize)
+
+    def quantizing(self, given: Quantizing) -> Quantizing:
+        """Return the options of quantization, with those that follow from `--preserve-io`."""
+        if not given.wanted or self.interface.preserved.types is not None:
+            return given
+        return replace(given, given={**given.given, "preserve_io_datatype": True})
+
+    def write_templates(self, conversion: Conversion) -> None:
+        """Write the templates of files with the model's inputs and outputs.
+
+        Raises:
+            DovetailError: The model cannot be converted, or a file not written.
+        """
+        plain = replace(conversion, before=(), passes="", optimize=False)
+        (graph, *_) = plain.run().graphs.values()
+        for option, path in self.templates.items():
+            with atomic_write(path) as file:
+                file.write(_TEMPLATES[option](graph).encode())
+            current_output().message(f"{path}: the inputs and outputs of {conversion.source}")
+
+
+def read_options(
+    source: Path,
+    input_format: str | None,
+    texts: FrontendTexts,
+    further: FurtherOptions,
+    *,
+    is_quantized: bool,
+) -> ConverterOptions:
+    """Return all options in the form that the conversion takes.
+
+    Raises:
+        FrontendError: A file cannot be read, or no frontend reads the model.
+        ConfigError: Options are invalid; lists every fault.
+    """
+    problems: list[Problem] = []
+    values = further.interface
+    request = _attempt(
+        lambda: read_interface(_interface(values), is_quantized=is_quantized), problems
+    )
+    artefact = _attempt(lambda: read_artefact(further.artefact), problems)
+    request = request or InterfaceRequest()
+    options, shapes = frontend_options(source, input_format, texts, request.shapes, problems)
+    if is_quantized and request.preserved.types:
+        text = "single inputs and outputs cannot stay float in a quantized model"
+        hint = "give `--preserve-io datatype` without names"
+        problems.append(Problem(text, "--preserve-io datatype", hint))
+    style = further.graph["op_style"]
+    if style not in (None, *OP_STYLES):
+        expected = " or ".join(OP_STYLES)
+        problems.append(Problem(f"unsupported value '{style}'; expected {expected}", "--op-style"))
+    if problems:
+        raise ConfigError("invalid options", code="USAGE", problems=problems)
+    form = request.pass_values(keep_int64=further.graph["keep_int64_inputs"])
+    before = (configured_pass("interface", form),) if form else ()
+    templates = {option: values[option] for option in _TEMPLATES if values[option] is not None}
+    return ConverterOptions(
+        options, shapes, request, further.graph, artefact or {}, before, templates
+    )
+
+
+def _interface(values: Mapping[str, Any]) -> InterfaceOptions:
+    return InterfaceOptions(
+        values["custom_io"],
+        values["io_config"],
+        values["input_layout"],
+        values["desired_input_layout"],
+        values["input_dtype"],
+        values["input_type"],
+        values["input_encoding"],
+        values["preserve_io"],
+        values["legacy_io_layout"],
+    )
+
+
+def _attempt(read: Callable[[], T], problems: list[Problem]) -> T | None:
+    """Return what a function reads; None if it finds faults, which are added to the problems."""
+    try:
+        return read()
+    except ConfigError as error:
+        problems += error.problems or [Problem(error.message, error.where, error.hint)]
+        return None

@@ -1,0 +1,61 @@
+"""The wanted form of one input or output, collected from several options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+LAYOUTS = ("NCDHW", "NDHWC", "NCHW", "NHWC", "NFC", "NCF", "NTF", "TNF", "NF", "NC", "F")
+NONTRIVIAL = "NONTRIVIAL"
+STORED = ("int8", "uint8")  # types that need a scale if the model is not quantized
+
+
+@dataclass(slots=True)
+class Form:
+    """What options say about a tensor; None where they say nothing.
+
+    Attributes:
+        model_layout: The layout in the model.
+        layout: The wanted layout.
+        dtype: The wanted type.
+        scale, offset: The wanted encoding.
+        colors: Colors that the application passes, and those of the model.
+    """
+
+    model_layout: str | None = None
+    layout: str | None = None
+    dtype: str | None = None
+    scale: float | None = None
+    offset: int | None = None
+    colors: tuple[str, str] | None = None
+
+    def faults(self, *, is_quantized: bool) -> Iterator[str]:
+        """Yield why the options contradict each other."""
+        for layout in (self.model_layout, self.layout):
+            if layout not in (None, NONTRIVIAL, *LAYOUTS):
+                yield f"unsupported layout '{layout}'; expected one of {', '.join(LAYOUTS)}"
+        wanted = self.layout not in (None, NONTRIVIAL)
+        if wanted and self.model_layout is None:
+            yield f"the layout {self.layout} is wanted, but the model's layout is not given"
+        if self.dtype in STORED and self.scale is None and not is_quantized and not self.colors:
+            yield f"a quantized input or output of type {self.dtype} needs a scale and an offset"
+        if self.scale is not None and self.dtype not in STORED:
+            yield f"a scale is given for the type {self.dtype}; expected int8 or uint8"
+
+    def as_option(self, name: str) -> dict[str, Any]:
+        """Return the form for the pass `interface`."""
+        own, wanted = self.model_layout, self.layout
+        plain = None in (own, wanted) or NONTRIVIAL in (own, wanted)
+        layout = None if plain else (own, wanted)
+        if self.colors is not None and layout is None and own not in (None, NONTRIVIAL):
+            layout = (own, "NHWC")
+        is_open = self.dtype in STORED and self.scale is None and not self.colors
+        return {
+            "name": name,
+            "layout": layout,
+            "dtype": None if is_open else self.dtype,  # the quantizer chooses the encoding
+            "scale": self.scale,
+            "offset": self.offset or 0,
+            "colors": self.colors,
+        }

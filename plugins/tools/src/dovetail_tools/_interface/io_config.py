@@ -1,0 +1,119 @@
+"""The file of `--io-config`: the YAML form of qairt-converter for inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from dovetail.errors import ConfigError, Problem
+from dovetail.ir import Shape
+from dovetail.typed import convert
+from dovetail_tools._interface.form import Form
+from dovetail_tools._yaml import read_yaml
+
+_TYPES = Literal["float32", "float16", "uint8", "int8"]
+
+
+class Source(msgspec.Struct, kw_only=True):
+    """A tensor in the model."""
+
+    dtype: str | None = msgspec.field(default=None, name="DataType")
+    layout: str | None = msgspec.field(default=None, name="Layout")
+
+
+class Encoding(msgspec.Struct, rename="pascal", kw_only=True):
+    """The wanted encoding."""
+
+    scale: float | None = None
+    offset: int | None = None
+
+
+class Desired(msgspec.Struct, kw_only=True):
+    """A tensor as the application wants it."""
+
+    dtype: _TYPES | None = msgspec.field(default=None, name="DataType")
+    output_dtype: _TYPES | None = msgspec.field(default=None, name="DType")
+    layout: str | None = msgspec.field(default=None, name="Layout")
+    shape: str | int | list[int] | None = msgspec.field(default=None, name="Shape")
+    colors: str | None = msgspec.field(default=None, name="Color Conversion")
+    encoding: Encoding | None = msgspec.field(default=None, name="QuantParams")
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """One input or output."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="Name")
+    source: Source | None = msgspec.field(default=None, name="Src Model Parameters")
+    desired: Desired | None = msgspec.field(default=None, name="Desired Model Parameters")
+
+
+class IoFile(msgspec.Struct, kw_only=True):
+    """The file."""
+
+    inputs: list[Entry] | None = msgspec.field(default=None, name="Input Tensor Configuration")
+    outputs: list[Entry] | None = msgspec.field(default=None, name="Output Tensor Configuration")
+
+
+@dataclass(slots=True)
+class IoConfig:
+    """What the file says.
+
+    Attributes:
+        forms: Forms of tensors by name.
+        shapes: Shapes of inputs by name.
+    """
+
+    forms: dict[str, Form] = field(default_factory=dict)
+    shapes: dict[str, Shape] = field(default_factory=dict)
+
+
+def read_io_config(path: Path) -> IoConfig:
+    """Return the forms and shapes in a file.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        ConfigError: It does not have the form; lists every fault.
+    """
+    data: Any = read_yaml(path)
+    found = convert({} if data is None else data, IoFile, where=str(path))
+    config, problems = IoConfig(), list[Problem]()
+    entries = [*_entries(found.inputs), *_entries(found.outputs)]
+    for entry in entries:
+        where = f"{path}: '{entry.name}'"
+        if entry.name in config.forms:
+            problems.append(Problem("the tensor occurs twice", where))
+        source, desired = entry.source or Source(), entry.desired or Desired()
+        encoding = desired.encoding or Encoding()
+        dtype = desired.dtype or desired.output_dtype
+        if dtype is not None and source.dtype is None:
+            text = "the type in the model is missing: it is required with a wanted type"
+            problems.append(Problem(text, f"{where}: Src Model Parameters: DataType"))
+        colors = (desired.colors.lower(), "bgr") if desired.colors else None
+        config.forms[entry.name] = Form(
+            source.layout, desired.layout, dtype, encoding.scale, encoding.offset, colors
+        )
+        if desired.shape is not None:
+            try:
+                config.shapes[entry.name] = _shape(desired.shape)
+            except ValueError:
+                text = f"expected sizes such as 1,3,224,224, got '{desired.shape}'"
+                problems.append(Problem(text, f"{where}: Desired Model Parameters: Shape"))
+    if problems:
+        raise ConfigError("the file is invalid", where=str(path), problems=problems)
+    return config
+
+
+def _entries(entries: Iterable[Entry] | None) -> Iterable[Entry]:
+    return entries or ()
+
+
+def _shape(value: str | int | list[int]) -> Shape:
+    if isinstance(value, int):
+        return (value,)
+    if isinstance(value, list):
+        return tuple(value)
+    return tuple(int(size) for size in value.strip("()[] ").split(","))

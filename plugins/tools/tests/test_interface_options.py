@@ -1,0 +1,369 @@
+"""Options of `dovetail convert` about inputs and outputs: each changes the graph or a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import dovetail as dt
+from dovetail.ir import Graph, ScaleOffset
+
+W = np.random.default_rng(7).normal(size=(4, 3, 3, 3)).astype(np.float32)
+
+
+@pytest.fixture
+def net() -> str:
+    """A convolution of an image and its mean, and a sum with an int64 input cast to float."""
+    nodes = [
+        helper.make_node("Conv", ["image", "w"], ["conv"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["conv"], ["features"]),
+        helper.make_node("Cast", ["ids"], ["real"], to=TensorProto.FLOAT),
+        helper.make_node("Neg", ["real"], ["negated"]),
+        helper.make_node("Abs", ["conv"], ["loose"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, 4, 6)),
+            helper.make_tensor_value_info("ids", TensorProto.INT64, (2, 5)),
+        ],
+        [
+            helper.make_tensor_value_info("features", TensorProto.FLOAT, (1, 4, 4, 6)),
+            helper.make_tensor_value_info("negated", TensorProto.FLOAT, (2, 5)),
+        ],
+        [numpy_helper.from_array(W, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, "net.onnx")
+    return "net.onnx"
+
+
+@pytest.fixture
+def convert(run: Any, net: str) -> Any:
+    def call(*args: object) -> Graph:
+        done = run("convert", "-i", net, *args, "-o", "out.dvt")
+        assert done.code == 0, done.err
+        (graph,) = dt.load("out.dvt").graphs.values()
+        return graph
+
+    return call
+
+
+def types(graph: Graph) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return {t.name: (t.dtype.name, t.shape) for t in (*graph.inputs, *graph.outputs)}
+
+
+IMAGE = np.random.default_rng(8).integers(0, 255, (1, 3, 4, 6)).astype(np.float32)
+IDS = np.arange(10).reshape(2, 5)
+
+
+def features(image: np.ndarray, path: str = "out.dvt") -> np.ndarray:
+    with dt.Session(path) as session:
+        return session.run({"image": image, "ids": IDS})["features"]
+
+
+@pytest.fixture
+def wanted(convert: Any) -> np.ndarray:
+    """The features of the unchanged model."""
+    convert()
+    return features(IMAGE)
+
+
+LAST = (0, 2, 3, 1)
+
+
+def test_the_wanted_layout_of_an_input(convert: Any, wanted: np.ndarray) -> None:
+    graph = convert("-l", "image", "NCHW", "--desired_input_layout", "image", "NHWC")
+    assert types(graph)["image"] == ("FLOAT_32", (1, 4, 6, 3))
+    np.testing.assert_array_equal(features(IMAGE.transpose(LAST)), wanted)
+
+
+def test_the_older_layout_of_inputs_and_outputs(convert: Any, wanted: np.ndarray) -> None:
+    graph = convert("--legacy-io-layout")
+    assert types(graph) == {
+        "image": ("FLOAT_32", (1, 4, 6, 3)),
+        "ids": ("INT_32", (2, 5)),
+        "features": ("FLOAT_32", (1, 4, 6, 4)),
+        "negated": ("FLOAT_32", (2, 5)),
+    }
+    assert not [node for node in graph.nodes if node.op_type == "Transpose"]
+    found = features(IMAGE.transpose(LAST))
+    np.testing.assert_array_equal(found, wanted.transpose(LAST))
+
+
+CHANGED = ({"image", "features"}, {"ids"})
+
+
+@pytest.mark.parametrize(
+    ("args", "layouts", "narrowed"),
+    [
+        (["--preserve_io"], set(), set()),
+        (["--preserve_io", "layout"], set(), {"ids"}),
+        (["--preserve_io", "datatype"], *({"image", "features"}, set())),
+        (["--preserve_io", "layout", "features", "negated"], {"image"}, {"ids"}),
+        (
+            ["--preserve_io", "layout", "image", "--preserve_io", "datatype", "ids"],
+            {"features"},
+            set(),
+        ),
+        (["--keep_int64_inputs"], {"image", "features"}, set()),
+        (["--input_layout", "image", "NHWC"], {"features"}, {"ids"}),
+    ],
+)
+def test_preserved_layouts_and_types(
+    convert: Any, args: list[str], layouts: set[str], narrowed: set[str]
+) -> None:
+    own = types(convert())
+    found = types(convert("--legacy_io_layout", *args))
+    assert {name for name in own if found[name][1] != own[name][1]} == layouts
+    assert {name for name in own if found[name][0] != own[name][0]} == narrowed
+
+
+def test_the_type_of_an_input(convert: Any, wanted: np.ndarray) -> None:
+    graph = convert(
+        "--source_model_input_datatype", "image", "float16", "--input_dtype", "ids", "int32"
+    )
+    assert types(graph)["image"][0] == "FLOAT_16"
+    assert types(graph)["ids"][0] == "INT_32"
+    np.testing.assert_array_equal(features(IMAGE), wanted)  # integers up to 255 are exact in both
+
+
+def test_an_image_is_passed_in_bytes(convert: Any, wanted: np.ndarray) -> None:
+    graph = convert("--input_type", "image", "image", "-t", "ids", "default")
+    assert graph.tensor("image").spec.encoding == ScaleOffset(1.0, 0)
+    np.testing.assert_array_equal(features(IMAGE), wanted)
+
+
+@pytest.mark.parametrize(
+    ("values", "depth", "order"),
+    [
+        (["rgb"], 3, [2, 1, 0]),
+        (["rgba", "rgb"], 4, [0, 1, 2]),
+        (["argb32"], 4, [3, 2, 1]),
+        (["time_series"], 0, []),
+    ],
+)
+def test_colors_of_an_input(
+    convert: Any, wanted: np.ndarray, values: list[str], depth: int, order: list[int]
+) -> None:
+    graph = convert("--input_color_encoding", "image", *values)
+    if not order:
+        assert types(graph)["image"] == ("FLOAT_32", (1, 3, 4, 6))
+        return
+    assert types(graph)["image"] == ("FLOAT_32", (1, 4, 6, depth))
+    image = np.zeros((1, 4, 6, depth), np.float32)
+    image[..., order] = IMAGE.transpose(LAST)
+    np.testing.assert_array_equal(features(image), wanted)
+
+
+def test_colors_of_video(convert: Any) -> None:
+    graph = convert("-e", "image", "nv12", "rgb", "--input_dtype", "image", "uint8")
+    assert types(graph)["image"] == ("UINT_8", (1, 36))
+
+
+CUSTOM = """
+- IOName: image
+  Layout:
+    Model: NCHW
+    Custom: NHWC
+  Datatype: uint8
+  QuantParam:
+    Type:
+      QNN_DEFINITION_DEFINED
+    Scale:
+      0.5
+    Offset: 0
+- IOName: features
+  Layout: {Model: NCHW, Custom: NHWC}
+"""
+
+
+def test_custom_io(convert: Any, wanted: np.ndarray) -> None:
+    Path("io.yaml").write_text(CUSTOM, "utf-8")
+    graph = convert("--custom_io", "io.yaml")
+    assert types(graph)["features"] == ("FLOAT_32", (1, 4, 6, 4))
+    assert graph.tensor("image").spec.encoding == ScaleOffset(0.5, 0)
+    half = np.minimum(IMAGE, 127)
+    found = features(half.transpose(LAST))
+    convert()
+    np.testing.assert_array_equal(found, features(half).transpose(LAST))
+
+
+CONFIG = """
+Input Tensor Configuration:
+  # Input 1
+  - Name: image
+    Src Model Parameters:
+      DataType: float32
+      Layout: NCHW
+    Desired Model Parameters:
+      DataType: float16
+      Layout: NHWC
+      Shape: 1,3,8,8
+      Color Conversion: RGBA
+      QuantParams:
+        Scale:
+        Offset:
+Output Tensor Configuration:
+  - Name: features
+    Src Model Parameters: {DataType: float32, Layout: NCHW}
+    Desired Model Parameters: {DType: float16, Layout: NHWC}
+"""
+
+
+def test_io_config_and_the_command_line_over_it(convert: Any) -> None:
+    Path("io.yaml").write_text(CONFIG, "utf-8")
+    found = types(convert("--io_config", "io.yaml"))
+    assert found["image"] == ("FLOAT_16", (1, 8, 8, 4))
+    assert found["features"] == ("FLOAT_16", (1, 8, 8, 4))
+    over = "-d", "image", "1,3,2,4", "--input_dtype", "image", "float32"
+    assert types(convert("--io_config", "io.yaml", *over))["image"] == ("FLOAT_32", (1, 2, 4, 4))
+
+
+@pytest.mark.parametrize("kind", ["custom_io", "io"])
+def test_templates_are_valid_and_change_nothing(
+    run: Any, convert: Any, net: str, kind: str
+) -> None:
+    done = run("convert", "-i", net, f"--dump_{kind}_config_template", "io.yaml")
+    assert done.code == 0, done.err
+    assert {path.name for path in Path().iterdir()} == {"net.onnx", "io.yaml"}
+    text = Path("io.yaml").read_text("utf-8")
+    assert text.count("ame: ") == 4
+    option = "--custom_io" if kind == "custom_io" else "--io_config"
+    own = types(convert())
+    assert types(convert(option, "io.yaml")) == own
+
+
+FAULTS = """
+- IOName: image
+  Layout: {Model: NCHW, Custom: NFC}
+- IOName: image
+  QuantParam: {Type: QNN_DEFINITION_UNDEFINED, Scale: 1.0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("yaml", "args", "parts"),
+    [
+        (FAULTS, [], ["the tensor occurs twice", "QNN_DEFINITION_UNDEFINED, but has a scale"]),
+        ("- IOName: image\n  Datatype: uint8\n", [], ["needs a scale and an offset"]),
+        ("- IOName: image\n  Layuot: {}\n", [], ["unknown key", "did you mean 'Layout'?"]),
+        ("- IOName: imag\n  Datatype: float16\n", [], ["'imag'", "did you mean 'image'?"]),
+        ("IOName: image\n", [], ["expected a list"]),
+        ("- IOName: 'a\n", [], ["not valid YAML", "io.yaml:"]),
+        ("- &a [*a]\n", [], ["aliases are not supported"]),
+        ("- IOName: a\n  IOName: b\n", [], ["duplicate keys"]),
+        ("- IOName: !!python/name:os.system x\n", [], ["not valid YAML"]),
+        (CUSTOM, ["-l", "image", "NCHW"], ["give it once"]),
+        (CUSTOM, ["--io_config", "io.yaml"], ["mutually exclusive"]),
+        ("- IOName: image\n  Layout: {Custom: NHWC}\n", [], ["the model's layout is not given"]),
+        (
+            CUSTOM.replace("Custom: NHWC", "Custom: NCDHW"),
+            [],
+            ["NCDHW has 5 axes, but the tensor has 4", "NCHW and NCDHW have different axes"],
+        ),
+    ],
+)
+def test_faulty_files_leave_nothing(
+    run: Any, net: str, yaml: str, args: list[str], parts: list[str]
+) -> None:
+    Path("io.yaml").write_text(yaml, "utf-8")
+    done = run("convert", "-i", net, "--custom_io", "io.yaml", *args, "-o", "out.dvt")
+    assert done.code == 2, done.err
+    for part in parts:
+        assert part in done.err
+    assert not Path("out.dvt").exists()
+
+
+def test_every_fault_of_the_command_line_is_named_at_once(run: Any, net: str) -> None:
+    done = run(
+        *("convert", "-i", net, "--op_style", "2.19", "--model_version", "v" * 65),
+        *("-e", "image", "cmyk", "-t", "image", "picture", "-l", "image", "NHCW"),
+        *("--preserve_io", "layout", "image", "--preserve_io", "--preserve_io", "shape"),
+        *("--input_dim", "image", "1,x", "--desired_input_layout", "image", "NHWC"),
+        *("--desired_input_layout", "image", "NCHW"),
+    )
+    assert done.code == 2
+    for part in (
+        "--op-style: unsupported value '2.19'; expected 2.18 or 2.27",
+        "--model-version: expected up to 64 printable ASCII characters",
+        "--input-encoding image: unsupported value 'cmyk'",
+        "--input-type image: unsupported value 'picture'",
+        "unsupported layout 'NHCW'",
+        "names of tensors cannot be combined",
+        "'layout' is given twice",
+        "unsupported value 'shape'; expected layout, datatype or nothing",
+        "--input-dim image: expected an integer, got 'x'",
+        "contradictory values NHWC and NCHW",
+    ):
+        assert part in done.err, done.err
+    assert {path.name for path in Path().iterdir()} == {"net.onnx"}
+
+
+# -- nodes and the file ----------------------------------------------------------------------------
+
+
+def ops(graph: Graph) -> list[str]:
+    return sorted(node.op_type for node in graph.nodes)
+
+
+def test_op_styles(convert: Any, wanted: np.ndarray) -> None:
+    single = ops(convert("--op_style", "2.18"))
+    variants = convert("--op_style", "2.27")
+    assert "Relu" in single
+    assert "ElementWiseNeuron" in ops(variants)
+    assert "Relu" not in ops(variants)
+    np.testing.assert_array_equal(features(IMAGE), wanted)
+
+
+def test_nodes_that_no_output_needs(convert: Any) -> None:
+    assert "ElementWiseAbs" not in ops(convert())
+    graph = convert("--keep_disconnected_nodes")
+    assert "ElementWiseAbs" in ops(graph)
+    assert [t.name for t in graph.outputs] == ["features", "negated", "loose"]
+
+
+def test_batch_normalizations_stay(run: Any) -> None:
+    ones = [numpy_helper.from_array(np.full(4, 2, np.float32), n) for n in "sbmv"]
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"]),
+            helper.make_node("BatchNormalization", ["c", *"sbmv"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 4, 6))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(W, "w"), *ones],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(made, "bn.onnx")
+    for args, expected in (([], False), (["--disable_batchnorm_folding"], True)):
+        assert run("convert", "bn.onnx", *args).code == 0
+        (found,) = dt.load("bn.dvt").graphs.values()
+        assert ("Batchnorm" in ops(found)) is expected
+    assert run("convert", "bn.onnx", "--disable_batchnorm_folding", "-n").code == 0
+
+
+def test_version_and_copyright_are_in_the_file(run: Any, net: str) -> None:
+    Path("c.txt").write_text("Copyright (c) A\n", "utf-8")
+    done = run("convert", net, "--model_version", "1.2", "--copyright_file", "c.txt")
+    assert done.code == 0, done.err
+    said = dt.load("net.dvt").producer.options
+    assert (said["model_version"], said["copyright"]) == ("1.2", "Copyright (c) A\n")
+    Path("c.txt").write_bytes(b"\xff")
+    done = run("convert", net, "--copyright_file", "c.txt", "-o", "other.dvt")
+    assert done.code == 2
+    assert not Path("other.dvt").exists()
+
+
+def test_the_interface_is_recorded(convert: Any) -> None:
+    convert("--input_type", "image", "image")
+    said = json.loads(dt.load("out.dvt").producer.options["interface"])
+    assert said["tensors"][0]["dtype"] == "uint8"
