@@ -218,7 +218,6 @@ def test_explain_compat_compares_with_what_is_installed(
     )
     site.module("convert_command", "raise ImportError('torn')")
     points = {"net-run": "run_command:app", "convert": "convert_command:app"}
-    points["op-package-generator"] = "run_command:app"
     site.dist("tools-dist", {COMMANDS: points})
     only(monkeypatch, "tools-dist")
     shown = run_json(capsys, "explain", "compat")
@@ -226,12 +225,15 @@ def test_explain_compat_compares_with_what_is_installed(
     assert states["qnn-net-run"] == "yes"
     assert states["qnn-onnx-converter"] == "cannot be loaded"
     assert states["qnn-netron"] == "not installed"
-    options = {o["option"]: o["reason"] for o in shown["options"]}
-    assert {o["command"] for o in shown["options"]} == {"net-run", "op-package-generator"}
-    # What the command or the shell offers is not listed, whatever the table of reasons says.
-    assert options.keys().isdisjoint({"--backend", "--output-dir", "--use-mmap", "--log-level"})
-    assert options["--converter-op-package"].startswith("an op infers its shapes itself")
-    assert options["--keep-num-outputs"] == "not supported yet"
+    options = {o["option"]: o["verdict"] for o in shown["options"]}
+    assert {o["command"] for o in shown["options"]} == {"net-run"}
+    assert options["--output_dir"] == "offered as --output-dir"
+    assert options["--log_level"] == "offered as --log-level"
+    assert options["--keep_num_outputs"] == "missing"
+    assert main(["explain", "compat"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["qnn-net-run", "--keep_num_outputs", "missing"] in lines
+    assert not [line for line in lines if "--output_dir" in line]  # it differs in dashes only
 
 
 # -- inspect ---------------------------------------------------------------------------------------

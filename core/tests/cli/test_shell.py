@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from dovetail import __version__
 from dovetail.cli import main
 from dovetail.cli._report import report_error
-from dovetail.cli._sdk_options import OPTIONS, REASONS, TOOLS
+from dovetail.cli._sdk_options import MEANINGLESS, REASONS, SdkTool, sdk_tools, verdicts
 from dovetail.cli.output import Output, current_output, table
 from dovetail.errors import ConfigError, Problem
 
@@ -544,10 +545,23 @@ def test_table_is_aligned() -> None:
     assert table(("X", "YY"), rows) == "X     YY\na     1\nlong  two lines"
 
 
-def test_reasons_are_of_options_and_commands_of_tools() -> None:
-    assert OPTIONS.keys() <= {command for command, _ in TOOLS.values()}
-    for name, reasons in REASONS.items():
-        assert reasons.keys() <= set(OPTIONS[name].split())
+def test_reasons_are_those_of_a_closed_list_and_of_options_of_tools() -> None:
+    tools = sdk_tools()
+    options = {option for tool in tools for option in tool.options}
+    assert MEANINGLESS.keys() <= options
+    assert set(MEANINGLESS.values()) <= set(REASONS)
+    assert all(re.fullmatch(r"--[A-Za-z][\w-]*", option) for option in options)
+    assert len({tool.name for tool in tools}) == len(tools)
+
+
+def test_verdicts_on_options() -> None:
+    tool = SdkTool("tool", "act", None, ("--out_dir", "--debug", "--dump_relay", "--more"))
+    found = [v.text for v in verdicts(tool, {"--out-dir", "--log-level"})]
+    assert found[:2] == ["offered as --out-dir", "offered as --log-level"]
+    assert found[2].startswith("meaningless here: writes a form of models")
+    assert found[3] == "missing"
+    # an option that a command has is offered, whatever the table of reasons says
+    assert verdicts(tool, {"--dump-relay"})[2].offered == "--dump-relay"
 
 
 def test_objects_with_the_same_problem_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 
 from dovetail.cli._options import GLOBAL_OPTIONS, dashed, declared_options
-from dovetail.cli._sdk_options import OPTIONS, REASONS, TOOLS
+from dovetail.cli._sdk_options import Verdict, sdk_tools, verdicts
 from dovetail.cli.output import current_output, table
 from dovetail.errors import CATALOGUE, ConfigError, Entry, PluginError, nearest
 from dovetail.plugins import COMMANDS, load, names
@@ -30,7 +30,7 @@ def explain(
     """Explain an error code and what to do about it.
 
     Without an argument, list all codes. `compat` lists the SDK's tools, and their options that the
-    installed commands do not have, with the reason.
+    installed commands spell otherwise, cannot have or still lack.
     """
     if code is None:
         _list_codes()
@@ -68,22 +68,37 @@ def _entry_text(entry: Entry) -> str:
 
 
 def _explain_compat() -> None:
-    apps = {command: _app(command) for command, _ in TOOLS.values()}
-    tools = [
-        {"sdk": tool, "command": command, "state": _state(apps[command], command, frontend)}
-        for tool, (command, frontend) in TOOLS.items()
-    ]
-    options = [
-        {"command": command, "option": dashed(f"--{option}"), "reason": reason}
-        for command in OPTIONS
-        for option, reason in _not_offered(command, apps[command]).items()
-    ]
+    tools = sdk_tools()
+    apps = {tool.command: _app(tool.command) for tool in tools}
+    rows, found = [], list[Verdict]()
+    for tool in tools:
+        app = apps[tool.command]
+        each = verdicts(tool, _declared(app)) if app is not None else ()
+        found += each
+        offered = f"{sum(bool(v.offered) for v in each)} of {len(each)}" if app else ""
+        state = _state(app, tool.command, tool.frontend)
+        rows.append((tool.name, tool.command, state, offered))
+    others = [(v.tool, v.option, v.text) for v in found if v.offered != dashed(v.option)]
+    data = {
+        "tools": [{"sdk": n, "command": c, "state": state} for n, c, state, _ in rows],
+        "options": [
+            {
+                "sdk": v.tool,
+                "command": v.command,
+                "option": v.option,
+                "offered": v.offered,
+                "reason": v.reason,
+                "verdict": v.text,
+            }
+            for v in found
+        ],
+    }
     text = (
-        table(("SDK TOOL", "COMMAND", "HERE"), (t.values() for t in tools))
-        + "\n\nOptions of the SDK's tools that the installed commands do not have:\n\n"
-        + table(("COMMAND", "OPTION", "WHY"), (o.values() for o in options))
+        table(("SDK TOOL", "COMMAND", "HERE", "OPTIONS"), rows)
+        + "\n\nOptions of the SDK's tools that the installed commands spell otherwise or lack:\n\n"
+        + table(("SDK TOOL", "OPTION", "HERE"), others)
     )
-    current_output().data({"tools": tools, "options": options}, text)
+    current_output().data(data, text)
 
 
 def _app(command: str) -> typer.Typer | None:
@@ -102,13 +117,6 @@ def _state(app: typer.Typer | None, command: str, frontend: str | None) -> str:
     return "yes"
 
 
-def _not_offered(command: str, app: typer.Typer | None) -> dict[str, str]:
-    """Return the SDK's options that an installed command lacks, with the reasons."""
-    if app is None:
-        return {}
-    offered = {*declared_options(get_command(app)), *GLOBAL_OPTIONS}
-    return {
-        option: REASONS.get(command, {}).get(option, "not supported yet")
-        for option in OPTIONS[command].split()
-        if dashed(f"--{option}") not in offered
-    }
+def _declared(app: typer.Typer) -> set[str]:
+    """Return the options of a command and of the shell, with dashes."""
+    return {*declared_options(get_command(app)), *GLOBAL_OPTIONS}

@@ -245,7 +245,7 @@ def _change_input(graph: Graph, inner: Tensor, form: TensorForm) -> bool:
 def _image(graph: Graph, inner: Tensor, form: TensorForm) -> Tensor:
     """Return the model's image, from an input in another color format.
 
-    Color ops are channels-last, and so is the input unless another layout is wanted.
+    Color ops are channels-last, and so is the input unless another layout is requested.
     """
     name, colors = form.name, form.colors or ("", "")
     is_last = form.image_layout(inner) == "NHWC"

@@ -13,7 +13,7 @@ STORED = ("int8", "uint8")  # types that need a scale if the model is not quanti
 
 @dataclass(slots=True)
 class Form:
-    """What options say about a tensor; None where they say nothing.
+    """The options about a tensor; None where there is none.
 
     Attributes:
         model_layout: The layout in the model.
@@ -37,7 +37,7 @@ class Form:
                 yield f"unsupported layout '{layout}'; expected one of {', '.join(LAYOUTS)}"
         wanted = self.layout not in (None, NONTRIVIAL)
         if wanted and self.model_layout is None:
-            yield f"the layout {self.layout} is wanted, but the model's layout is not given"
+            yield f"the layout {self.layout} is requested, but the model's layout is not given"
         if self.dtype in STORED and self.scale is None and not is_quantized and not self.colors:
             yield f"a quantized input or output of type {self.dtype} needs a scale and an offset"
         if self.scale is not None and self.dtype not in STORED:

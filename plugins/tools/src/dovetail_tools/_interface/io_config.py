@@ -60,7 +60,7 @@ class IoFile(msgspec.Struct, kw_only=True):
 
 @dataclass(slots=True)
 class IoConfig:
-    """What the file says.
+    """The content of the file.
 
     Attributes:
         forms: Forms of tensors by name.
