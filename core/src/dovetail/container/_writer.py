@@ -34,18 +34,36 @@ class BlobTable:
     """The blobs of a container to be written, without duplicates, in order of first use."""
 
     def __init__(self) -> None:
-        self._blobs: dict[str, Blob] = {}
+        self._entries: dict[str, BlobEntry] = {}
+        self._blobs: list[Blob] = []
         self._indices: dict[str, int] = {}
 
     def add(self, blob: Blob) -> int:
-        """Return the index of a blob; add the blob if its content is new."""
-        self._blobs.setdefault(blob.hash, blob)
-        return self._indices.setdefault(blob.hash, len(self._indices))
+        """Return the index of a blob; add the blob if its content is new.
+
+        Its bytes are read once and released, so that a large model is never in memory as a whole.
+        """
+        if blob.is_hashed and blob.hash in self._indices:
+            return self._indices[blob.hash]
+        data = blob.bytes  # stay in memory for both sums
+        if blob.hash not in self._indices:
+            checksums = tuple(chunk_checksums(data))
+            self._entries[blob.hash] = BlobEntry(blob.hash, blob.nbytes, checksums)
+            self._indices[blob.hash] = len(self._blobs)
+            self._blobs.append(blob)
+        del data
+        blob.release()
+        return self._indices[blob.hash]
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
         """The blobs by index."""
-        return tuple(self._blobs.values())
+        return tuple(self._blobs)
+
+    @property
+    def entries(self) -> tuple[BlobEntry, ...]:
+        """The entries of the blobs in a manifest."""
+        return tuple(self._entries.values())
 
 
 def write_container(
@@ -79,8 +97,7 @@ def container_parts(
         table: The blobs that the manifest refers to.
         where: The file, for errors.
     """
-    blobs = table.blobs
-    entries = tuple(BlobEntry(b.hash, b.nbytes, tuple(chunk_checksums(b.bytes))) for b in blobs)
+    blobs, entries = table.blobs, table.entries
     raw = encode_manifest(msgspec.structs.replace(manifest, blobs=entries))
     if len(raw) > MAX_MANIFEST_BYTES:
         raise ManifestError(
@@ -112,3 +129,5 @@ def _chunks(blob: Blob, where: str) -> Iterator[memoryview]:
         yield chunk
     if digest.hexdigest() != blob.hash:
         raise damaged(f"the data with the hash {blob.hash} are damaged", where)
+    del data
+    blob.release()

@@ -62,6 +62,11 @@ class Blob:
         return self._hash
 
     @property
+    def is_hashed(self) -> bool:
+        """True if the hash is known, so that it is not computed."""
+        return self._hash is not None
+
+    @property
     def guard(self) -> Callable[[], None] | None:
         """A check to call before arrays over the bytes are read again; None for private memory.
 
@@ -103,15 +108,17 @@ class DeferredBlob(Blob):
 
     Args:
         nbytes: How many bytes there are.
-        make: Computes them: any array; each call must return the same.
+        make: Computes them: a new array of any shape; each call must return the same.
+        source: What they are computed from, which is released with them.
     """
 
-    __slots__ = ("_made", "_make", "_nbytes")
+    __slots__ = ("_made", "_make", "_nbytes", "_source")
 
-    def __init__(self, nbytes: int, make: Callable[[], Array]) -> None:
+    def __init__(self, nbytes: int, make: Callable[[], Array], source: Blob | None = None) -> None:
         super().__init__(np.empty(0, np.uint8))
         self._nbytes = nbytes
         self._make = make
+        self._source = source
         self._made: weakref.ref[Array] | None = None
 
     @property
@@ -124,15 +131,31 @@ class DeferredBlob(Blob):
         """The bytes, shape (nbytes,), read-only; computed unless an array over them is in use."""
         found = None if self._made is None else self._made()
         if found is None:
-            # views refer to the array that owns the memory, so that one decides how long it lives
-            found = np.array(self._make(), order="C")
+            found = _owner(self._make())
             found.flags.writeable = False
             self._made = weakref.ref(found)
         return found.reshape(-1).view(np.uint8)
 
+    def release(self) -> None:
+        """Release the source; the computed bytes leave memory when no array uses them."""
+        if self._source is not None:
+            self._source.release()
+
     def detached(self) -> Blob:
         """Return a blob with the computed bytes."""
         return Blob(self.bytes, hash=self._hash)
+
+
+def _owner(array: Array) -> Array:
+    """Return the C-contiguous array that owns an array's memory, if need be a copy.
+
+    Views refer to it, so that it decides how long the memory lives.
+    """
+    owner = array if array.base is None else array.base
+    if not isinstance(owner, np.ndarray) or owner.nbytes != array.nbytes:
+        return np.array(array, order="C")
+    is_same = array.flags.c_contiguous and owner.flags.c_contiguous and owner.flags.owndata
+    return owner if is_same else np.array(array, order="C")
 
 
 def pack(values: Array, dtype: DType) -> Blob:

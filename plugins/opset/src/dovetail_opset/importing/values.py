@@ -172,7 +172,9 @@ def _static_tensor(
     if value.stored is None:
         return Tensor.static(name, make(), value.dtype, source=value.name, source_perm=perm)
     shape = value.shape if perm is None else tuple(value.shape[axis] for axis in perm)
-    data = value.stored if perm is None else DeferredBlob(value.values.nbytes, make)
+    data = value.stored
+    if perm is not None:
+        data = DeferredBlob(value.values.nbytes, make, value.stored)
     kind = TensorKind.STATIC
     return Tensor(name, value.dtype, shape, kind, data=data, source=value.name, source_perm=perm)
 

@@ -150,4 +150,4 @@ def _blob(member: Member, start: int, size: int, dtype: DType) -> Blob:
     def copied() -> Bytes:
         return aligned_copy(mapped.bytes)
 
-    return DeferredBlob(size, copied)
+    return DeferredBlob(size, copied, mapped)
