@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from benchmarks.large_model import peak_bytes, write_large
 
 MiB = 1 << 20

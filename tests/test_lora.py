@@ -42,7 +42,7 @@ class Flow:
         both = {m: [(a, b, 2.0)] for m, (a, b) in english.items()}
         self.changes = {"original": {}, "english": dict(both)}
         for module, (a, b) in formal.items():
-            both[module] = [*both[module], (a, b, 2.0)]
+            both[module] = [*both[module], (a, b, 4.0)]
         self.changes["formal english"] = both
         self.made = create_model(folder / "lora.yaml", folder / "made")
         rng = np.random.default_rng(8)

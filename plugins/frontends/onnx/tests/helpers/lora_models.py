@@ -129,5 +129,5 @@ adapter:
 use-case:
 - {name: original, model_name: base.onnx}
 - {name: english, adapter_names: [english]}
-- {name: formal english, adapter_names: [english, formal], adapter_alphas: [1.0, 0.5]}
+- {name: formal english, adapter_names: [english, formal]}
 """

@@ -30,20 +30,20 @@ class Branch:
         """The names of the initializers A and B."""
         return f"{self.point.stem}.lora_A.weight", f"{self.point.stem}.lora_B.weight"
 
-    def weights(self, modules: Sequence[tuple[LoraModule, float]]) -> dict[str, Array]:
+    def weights(self, modules: Sequence[LoraModule]) -> dict[str, Array]:
         """Return the values of both initializers.
 
         Args:
-            modules: The adapters that are used together and their strengths: they are concatenated
-                along the rank, and the rest is zero. Factors are part of B.
+            modules: The adapters that are used together: they are concatenated along the rank, and
+                the rest is zero. Factors are part of B.
         """
         ins, outs = self.point.sizes
         a = np.zeros((self.rank, *ins), np.float32)
         b = np.zeros((outs[0], self.rank, *outs[1:]), np.float32)
         at = 0
-        for module, strength in modules:
+        for module in modules:
             a[at : at + module.rank] = module.a
-            b[:, at : at + module.rank] = module.b * np.float32(module.factor * strength)
+            b[:, at : at + module.rank] = module.b * np.float32(module.factor)
             at += module.rank
         if self.point.node.op_type != "Conv":
             a, b = a.T, b.T

@@ -30,7 +30,6 @@ class UseCase(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Its name.
         adapter_names: The adapters; none for the base model.
-        adapter_alphas: Factors of the adapters; by default 1 each.
         model_name: Path of the base model.
         quant_overrides: Path of an encodings file.
         quant_updatable_tensors: Path of a list of tensors whose encodings differ.
@@ -38,7 +37,6 @@ class UseCase(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     adapter_names: tuple[str, ...] = ()
-    adapter_alphas: tuple[float, ...] | None = None
     model_name: str | None = None
     quant_overrides: str | None = None
     quant_updatable_tensors: str | None = None
@@ -133,10 +131,6 @@ def _creator_faults(config: CreatorConfig) -> list[Problem]:
             if n not in names
         ]
         found += _repeated("adapter", case.adapter_names, f"{where}.adapter_names")
-        alphas = case.adapter_alphas
-        if alphas is not None and len(alphas) != len(case.adapter_names):
-            text = f"expected {len(case.adapter_names)} factors, got {len(alphas)}"
-            found.append(Problem(text, f"{where}.adapter_alphas"))
     return found
 
 

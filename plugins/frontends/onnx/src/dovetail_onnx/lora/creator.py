@@ -184,14 +184,10 @@ def _branches(
 def _weights(
     case: UseCase, branches: list[Branch], adapters: Mapping[str, Mapping[str, LoraModule]]
 ) -> dict[str, Array]:
-    strengths = case.adapter_alphas or (1.0,) * len(case.adapter_names)
     found: dict[str, Array] = {}
     for branch in branches:
-        pairs = zip(case.adapter_names, strengths, strict=True)
-        module = branch.point.module
-        found |= branch.weights(
-            [(adapters[n][module], strength) for n, strength in pairs if module in adapters[n]]
-        )
+        used = (adapters[name].get(branch.point.module) for name in case.adapter_names)
+        found |= branch.weights([module for module in used if module is not None])
     return found
 
 
