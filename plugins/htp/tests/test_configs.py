@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail import runtime
 from dovetail.container import Model, Producer
 from dovetail.errors import ConfigError
 from dovetail.ir import DType, Graph, Tensor, TensorKind
@@ -240,13 +241,29 @@ def test_the_faults_of_members_are_listed() -> None:
 def test_toml_has_the_same_keys(caplog: pytest.LogCaptureFixture) -> None:
     data = {
         "device": {"soc_model": "SM8650", "pd_session": "signed"},
-        "context": {"weight_sharing_enabled": True},
+        "context": {"io_memory_estimation": True},
         "graph": [{"graph_name": "net", "vtcm_mb": 4, "O": 3}],
     }
     config = config_from(data, "htp:v75", "run.toml")
     settings = config.graph_config("net")
     assert (settings.vtcm_mb, settings.optimization) == (4, 3)
-    assert "device.pd_session, context.weight_sharing_enabled, graph[0].O" in caplog.text
+    assert "device.pd_session, context.io_memory_estimation, graph[0].O" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("backend", "fails"),
+    [("htp:v68", True), ("htp:v69", True), ("htp:v73", False), ("htp:v79", False), ("dsp", True)],
+)
+def test_weight_sharing_begins_with_v73(backend: str, fails: bool) -> None:
+    with runtime.Backend.create(backend) as handle:
+        config = {"weight_sharing_enabled": True}
+        if not fails:
+            handle.create_context(config=config)
+            return
+        with pytest.raises(ConfigError, match="no weight sharing, which begins with v73") as caught:
+            handle.create_context(config=config)
+        assert caught.value.where == "context.weight_sharing_enabled"
+        handle.create_context(config={"weight_sharing_enabled": False})
 
 
 def test_a_key_that_is_given_twice_is_an_error(write) -> None:

@@ -31,7 +31,13 @@ from dovetail.runtime.plan import (
 from dovetail_htp import types
 from dovetail_htp.configs import HtpContext, HtpDevice, HtpFile, HtpGraph, HtpOptions
 from dovetail_htp.estimates import StepCounter
-from dovetail_htp.processors import FAMILIES, Family, Processor, processor
+from dovetail_htp.processors import (
+    FAMILIES,
+    Family,
+    Processor,
+    processor,
+    require_weight_sharing,
+)
 from dovetail_htp.verdicts import STANDARD, computes_on_floats, reject_declined, verdict
 from dovetail_numpy.integer.fixed import Requantization, definitions
 from dovetail_numpy.integer.steps import definition_kernels
@@ -102,9 +108,12 @@ class HtpBackend(PlanBackend):
         """Return a context.
 
         Raises:
-            ConfigError: Options and device contradict each other.
+            ConfigError: Options and device contradict each other, or the processor does not share
+                weights.
         """
-        self.target(device)
+        target = self.target(device)
+        if isinstance(config, HtpContext) and config.weight_sharing_enabled:
+            require_weight_sharing(target)
         return super().open_context(device, config, weights)
 
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:

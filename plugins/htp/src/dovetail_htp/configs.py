@@ -47,6 +47,7 @@ PerfProfile = Literal[
     "llm_decode_default",
 ]
 _SOC = "selects the emulated system on chip, by model number or name"
+_SHARING = "an error below v73, as in the SDK; equal weights are shared with and without it"
 _VTCM = "size of VTCM in estimates; 0 is that of the system on chip"
 
 
@@ -104,7 +105,7 @@ class HtpDevice(DeviceConfig, frozen=True):
 class HtpContext(ContextConfig, frozen=True):
     """Settings of a context, in `context`."""
 
-    weight_sharing_enabled: Annotated[Flag, NO_EFFECT] = False
+    weight_sharing_enabled: Annotated[Flag, effect(_SHARING)] = False
     max_spill_fill_buffer_for_group: Annotated[int | None, NO_EFFECT] = None
     group_id: Annotated[int | None, NO_EFFECT] = None
     file_read_memory_budget_in_mb: Annotated[int, NO_EFFECT] = 0

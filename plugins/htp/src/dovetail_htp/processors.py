@@ -30,6 +30,7 @@ class Family:
     vtcm_mb: int = 0
 
 
+FIRST_SHARING = 73
 HTP = Family("htp", (68, 69, 73, 75, 79, 81, 85), 73, 4)
 DSP = Family("dsp", (65, 66), 66)
 HTA = Family("hta")
@@ -95,6 +96,21 @@ def processor(family: Family, arch: str | None, device: HtpDevice) -> Processor:
     if problems:
         raise ConfigError("the device cannot be emulated", where="device", problems=problems)
     return Processor(family, next(iter(found.values()), family.default), soc)
+
+
+def require_weight_sharing(target: Processor) -> None:
+    """Raise unless graphs of a context can share weights on a processor.
+
+    Raises:
+        ConfigError: It is no HTP, or of an architecture below v73.
+    """
+    if target.family is not HTP or target.arch < FIRST_SHARING:
+        raise ConfigError(
+            f"'{target}' has no weight sharing, which begins with v{FIRST_SHARING} of the HTP",
+            where="context.weight_sharing_enabled",
+            hint="remove the key, or prepare for a newer processor; equal weights are stored once "
+            "in any case",
+        )
 
 
 def _soc_of(device: HtpDevice, problems: list[Problem]) -> Soc | None:
