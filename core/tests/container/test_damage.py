@@ -133,10 +133,13 @@ def test_a_newer_format_is_told_apart_from_damage(forge: Forge, saved: Path) -> 
 
 def test_a_context_is_no_model(forge: Forge, saved: Path) -> None:
     path = forge(manifest_of(saved), kind=2)
-    for look in (Model.load, verify, summarize):
-        with pytest.raises(ContainerError, match="container with a model, got a context") as caught:
-            look(path)
-        assert caught.value.code == "CONTAINER_KIND"
+    with pytest.raises(ContainerError, match="container with a model, got a context") as caught:
+        Model.load(path)
+    assert caught.value.code == "CONTAINER_KIND"
+    with pytest.raises(ContainerError, match="`backend`") as caught:
+        summarize(path)
+    assert caught.value.code == "CONTAINER_INVALID"
+    assert any("`backend`" in fault.message for fault in verify(path))
 
 
 def test_damage_in_a_blob_is_found_when_it_is_bound_and_not_before(saved: Path) -> None:

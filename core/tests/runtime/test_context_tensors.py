@@ -10,6 +10,7 @@ import pytest
 from updating_backend import SUM_OPS, UpdatingBackend
 
 from dovetail import runtime
+from dovetail.container import Model, Producer
 from dovetail.errors import BackendError, GraphError, OpError
 from dovetail.ir import DType, ScaleOffset, TensorKind, pack
 
@@ -223,3 +224,23 @@ def test_an_input_of_the_application_must_not_be_the_shared_memory(
     with pytest.raises(BackendError) as caught:
         graph.execute({"x": shared.values()})
     assert "shares memory with input 'x'" in str(caught.value)
+
+
+def test_models_are_composed_with_tensors_of_the_context(context: runtime.Context) -> None:
+    first = context.create_tensor("s", F32, (3,))
+    graphs = {g.name: g.ir for g in (writer(context, first), reader(context, first))}
+    model = Model(graphs, Producer("test", "1"), {"test.sums": "1"})
+    other = context.backend.create_context()
+    shared = other.create_tensor("s", F32, (3,))
+    one, two = other.compose(model, {"writer": ["s"], "reader": ["s"]})
+    for graph in (one, two):
+        graph.finalize()
+        assert [t.name for t in graph.inputs] == ["x"]
+        assert graph.shared_names == ("s",)
+    one.execute({"x": X})
+    np.testing.assert_array_equal(shared.values(), 2 * X)
+    np.testing.assert_array_equal(two.execute({"x": ONE})["y"], 2 * X + 1)
+    again = context.backend.create_context()
+    with pytest.raises(GraphError, match="context tensor 's' not found"):
+        again.compose(model, {"reader": ["s"]})
+    assert not again.graphs

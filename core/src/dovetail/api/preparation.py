@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from dovetail.container import Model
-from dovetail.ops import OpPackage, OpRegistry
-from dovetail.runtime import Backend, Binary, Context, Graph, GraphConfig, Profile, Signal
+from dovetail.container import ContextFile, Model, embedded_model
+from dovetail.ops import Observed, OpPackage, OpRegistry
+from dovetail.runtime import (
+    Backend,
+    Binary,
+    Compatibility,
+    Context,
+    Graph,
+    GraphConfig,
+    Profile,
+    Signal,
+)
 from dovetail.runtime.config_file import RunConfig, config_from, load_config
-from dovetail.runtime.context_binaries import open_binary
+from dovetail.runtime.context_binaries import compatibility_of, open_binary
 from dovetail.runtime.names import backend_name
+
+_LOG = logging.getLogger("dovetail.preparation")
 
 Config = str | os.PathLike[str] | Mapping[str, Any] | None
 
@@ -117,6 +129,62 @@ class Preparer:
             context.free()
             raise
         return context
+
+    def compatibility(self, file: ContextFile) -> Compatibility:
+        """Return how well a context binary or section suits the backend; only the manifest is read.
+
+        Raises:
+            BackendError: The backend cannot state what its graphs depend on.
+        """
+        return compatibility_of(file, self.backend, self._device)
+
+    def upgrade(self, file: ContextFile) -> Context:
+        """Return a context with the graphs of a context binary, prepared again from their models.
+
+        Observed tensors and added outputs are those of the binary, and so are settings of graphs,
+        unless the config has a table for the graph. Settings that another backend than that of the
+        binary does not have are dropped with a warning.
+
+        Raises:
+            DovetailError: The binary is damaged or has no models, or the backend has no context
+                binaries or does not run a graph.
+        """
+        model = embedded_model(file)
+        self.backend.require("caching", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+        self.config.require_graphs(model.graphs)
+        context = self.backend.create_context(self._device, self.config.context)
+        try:
+            for t in file.tensors():
+                context.create_tensor(
+                    t.name, t.dtype, t.shape, t.kind, t.encoding, t.data, t.source
+                )
+            shared = {name: entry.shared for name, entry in file.graphs.items()}
+            for graph in context.compose(model, shared):
+                entry = file.graphs[graph.name]
+                settings = self.config.graph_config(graph.name)
+                graph.set_config(self._settings(file, graph.name) if settings is None else settings)
+                observed = Observed(frozenset(entry.observed), entry.all_observed)
+                graph.finalize(observed=observed, outputs=entry.added_outputs)
+        except BaseException:
+            context.free()
+            raise
+        return context
+
+    def _settings(self, file: ContextFile, graph: str) -> Mapping[str, Any]:
+        """Return the settings of a graph in a binary, without those of another backend."""
+        settings, backend = file.graphs[graph].config, self.backend
+        if backend.name == file.manifest.backend:
+            return settings
+        fields = msgspec.structs.fields(backend.plugin.configs.graph)
+        known = {field.encode_name for field in fields}
+        if dropped := sorted(settings.keys() - known):
+            _LOG.warning(
+                "graph '%s': settings that backend '%s' does not have are dropped: %s",
+                graph,
+                backend.name,
+                ", ".join(dropped),
+            )
+        return {key: value for key, value in settings.items() if key in known}
 
 
 def backend_of(binary: Binary) -> tuple[str, Mapping[str, Any]]:

@@ -1,20 +1,40 @@
 """The container file format of models and context binaries, and prepacked weights."""
 
-from dovetail.container._format import is_container
+from dovetail.container._format import Kind, is_container
 from dovetail.container._mapping import MappedBlob, MappedFile
+from dovetail.container._reader import kind_of
 from dovetail.container._verify import verify
 from dovetail.container._writer import BlobTable
-from dovetail.container.context import (
+from dovetail.container.context import ContextFile
+from dovetail.container.context_content import (
     ContextContent,
-    ContextFile,
     StoredContextGraph,
     graph_digest,
 )
+from dovetail.container.context_parts import ContextParts
+from dovetail.container.context_summary import (
+    ContextSummary,
+    PreparedSummary,
+    summarize_context,
+)
+from dovetail.container.embedded import embedded_model
 from dovetail.container.lifetime import Closing, Finalizer
 from dovetail.container.memory import aligned_copy, aligned_empty, read_only
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
-from dovetail.container.summary import GraphSummary, Summary, TensorSummary, summarize
+from dovetail.container.summarizing import summarize
+from dovetail.container.summary import GraphSummary, Summary, TensorSummary
+from dovetail.container.tensor_facts import Difference, cosine_similarity, differences
+from dovetail.container.weight_comparison import (
+    TensorDifference,
+    WeightComparison,
+    Weights,
+    compare_weights,
+    constants_of,
+    context_weights,
+    only_graph,
+    read_weights,
+)
 from dovetail.container.weights import HOST, FormKey, MakeForm, Packed, WeightStore
 
 __all__ = [
@@ -23,25 +43,43 @@ __all__ = [
     "Closing",
     "ContextContent",
     "ContextFile",
+    "ContextParts",
+    "ContextSummary",
+    "Difference",
     "Finalizer",
     "FormKey",
     "GraphSummary",
+    "Kind",
     "MakeForm",
     "MappedBlob",
     "MappedFile",
     "Model",
     "Packed",
+    "PreparedSummary",
     "Producer",
     "StoredContextGraph",
     "Summary",
+    "TensorDifference",
     "TensorSummary",
+    "WeightComparison",
     "WeightStore",
+    "Weights",
     "aligned_copy",
     "aligned_empty",
+    "compare_weights",
+    "constants_of",
+    "context_weights",
+    "cosine_similarity",
+    "differences",
+    "embedded_model",
     "graph_digest",
     "hash_source",
     "is_container",
+    "kind_of",
+    "only_graph",
     "read_only",
+    "read_weights",
     "summarize",
+    "summarize_context",
     "verify",
 ]

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal
 
+import numpy as np
+
 from dovetail.container._decoding import M, decode_manifest
 from dovetail.container._format import (
     CHUNK_BYTES,
+    HEADER_BYTES,
     Bytes,
     Header,
     Kind,
@@ -98,6 +101,21 @@ class Container(Generic[M]):
                 raise damaged("; ".join(p.message for p in faults), self.where)
 
         return check
+
+
+def kind_of(path: str | os.PathLike[str]) -> Kind:
+    """Return the kind of a container; only its header is read.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        ContainerError: It is not a container, has a newer format, or the header is damaged.
+    """
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(HEADER_BYTES)
+    except OSError as error:
+        raise unreadable(Path(path), error) from error
+    return unpack_header(np.frombuffer(raw, np.uint8), os.fspath(path)).kind
 
 
 def open_container(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
+from dovetail.container._decoding import M
 from dovetail.container._format import Kind
 from dovetail.container._manifest import ModelManifest
-from dovetail.container._reader import Container, open_container
+from dovetail.container._reader import Container, kind_of, open_container
+from dovetail.container.context import ContextFile
+from dovetail.container.context_content import ContextManifest
 from dovetail.container.model import model_of
 from dovetail.errors import ContainerError, Problem
 
@@ -17,7 +21,7 @@ _UNVERIFIABLE = {"CONTAINER_NOT_ONE", "CONTAINER_VERSION", "CONTAINER_KIND"}
 
 
 def verify(path: str | os.PathLike[str]) -> tuple[Problem, ...]:
-    """Check all of a model file: header, manifest, padding, every blob, every graph.
+    """Check all of a file: header, manifest, padding, every blob, every graph.
 
     Returns:
         Every fault; none if the file is intact. After damage to the header or the manifest, the
@@ -25,20 +29,30 @@ def verify(path: str | os.PathLike[str]) -> tuple[Problem, ...]:
 
     Raises:
         FrontendError: The file cannot be read.
-        ContainerError: The file is not a container, contains no model, or has a newer format.
+        ContainerError: The file is not a container, or has a newer format.
     """
     try:
-        container = open_container(path, Kind.MODEL, ModelManifest)
+        kind = kind_of(path)
+        if kind is Kind.MODEL:
+            model = open_container(path, kind, ModelManifest)
+            return _all_faults(model, lambda: _model_faults(model))
+        context = open_container(path, kind, ContextManifest)
+        return _all_faults(context, lambda: _context_faults(context))
     except ContainerError as error:
         if error.code in _UNVERIFIABLE:
             raise
         return _problems_of(error)
+
+
+def _all_faults(
+    container: Container[M], graph_faults: Callable[[], Iterable[Problem]]
+) -> tuple[Problem, ...]:
     faults = tuple(container.padding_faults())
     damaged = tuple(p for i in range(len(container.manifest.blobs)) for p in _faults(container, i))
-    return (*faults, *(damaged or _graph_faults(container)))
+    return (*faults, *(damaged or graph_faults()))
 
 
-def _faults(container: Container[ModelManifest], index: int) -> Iterator[Problem]:
+def _faults(container: Container[M], index: int) -> Iterator[Problem]:
     chunks = list(container.chunk_faults(index))
     yield from chunks
     wanted = container.manifest.blobs[index].sha256
@@ -46,12 +60,26 @@ def _faults(container: Container[ModelManifest], index: int) -> Iterator[Problem
         yield Problem(f"blob {index} does not have the hash {wanted}", container.where)
 
 
-def _graph_faults(container: Container[ModelManifest]) -> tuple[Problem, ...]:
+def _model_faults(container: Container[ModelManifest]) -> Iterator[Problem]:
+    return _raised(lambda: model_of(container, container.blobs("manifest")))
+
+
+def _context_faults(container: Container[ContextManifest]) -> Iterator[Problem]:
+    """Yield what is wrong with the graphs; the backend alone knows its plans."""
+    if any(container.padding_faults()):  # reported already
+        return
+    file = ContextFile(container, "manifest")
+    yield from _raised(file.tensors)
+    for name in file.graphs:
+        for read in (file.interface, file.updated, file.plan, file.model):
+            yield from _raised(partial(read, name))
+
+
+def _raised(read: Callable[[], object]) -> Iterator[Problem]:
     try:
-        model_of(container, container.blobs("manifest"))
+        read()
     except ContainerError as error:
-        return _problems_of(error)
-    return ()
+        yield from _problems_of(error)
 
 
 def _problems_of(error: ContainerError) -> tuple[Problem, ...]:

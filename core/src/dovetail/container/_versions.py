@@ -39,9 +39,17 @@ _ADDITIONS = {
 _KEYS = tuple(name for name in _ADDITIONS if name in TensorEntry.__struct_fields__)
 
 
-def version_of(graphs: Iterable[GraphEntry]) -> tuple[int, tuple[str, ...]]:
-    """Return the minor version that has all that graphs use, and the additions to require."""
+def version_of(
+    graphs: Iterable[GraphEntry], tensors: Iterable[TensorEntry] = ()
+) -> tuple[int, tuple[str, ...]]:
+    """Return the minor version that has all that a file uses, and the additions to require.
+
+    Args:
+        graphs: The graphs in the file.
+        tensors: Its other tensors.
+    """
     used = {name for graph in graphs for name in _used(graph)}
+    used |= {name for tensor in tensors for name in _used_tensor(tensor)}
     minor = max((_ADDITIONS[name].minor for name in used), default=0)
     return minor, tuple(sorted(name for name in used if _ADDITIONS[name].is_required))
 
@@ -66,12 +74,16 @@ def _used(graph: GraphEntry) -> Iterator[str]:
     """Yield the additions that a graph uses."""
     params = (p.tensor for node in graph.nodes for p in node.params if p.tensor is not None)
     for tensor in (*graph.tensors, *params):
-        # writers omit default values, so these keys are absent
-        yield from (key for key in _KEYS if getattr(tensor, key))
-        if tensor.encoding is not None:
-            yield from _used_encoding(tensor.encoding)
+        yield from _used_tensor(tensor)
     for grid in graph.grids:
         yield from _used_encoding(grid.encoding)
+
+
+def _used_tensor(tensor: TensorEntry) -> Iterator[str]:
+    # writers omit default values, so these keys are absent
+    yield from (key for key in _KEYS if getattr(tensor, key))
+    if tensor.encoding is not None:
+        yield from _used_encoding(tensor.encoding)
 
 
 def _used_encoding(entry: EncodingEntry) -> Iterator[str]:

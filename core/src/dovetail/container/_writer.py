@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -31,9 +31,14 @@ from dovetail.ir import Blob
 
 
 class BlobTable:
-    """The blobs of a container to be written, without duplicates, in order of first use."""
+    """The blobs of a container to be written, without duplicates, in order of first use.
 
-    def __init__(self) -> None:
+    Args:
+        known: Entries of blobs of another file, which are not read here.
+    """
+
+    def __init__(self, known: Iterable[BlobEntry] = ()) -> None:
+        self._known = {entry.sha256: entry for entry in known}
         self._entries: dict[str, BlobEntry] = {}
         self._blobs: list[Blob] = []
         self._indices: dict[str, int] = {}
@@ -45,12 +50,12 @@ class BlobTable:
         """
         if blob.is_hashed and blob.hash in self._indices:
             return self._indices[blob.hash]
+        if blob.is_hashed and (entry := self._known.get(blob.hash)) is not None:
+            return self._append(blob, entry)
         data = blob.bytes  # stay in memory for both sums
         if blob.hash not in self._indices:
             checksums = tuple(chunk_checksums(data))
-            self._entries[blob.hash] = BlobEntry(blob.hash, blob.nbytes, checksums)
-            self._indices[blob.hash] = len(self._blobs)
-            self._blobs.append(blob)
+            self._append(blob, BlobEntry(blob.hash, blob.nbytes, checksums))
         del data
         blob.release()
         return self._indices[blob.hash]
@@ -64,6 +69,12 @@ class BlobTable:
     def entries(self) -> tuple[BlobEntry, ...]:
         """The entries of the blobs in a manifest."""
         return tuple(self._entries.values())
+
+    def _append(self, blob: Blob, entry: BlobEntry) -> int:
+        self._entries[blob.hash] = entry
+        self._indices[blob.hash] = len(self._blobs)
+        self._blobs.append(blob)
+        return self._indices[blob.hash]
 
 
 def write_container(
@@ -117,6 +128,12 @@ def container_parts(
         yield from _chunks(blob, where)
         end = start + blob.nbytes
     yield bytes(placement.file_bytes - end)
+
+
+def container_size(manifest: Manifest, table: BlobTable) -> int:
+    """Return the size in bytes of the file that `write_container` would write."""
+    raw = encode_manifest(msgspec.structs.replace(manifest, blobs=table.entries))
+    return placement_of(len(raw), [entry.size for entry in table.entries]).file_bytes
 
 
 def _chunks(blob: Blob, where: str) -> Iterator[memoryview]:

@@ -1,4 +1,4 @@
-"""Context binaries and their sections as containers: prepared graphs, and perhaps their models.
+"""Open context binaries and sections: prepared graphs, and perhaps their models.
 
 The manifest says what the file is for; the plan and the model of each graph are blobs of JSON,
 which are read when the graph is used.
@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-
-import msgspec
-import numpy as np
 
 from dovetail.arguments import check_arguments
 from dovetail.container._decoding import decode_json
 from dovetail.container._format import MAX_MANIFEST_BYTES, Kind, damaged
-from dovetail.container._graphs import dump_graph, dump_tensor, load_graph, load_tensor
+from dovetail.container._graphs import load_graph, load_tensor
 from dovetail.container._manifest import (
     GraphEntry,
-    Index,
-    Manifest,
     ManifestError,
     PreparedEntry,
     TensorEntry,
@@ -35,167 +29,10 @@ from dovetail.container._reader import (
     container_in,
     open_container,
 )
-from dovetail.container._versions import version_of
-from dovetail.container._writer import BlobTable, container_parts
+from dovetail.container.context_content import ContextManifest
 from dovetail.container.memory import read_only
-from dovetail.container.producer import Producer
 from dovetail.errors import ContainerError, GraphError
 from dovetail.ir import Array, Blob, Graph, Tensor
-
-
-class ContextManifest(Manifest, frozen=True):
-    """The manifest of a context binary or of a section.
-
-    Attributes:
-        producer: The program that created the file.
-        backend: Name of the backend that it is for.
-        options: The backend's options that differ from their defaults.
-        fingerprint: Facts that the graphs depend on.
-        op_packages: Versions of the op packages that the graphs use.
-        tensors: Tensors that graphs share.
-        graphs: The graphs, in order.
-        names: Blob of each key of the image.
-        opaque: Blob with the graphs of a backend that cannot describe them.
-        is_whole: Whether the graphs can be restored only together.
-    """
-
-    producer: Producer
-    backend: str
-    options: dict[str, Any]
-    fingerprint: dict[str, str]
-    op_packages: dict[str, str]
-    tensors: tuple[TensorEntry, ...]
-    graphs: tuple[PreparedEntry, ...]
-    names: dict[str, Index]
-    opaque: Index | None = None
-    is_whole: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredContextGraph:
-    """A prepared graph to be written.
-
-    Attributes:
-        name: Its name.
-        plan: The backend's plan, of JSON types; None if it is in an opaque blob.
-        inputs, outputs: Its interface, with context tensors; none of a section.
-        shared: Names of the context tensors that it uses.
-        model: The graph itself, to be embedded; None to leave it out.
-        digest: Identity of the graph with its weights; of a section, that of its base.
-        config: Settings of the graph that differ from their defaults.
-        observed: Names of tensors that watches receive; `all_observed` if these are all tensors.
-        all_observed: See `observed`.
-        added_outputs: Names of tensors that became outputs when the graph was finalized.
-        updated: The tensors that a section has.
-        memory_bytes: Memory that it takes once loaded, as far as the backend knows.
-    """
-
-    name: str
-    plan: Any
-    inputs: tuple[Tensor, ...] = ()
-    outputs: tuple[Tensor, ...] = ()
-    shared: tuple[str, ...] = ()
-    model: Graph | None = None
-    digest: str = ""
-    config: Mapping[str, Any] = field(default_factory=dict)
-    observed: tuple[str, ...] = ()
-    all_observed: bool = False
-    added_outputs: tuple[str, ...] = ()
-    updated: tuple[Tensor, ...] = ()
-    memory_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextContent:
-    """The content of a context binary or section to be written; attributes as in the manifest.
-
-    Attributes:
-        blobs: The blobs of the image by key.
-        is_section: Whether it is a section.
-    """
-
-    producer: Producer
-    backend: str
-    options: Mapping[str, Any]
-    fingerprint: Mapping[str, str]
-    op_packages: Mapping[str, str]
-    tensors: tuple[Tensor, ...] = ()
-    graphs: tuple[StoredContextGraph, ...]
-    blobs: Mapping[str, Array]
-    opaque: bytes = b""
-    is_whole: bool = False
-    is_section: bool = False
-
-    def parts(self, where: str = "context binary") -> Iterator[bytes | memoryview]:
-        """Yield the bytes of the file in order; equal contents produce equal bytes.
-
-        Args:
-            where: Name of the file, for errors.
-
-        Raises:
-            ContainerError: The manifest exceeds a limit of the format.
-            GraphError: A model is not well formed.
-        """
-        table = BlobTable()
-        models: dict[str, GraphEntry] = {}
-        graphs = tuple(_dump(graph, table, models) for graph in self.graphs)
-        names = {key: table.add(Blob(self.blobs[key])) for key in sorted(self.blobs)}
-        opaque = table.add(Blob(np.frombuffer(self.opaque, np.uint8))) if self.opaque else None
-        minor, requires = version_of(models.values())
-        manifest = ContextManifest(
-            (),
-            self.producer,
-            self.backend,
-            dict(self.options),
-            dict(self.fingerprint),
-            dict(self.op_packages),
-            tuple(dump_tensor(tensor, table, "context") for tensor in self.tensors),
-            graphs,
-            names,
-            opaque,
-            self.is_whole,
-            minor=minor,
-            requires=requires,
-        )
-        kind = Kind.SECTION if self.is_section else Kind.CONTEXT
-        yield from container_parts(kind, manifest, table, where)
-
-
-def _dump(
-    graph: StoredContextGraph, table: BlobTable, models: dict[str, GraphEntry]
-) -> PreparedEntry:
-    where = f"graph '{graph.name}'"
-    model = None
-    if graph.model is not None:
-        models[graph.name] = entry = dump_graph(graph.model, table)
-        model = table.add(_json_blob(entry))
-    return PreparedEntry(
-        graph.name,
-        tuple(dump_tensor(tensor, table, where) for tensor in graph.inputs),
-        tuple(dump_tensor(tensor, table, where) for tensor in graph.outputs),
-        graph.shared,
-        None if graph.plan is None else table.add(_json_blob(graph.plan)),
-        model,
-        graph.digest,
-        dict(graph.config),
-        graph.observed,
-        graph.all_observed,
-        graph.added_outputs,
-        tuple(dump_tensor(tensor, table, where) for tensor in graph.updated),
-        graph.memory_bytes,
-    )
-
-
-def _json_blob(value: object) -> Blob:
-    return Blob(np.frombuffer(msgspec.json.encode(value, order="deterministic"), np.uint8))
-
-
-def graph_digest(graph: Graph) -> str:
-    """Return the identity of a graph: of its structure, its encodings and its data."""
-    table = BlobTable()
-    entry = dump_graph(graph, table)
-    text = msgspec.json.encode((entry, [blob.hash for blob in table.blobs]), order="deterministic")
-    return Blob(np.frombuffer(text, np.uint8)).hash
 
 
 class ContextFile:
@@ -280,6 +117,11 @@ class ContextFile:
         return self._container.header.version
 
     @property
+    def is_section(self) -> bool:
+        """True if the file is a section."""
+        return self._container.header.kind is Kind.SECTION
+
+    @property
     def nbytes(self) -> int:
         """Size of the file."""
         return self._container.header.file_bytes
@@ -329,6 +171,15 @@ class ContextFile:
         Raises:
             ContainerError: It is damaged.
         """
+        entry = self.model_entry(name)
+        return None if entry is None else load_graph(entry, self._blobs, self._of(name, "model"))
+
+    def model_entry(self, name: str) -> GraphEntry | None:
+        """Return a graph itself as it is in the file; None if it is not embedded.
+
+        Raises:
+            ContainerError: It is damaged.
+        """
         index = self._graphs[name].model
         if index is None:
             return None
@@ -336,12 +187,16 @@ class ContextFile:
         entry = decode_json(self._json(index), where, GraphEntry)
         if entry.name != name:
             raise ManifestError(f"the model has the name '{entry.name}'", where=where)
-        return load_graph(entry, self._blobs, where)
+        return entry
 
     @cached_property
     def blobs(self) -> Mapping[str, Array]:
         """The blobs of the image by key, read when they are used."""
         return _Named(self.manifest.names, self._blobs)
+
+    def stored_blobs(self) -> dict[str, Blob]:
+        """Return the blobs of the image by key, with their hashes."""
+        return {key: self._blobs[index] for key, index in self.manifest.names.items()}
 
     @property
     def opaque(self) -> bytes:

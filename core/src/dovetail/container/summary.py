@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,7 +9,6 @@ import msgspec
 import numpy as np
 
 from dovetail.container._encodings import load_encoding
-from dovetail.container._format import Kind
 from dovetail.container._manifest import (
     ArrayEntry,
     EncodingEntry,
@@ -19,9 +17,10 @@ from dovetail.container._manifest import (
     ModelManifest,
     TensorEntry,
 )
-from dovetail.container._reader import Container, check_padding, open_container
+from dovetail.container._reader import Container, check_padding
 from dovetail.container.producer import Producer
-from dovetail.ir import Array, DataFormat, DType, MemoryType, Tensor
+from dovetail.ir import Array, DataFormat, DType, Graph, MemoryType, Tensor
+from dovetail.ir.sharing import static_tensors
 from dovetail.ir.text import encoding_text
 
 
@@ -47,8 +46,14 @@ class TensorSummary(msgspec.Struct, frozen=True):
     data_format: str = DataFormat.DENSE.name
 
     @classmethod
-    def of(cls, tensor: Tensor | TensorEntry, encoding: str | None) -> TensorSummary:
+    def of(cls, tensor: Tensor) -> TensorSummary:
         """Return the summary of a tensor."""
+        encoding = None if tensor.encoding is None else encoding_text(tensor.encoding)
+        return cls.with_encoding(tensor, encoding)
+
+    @classmethod
+    def with_encoding(cls, tensor: Tensor | TensorEntry, encoding: str | None) -> TensorSummary:
+        """Return the summary of a tensor with this description of its encoding."""
         return cls(
             tensor.name,
             tensor.dtype.name,
@@ -81,12 +86,27 @@ class GraphSummary(msgspec.Struct, frozen=True):
     tensors: int
     static_bytes: int
 
+    @classmethod
+    def of(cls, graph: Graph) -> GraphSummary:
+        """Return the summary of a graph."""
+        ops = Counter(f"{node.package}::{node.op_type}" for node in graph.nodes)
+        data = (tensor.data for tensor in static_tensors(graph))
+        return cls(
+            graph.name,
+            tuple(map(TensorSummary.of, graph.inputs)),
+            tuple(map(TensorSummary.of, graph.outputs)),
+            dict(sorted(ops.items())),
+            len(graph.nodes),
+            len(graph.tensors),
+            sum(blob.nbytes for blob in data if blob is not None),
+        )
+
 
 class Summary(msgspec.Struct, frozen=True):
     """A container file.
 
     Attributes:
-        kind: Its content: `model`.
+        kind: Its content: `model`, `context` or `section`.
         format_version: Version of the container format.
         format_minor: The first minor version that has all that the file uses.
         requires: What a reader must know of newer minor versions.
@@ -112,14 +132,12 @@ class Summary(msgspec.Struct, frozen=True):
     file_bytes: int
 
 
-def summarize(path: str | os.PathLike[str]) -> Summary:
-    """Return the summary of a model file; only header, manifest and padding are read.
+def summarize_model(container: Container[ModelManifest]) -> Summary:
+    """Return the summary of a model file; only its manifest and padding are read.
 
     Raises:
-        FrontendError: The file cannot be read.
-        ContainerError: The file contains no model, has a newer format, or these parts are damaged.
+        ContainerError: These parts are damaged.
     """
-    container = open_container(path, Kind.MODEL, ModelManifest)
     check_padding(container)
     manifest = container.manifest
     uses = Counter(i for graph in manifest.graphs for i in _data_of(graph))
@@ -177,7 +195,7 @@ def _data_of(graph: GraphEntry) -> Iterator[int]:
 
 def _tensor_summary(tensor: TensorEntry) -> TensorSummary:
     encoding = None if tensor.encoding is None else _encoding_text(tensor.encoding)
-    return TensorSummary.of(tensor, encoding)
+    return TensorSummary.with_encoding(tensor, encoding)
 
 
 def _encoding_text(entry: EncodingEntry) -> str:

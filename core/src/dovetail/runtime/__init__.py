@@ -22,6 +22,7 @@ from dovetail.runtime.profile_log_reader import read_profile_log
 from dovetail.runtime.profiling_window import ProfilingWindow
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.shared_buffers import SharedBuffers, set_io_memory_type
+from dovetail.runtime.sharing import GraphShare, SharingReport, Unshared, sharing_report
 from dovetail.runtime.signal import Signal
 from dovetail.runtime.tensor import Tensor
 
@@ -44,6 +45,7 @@ __all__ = [
     "ExtendedEventData",
     "Graph",
     "GraphConfig",
+    "GraphShare",
     "Log",
     "LogHeader",
     "LogLevel",
@@ -60,13 +62,16 @@ __all__ = [
     "Reason",
     "Recorder",
     "SharedBuffers",
+    "SharingReport",
     "Signal",
     "SignalKind",
     "Tensor",
+    "Unshared",
     "Value",
     "Verdict",
     "backend_name",
     "chrome_trace",
     "read_profile_log",
     "set_io_memory_type",
+    "sharing_report",
 ]

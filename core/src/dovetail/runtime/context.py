@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -197,8 +198,15 @@ class Context(Handle, Closing):
             graph.stage({used: update})
 
     @check_arguments
-    def compose(self, model: Model) -> tuple[Graph, ...]:
+    def compose(
+        self, model: Model, shared: Mapping[str, Collection[str]] = MappingProxyType({})
+    ) -> tuple[Graph, ...]:
         """Create the graphs of a model with the same calls as an application.
+
+        Args:
+            model: The model.
+            shared: Names of the context tensors that each graph uses, by its name; they replace the
+                graph's own tensors.
 
         Raises:
             UnsupportedOpError: A graph uses unknown ops; all of them are listed.
@@ -212,7 +220,7 @@ class Context(Handle, Closing):
         try:
             for graph in model.graphs.values():
                 made.append(self.create_graph(graph.name))
-                self._compose(graph, made[-1])
+                self._compose(graph, made[-1], shared.get(graph.name, ()))
         except BaseException:
             for handle in made:
                 del self._graphs[handle.name]
@@ -485,14 +493,16 @@ class Context(Handle, Closing):
         with log_errors(f"closing a context of backend '{self.backend.name}'"):
             self.plugin.close()
 
-    def _compose(self, graph: ir.Graph, handle: Graph) -> None:
-        """Add the tensors and nodes of a graph.
+    def _compose(self, graph: ir.Graph, handle: Graph, shared: Collection[str]) -> None:
+        """Add the tensors and nodes of a graph, but for tensors of the context.
 
         Raises:
             GraphError: Nodes do not match their ops; every reason is listed.
         """
         tensors: dict[ir.Tensor, Tensor] = {
-            t: handle.create_tensor(
+            t: self.retrieve_tensor(t.name)
+            if t.name in shared
+            else handle.create_tensor(
                 t.name,
                 t.dtype,
                 t.shape,

@@ -19,7 +19,7 @@ from dovetail.container import (
     read_only,
 )
 from dovetail.errors import BackendError, ContainerError, Problem, suggest_name
-from dovetail.ir import Array
+from dovetail.ir import Array, Blob
 from dovetail.runtime.compatibility import Compatibility, judge, used_facts
 from dovetail.runtime.config import ContextConfig, DeviceConfig, changed_settings
 from dovetail.runtime.image import Fingerprint, Image
@@ -283,7 +283,7 @@ def _parts(
         op_packages=packages,
         tensors=tensors,
         graphs=stored,
-        blobs=image.blobs,
+        blobs={key: Blob(array) for key, array in image.blobs.items()},
         opaque=image.opaque,
         is_whole=image.is_whole or bool(image.opaque),
         is_section=is_section,

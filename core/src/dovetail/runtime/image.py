@@ -11,7 +11,7 @@ import numpy as np
 
 import dovetail
 from dovetail.container import ContextContent, ContextFile, Producer, StoredContextGraph
-from dovetail.ir import Array
+from dovetail.ir import Array, Blob
 from dovetail.runtime.compatibility import Verdict, judge
 
 
@@ -32,8 +32,9 @@ class Image:
 
     Attributes:
         fingerprint: What they depend on.
-        graphs: The plan of each graph, of JSON types, by name. The backend alone reads it.
-        blobs: Their prepacked weights by key.
+        graphs: The plan of each graph, of JSON types, by name. The backend alone reads it; the keys
+            of blobs that the graph uses are texts in it, so that tools can tell who shares them.
+        blobs: Their prepacked weights by key. Those that no plan names are of all graphs.
         opaque: The graphs as one blob, of a backend that cannot describe them.
         is_whole: Whether its graphs can be restored only together.
     """
@@ -54,7 +55,7 @@ class Image:
                 fingerprint=self.fingerprint.facts,
                 op_packages={},
                 graphs=tuple(StoredContextGraph(name=n, plan=p) for n, p in self.graphs.items()),
-                blobs=self.blobs,
+                blobs={key: Blob(array) for key, array in self.blobs.items()},
                 opaque=self.opaque,
                 is_whole=self.is_whole,
             ).parts("image")

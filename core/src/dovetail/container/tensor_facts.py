@@ -1,0 +1,156 @@
+"""Differences between two tensors of the same name: values, types, shapes and encodings."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+
+from dovetail.ir import Array, DataFormat, DType, Encoding, Spec, Tensor, dequantize
+
+VALUES = "values"
+_PIECE = 1 << 18  # elements at a time, as float64
+_PLURALS = {"scale": "scales", "offset": "offsets"}  # of one scale or of many
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A fact in which two tensors differ.
+
+    Attributes:
+        fact: values, dtype, shape, data format, or of the encodings: encoding (the class),
+            bitwidth, symmetry, scales, offsets, axis and others of its attributes.
+        first: Its value in the first tensor.
+        second: Its value in the second one.
+    """
+
+    fact: str
+    first: str
+    second: str
+
+    def __str__(self) -> str:
+        return self.fact if self.fact == VALUES else f"{self.fact} {self.first} / {self.second}"
+
+
+def differences(first: Tensor, second: Tensor) -> tuple[Difference, ...]:
+    """Return the facts in which two tensors with data differ; none if they can share a blob.
+
+    Values are compared by their hashes, which are shown.
+    """
+    return tuple(_differences(first, second))
+
+
+def cosine_similarity(first: Tensor, second: Tensor) -> float | None:
+    """Return the cosine of the angle between the real values of two tensors.
+
+    Two tensors of zeros have the cosine 1, a tensor of zeros and another one 0.
+
+    Returns:
+        None if the tensors have different numbers of elements, have no numbers, or have infinite
+        ones.
+    """
+    if not (_has_numbers(first) and _has_numbers(second)):
+        return None
+    one, other = _real(first).reshape(-1), _real(second).reshape(-1)
+    if one.size != other.size:
+        return None
+    squares, others, product = 0.0, 0.0, 0.0
+    with np.errstate(all="ignore"):  # the result tells
+        for start in range(0, one.size, _PIECE):
+            a = one[start : start + _PIECE].astype(np.float64)
+            b = other[start : start + _PIECE].astype(np.float64)
+            squares += float(a @ a)
+            others += float(b @ b)
+            product += float(a @ b)
+    if not squares or not others:
+        return float(squares == others)
+    found = product / (math.sqrt(squares) * math.sqrt(others))
+    return max(-1.0, min(1.0, found)) if math.isfinite(found) else None
+
+
+def md5_of(tensor: Tensor) -> str:
+    """Return the MD5 of a tensor's stored bytes, as tools for files show it."""
+    data = b"" if tensor.data is None else tensor.data.bytes.data
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _differences(first: Tensor, second: Tensor) -> Iterator[Difference]:
+    if first.data is None or second.data is None:
+        raise ValueError(f"tensor {first.name} has no data")
+    if first.data.hash != second.data.hash:
+        yield Difference(VALUES, first.data.hash, second.data.hash)
+    for fact, (one, other) in {
+        "dtype": (first.dtype.name, second.dtype.name),
+        "shape": (_shape(first), _shape(second)),
+        "data format": (first.data_format.name, second.data_format.name),
+    }.items():
+        if one != other:
+            yield Difference(fact, one, other)
+    if first.encoding != second.encoding:
+        one_facts, other_facts = _encoding_facts(first.spec), _encoding_facts(second.spec)
+        for fact in one_facts | other_facts:
+            one, other = one_facts.get(fact, "none"), other_facts.get(fact, "none")
+            if one != other:
+                yield Difference(fact, one, other)
+
+
+def _encoding_facts(spec: Spec) -> dict[str, str]:
+    """Return the facts of an encoding as text."""
+    encoding = spec.encoding
+    if encoding is None:
+        return {"encoding": "none"}
+    values = dict(_attributes(encoding))
+    bitwidth = values.pop("bitwidth", None)
+    offsets = values.get("offsets")
+    low, high = spec.dtype.stored_range(bitwidth)
+    middle = -((low + high + 1) // 2)
+    is_symmetric = bool(np.all(np.equal(0 if offsets is None else offsets, middle)))
+    return {
+        "encoding": type(encoding).__name__,
+        "bitwidth": str(bitwidth or spec.dtype.bits),
+        "symmetry": "yes" if is_symmetric else "no",
+        **{name: _text(value) for name, value in values.items()},
+    }
+
+
+def _attributes(encoding: Encoding) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of the attributes of an encoding, and of that which it is based on."""
+    for field in dataclasses.fields(cast("Any", encoding)):
+        value = getattr(encoding, field.name)
+        if field.name == "base":
+            yield from _attributes(value)
+        else:
+            yield _PLURALS.get(field.name, field.name), value
+
+
+def _text(value: object) -> str:
+    """Return a value as text; for an array its limits, shape and a digest."""
+    if not isinstance(value, np.ndarray):
+        return getattr(value, "name", None) or str(value)
+    digest = hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()[:8]
+    shape = "x".join(map(str, value.shape))
+    limits = f"{value.min()}..{value.max()} " if value.size else ""
+    return f"{limits}({shape}, {digest})"
+
+
+def _shape(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "scalar"
+
+
+def _has_numbers(tensor: Tensor) -> bool:
+    if tensor.data is None or tensor.dtype is DType.STRING:
+        return False
+    is_whole = tensor.data.nbytes == tensor.spec.nbytes
+    is_dense = is_whole and tensor.data_format is DataFormat.DENSE
+    return is_dense and (tensor.encoding is None or tensor.encoding.is_convertible)
+
+
+def _real(tensor: Tensor) -> Array:
+    """Return the real values of a tensor."""
+    if tensor.encoding is None:
+        return tensor.values()
+    return dequantize(tensor.values(), tensor.encoding)
