@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dovetail.cli.op_package_option import split_list
 from dovetail.cli.output import current_output
+from dovetail.cli.sharing_text import sharing_text
+from dovetail.container import ContextFile
 from dovetail.errors import ConfigError
 from dovetail.files import Staging, staged_folder, unwritable
 from dovetail.ir import Graph, MemoryType
-from dovetail.runtime import Context, set_io_memory_type
+from dovetail.runtime import Context, SharingReport, set_io_memory_type, sharing_report
 from dovetail_tools import _profiling
 from dovetail_tools._adapters import write_sections
 from dovetail_tools._backend import new_preparer, profile_level
@@ -98,11 +102,13 @@ class Generated:
         backend: Name of the backend.
         files: Sizes of the binaries in bytes, by path.
         timings: Times of preparation by graph.
+        sharing: What several graphs of a binary share; None for one graph, or without a binary.
     """
 
     backend: str
     files: Mapping[Path, int]
     timings: Mapping[str, Timings]
+    sharing: SharingReport | None = None
 
 
 def request_of(params: Mapping[str, Any]) -> GeneratorRequest:
@@ -193,7 +199,15 @@ def generate(request: GeneratorRequest) -> Generated:
                     logs.append(_TRACE)
                 _move(logs, staging, request.output_dir)
                 files = _move(binaries, staging, request.output_dir)
-        return Generated(backend.name, files, timings)
+        return Generated(backend.name, files, timings, _sharing(request, graphs))
+
+
+def _sharing(request: GeneratorRequest, graphs: Sequence[Graph]) -> SharingReport | None:
+    """Return what several graphs share in the binary, None if there is no binary or one graph."""
+    name = request.binary or request.backend_binary
+    if name is None or len(graphs) < 2:
+        return None
+    return sharing_report(ContextFile.open(request.output_dir / name), similarity=True)
 
 
 def report(generated: Generated) -> None:
@@ -208,6 +222,7 @@ def report(generated: Generated) -> None:
                     {"graph": name, "prepare_ms": times.prepare_us / 1e3}
                     for name, times in generated.timings.items()
                 ],
+                "sharing": msgspec.to_builtins(generated.sharing),
             },
             "",
         )
@@ -217,6 +232,8 @@ def report(generated: Generated) -> None:
         output.message(text)
     for path, nbytes in generated.files.items():
         output.message(f"{path}: {nbytes:,} bytes")
+    if generated.sharing is not None:
+        output.message(sharing_text(generated.sharing))
     if not generated.files:
         output.message("nothing is written: no --binary-file is given")
 
