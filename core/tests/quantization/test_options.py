@@ -16,7 +16,7 @@ from dovetail.quantization import options as options_module
 
 def test_defaults_are_the_sdks() -> None:
     made = options_from({})
-    widths = (made.act_bitwidth, made.weights_bitwidth, made.bias_bitwidth, made.float_bitwidth)
+    widths = (made.activation_bits, made.weight_bits, made.bias_bits, made.float_bitwidth)
     assert widths == (8, 8, 8, 32)
     assert not made.use_per_channel_quantization
     assert made.concat is Sharing.SHARE

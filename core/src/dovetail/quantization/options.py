@@ -22,6 +22,7 @@ class Sharing(enum.Enum):
     REQUANTIZE = "requantize"
 
 
+_BITS = 8
 LegacyMode = Literal["tf", "enhanced", "adjusted", "symmetric"]
 Schema = Literal["asymmetric", "symmetric", "unsignedsymmetric"]
 
@@ -42,9 +43,10 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     """Options of the quantizer. None means that an option is not set.
 
     Attributes:
-        act_bitwidth: Bitwidth of activations.
-        weights_bitwidth: Bitwidth of weights.
-        bias_bitwidth: Bitwidth of biases: 8 with separate ranges, 32 with the scale input x weight.
+        act_bitwidth: Bitwidth of activations; if None, that of the encodings file, or 8.
+        weights_bitwidth: Bitwidth of weights; if None, as for activations.
+        bias_bitwidth: Bitwidth of biases: 8 with separate ranges, 32 with the scale input x weight;
+            if None, as for activations.
         float_bitwidth: Bitwidth of tensors that stay float.
         float_bias_bitwidth: Bitwidth of biases of nodes that stay float; None: `float_bitwidth`.
         act_quantizer, param_quantizer: Modes of older tools, which combine estimator and schema.
@@ -79,9 +81,9 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
         calibration_cache: Path of a file that stores the observed ranges between runs.
     """
 
-    act_bitwidth: Literal[8, 16] = 8
-    weights_bitwidth: Literal[4, 8, 16] = 8
-    bias_bitwidth: Literal[8, 32] = 8
+    act_bitwidth: Literal[8, 16] | None = None
+    weights_bitwidth: Literal[4, 8, 16] | None = None
+    bias_bitwidth: Literal[8, 32] | None = None
     float_bitwidth: Literal[16, 32] = 32
     float_bias_bitwidth: Literal[16, 32] | None = None
     act_quantizer: LegacyMode | None = None
@@ -109,6 +111,21 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     target_backend: str | None = None
     calibration_backend: str = "cpu"
     calibration_cache: str | None = None
+
+    @property
+    def activation_bits(self) -> int:
+        """Bitwidth of activations."""
+        return self.act_bitwidth or _BITS
+
+    @property
+    def weight_bits(self) -> int:
+        """Bitwidth of weights."""
+        return self.weights_bitwidth or _BITS
+
+    @property
+    def bias_bits(self) -> int:
+        """Bitwidth of biases."""
+        return self.bias_bitwidth or _BITS
 
 
 def options_from(

@@ -44,9 +44,11 @@ from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.overrides import (
     Overrides,
+    in_names_of,
     overrides_of,
     read_overrides,
     unmatched,
+    with_bitwidths,
     without_tensor,
 )
 from dovetail_quantizers.planning.plan import Plan, make_plan
@@ -73,9 +75,12 @@ class DefaultQuantizer:
         ops: OpRegistry,
     ) -> Quantized:
         """Quantize a model; see `dovetail.quantization.Quantizer`."""
+        file = read_overrides(options)
+        if file is not None:
+            file = in_names_of(file, tuple(model.graphs.values()))
+            options = with_bitwidths(options, file)
         recipes = recipes_of(options)
         target = Target(options, recipes, ops)
-        file = read_overrides(options)
         notes = _check_entries(file, model, options)
         graphs: dict[str, Graph] = {}
         tensors: dict[str, tuple[TensorDecision, ...]] = {}

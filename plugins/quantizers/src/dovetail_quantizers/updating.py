@@ -31,7 +31,7 @@ from dovetail_quantizers.files import (
     write_encodings,
 )
 from dovetail_quantizers.grid import Scheme, grids_for
-from dovetail_quantizers.planning.overrides import matches
+from dovetail_quantizers.planning.overrides import in_names_of, matches
 from dovetail_quantizers.planning.roles import channel_axes
 
 _VERSION = "1.0.0"
@@ -39,7 +39,7 @@ _VERSION = "1.0.0"
 
 def encodings_in(path: Path, graph: Graph, ops: OpRegistry) -> dict[str, Encoding]:
     """Return the encodings of a file; see `dovetail.quantization.Quantizer.read_encodings`."""
-    file = read_encodings(path)
+    file = in_names_of(read_encodings(path), (graph,))
     axes = channel_axes(graph, ops)
     found: dict[str, Encoding] = {}
     problems: list[Problem] = []

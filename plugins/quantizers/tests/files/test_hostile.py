@@ -20,6 +20,9 @@ OLD = '{"activation_encodings": {"t": [{"bitwidth": 8, "scale": %s, "offset": 0}
         ("[]", "must be a JSON object"),
         ("{", "not valid JSON"),
         ("{}", "missing activation_encodings"),
+        ("/" * 300_000, "not valid JSON"),
+        ("/*" * 300_000, "not valid JSON"),
+        ('/**/"' + '\\"' * 300_000, "not valid JSON"),
         (
             '{"version": "0.6.1", "encodings": []}',
             "missing activation_encodings and param_encodings",
@@ -67,7 +70,10 @@ def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
         (OLD % ("9" * 400, '"param_encodings": {}'), ".scale", "range"),
         (OLD % ("true", '"param_encodings": {}'), ".scale", "bool"),
         (OLD % ("1", '"param_encodings": []'), "$.param_encodings", "object"),
-        (OLD % ("1", '"param_encodings": {"w": {}}'), "w", "a list of encodings"),
+        (OLD % ("1", '"param_encodings": {"w": {}}'), "w[0]", "'bitwidth' is missing"),
+        (OLD % ("1", '"param_encodings": {"w": []}'), "w", "a list of encodings"),
+        (OLD % ("1", '"param_encodings": {}, "param_bitwidth": 5'), "$.param_bitwidth", "5"),
+        (OLD % ("1", '"param_encodings": {}, "bias_bitwidth": true'), "$.bias_bitwidth", "int"),
         (OLD % ("1", '"param_encodings": {"w": [[]]}'), "w[0]", "expected an object"),
         (OLD % ("1", '"param_encodings": {"w": [1], "w": []}'), "$.param_encodings", "once"),
         (

@@ -82,7 +82,7 @@ class MixedPrecision(ParameterizedAlgorithm):
             QuantizationError: The budget cannot be met.
         """
         metric = metric_of(self.metric)
-        layers = layers_of(work.graph, work.ops, work.options.act_bitwidth)
+        layers = layers_of(work.graph, work.ops, work.options.activation_bits)
         exact = work.outputs(work.graph, self.samples)
         key = f"{work.fingerprint(self.samples)} {self.metric}"
         with State(Path(self.state) if self.state else None, key) as state:

@@ -111,7 +111,7 @@ def _bias(
     role = roles_of(node, plan.ops)[i]
     assert isinstance(role, Bias)
     values = values_of(tensor)
-    bitwidth = plan.overrides.widths.get(tensor, int(plan.options.bias_bitwidth))
+    bitwidth = plan.overrides.widths.get(tensor, plan.options.bias_bits)
     recipe = plan.recipes.bias
     if (dtype := plan.overrides.input_types.get((node, i))) is not None:
         bitwidth, recipe = dtype.bits, recipe.of_type(dtype)

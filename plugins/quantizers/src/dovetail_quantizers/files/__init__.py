@@ -1,12 +1,14 @@
 """Encodings files: all versions of AIMET, the SDK's overrides, and `model_net.json`."""
 
 from dovetail_quantizers.files.form import (
+    BITWIDTHS,
     CONVERTED,
     QNN_JSON,
     VERSIONS,
     EncodingsFile,
     Form,
     TensorEncoding,
+    known_name,
 )
 from dovetail_quantizers.files.from_graph import encodings_of, entry_of
 from dovetail_quantizers.files.reading import parse_encodings, read_encodings
@@ -14,6 +16,7 @@ from dovetail_quantizers.files.to_graph import to_encoding
 from dovetail_quantizers.files.writing import WRITTEN, Dumped, dump_encodings, write_encodings
 
 __all__ = [
+    "BITWIDTHS",
     "CONVERTED",
     "QNN_JSON",
     "VERSIONS",
@@ -25,6 +28,7 @@ __all__ = [
     "dump_encodings",
     "encodings_of",
     "entry_of",
+    "known_name",
     "parse_encodings",
     "read_encodings",
     "to_encoding",

@@ -1,9 +1,10 @@
-"""Strict JSON: unique keys, typed values, and all faults at once."""
+"""Strict JSON, except for comments: unique keys, typed values, and all faults at once."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import reprlib
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +23,10 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 MAX_BYTES = 1 << 30
 _DEPTH = 40
+# A string or a comment. Each alternative also matches up to the end of the text, so that text
+# without an end is searched once.
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_NOT_NEWLINE = re.compile(r"[^\n]")
 
 
 class _Repeating(dict[str, Any]):
@@ -34,14 +39,20 @@ class _Repeating(dict[str, Any]):
 
 
 def load_object(path: Path, findings: Findings) -> dict[str, Any]:
-    """Return the object of a JSON file; report duplicate keys.
+    """Return the object of a JSON file, which may have comments; report duplicate keys.
 
     Raises:
         FrontendError: The file cannot be read.
         QuantizationError: It is not a JSON object.
     """
+    text = _text(path)
     try:
-        data = json.loads(_text(path), object_pairs_hook=_object)
+        try:
+            data = json.loads(text, object_pairs_hook=_object)
+        except json.JSONDecodeError:
+            if "//" not in text and "/*" not in text:
+                raise
+            data = json.loads(_without_comments(text), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise QuantizationError(f"not valid JSON: {error.msg}", where=place) from error
@@ -128,6 +139,16 @@ def _text(path: Path) -> str:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise FrontendError("the file is not UTF-8 text", where=str(path)) from error
+
+
+def _without_comments(text: str) -> str:
+    """Return a text with spaces instead of comments, so that positions stay."""
+
+    def blank(match: re.Match[str]) -> str:
+        found = match[0]
+        return found if found[0] == '"' else _NOT_NEWLINE.sub(" ", found)
+
+    return _COMMENT.sub(blank, text)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

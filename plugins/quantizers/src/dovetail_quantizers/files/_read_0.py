@@ -51,7 +51,9 @@ class _Columns:
 
 
 def read_tensor(name: str, data: Any, is_param: bool, at: FileLocation) -> TensorEncoding | None:
-    """Return the entry of a list of encodings, one per channel; or report faults."""
+    """Return the entry of encodings, one per channel or a bare object; or report faults."""
+    if isinstance(data, dict):
+        data = [data]  # as people write it by hand
     if not isinstance(data, list) or not data:
         at.fault(f"expected a list of encodings, got {shown(data)}")
         return None

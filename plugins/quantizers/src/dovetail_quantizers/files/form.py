@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -26,6 +27,16 @@ QNN_JSON = "qnn-json"
 # Suffix of the output of a Convert. A file may use such a name without a Convert in the graph: the
 # tensor is float by its own entry, and other consumers need this encoding.
 CONVERTED = ".convert"
+# Of the first output of an op, in names of TensorFlow.
+_FIRST_OUTPUT = ":0"
+# Keys of a file for the widths of tensors without an entry -> the quantizer's options.
+BITWIDTHS: Mapping[str, str] = MappingProxyType(
+    {
+        "activation_bitwidth": "act_bitwidth",
+        "param_bitwidth": "weights_bitwidth",
+        "bias_bitwidth": "bias_bitwidth",
+    }
+)
 VERSIONS = ("0.4.0", "0.5.0", "0.6.1", "1.0.0", "2.0.0", "2.1.0", QNN_JSON)
 
 
@@ -165,6 +176,7 @@ class EncodingsFile:
         producer: The tool that wrote it.
         quantizer_args: The options of that tool.
         excluded_layers: Layers left in float.
+        bitwidths: Bitwidths of tensors without an entry, by keys of BITWIDTHS.
         notes: Numbers that were read differently from what is written.
     """
 
@@ -173,12 +185,23 @@ class EncodingsFile:
     producer: dict[str, Plain] | None = None
     quantizer_args: dict[str, Plain] | None = None
     excluded_layers: tuple[str, ...] = ()
+    bitwidths: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[Problem, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, version: str, entries: Iterable[TensorEncoding]) -> EncodingsFile:
         """Return a file with some entries of different names."""
         return cls(version, {entry.name: entry for entry in entries})
+
+    def in_names_of(self, known: Container[str]) -> EncodingsFile:
+        """Return the file with entries renamed to known names that differ only in ":0"."""
+        made: dict[str, TensorEncoding] = {}
+        for name, entry in self.entries.items():
+            own = known_name(name, known)
+            if own != name and own not in self.entries:
+                entry = dataclasses.replace(entry, name=own)
+            made[entry.name] = entry
+        return dataclasses.replace(self, entries=made)
 
     @property
     def activations(self) -> dict[str, TensorEncoding]:
@@ -189,6 +212,14 @@ class EncodingsFile:
     def params(self) -> dict[str, TensorEncoding]:
         """Entries of weights and biases."""
         return {name: e for name, e in self.entries.items() if e.role_is_param}
+
+
+def known_name(name: str, known: Container[str]) -> str:
+    """Return the known name that a name of a file means; the name itself without one."""
+    if name in known:
+        return name
+    others = (name.removesuffix(_FIRST_OUTPUT), name + _FIRST_OUTPUT)
+    return next((other for other in others if other in known), name)
 
 
 def _same(mine: object, theirs: object) -> bool:

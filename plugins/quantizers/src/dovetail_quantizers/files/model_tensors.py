@@ -15,7 +15,7 @@ from dovetail.ir import Graph, Shape, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.plugins.ops import installed_ops
 from dovetail_quantizers.files._arrange import placed
-from dovetail_quantizers.files.form import CONVERTED, EncodingsFile, TensorEncoding
+from dovetail_quantizers.files.form import CONVERTED, EncodingsFile, TensorEncoding, known_name
 from dovetail_quantizers.planning.roles import channel_axes
 
 
@@ -64,7 +64,8 @@ class ModelTensors:
 
     def find(self, name: str) -> ModelTensor | None:
         """Return the tensor of a name: first of the user's model, then of the graph."""
-        return self.tensors.get(name) or self.inner.get(name)
+        own = known_name(name, self.tensors.keys() | self.inner.keys())
+        return self.tensors.get(own) or self.inner.get(own)
 
     def names(self) -> set[str]:
         """All names that a file can use."""

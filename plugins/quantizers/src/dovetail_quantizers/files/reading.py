@@ -6,17 +6,31 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dovetail.errors import Problem, QuantizationError
 from dovetail_quantizers.files import _read_0, _read_1, _read_2, _read_qnn
 from dovetail_quantizers.files._findings import FileLocation, Findings
 from dovetail_quantizers.files._json import finite, load_object, shown, take
-from dovetail_quantizers.files.form import QNN_JSON, VERSIONS, EncodingsFile, Plain, TensorEncoding
+from dovetail_quantizers.files.form import (
+    BITWIDTHS,
+    QNN_JSON,
+    VERSIONS,
+    EncodingsFile,
+    Plain,
+    TensorEncoding,
+)
 
 _OLD = re.compile(r"0\.\d{1,3}\.\d{1,3}")
 _SECTIONS = tuple(key for key, _ in _read_0.SECTIONS)
-_TOP = ("version", "producer", "quantizer_args", "excluded_layers", "encodings", *_SECTIONS)
+_TOP = (
+    "version", "producer", "quantizer_args", "excluded_layers", "encodings", *_SECTIONS, *BITWIDTHS
+)  # fmt: skip
+_WIDTHS: dict[str, Any] = {
+    "activation_bitwidth": Literal[8, 16],
+    "param_bitwidth": Literal[4, 8, 16],
+    "bias_bitwidth": Literal[8, 32],
+}
 
 
 def read_encodings(path: str | os.PathLike[str]) -> EncodingsFile:
@@ -62,6 +76,7 @@ def parse_encodings(path: str | os.PathLike[str]) -> tuple[EncodingsFile, tuple[
         _free(data, "producer", findings.at("$")),
         _free(data, "quantizer_args", findings.at("$")),
         _excluded(data, findings.at("$")),
+        {key: data[key] for key in BITWIDTHS if take(data, key, _WIDTHS[key], findings.at("$"))},
         tuple(findings.notes),
     )
     return file, tuple(findings.faults)

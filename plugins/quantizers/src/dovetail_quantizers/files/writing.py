@@ -135,11 +135,16 @@ def _extras(file: EncodingsFile, version: str) -> dict[str, Any]:
             made["quantizer_args"] = file.quantizer_args
         if file.excluded_layers:
             made["excluded_layers"] = list(file.excluded_layers)
+        made |= file.bitwidths
     return made
 
 
 def _dropped(file: EncodingsFile, data: dict[str, Any]) -> list[Problem]:
-    given = {"quantizer_args": file.quantizer_args, "excluded_layers": file.excluded_layers}
+    given: dict[str, object] = {
+        "quantizer_args": file.quantizer_args,
+        "excluded_layers": file.excluded_layers,
+        **file.bitwidths,
+    }
     return [
         Problem(f"the version has no '{key}'; it was left out")
         for key, value in given.items()

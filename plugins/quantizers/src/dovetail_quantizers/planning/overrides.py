@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from dovetail.errors import Problem, QuantizationError, suggest_name
 from dovetail.ir import DType, Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Difference, QuantizationOptions
 from dovetail_quantizers.files import (
+    BITWIDTHS,
     CONVERTED,
     EncodingsFile,
     TensorEncoding,
@@ -141,6 +144,19 @@ def read_overrides(options: QuantizationOptions) -> EncodingsFile | None:
     """
     path = options.quantization_overrides
     return None if path is None else read_encodings(path)
+
+
+def in_names_of(file: EncodingsFile, graphs: Sequence[Graph]) -> EncodingsFile:
+    """Return a file whose entries have the names of the graphs, with or without ":0"."""
+    own = {name for graph in graphs for t in graph.tensors.values() for name in (t.name, t.source)}
+    return file.in_names_of(own | {name for graph in graphs for name in graph.removed_sources})
+
+
+def with_bitwidths(options: QuantizationOptions, file: EncodingsFile) -> QuantizationOptions:
+    """Return options with the bitwidths of a file where they set none."""
+    said = {BITWIDTHS[key]: bits for key, bits in file.bitwidths.items()}
+    unset = {name: bits for name, bits in said.items() if getattr(options, name) is None}
+    return msgspec.structs.replace(options, **unset)
 
 
 def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:

@@ -138,9 +138,9 @@ def recipes_of(options: QuantizationOptions) -> Recipes:
         PluginError: An estimator is not installed.
         ConfigError: The steps are invalid.
     """
-    activation = _recipe(options, "act", options.act_bitwidth)
-    weight = _recipe(options, "param", options.weights_bitwidth)
-    bias = Recipe(8, weight.scheme if options.bias_bitwidth == 8 else Scheme.SYMMETRIC)
+    activation = _recipe(options, "act", options.activation_bits)
+    weight = _recipe(options, "param", options.weight_bits)
+    bias = Recipe(8, weight.scheme if options.bias_bits == 8 else Scheme.SYMMETRIC)
     for each in (activation, weight):
         each.new_estimator()  # raise for a missing estimator before anything is run
     return Recipes(activation, weight, bias)

@@ -208,7 +208,7 @@ class RefinedLayer(_Refined):
         """Store a bias, adding one to a node without; a new encoding is chosen."""
         values = np.asarray(values, np.float32)
         present = self.quantized_bias is not None
-        bitwidth: int = self.plan.options.bias_bitwidth
+        bitwidth = self.plan.options.bias_bits
         if present and self.tensor(self.bias).dtype.is_fixed_point:
             bitwidth = 32 if self.tensor(self.bias).dtype.bits == 32 else 8
         chosen = bias_encoding(
