@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dovetail.container import Model
-from dovetail.errors import ConfigError, QuantizationError
+from dovetail.errors import ConfigError, Problem, QuantizationError
 from dovetail.ir import Array, Encoding, Graph, Tensor, copy_graph
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import (
@@ -44,14 +44,13 @@ from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.overrides import (
     Overrides,
-    in_names_of,
+    overrides_for,
     overrides_of,
-    read_overrides,
     unmatched,
-    with_bitwidths,
     without_tensor,
 )
 from dovetail_quantizers.planning.plan import Plan, make_plan
+from dovetail_quantizers.planning.propagation import propagate
 from dovetail_quantizers.planning.qdq_extraction import extract_qdq
 from dovetail_quantizers.planning.recipe import MIN_MAX, recipes_of
 from dovetail_quantizers.planning.stored_weights import leave_to_channels
@@ -75,10 +74,7 @@ class DefaultQuantizer:
         ops: OpRegistry,
     ) -> Quantized:
         """Quantize a model; see `dovetail.quantization.Quantizer`."""
-        file = read_overrides(options)
-        if file is not None:
-            file = in_names_of(file, tuple(model.graphs.values()))
-            options = with_bitwidths(options, file)
+        file, options = overrides_for(options, tuple(model.graphs.values()))
         recipes = recipes_of(options)
         target = Target(options, recipes, ops)
         notes = _check_entries(file, model, options)
@@ -118,6 +114,8 @@ class DefaultQuantizer:
             )
             notes += told
             overrides = chosen_overrides(work, chosen, options, ops).under(overrides)
+            if samples_given is None:
+                propagate(work, ops, options, overrides)
             floats_only = _floats_only(samples_given, options)
             target.take_types(work, overrides, floats_only=floats_only)
             plan = make_plan(
@@ -226,12 +224,7 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
     if not watched:
         return Observed()
     if calibration is None:
-        raise QuantizationError(
-            f"missing calibration samples for the ranges of {_named(watched)}",
-            code="CALIBRATION_EMPTY",
-            where=where,
-            hint="pass samples of the inputs (calibration=..., --input-list)",
-        )
+        raise _missing(watched, where, is_partial=bool(plan.given))
     cache = _cache(plan, calibration)
     if cache is not None and (kept := cache.get()) is not None:
         plan.notes.append(f"ranges are from {options.calibration_cache}; no sample was run")
@@ -254,6 +247,24 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
     elif cache is not None:
         cache.put(observed.ranges, observed.samples)
     return observed
+
+
+def _missing(
+    watched: Mapping[str, Sequence[Tensor]], where: str, *, is_partial: bool
+) -> QuantizationError:
+    """Return the error of ranges that nothing gives; it lists all if other encodings are given."""
+    hint = "pass samples of the inputs (calibration=..., --input-list)"
+    if not is_partial:
+        text = f"missing calibration samples for the ranges of {_named(watched)}"
+        return QuantizationError(text, code="CALIBRATION_EMPTY", where=where, hint=hint)
+    lacking = {" and ".join(f"'{t.source}'" for t in tensors): None for tensors in watched.values()}
+    return QuantizationError(
+        f"{len(lacking)} tensor{'s' * (len(lacking) > 1)} without an encoding, and no calibration samples",
+        code="CALIBRATION_EMPTY",
+        where=where,
+        hint=f"{hint}, complete the encodings, or keep these tensors float (--float-fallback)",
+        problems=[Problem("no encoding is given or follows", f"tensor {name}") for name in lacking],
+    )
 
 
 def _named(watched: Mapping[str, Sequence[Tensor]]) -> str:

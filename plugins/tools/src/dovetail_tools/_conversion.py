@@ -55,7 +55,8 @@ class Quantizing:
     def wanted(self) -> bool:
         """True if the model is quantized."""
         half = self.given.get("float_bitwidth") == 16
-        return self.input_list is not None or "float_fallback" in self.given or half
+        encodings = self.given.keys() & {"quantization_overrides", "float_fallback"}
+        return self.input_list is not None or bool(encodings) or half
 
     def check(self) -> None:
         """Raise if the quantizer's options are given, but the model is not quantized.
@@ -71,7 +72,8 @@ class Quantizing:
         raise usage(
             f"no effect of {', '.join(names)}: the model is not quantized",
             where="dovetail convert",
-            hint="give --input-list, --float-fallback or --float-bitwidth 16",
+            hint="give --input-list, --quantization-overrides, --float-fallback or "
+            "--float-bitwidth 16",
         )
 
 

@@ -136,27 +136,30 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def read_overrides(options: QuantizationOptions) -> EncodingsFile | None:
-    """Return the encodings file of the options, None without one.
+def overrides_for(
+    options: QuantizationOptions, graphs: Sequence[Graph]
+) -> tuple[EncodingsFile | None, QuantizationOptions]:
+    """Return the encodings file of the options, None without one, and the options it completes.
+
+    Args:
+        options: The user's options; they get the bitwidths of the file where they set none.
+        graphs: The graphs, whose names the file's entries get.
 
     Raises:
         FrontendError, QuantizationError: The file cannot be read, or has faults.
     """
-    path = options.quantization_overrides
-    return None if path is None else read_encodings(path)
+    if options.quantization_overrides is None:
+        return None, options
+    file = in_names_of(read_encodings(options.quantization_overrides), graphs)
+    said = {BITWIDTHS[key]: bits for key, bits in file.bitwidths.items()}
+    unset = {name: bits for name, bits in said.items() if getattr(options, name) is None}
+    return file, msgspec.structs.replace(options, **unset)
 
 
 def in_names_of(file: EncodingsFile, graphs: Sequence[Graph]) -> EncodingsFile:
     """Return a file whose entries have the names of the graphs, with or without ":0"."""
     own = {name for graph in graphs for t in graph.tensors.values() for name in (t.name, t.source)}
     return file.in_names_of(own | {name for graph in graphs for name in graph.removed_sources})
-
-
-def with_bitwidths(options: QuantizationOptions, file: EncodingsFile) -> QuantizationOptions:
-    """Return options with the bitwidths of a file where they set none."""
-    said = {BITWIDTHS[key]: bits for key, bits in file.bitwidths.items()}
-    unset = {name: bits for name, bits in said.items() if getattr(options, name) is None}
-    return msgspec.structs.replace(options, **unset)
 
 
 def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
