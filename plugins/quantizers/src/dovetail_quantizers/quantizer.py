@@ -258,8 +258,9 @@ def _missing(
         text = f"missing calibration samples for the ranges of {_named(watched)}"
         return QuantizationError(text, code="CALIBRATION_EMPTY", where=where, hint=hint)
     lacking = {" and ".join(f"'{t.source}'" for t in tensors): None for tensors in watched.values()}
+    several = "s" * (len(lacking) > 1)
     return QuantizationError(
-        f"{len(lacking)} tensor{'s' * (len(lacking) > 1)} without an encoding, and no calibration samples",
+        f"{len(lacking)} tensor{several} without an encoding, and no calibration samples",
         code="CALIBRATION_EMPTY",
         where=where,
         hint=f"{hint}, complete the encodings, or keep these tensors float (--float-fallback)",
