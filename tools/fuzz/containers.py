@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -14,6 +15,7 @@ from dovetail.container._format import (
     HEADER_BYTES,
     Header,
     Kind,
+    chunk_checksums,
     pack_header,
     placement_of,
     unpack_header,
@@ -32,24 +34,56 @@ def mutate_container(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
     seed = seeds[random.randrange(len(seeds))]
     if random.random() < _BYTES:
         return Mutated(seed.name, ("bytes",), damage(seed.data, random))
-    header = unpack_header(np.frombuffer(seed.data, np.uint8), seed.name)
-    end = HEADER_BYTES + header.manifest_bytes
-    manifest = json.loads(seed.data[HEADER_BYTES:end])
-    sizes = [blob["size"] for blob in manifest["blobs"]]
-    offsets = placement_of(header.manifest_bytes, sizes).offsets
-    blobs = [seed.data[o : o + s] for o, s in zip(offsets, sizes, strict=True)]
+    parts = Parts.of(seed.data)
     for _ in range(random.choice((1, 1, 2, 3))):
-        change(manifest, random)
-    raw = json.dumps(manifest).encode()
+        change(parts.manifest, random)
+    raw = json.dumps(parts.manifest).encode()
     if random.random() < 0.1:
         raw = damage(raw, random)
-    return Mutated(seed.name, ("manifest",), _sealed(raw, blobs))
+    return Mutated(seed.name, ("manifest",), sealed(parts.kind, raw, parts.blobs))
 
 
-def _sealed(raw: bytes, blobs: Sequence[bytes]) -> bytes:
+@dataclass(slots=True)
+class Parts:
+    """The parts of a container: its kind, its manifest, and the bytes of its blobs."""
+
+    kind: Kind
+    manifest: dict[str, Any]
+    blobs: list[bytes]
+
+    @classmethod
+    def of(cls, data: bytes) -> Parts:
+        """Return the parts of a valid container."""
+        header = unpack_header(np.frombuffer(data, np.uint8), "container")
+        end = HEADER_BYTES + header.manifest_bytes
+        manifest = json.loads(data[HEADER_BYTES:end])
+        sizes = [blob["size"] for blob in manifest["blobs"]]
+        offsets = placement_of(header.manifest_bytes, sizes).offsets
+        blobs = [data[o : o + s] for o, s in zip(offsets, sizes, strict=True)]
+        return cls(header.kind, manifest, blobs)
+
+    def json(self, index: int) -> Any:
+        """Return the value in a blob of JSON."""
+        return json.loads(self.blobs[index])
+
+    def replace(self, index: int, data: bytes) -> None:
+        """Replace the bytes of a blob, and its entry in the manifest."""
+        self.blobs[index] = data
+        self.manifest["blobs"][index] = {
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "size": len(data),
+            "crc32": list(chunk_checksums(np.frombuffer(data, np.uint8))),
+        }
+
+    def sealed(self) -> bytes:
+        """Return the container, with correct checksums."""
+        return sealed(self.kind, json.dumps(self.manifest).encode(), self.blobs)
+
+
+def sealed(kind: Kind, raw: bytes, blobs: Sequence[bytes]) -> bytes:
     """Return a container of a manifest and blobs, with correct checksums."""
     placement = placement_of(len(raw), map(len, blobs))
-    header = Header(Kind.MODEL, len(raw), placement.file_bytes, hashlib.sha256(raw).digest())
+    header = Header(kind, len(raw), placement.file_bytes, hashlib.sha256(raw).digest())
     data = bytearray(placement.file_bytes)
     data[:HEADER_BYTES] = pack_header(header)
     data[HEADER_BYTES : HEADER_BYTES + len(raw)] = raw

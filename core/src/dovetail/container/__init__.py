@@ -19,7 +19,7 @@ from dovetail.container.context_summary import (
 )
 from dovetail.container.embedded import embedded_model
 from dovetail.container.lifetime import Closing, Finalizer
-from dovetail.container.memory import aligned_copy, aligned_empty, read_only
+from dovetail.container.memory import aligned_copy, aligned_empty, aligned_zeros, read_only
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
 from dovetail.container.summarizing import summarize
@@ -66,6 +66,7 @@ __all__ = [
     "Weights",
     "aligned_copy",
     "aligned_empty",
+    "aligned_zeros",
     "compare_weights",
     "constants_of",
     "context_weights",

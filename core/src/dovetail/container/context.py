@@ -7,7 +7,7 @@ which are read when the graph is used.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -189,6 +189,15 @@ class ContextFile:
             raise ManifestError(f"the model has the name '{entry.name}'", where=where)
         return entry
 
+    def tensors_of(self, name: str) -> tuple[Tensor, ...]:
+        """Return the tensors of a graph without its nodes; none if it is not embedded.
+
+        Raises:
+            ContainerError: They are damaged.
+        """
+        entry = self.model_entry(name)
+        return () if entry is None else self._tensors(entry.tensors, self._of(name, "model"))
+
     @cached_property
     def blobs(self) -> Mapping[str, Array]:
         """The blobs of the image by key, read when they are used."""
@@ -277,16 +286,28 @@ def _kind(section: bool) -> Kind:
     return Kind.SECTION if section else Kind.CONTEXT
 
 
+def _check_names(entries: Sequence[TensorEntry | PreparedEntry], what: str, where: str) -> None:
+    names = {entry.name for entry in entries}
+    if len(names) < len(entries):
+        raise ManifestError(f"duplicate {what} name", where=where)
+    if "" in names:
+        raise ManifestError(f"empty {what} name", where=where)
+
+
 def _check(container: Container[ContextManifest]) -> None:
     """Raise unless names are unique and every index has a blob.
 
     Raises:
-        ContainerError: They are not, or padding is damaged.
+        ContainerError: They are not, names are empty, or padding is damaged.
     """
     check_padding(container)
     manifest, where = container.manifest, container.where
-    if len({entry.name for entry in manifest.graphs}) < len(manifest.graphs):
-        raise ManifestError("duplicate graph name", where=f"{where}: $.graphs")
+    _check_names(manifest.graphs, "graph", f"{where}: $.graphs")
+    _check_names(manifest.tensors, "tensor", f"{where}: $.tensors")
+    for i, entry in enumerate(manifest.graphs):
+        location = f"{where}: $.graphs[{i}]"
+        _check_names((*entry.inputs, *entry.outputs), "input or output", location)
+        _check_names(entry.updated, "tensor", f"{location}.updated")
     own = (index for entry in manifest.graphs for index in (entry.plan, entry.model))
     used = [i for i in (*manifest.names.values(), manifest.opaque, *own) if i is not None]
     if used and max(used) >= len(manifest.blobs):

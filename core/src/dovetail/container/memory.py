@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,12 +12,32 @@ from dovetail.ir import Array
 ALIGNMENT = 64  # a cache line, and the widest vector register
 
 
-def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> NDArray[np.uint8]:
+def aligned_zeros(nbytes: int) -> NDArray[np.uint8]:
+    """Return writable memory of zeros, which takes space only as it is written.
+
+    Args:
+        nbytes: Size in bytes.
+
+    Returns:
+        uint8, shape (nbytes,), aligned as `aligned_empty`.
+
+    Raises:
+        ValueError: The size is negative.
+    """
+    return aligned_empty(nbytes, new=np.zeros)
+
+
+def aligned_empty(
+    nbytes: int,
+    alignment: int = ALIGNMENT,
+    new: Callable[[int, type[np.uint8]], NDArray[np.uint8]] = np.empty,
+) -> NDArray[np.uint8]:
     """Return writable, uninitialized memory.
 
     Args:
         nbytes: Size in bytes.
         alignment: Power of two; the address of the first byte is a multiple of it.
+        new: Allocates the memory.
 
     Returns:
         uint8, shape (nbytes,).
@@ -27,7 +49,7 @@ def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> NDArray[np.uint8]:
         raise ValueError(f"size must not be negative, got {nbytes} bytes")
     if alignment < 1 or alignment & (alignment - 1):
         raise ValueError(f"alignment must be a power of two, got {alignment}")
-    room = np.empty(nbytes + alignment - 1, np.uint8)
+    room = new(nbytes + alignment - 1, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + nbytes]
 

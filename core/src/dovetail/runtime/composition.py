@@ -80,8 +80,8 @@ class ComposedGraph(Handle):
         if self._ir is None:
             if self.stored is None:
                 raise AssertionError("a graph without tensors and nodes")
+            self._views = dict(self.stored.views())  # which may raise, at each call
             self._ir = self.stored.graph()
-            self._views = dict(self.stored.views())
         return self._ir
 
     @property

@@ -11,7 +11,7 @@ from weakref import WeakSet
 from dovetail import ir
 from dovetail.arguments import check_arguments
 from dovetail.container import Closing, ContextFile, Model
-from dovetail.errors import BackendError, GraphError, OpError, Problem, suggest_name
+from dovetail.errors import BackendError, ContainerError, GraphError, OpError, Problem, suggest_name
 from dovetail.files import atomic_write
 from dovetail.ir import Array, Blob, DType, Encoding, Shape, TensorKind
 from dovetail.ir.check import check, raise_faults
@@ -25,6 +25,7 @@ from dovetail.runtime.context_binaries import (
     enabled_graphs,
     open_binary,
     section_graphs,
+    section_images,
     section_parts,
     written,
 )
@@ -346,12 +347,15 @@ class Context(Handle, Closing):
         file = open_binary(section, is_persistent=False, section=True)
         graphs = () if graph is None else self._chosen(graph)
         graphs = section_graphs(file, self, graphs)
+        # before the first one is changed
+        tensors = [each.section_tensors(file) for each in graphs]
+        images = section_images(file, [each.name for each in graphs])
         found: dict[str, dict[str, Encoding]] = {}
         with controlled(signal) as control:
             self.executions.enter(control)
             try:
-                for each in graphs:
-                    found[each.name] = each.apply(file, control)
+                for each, changed, image in zip(graphs, tensors, images, strict=True):
+                    found[each.name] = each.apply(changed, image, control)
             finally:
                 self.executions.leave(control)
         return found
@@ -378,19 +382,31 @@ class Context(Handle, Closing):
         has_model = all(entry.model is not None for entry in file.graphs.values())
         found.require(worst, file.where, has_model=has_model)
         names = enabled_graphs(file, self.config)
-        for tensor in file.tensors():
-            self._tensors[tensor.name] = ContextTensor(self, tensor)
         stored = [StoredGraph(file, name, self) for name in names]
+        tensors = {tensor.name: tensor for tensor in file.tensors()}
+        shared = [graph.shared_names(tensors) for graph in stored]
+        self._tensors |= {name: self._restored(t, file.where) for name, t in tensors.items()}
         limit = self.config.memory_limit_hint
         prepared = (
             prepare_all(stored, self, record, control)
             if limit is None
-            else prepare_lazily(stored, limit << 20)
+            else prepare_lazily(stored, limit << 20, control)
         )
-        for each in stored:
-            shared = [self._tensors[name] for name in each.shared_names(self._tensors)]
-            self._graphs[each.name] = Graph.restored(self, each, prepared[each.name], shared)
+        for each, used in zip(stored, shared, strict=True):
+            handles = [self._tensors[name] for name in used]
+            self._graphs[each.name] = Graph.restored(self, each, prepared[each.name], handles)
         return found
+
+    def _restored(self, tensor: ir.Tensor, where: str) -> ContextTensor:
+        try:
+            return ContextTensor(self, tensor)
+        except GraphError as error:
+            raise ContainerError(
+                error.message,
+                code="CONTAINER_INVALID",
+                where=f"{where}: {error.where}",
+                problems=error.problems,
+            ) from error
 
     def _chosen(self, graph: Graph | None) -> tuple[Graph, ...]:
         """Return one graph, or all.

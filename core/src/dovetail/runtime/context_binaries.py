@@ -24,6 +24,7 @@ from dovetail.runtime.compatibility import Compatibility, judge, used_facts
 from dovetail.runtime.config import ContextConfig, DeviceConfig, changed_settings
 from dovetail.runtime.image import Fingerprint, Image
 from dovetail.runtime.plugin_errors import translate_errors
+from dovetail.runtime.stored_graphs import all_loaded
 
 if TYPE_CHECKING:  # contexts create and read binaries
     from dovetail.runtime.backend import Backend, Device
@@ -39,20 +40,36 @@ def open_binary(binary: Binary, *, is_persistent: bool, section: bool = False) -
 
     Args:
         binary: Its bytes, or its path.
-        is_persistent: Whether writable bytes stay unchanged as long as the context lives; otherwise
-            they are copied.
+        is_persistent: Whether the bytes stay unchanged as long as the context lives; otherwise they
+            are copied, unless they cannot change.
         section: Whether it is a section.
 
     Raises:
         FrontendError: The file cannot be read.
         ContainerError: It is of another kind, has a newer format, or its manifest is damaged.
+        BackendError: The bytes are not contiguous.
     """
     if isinstance(binary, str | os.PathLike):
         return ContextFile.open(Path(binary), section=section)
-    array = np.frombuffer(binary, np.uint8)
-    if array.flags.writeable and not is_persistent:
+    what = "section" if section else "context binary"
+    try:
+        array = np.frombuffer(binary, np.uint8)
+    except (ValueError, BufferError) as error:
+        raise BackendError(
+            f"the bytes of the {what} cannot be used: {error}",
+            code="CONTEXT_ERROR_INVALID_ARGUMENT",
+            hint="pass contiguous bytes",
+        ) from error
+    if not is_persistent and not _is_immutable(binary):
         array = array.copy()
-    return ContextFile.of(array, "section" if section else "context binary", section=section)
+    return ContextFile.of(array, what, section=section)
+
+
+def _is_immutable(binary: object) -> bool:
+    """Return whether bytes can never change, whoever else has them."""
+    while isinstance(binary, np.ndarray | memoryview):
+        binary = binary.base if isinstance(binary, np.ndarray) else binary.obj
+    return isinstance(binary, bytes)
 
 
 def enabled_graphs(file: ContextFile, config: ContextConfig) -> list[str]:
@@ -154,10 +171,11 @@ def binary_parts(
             hint="compose and finalize graphs first",
         )
     prepared = {graph.name: graph.prepared() for graph in graphs}
-    with translate_errors(
-        context.backend.name, "`image` failed", "CONTEXT_ERROR_GET_BINARY_FAILED"
+    with (
+        all_loaded(prepared) as loaded,
+        translate_errors(context.backend.name, "`image` failed", "CONTEXT_ERROR_GET_BINARY_FAILED"),
     ):
-        image = context.plugin.image(prepared)
+        image = context.plugin.image(loaded)
     stored = tuple(
         StoredContextGraph(
             name=graph.name,
@@ -218,22 +236,25 @@ def section_parts(
     return _parts(context, graphs, joined, tuple(stored), (), where, is_section=True)
 
 
-def section_image(file: ContextFile, name: str) -> Image:
-    """Return the image of a graph's section; see `section_parts`.
+def section_images(file: ContextFile, names: Sequence[str]) -> list[Image]:
+    """Return the images of graphs in a section; see `section_parts`.
 
     Raises:
-        ContainerError: It is damaged.
+        ContainerError: One is damaged.
     """
-    index = list(file.graphs).index(name)
-    prefix = f"{index}/"
-    keys = [key for key in file.blobs if key.startswith(prefix)]
-    plan = file.plan(name)
-    return Image(
-        Fingerprint(file.manifest.fingerprint),
-        {} if plan is None else {name: plan},
-        {key.removeprefix(prefix): file.blobs[key] for key in keys},
-        file.blobs[str(index)].tobytes() if str(index) in file.blobs else b"",
-    )
+    blobs: dict[str, dict[str, Array]] = {}
+    for key, array in file.blobs.items():
+        index, _, rest = key.partition("/")
+        blobs.setdefault(index, {})[rest] = array
+    facts = Fingerprint(file.manifest.fingerprint)
+    numbers = {name: str(i) for i, name in enumerate(file.graphs)}
+    images = []
+    for name in names:
+        plan, own = file.plan(name), blobs.get(numbers[name], {})
+        opaque = own.pop("", None)
+        plans = {} if plan is None else {name: plan}
+        images.append(Image(facts, plans, own, b"" if opaque is None else opaque.tobytes()))
+    return images
 
 
 def written(parts: Iterable[bytes | memoryview], buffer: Array | None) -> Array:

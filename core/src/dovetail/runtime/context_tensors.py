@@ -9,7 +9,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from dovetail import ir
-from dovetail.container import aligned_empty
+from dovetail.container import aligned_zeros
 from dovetail.errors import BackendError, GraphError, Problem
 from dovetail.ir import Array, DType, TensorKind
 from dovetail.ir.check import value_faults
@@ -114,7 +114,7 @@ class SharedTensors:
     def find(self, handle: ContextTensor) -> ir.Tensor | None:
         """Return the tensor of the graph for a context tensor, None if the graph has none."""
         if handle in self._stored:
-            return self._graph().tensors[handle.name]
+            return self._graph().tensors.get(handle.name)
         return self._used.get(handle)
 
     def tensor(self, handle: Tensor | None, *, is_written: bool) -> ir.Tensor | None:
@@ -188,7 +188,7 @@ def _faults(tensor: ir.Tensor) -> Iterator[str]:
 def _array_of(tensor: ir.Tensor) -> Array:
     storage = tensor.dtype.storage
     try:
-        memory = aligned_empty(math.prod(tensor.shape) * storage.itemsize)
+        memory = aligned_zeros(math.prod(tensor.shape) * storage.itemsize)
     except (MemoryError, ValueError) as error:
         raise BackendError(
             f"cannot allocate the shape {tensor.shape}",
@@ -196,7 +196,8 @@ def _array_of(tensor: ir.Tensor) -> Array:
             where=f"tensor '{tensor.name}'",
         ) from error
     array: Array = memory.view(storage).reshape(tensor.shape)
-    array[...] = 0 if tensor.data is None else tensor.stored()
+    if tensor.data is not None:
+        array[...] = tensor.stored()
     return array
 
 

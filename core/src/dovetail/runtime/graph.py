@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 from dovetail import ir
 from dovetail.container import ContextFile, graph_digest
-from dovetail.errors import BackendError
+from dovetail.errors import BackendError, ContainerError
 from dovetail.ir import Array, Encoding
 from dovetail.ops import NOTHING, Observed
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime.buffers import Buffer, checked_buffers
 from dovetail.runtime.composition import ComposedGraph
 from dovetail.runtime.config import GraphConfig
-from dovetail.runtime.context_binaries import section_image
 from dovetail.runtime.context_tensors import ContextTensor
-from dovetail.runtime.contract import Prepared, RunControl, Watch
+from dovetail.runtime.contract import Image, Prepared, RunControl, Watch
 from dovetail.runtime.finalization import (
     checked_graph,
     close_prepared,
@@ -38,7 +37,7 @@ from dovetail.runtime.revisions import value_of
 from dovetail.runtime.runner import Runner
 from dovetail.runtime.signal import Signal, controlled, release_control, take_control
 from dovetail.runtime.stored_graphs import StoredGraph
-from dovetail.runtime.updates import applied, assign
+from dovetail.runtime.updates import applied, assign, section_faults
 
 if TYPE_CHECKING:  # a graph belongs to a context, which imports it
     from dovetail.runtime.context import Context
@@ -73,6 +72,7 @@ class Graph(ComposedGraph):
         self.whole_interface = Interface(name, {}, {})
         self._interface = Interface(name, {}, {})
         self._runner = Runner(name, self._shared, context.executions)
+        self._base_digest = ""  # computed when it is needed
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -381,14 +381,17 @@ class Graph(ComposedGraph):
         """Return its identity when it was prepared, or in its context binary."""
         if self.stored is not None:
             return self.stored.entry.digest
-        tensors = self._own(self.revision.names)
-        now = {tensor: value_of(tensor) for tensor in tensors.values()}
-        base = self.revision.base(tensors)
-        try:
-            assign({tensors[name]: update for name, update in base.items()})
-            return graph_digest(self.ir)
-        finally:
-            assign(now)
+        with self._runner.idle():  # another thread may change the tensors
+            if not self._base_digest:
+                tensors = self._own(self.revision.names)
+                now = {tensor: value_of(tensor) for tensor in tensors.values()}
+                base = self.revision.base(tensors)
+                try:
+                    assign({tensors[name]: update for name, update in base.items()})
+                    self._base_digest = graph_digest(self.ir)
+                finally:
+                    assign(now)
+            return self._base_digest
 
     def updated_tensors(self) -> tuple[ir.Tensor, ...]:
         """Return the tensors that differ from the base, as they are now."""
@@ -402,11 +405,14 @@ class Graph(ComposedGraph):
         """Its tensors and nodes if they are in memory."""
         return self._ir if self.stored is None else self.stored.loaded_graph
 
-    def apply(self, file: ContextFile, control: RunControl) -> dict[str, Encoding]:
+    def apply(
+        self, tensors: Mapping[str, ir.Tensor], image: Image, control: RunControl
+    ) -> dict[str, Encoding]:
         """Use the tensors of a section; all others are as in the base.
 
         Args:
-            file: The section; it has this graph, and the right base.
+            tensors: From `section_tensors`.
+            image: The section itself.
             control: Can end the work before it begins.
 
         Returns:
@@ -418,19 +424,40 @@ class Graph(ComposedGraph):
             ContainerError: The section is damaged.
         """
         prepared = self._require_finalized()
-        tensors = {tensor.name: tensor for tensor in file.updated(self.name)}
-        image = section_image(file, self.name)
         name = self.context.backend.name
         with self._runner.idle():
             control.check()
+            stale = [each for each in self.revision.names if each not in tensors]
+            if stale:
+                self.ir  # noqa: B018 - raises if they cannot be restored
             with translate_errors(name, "`apply` failed", "CONTEXT_ERROR_BINARY_CONFIGURATION"):
-                self._reset([each for each in self.revision.names if each not in tensors])
                 before = {each: value_of(tensor) for each, tensor in self._own(tensors).items()}
                 prepared.apply(image)
-            self.revision.note_section(before, tensors.values())
-            for each, tensor in self._own(tensors).items():  # the backend may have loaded them
-                tensor.data, tensor.encoding = tensors[each].data, tensors[each].encoding
+                self.revision.note_section(before, tensors.values())
+                for each, tensor in self._own(tensors).items():  # the backend may have loaded them
+                    tensor.data, tensor.encoding = tensors[each].data, tensors[each].encoding
+                self._reset(stale)
         return self._changed_ends(tensors)
+
+    def section_tensors(self, file: ContextFile) -> dict[str, ir.Tensor]:
+        """Return the tensors that a section has for the graph, by name.
+
+        Raises:
+            ContainerError: They are damaged, or do not match updateable tensors of the graph; all
+                are listed.
+        """
+        tensors = {tensor.name: tensor for tensor in file.updated(self.name)}
+        if self.stored is not None and not self.stored.has_model:
+            return tensors  # nothing but the backend's forms of them is used
+        known = self.ir.tensors if self.stored is None else self.stored.updateable
+        if faults := list(section_faults(tensors.values(), known)):
+            raise ContainerError(
+                "the section does not match the graph",
+                code="CONTAINER_INVALID",
+                where=f"{file.where}: graph '{self.name}'",
+                problems=faults,
+            )
+        return tensors
 
     def _own(self, names: Iterable[str]) -> dict[str, ir.Tensor]:
         """Return the tensors of the graph with these names, none if it is not in memory."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from dovetail import ir
 from dovetail.container import ContextFile
-from dovetail.errors import BackendError, ContainerError
+from dovetail.errors import BackendError, ConfigError, ContainerError, Problem
 from dovetail.ir.check import raise_faults
 from dovetail.ops import CheckedGraph, NodeView, Observed, require_known
 from dovetail.runtime.base import PreparedBase
@@ -49,8 +50,7 @@ class StoredGraph:
         revision: How its updateable tensors differ from those in the binary.
 
     Raises:
-        ContainerError: The entry is damaged.
-        ConfigError: The backend does not have its settings.
+        ContainerError: The entry is damaged, or has settings that the backend does not have.
     """
 
     def __init__(self, file: ContextFile, name: str, context: Context) -> None:
@@ -58,10 +58,7 @@ class StoredGraph:
         self.name = name
         self.entry = file.graphs[name]
         self._context = context
-        where = f"config of graph '{name}' in {file.where}"
-        self.config: GraphConfig = typed_config(
-            self.entry.config, context.backend.plugin.configs.graph, where
-        )
+        self.config = self._stored_config()
         self.interface = Interface.of(name, *file.interface(name))
         self.revision = Revision()
         self._graph: ir.Graph | None = None
@@ -73,22 +70,59 @@ class StoredGraph:
         """True if the binary has the graph itself, too."""
         return self.entry.model is not None
 
-    def shared_names(self, known: Collection[str]) -> tuple[str, ...]:
+    def shared_names(self, known: Mapping[str, ir.Tensor]) -> tuple[str, ...]:
         """Return the names of the context tensors that it uses.
 
         Args:
-            known: Names of the context tensors of the binary.
+            known: The context tensors of the binary by name.
 
         Raises:
-            ContainerError: The binary does not have one of them.
+            ContainerError: The binary does not have one of them, or it does not match the input or
+                output for which it is used; all are listed.
         """
-        if missing := set(self.entry.shared) - set(known):
-            raise ContainerError(
-                f"context tensor '{min(missing)}' not found",
-                code="CONTAINER_INVALID",
-                where=f"{self.file.where}: graph '{self.name}'",
-            )
+        faults = []
+        ends = {**self.interface.inputs, **self.interface.outputs}
+        for name in self.entry.shared:
+            tensor, end = known.get(name), ends.get(name)
+            if tensor is None:
+                faults.append(Problem(f"context tensor '{name}' not found"))
+            elif not tensor.kind.is_static and (end is None or end.tensor.spec != tensor.spec):
+                faults.append(Problem(f"context tensor '{name}' does not match the graph"))
+        if len(set(self.entry.shared)) < len(self.entry.shared):
+            faults.append(Problem("a context tensor is used twice"))
+        if faults:
+            raise self.invalid("the context tensors do not match the graph", faults)
         return self.entry.shared
+
+    @cached_property
+    def updateable(self) -> Mapping[str, ir.Tensor]:
+        """Its updateable tensors by name, without data; none if the binary lacks the graph.
+
+        Raises:
+            ContainerError: The graph is damaged.
+        """
+        tensors = self._graph.tensors.values() if self._graph else self.file.tensors_of(self.name)
+        return {tensor.name: tensor for tensor in tensors if tensor.kind.is_updateable}
+
+    def _stored_config(self) -> GraphConfig:
+        backend = self._context.backend
+        found: GraphConfig
+        try:
+            found = typed_config(self.entry.config, backend.plugin.configs.graph, "config")
+        except ConfigError as error:
+            faults = error.problems or (Problem(error.message, error.where, error.hint),)
+            message = f"backend '{backend.name}' does not have the settings"
+            raise self.invalid(message, faults) from error
+        return found
+
+    def invalid(self, message: str, faults: Sequence[Problem] = ()) -> ContainerError:
+        """Return the error of the graph's part of the file."""
+        return ContainerError(
+            message,
+            code="CONTAINER_INVALID",
+            where=f"{self.file.where}: graph '{self.name}'",
+            problems=faults,
+        )
 
     @property
     def loaded_graph(self) -> ir.Graph | None:
@@ -135,12 +169,13 @@ class StoredGraph:
         """Return the checked graph; its errors are those of `graph` and `views`."""
         if self._checked is None:
             graph, entry = self.graph(), self.entry
-            try:
-                outputs = [graph.tensors[name] for name in entry.added_outputs]
-            except KeyError as error:
-                raise ContainerError(
-                    f"output {error} not found", where=self.file.where, code="CONTAINER_INVALID"
-                ) from error
+            names = {*entry.added_outputs, *entry.observed}
+            if unknown := sorted(names - graph.tensors.keys()):
+                raise self.invalid(
+                    "observed tensors or outputs are not in the model",
+                    [Problem(f"tensor '{name}' not found") for name in unknown],
+                )
+            outputs = [graph.tensors[name] for name in entry.added_outputs]
             self._checked = CheckedGraph.of(graph, self.views(), self.observed, outputs)
         return self._checked
 
@@ -173,17 +208,36 @@ def prepare_all(
     return {name: restored.prepared for name, restored in found.items()}
 
 
-def prepare_lazily(graphs: Sequence[StoredGraph], limit_bytes: int) -> dict[str, Prepared]:
+def prepare_lazily(
+    graphs: Sequence[StoredGraph], limit_bytes: int, control: RunControl
+) -> dict[str, Prepared]:
     """Return graphs that are loaded when they run, by name; see `Residency`.
 
     Args:
         graphs: The graphs; as many of the first ones as the limit allows are loaded at once.
         limit_bytes: Memory that loaded graphs may take together.
+        control: Can end the loading.
     """
     residency = Residency(limit_bytes)
     found = {graph.name: LazyPrepared(graph, residency) for graph in graphs}
-    residency.preload(tuple(found.values()))
+    try:
+        residency.preload(tuple(found.values()), control)
+        control.check()
+    except BaseException:
+        for each in found.values():
+            each.close()
+        raise
     return dict(found)
+
+
+@contextmanager
+def all_loaded(graphs: Mapping[str, Prepared]) -> Iterator[Mapping[str, Prepared]]:
+    """Return graphs as their backend knows them, loaded during the `with` block."""
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(each.using()) if isinstance(each, LazyPrepared) else each
+            for name, each in graphs.items()
+        }
 
 
 def load_graphs(
@@ -230,18 +284,19 @@ def _require_interface(graph: StoredGraph, found: Mapping[str, Restored]) -> Non
     """Raise unless a restored graph has the interface that the manifest promises."""
     restored = found.get(graph.name)
     if restored is None or _specs(restored.interface) != _specs(graph.interface):
-        raise ContainerError(
-            "the graph does not have the inputs and outputs that the manifest lists",
-            code="CONTAINER_INVALID",
-            where=f"{graph.file.where}: graph '{graph.name}'",
-        )
+        raise graph.invalid("the inputs and outputs are not those that the manifest lists")
 
 
-def _specs(interface: Interface) -> list[list[tuple[str, ir.Spec]]]:
+def _specs(interface: Interface) -> list[list[tuple[Any, ...]]]:
+    """Return all that buffers of inputs and outputs are checked against."""
     return [
-        [(name, end.tensor.spec) for name, end in ends.items()]
+        [(name, end.tensor.spec, *_form(end.tensor)) for name, end in ends.items()]
         for ends in (interface.inputs, interface.outputs)
     ]
+
+
+def _form(tensor: ir.Tensor) -> tuple[Any, ...]:
+    return (tensor.kind, tensor.dynamic, tensor.memory_type, tensor.data_format)
 
 
 class Residency:
@@ -262,13 +317,18 @@ class Residency:
         """Memory of the loaded graphs."""
         return sum(graph.nbytes for graph in self._loaded)
 
-    def take(self, graph: LazyPrepared) -> Prepared:
-        """Return a graph, loaded, and keep it until `give_back`; others may be dropped."""
+    def take(self, graph: LazyPrepared, control: RunControl | None = None) -> Prepared:
+        """Return a graph, loaded, and keep it until `give_back`; others may be dropped.
+
+        Args:
+            graph: The graph.
+            control: Can end the loading.
+        """
         with self._lock:
             self._loaded.pop(graph, None)
             if not graph.is_loaded:
                 self._make_room(graph.nbytes)
-            prepared = graph.loaded()
+            prepared = graph.loaded(control)
             graph.users += 1
             self._loaded[graph] = None
             return prepared
@@ -278,12 +338,12 @@ class Residency:
         with self._lock:
             graph.users -= 1
 
-    def preload(self, graphs: Sequence[LazyPrepared]) -> None:
+    def preload(self, graphs: Sequence[LazyPrepared], control: RunControl) -> None:
         """Load graphs in order, as many as the limit allows."""
         for graph in graphs:
             if self.loaded_bytes + graph.nbytes > self.limit_bytes:
                 return
-            self.take(graph)
+            self.take(graph, control)
             self.give_back(graph)
 
     def forget(self, graph: LazyPrepared) -> None:
@@ -291,6 +351,12 @@ class Residency:
         with self._lock:
             self._loaded.pop(graph, None)
             graph.drop()
+
+    def unbind(self, graph: LazyPrepared) -> None:
+        """Drop the buffers of a graph's earlier runs if it is loaded."""
+        with self._lock:  # it must not be dropped meanwhile
+            if graph in self._loaded:
+                graph.loaded().unbind()
 
     def _make_room(self, nbytes: int) -> None:
         for graph in tuple(self._loaded):
@@ -335,10 +401,10 @@ class LazyPrepared(PreparedBase):
         """True if it is loaded."""
         return self._prepared is not None
 
-    def loaded(self) -> Prepared:
+    def loaded(self, control: RunControl | None = None) -> Prepared:
         """Return it, loaded; called by the residency."""
         if self._prepared is None:
-            self._prepared = self._stored.load().prepared
+            self._prepared = self._stored.load(control=control).prepared
         return self._prepared
 
     def drop(self) -> None:
@@ -349,11 +415,15 @@ class LazyPrepared(PreparedBase):
                 prepared.close()
             self._stored.file.release()
 
+    def unbind(self) -> None:
+        """Drop the buffers of earlier runs if it is loaded."""
+        self._residency.unbind(self)
+
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
     ) -> None:
         """Load it if necessary, and run it."""
-        with self.using() as prepared:
+        with self.using(control) as prepared:
             prepared.run(inputs, outputs, control)
 
     def submit(
@@ -364,13 +434,16 @@ class LazyPrepared(PreparedBase):
         done: Done,
     ) -> None:
         """Load it if necessary, and begin a run."""
-        prepared = self._residency.take(self)
+        prepared = self._residency.take(self, control)
 
         def ended(error: BaseException | None) -> None:
             self._residency.give_back(self)
             done(error)
 
-        prepared.submit(inputs, outputs, control, ended)
+        try:
+            prepared.submit(inputs, outputs, control, ended)
+        except BaseException as error:  # noqa: BLE001 - travels to who waits
+            ended(error)
 
     def update(self, tensors: Sequence[ir.Tensor]) -> None:
         """Update tensors; it stays loaded from now on."""
@@ -394,9 +467,9 @@ class LazyPrepared(PreparedBase):
         self._residency.forget(self)
 
     @contextmanager
-    def using(self) -> Iterator[Prepared]:
+    def using(self, control: RunControl | None = None) -> Iterator[Prepared]:
         """Return it, loaded during the `with` block."""
-        prepared = self._residency.take(self)
+        prepared = self._residency.take(self, control)
         try:
             yield prepared
         finally:

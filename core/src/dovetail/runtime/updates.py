@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -68,6 +68,25 @@ def checked_update(
             problems=[Problem(text) for text in faults],
         )
     return update
+
+
+def section_faults(
+    tensors: Iterable[ir.Tensor], known: Mapping[str, ir.Tensor]
+) -> Iterator[Problem]:
+    """Yield every reason why tensors of a section do not match those of its graph.
+
+    Args:
+        tensors: The tensors of the section.
+        known: The tensors of the graph by name.
+    """
+    for tensor in tensors:
+        where, own = f"tensor '{tensor.name}'", known.get(tensor.name)
+        if own is None or not own.kind.is_updateable:
+            yield Problem("the graph has no such updateable tensor", where)
+        elif (tensor.kind, tensor.dtype, tensor.shape) != (own.kind, own.dtype, own.shape):
+            yield Problem("has another kind, type or shape", where)
+        else:
+            yield from (Problem(text, where) for text in value_faults(tensor))
 
 
 @contextmanager
