@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,8 @@ from dovetail.container import (
     ContextParts,
     ContextSummary,
     StoredContextGraph,
+    compare_weights,
+    context_weights,
     embedded_model,
     graph_digest,
     summarize,
@@ -22,8 +25,10 @@ from dovetail.container import (
 )
 from dovetail.errors import ContainerError
 from dovetail.ir import Blob, DType, Tensor, TensorKind
+from dovetail.runtime import sharing_report
 
-from .conftest import PRODUCER, rich_graph
+from .conftest import HEADER, PRODUCER, manifest_of, pack_header, rich_graph
+from .test_hostile_manifest import mutate
 
 BOTH, FIRST, UNNAMED = (np.full(size, fill, np.uint8) for size, fill in ((300, 7), (90, 8), (5, 9)))
 KEYS = {"0/both": BOTH, "0/first": FIRST, "facts": UNNAMED}
@@ -201,3 +206,45 @@ def test_an_empty_graph_is_enough(tmp_path: Path) -> None:
     summary = summarize(path)
     assert summary.graphs[0].inputs == ()
     assert ContextFile.open(path).model("net") is None
+
+
+def forged(saved: Path, manifest: object) -> Path:
+    """Write the blobs of a file under another manifest, with correct checksums."""
+    raw = saved.read_bytes()
+    size = HEADER.unpack(raw[:64])[4]
+    blobs = raw[-(-(64 + size) // 64) * 64 :]
+    text = msgspec.json.encode(manifest)
+    padded = text + bytes(-len(text) % 64)
+    kind = HEADER.unpack(raw[:64])[2]
+    path = saved.with_name("forged.bin")
+    path.unlink(missing_ok=True)
+    header = pack_header(text, 64 + len(padded) + len(blobs), kind=kind)
+    path.write_bytes(header + padded + blobs)
+    return path
+
+
+@pytest.mark.parametrize("section", [False, True])
+def test_no_mutated_manifest_raises_anything_but_a_container_error(
+    context: ContextContent, tmp_path: Path, section: bool
+) -> None:
+    tensor = Tensor("w", DType.FLOAT_32, (6,), TensorKind.UPDATEABLE_STATIC)
+    tensor.data = Blob(np.arange(6, dtype=np.float32))
+    graphs = tuple(dataclasses.replace(g, updated=(tensor,)) for g in context.graphs)
+    shared = Tensor("s", DType.FLOAT_32, (2,), TensorKind.APP_READWRITE)
+    changed = dataclasses.replace(context, graphs=graphs, tensors=(shared,), is_section=section)
+    saved = write(tmp_path / "c.bin", changed)
+    rng, rejected = random.Random(11), 0
+    for _ in range(100):
+        manifest = manifest_of(saved)
+        mutate(manifest, rng)
+        path = forged(saved, manifest)
+        verify(path)
+        try:
+            summarize(path)
+            file = ContextFile.open(path, section=section)
+            sharing_report(file, similarity=True)
+            found = context_weights(file)
+            compare_weights(found, found)
+        except ContainerError:
+            rejected += 1
+    assert 30 < rejected < 100  # some changes do no harm

@@ -16,6 +16,7 @@ from dovetail.container._manifest import (
     GraphEntry,
     Index,
     Manifest,
+    ManifestError,
     PreparedEntry,
     TensorEntry,
 )
@@ -186,7 +187,11 @@ def _dump(
 
 
 def _json_blob(value: object) -> Blob:
-    return Blob(np.frombuffer(msgspec.json.encode(value, order="deterministic"), np.uint8))
+    try:
+        text = msgspec.json.encode(value, order="deterministic")
+    except RecursionError as error:
+        raise ManifestError("a plan or model is nested too deeply") from error
+    return Blob(np.frombuffer(text, np.uint8))
 
 
 def graph_digest(graph: Graph) -> str:
