@@ -39,6 +39,7 @@ _VALUES: Mapping[str, tuple[Any, str, str]] = {
     ),
     "weights_block_size": (int, "N", "One scale per N weights along the summed axis."),
     "restrict_quantization_steps": (str, '"MIN MAX"', 'Ends of the grid, such as "-0x80 0x7F".'),
+    "quantization_style": (str, "STYLE", "Rules for encodings: dovetail (default) or sdk."),
     "concat": (str, "HOW", "Encodings of a Concat: share (default) or requantize."),
     "algorithms": (
         list[str],

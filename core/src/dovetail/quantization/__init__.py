@@ -17,6 +17,7 @@ from dovetail.quantization.options import (
     LEGACY_NAMES,
     QuantizationOptions,
     Sharing,
+    Style,
     options_from,
 )
 from dovetail.quantization.quantizer import Calibration, Quantized, Quantizer, Sample
@@ -50,6 +51,7 @@ __all__ = [
     "Sample",
     "Sharing",
     "Statistics",
+    "Style",
     "TensorDecision",
     "Trials",
     "Weight",

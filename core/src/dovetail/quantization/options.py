@@ -22,6 +22,13 @@ class Sharing(enum.Enum):
     REQUANTIZE = "requantize"
 
 
+class Style(enum.Enum):
+    """The rules by which encodings are chosen: our own, or those of the SDK's converter."""
+
+    DOVETAIL = "dovetail"
+    SDK = "sdk"
+
+
 _BITS = 8
 LegacyMode = Literal["tf", "enhanced", "adjusted", "symmetric"]
 Schema = Literal["asymmetric", "symmetric", "unsignedsymmetric"]
@@ -63,6 +70,8 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
             number of steps of a range; as text, "-0x80 0x7F".
         disable_relu_squashing: The range of a tensor that only a Relu, clip, Sigmoid, Softmax or
             similar op reads includes values that this op cuts off or cannot distinguish.
+        quantization_style: Rules for encodings that the other options leave open. `sdk`: 32-bit
+            biases have a scale of their own, and only a Relu or clip limits the range of its input.
         concat: Whether the inputs of a Concat take the encoding of its output.
         algorithms: Names of installed algorithms, in order.
         algorithm_params: Parameters of the algorithms, by algorithm and name.
@@ -98,6 +107,7 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     weights_block_size: Annotated[int, Meta(ge=1)] | None = None
     restrict_quantization_steps: tuple[int, int] | str | None = None
     disable_relu_squashing: bool = False
+    quantization_style: Style = Style.DOVETAIL
     concat: Sharing = Sharing.SHARE
     algorithms: tuple[str, ...] = ()
     algorithm_params: dict[str, dict[str, Any]] = {}

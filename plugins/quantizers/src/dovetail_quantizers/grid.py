@@ -66,6 +66,7 @@ def grid_for(
     scheme: Scheme,
     *,
     steps: tuple[int, int] | None = None,
+    like_sdk: bool = False,
 ) -> Grid:
     """Return the grid that spans a range.
 
@@ -77,13 +78,17 @@ def grid_for(
         steps: Ends of the stored integers to use (`--restrict-quantization-steps`): their
             distance is the number of steps. For a symmetric grid, values within the range stay
             between the two.
+        like_sdk: Whether a symmetric range is widened before it is mirrored, and a scale is the
+            nearest float32 even if it is too small for the ends of more than 22 bits.
 
     Raises:
         QuantizationError: The range is not finite in float32 or not in order, or it contains
             negative values that the grid cannot represent.
         ConfigError: The bitwidth or the steps do not define a grid.
     """
-    scales, offsets = grids_for([minimum], [maximum], bitwidth, scheme, steps=steps)
+    scales, offsets = grids_for(
+        [minimum], [maximum], bitwidth, scheme, steps=steps, like_sdk=like_sdk
+    )
     return Grid(storage_type(bitwidth, scheme), bitwidth, float(scales[0]), int(offsets[0]))
 
 
@@ -94,6 +99,7 @@ def grids_for(
     scheme: Scheme,
     *,
     steps: tuple[int, int] | None = None,
+    like_sdk: bool = False,
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Return the grids that span several ranges, such as those of a tensor's channels.
 
@@ -103,6 +109,7 @@ def grids_for(
         bitwidth: As for `grid_for`.
         scheme: As for `grid_for`.
         steps: As for `grid_for`.
+        like_sdk: As for `grid_for`.
 
     Returns:
         Scales (n,) and offsets (n,).
@@ -117,7 +124,10 @@ def grids_for(
     lows, highs = np.minimum(lows, 0.0), np.maximum(highs, 0.0)
     if scheme is Scheme.SYMMETRIC:
         bounds = np.maximum(np.maximum(-lows, highs), MINIMUM_RANGE / 2)
-        scales = _float32(bounds / min(-low, high), (bounds, min(-low, high)))
+        if like_sdk:
+            bounds = np.maximum(-lows, np.maximum(highs, lows + MINIMUM_RANGE))
+        ends = () if like_sdk else ((bounds, min(-low, high)),)
+        scales = _float32(bounds / min(-low, high), *ends)
         return _limited(scales, 1 << (bitwidth - 1)), np.zeros(scales.shape, np.int32)
     # Zero first, then the minimum span: a constant of 5 gets 0..5, on which 5 is a point.
     highs = np.maximum(highs, lows + MINIMUM_RANGE)
@@ -171,7 +181,7 @@ def _asymmetric(
 
 
 def _float32(scales: Floats, *ends: tuple[Floats, Floats | int]) -> NDArray[np.float32]:
-    """Return scales as float32, with each of `ends` at most half a step away.
+    """Return scales as float32, with each of `ends`, if any, at most half a step away.
 
     Args:
         scales: Any shape.
@@ -181,6 +191,8 @@ def _float32(scales: Floats, *ends: tuple[Floats, Floats | int]) -> NDArray[np.f
     wide = nearest.astype(np.float64)
     # Rounding moves an end by half a step only beyond 2^22 steps. The margin is for ends that
     # are half a step away already, because the zero point was rounded.
+    if not ends:
+        return nearest
     short = np.any([distance / wide > steps + 0.51 for distance, steps in ends], axis=0)
     return np.where(short, np.nextafter(nearest, np.float32(np.inf)), nearest)
 

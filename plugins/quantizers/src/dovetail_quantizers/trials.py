@@ -163,9 +163,7 @@ def chosen_overrides(
     Tensors that share an encoding with a node's output get its width, the largest of several.
     """
     found = Overrides()
-    groups = find_groups(
-        graph, ops, concat=options.concat, squash=not options.disable_relu_squashing, claims={}
-    )
+    groups = find_groups(graph, ops, options, {})
     nodes = {node.name: node for node in graph.nodes}
     for name, precision in chosen.items():
         node = nodes[name]

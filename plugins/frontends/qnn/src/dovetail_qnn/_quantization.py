@@ -132,4 +132,5 @@ def _scale_offset(scale: float, offset: int, bits: int, span: tuple[int, int]) -
         "scale": scale,
         "offset": offset,
         "is_symmetric": low < 0 and offset == 0,
+        "is_fixed_point": bits > 0,
     }

@@ -117,7 +117,8 @@ def _bias(
         bitwidth, recipe = dtype.bits, recipe.of_type(dtype)
     data = None if role.data is None else found.get((node, role.data))
     weight = None if role.weight is None else found.get((node, role.weight))
-    if bitwidth == 32 and weight is not None and role.weight is not None:
+    derives = bitwidth == 32 and not recipe.is_like_sdk
+    if derives and weight is not None and role.weight is not None:
         static = node.inputs[role.weight]
         if static is not None and static.kind.is_static and static not in plan.overrides.encodings:
             weight = with_room_for_bias(weight, values, data)

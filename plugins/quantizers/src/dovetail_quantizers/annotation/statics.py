@@ -90,10 +90,11 @@ def bias_encoding(
         data: The decision on the data.
         weight: The decision on the weight.
         bitwidth: 8 for its own range, 32 for the product of their scales.
-        recipe: The recipe for its own range.
+        recipe: The recipe for its own range, which in the SDK's style counts for 32 bits, too.
     """
     scales = None
-    if bitwidth == 32 and role.data is not None and data is not None and weight is not None:
+    derives = bitwidth == 32 and role.data is not None and not recipe.is_like_sdk
+    if derives and data is not None and weight is not None:
         scales = product_of_scales(data.encoding, weight.encoding, len(values))
     if scales is None:
         own = recipe if bitwidth == 8 else recipe.symmetric()
@@ -190,8 +191,9 @@ def _per_axis(
     rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
     minimum, maximum = _ranges_of(rows, recipe)
     scales, _ = grids_for(
-        minimum, maximum, recipe.bitwidth, Scheme.SYMMETRIC, steps=recipe.symmetric().steps
-    )
+        minimum, maximum, recipe.bitwidth, Scheme.SYMMETRIC, steps=recipe.symmetric().steps,
+        like_sdk=recipe.is_like_sdk,
+    )  # fmt: skip
     dtype = storage_type(recipe.bitwidth, Scheme.SYMMETRIC)
     narrow = recipe.bitwidth if recipe.bitwidth < dtype.bits else None
     kept, encoding = _stored(dtype, AxisScaleOffset(axis, scales, None, narrow), options)
@@ -206,7 +208,9 @@ def _per_block(
     split = (*shape[:axis], shape[axis] // block, block, *shape[axis + 1 :])
     blocks = np.moveaxis(values.reshape(split), axis + 1, -1)
     minimum, maximum = _ranges_of(blocks.reshape(math.prod(blocks.shape[:-1]), block), recipe)
-    scales, _ = grids_for(minimum, maximum, recipe.bitwidth, Scheme.SYMMETRIC)
+    scales, _ = grids_for(
+        minimum, maximum, recipe.bitwidth, Scheme.SYMMETRIC, like_sdk=recipe.is_like_sdk
+    )
     dtype = storage_type(recipe.bitwidth, Scheme.SYMMETRIC)
     narrow = recipe.bitwidth if recipe.bitwidth < dtype.bits else None
     sizes = tuple(block if i == axis else 1 for i in range(values.ndim))

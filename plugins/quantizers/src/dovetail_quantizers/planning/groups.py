@@ -17,7 +17,7 @@ import numpy as np
 
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor
 from dovetail.ops import OpRegistry, Range
-from dovetail.quantization import Sharing
+from dovetail.quantization import QuantizationOptions, Style
 from dovetail_quantizers.planning.roles import schema_of
 from dovetail_quantizers.planning.rules import (
     added_by,
@@ -90,9 +90,7 @@ class Group:
 def find_groups(
     graph: Graph,
     ops: OpRegistry,
-    *,
-    concat: Sharing,
-    squash: bool,
+    options: QuantizationOptions,
     claims: Mapping[Tensor, Hashable],
 ) -> Mapping[Tensor, Group]:
     """Return the group of each tensor that takes an encoding as an activation does.
@@ -100,22 +98,28 @@ def find_groups(
     Args:
         graph: A float graph; not changed.
         ops: Finds ops.
-        concat: Whether the tensors of a Concat share.
-        squash: Whether the input of a Relu shares with its output.
+        options: Whether the tensors of a Concat share, whether the input of a Relu shares with its
+            output, and whether ranges end where consumers are flat.
         claims: Given encodings and widths; tensors with different ones do not share.
     """
     finder = _Finder(graph, ops, claims)
     for node in graph.nodes:
-        finder.move(node, *kept_by(node, ops, concat))
-    if squash:
+        finder.move(node, *kept_by(node, ops, options.concat))
+    if not options.disable_relu_squashing:
         for node in graph.nodes:
             if op_of(node, ops).clips:
                 finder.squash(node)
+    if clips_flat_parts(options):
         finder.limit()
     for node in graph.nodes:
         if (known := fixed_range(node, ops)) is not None:
             finder.fix(node, known)
     return finder.groups
+
+
+def clips_flat_parts(options: QuantizationOptions) -> bool:
+    """Return whether values do not count for which other consumers than a Relu are flat."""
+    return not options.disable_relu_squashing and options.quantization_style is Style.DOVETAIL
 
 
 class _Finder:

@@ -11,7 +11,7 @@ from dovetail.ir import DType, Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
-from dovetail_quantizers.planning.groups import Group, find_groups
+from dovetail_quantizers.planning.groups import Group, clips_flat_parts, find_groups
 from dovetail_quantizers.planning.masks import Masks
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.precision import (
@@ -139,14 +139,8 @@ def make_plan(
         overrides: Given decisions on the graph's tensors.
         floats_only: Whether all tensors stay float.
     """
-    groups = find_groups(
-        graph,
-        ops,
-        concat=options.concat,
-        squash=not options.disable_relu_squashing,
-        claims=overrides.claims,
-    )
-    if not options.disable_relu_squashing:
+    groups = find_groups(graph, ops, options, overrides.claims)
+    if clips_flat_parts(options):
         Masks(graph, ops, groups).find()
     chosen = dict(overrides.floats)
     if options.float_fallback:

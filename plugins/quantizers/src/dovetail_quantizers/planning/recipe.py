@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from dovetail.calibration import RangeEstimator
 from dovetail.errors import PluginError, QuantizationError
 from dovetail.ir import DType
 from dovetail.plugins import load as load_plugin
-from dovetail.quantization import QuantizationOptions
+from dovetail.quantization import QuantizationOptions, Style
 from dovetail_quantizers.grid import Grid, Scheme, grid_for, parse_steps
 
 GROUP = "dovetail.range_estimators"
@@ -55,6 +55,7 @@ class Recipe:
         estimator: Name of the range estimator.
         parameters: Parameters of the estimator.
         steps: First and last stored integer, if restricted.
+        style: The rules for the grids.
     """
 
     bitwidth: int
@@ -62,6 +63,12 @@ class Recipe:
     estimator: str = MIN_MAX
     parameters: Mapping[str, Any] = field(default_factory=dict)
     steps: tuple[int, int] | None = None
+    style: Style = Style.DOVETAIL
+
+    @property
+    def is_like_sdk(self) -> bool:
+        """True if grids are computed as by the SDK's converter."""
+        return self.style is Style.SDK
 
     @property
     def signature(self) -> str:
@@ -91,21 +98,23 @@ class Recipe:
         scheme = self.scheme
         if scheme is Scheme.UNSIGNED_SYMMETRIC and minimum < 0:
             scheme = Scheme.SYMMETRIC  # values below zero need a sign
-        return grid_for(minimum, maximum, self.bitwidth, scheme, steps=self.steps)
+        return grid_for(
+            minimum, maximum, self.bitwidth, scheme, steps=self.steps, like_sdk=self.is_like_sdk
+        )
 
     def symmetric(self) -> Recipe:
         """Return the recipe with a symmetric grid."""
-        return Recipe(self.bitwidth, Scheme.SYMMETRIC, self.estimator, self.parameters, self.steps)
+        return replace(self, scheme=Scheme.SYMMETRIC)
 
     def with_bitwidth(self, bitwidth: int) -> Recipe:
         """Return the recipe with another width."""
-        return Recipe(bitwidth, self.scheme, self.estimator, self.parameters)
+        return replace(self, bitwidth=bitwidth, steps=None)
 
     def of_type(self, dtype: DType) -> Recipe:
         """Return the recipe for a type: signed grids are symmetric, unsigned ones have offsets."""
         scheme = Scheme.SYMMETRIC if dtype.is_signed else Scheme.ASYMMETRIC
         steps = self.steps if (self.bitwidth, self.scheme) == (dtype.bits, scheme) else None
-        return Recipe(dtype.bits, scheme, self.estimator, self.parameters, steps)
+        return replace(self, bitwidth=dtype.bits, scheme=scheme, steps=steps)
 
     def _accepted(self, made: type[RangeEstimator]) -> dict[str, Any]:
         # Estimators that minimize the error of the grid need the grid; others do not.
@@ -140,7 +149,8 @@ def recipes_of(options: QuantizationOptions) -> Recipes:
     """
     activation = _recipe(options, "act", options.activation_bits)
     weight = _recipe(options, "param", options.weight_bits)
-    bias = Recipe(8, weight.scheme if options.bias_bits == 8 else Scheme.SYMMETRIC)
+    schema = weight.scheme if options.bias_bits == 8 else Scheme.SYMMETRIC
+    bias = Recipe(8, schema, style=options.quantization_style)
     for each in (activation, weight):
         each.new_estimator()  # raise for a missing estimator before anything is run
     return Recipes(activation, weight, bias)
@@ -160,16 +170,16 @@ def no_range(tensor: str, error: QuantizationError) -> QuantizationError:
 
 def _recipe(options: QuantizationOptions, what: str, bitwidth: int) -> Recipe:
     mode: str | None = getattr(options, f"{what}_quantizer")
-    given = options.restrict_quantization_steps
+    given, style = options.restrict_quantization_steps, options.quantization_style
     steps = parse_steps(given) if isinstance(given, str) else given
     # The ends apply to the bitwidth that they match; weights may have another one.
     if steps is not None and not 1 << (bitwidth - 1) <= steps[1] - steps[0] < 1 << bitwidth:
         steps = None
     if mode is not None:
         meant = QUANTIZER_MODES[mode]
-        return Recipe(bitwidth, meant.scheme, meant.estimator, {}, steps)
+        return Recipe(bitwidth, meant.scheme, meant.estimator, {}, steps, style)
     schema: str | None = getattr(options, f"{what}_quantizer_schema")
     estimator: str = getattr(options, f"{what}_quantizer_calibration") or MIN_MAX
     value = options.percentile_calibration_value
     parameters = {"percentile": value} if estimator == PERCENTILE and value is not None else {}
-    return Recipe(bitwidth, _SCHEMES[schema], estimator, parameters, steps)
+    return Recipe(bitwidth, _SCHEMES[schema], estimator, parameters, steps, style)
