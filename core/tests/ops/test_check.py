@@ -12,6 +12,7 @@ from dovetail.ir import DType, Graph, Node, Param, Scalar, Spec, Tensor, TensorK
 from dovetail.ops import (
     In,
     Op,
+    OpChecker,
     OpPackage,
     OpRegistry,
     Out,
@@ -168,3 +169,49 @@ def test_ops_are_not_judged_on_a_broken_structure(registry: OpRegistry) -> None:
     assert [p.message for p in found] == ["param 'by' has no data"]
     made.node("a").params = {"by": Tensor.static("p", np.zeros((), np.uint32))}
     assert [p.message for p in find_op_faults(made, registry)] == ["param 'by' must be a scalar"]
+
+
+def test_a_checker_sees_each_change_of_a_node_it_has_matched(registry: OpRegistry) -> None:
+    made = graph()
+    checker = OpChecker(registry)
+    assert checker.faults(made) == []
+    first, second = made.nodes
+    changes: list[tuple[Callable[[], None], str]] = [
+        (lambda: setattr(first, "params", {}), "missing required param 'by'"),
+        (lambda: first.params.update(by=Scalar(F32, 1.0)), "param 'by' is FLOAT_32"),
+        (lambda: setattr(second.outputs[0], "shape", (6,)), "is declared FLOAT_32 (6,)"),
+        (lambda: setattr(first.inputs[0], "dtype", I32), "output 'm' is declared FLOAT_32"),
+        (lambda: setattr(second, "op_type", "Unknown"), "Unknown"),
+    ]
+    params, op_type = dict(first.params), second.op_type
+    shape, dtype = second.outputs[0].shape, F32
+    for change, expected in changes:
+        change()
+        found = checker.faults(made)
+        assert any(expected in p.message for p in found), expected
+        assert found == find_op_faults(made, registry)
+        first.params, second.op_type = dict(params), op_type
+        second.outputs[0].shape = shape
+        assert first.inputs[0] is not None
+        first.inputs[0].dtype = dtype
+        assert checker.faults(made) == []
+
+
+def test_a_checker_infers_a_node_again_only_after_a_change() -> None:
+    calls: list[Spec] = []
+
+    def infer(self: Op, ins: list[Spec], outs: object) -> Spec:
+        calls.append(ins[0])
+        return ins[0]
+
+    made = Graph("g")
+    x = made.add_tensor(Tensor("x", F32, (2, 3), TensorKind.APP_WRITE))
+    y = made.add_tensor(Tensor("y", F32, (2, 3), TensorKind.APP_READ))
+    made.add_node(Node("n", "p", "It", [x], [y]))
+    checker = OpChecker(custom(infer))
+    checker.require(made)
+    checker.require(made)
+    assert len(calls) == 1
+    x.shape = y.shape = (4,)
+    checker.require(made)
+    assert [spec.shape for spec in calls] == [(2, 3), (4,)]

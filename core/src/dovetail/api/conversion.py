@@ -19,7 +19,7 @@ from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import ConfigError, FrontendError, PluginError
 from dovetail.files import unreadable
 from dovetail.ir import Blob, Graph, Pass, Shape, run_passes, share_blobs
-from dovetail.ops import OpRegistry, check_ops, find_op_faults
+from dovetail.ops import OpChecker, OpRegistry
 from dovetail.ops.frontend import Frontend, FrontendOptions
 from dovetail.plugins import load as load_plugin
 from dovetail.plugins import load_usable
@@ -151,8 +151,9 @@ def convert(
         _rename(read, name, each.suffix, source)
         _require_constants(options, read, source)
         for graph in read:
-            check_ops(graph, registry)  # passes require a valid graph; these faults are not theirs
-            _optimize(graph, steps, registry)
+            checker = OpChecker(registry)
+            checker.require(graph)  # passes require a valid graph; these faults are not theirs
+            _optimize(graph, steps, checker)
             make_encodings_updateable(graph, quant_updatable_mode, registry)
         graphs += read
     if len(graphs) > 1:
@@ -223,12 +224,12 @@ def _rename(graphs: Sequence[Graph], name: str | None, suffix: str, source: Path
         graph.name = (name or graph.name) + suffix
 
 
-def _optimize(graph: Graph, steps: tuple[Pass, ...], ops: OpRegistry) -> None:
+def _optimize(graph: Graph, steps: tuple[Pass, ...], checker: OpChecker) -> None:
     before = _sources(graph)
     run_passes(
         graph,
         steps,
-        check=lambda g: find_op_faults(g, ops),
+        check=checker.faults,
         finished=lambda step, changed, ms: _finished(graph.name, step, changed, ms),
     )
     graph.removed_sources |= before - _sources(graph)

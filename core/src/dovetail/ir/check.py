@@ -94,7 +94,8 @@ def value_faults(tensor: Tensor) -> Iterator[str]:
     """Yield the faults of a tensor by itself: its shape, type, encoding, data and storage."""
     if not tensor.name or "\0" in tensor.name:
         yield "has no valid name"
-    if any(not 0 <= extent <= MAX_EXTENT for extent in tensor.shape):
+    shape = tensor.shape
+    if shape and (min(shape) < 0 or max(shape) > MAX_EXTENT):
         yield f"has the impossible shape {tensor.shape}"
         return
     if tensor.dtype is DType.UNDEFINED and tensor.kind is not TensorKind.NULL:

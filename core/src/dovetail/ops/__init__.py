@@ -1,6 +1,7 @@
 """Op schemas, op packages and their registry; no operators."""
 
 from dovetail.ops.check import (
+    OpChecker,
     bind_node,
     check_ops,
     checked_node,
@@ -48,6 +49,7 @@ __all__ = [
     "NodeView",
     "Observed",
     "Op",
+    "OpChecker",
     "OpPackage",
     "OpRegistry",
     "OpSchema",

@@ -23,12 +23,63 @@ def bind_node(schema: OpSchema, node: Node) -> Op:
     return schema.bind(node.params, input_specs(node))
 
 
+class OpChecker:
+    """Finds the faults of a graph again and again, while passes change it.
+
+    A node is matched with its op again only if its op, its params, or the specs of its tensors have
+    changed since.
+
+    Args:
+        registry: The ops.
+    """
+
+    def __init__(self, registry: OpRegistry) -> None:
+        self._registry = registry
+        self._matched: dict[Node, tuple[object, ...]] = {}
+
+    def require(self, graph: Graph) -> None:
+        """Raise unless all nodes match their ops.
+
+        Raises:
+            UnsupportedOpError: The graph uses unknown ops; all are listed.
+            GraphError: The graph has faults; all are listed.
+        """
+        require_known(graph.nodes, self._registry, f"graph '{graph.name}'")
+        raise_faults(graph, self.faults(graph))
+
+    def faults(self, graph: Graph) -> list[Problem]:
+        """Return every structural fault and every node that does not match its op."""
+        if found := find_faults(graph):
+            return found  # ops cannot be checked on a broken structure
+        # nodes that are no longer in the graph are forgotten
+        known, self._matched = self._matched, {}
+        for node in graph.nodes:
+            facts = _facts(node)
+            problems = [] if known.get(node) == facts else node_faults(node, self._registry)
+            if not problems:
+                self._matched[node] = facts
+            found += problems
+        return found
+
+
 def find_op_faults(graph: Graph, registry: OpRegistry) -> list[Problem]:
     """Return every structural fault and every node that does not match its op."""
-    found = find_faults(graph)
-    if found:
-        return found  # ops cannot be checked on a broken structure
-    return [p for node in graph.nodes for p in node_faults(node, registry)]
+    return OpChecker(registry).faults(graph)
+
+
+def _facts(node: Node) -> tuple[object, ...]:
+    """Return all that decides whether a node matches its op; data are compared by identity."""
+    facts: list[object] = [node.package, node.op_type, len(node.inputs)]
+    for tensor in (*node.inputs, *node.outputs):
+        if tensor is None:
+            facts.append(None)
+        else:
+            facts += (tensor.dtype, tensor.shape, tensor.encoding, tensor.kind)
+    for name, param in node.params.items():
+        facts += (name, param)
+        if isinstance(param, Tensor):
+            facts += (param.dtype, param.shape, param.encoding, param.kind, param.data)
+    return tuple(facts)
 
 
 def check_ops(graph: Graph, registry: OpRegistry, observed: Observed = NOTHING) -> CheckedGraph:

@@ -115,9 +115,18 @@ class Op:
     quantization_roles: ClassVar[Mapping[int, Role]] = MappingProxyType({})
     state_outputs: ClassVar[tuple[int, ...]] = ()
 
+    _fields: ClassVar[Mapping[str, ParamField[Any]]] = MappingProxyType({})
+
     if TYPE_CHECKING:  # subclasses choose a form; see the module docstring
         infer: Callable[..., Results]
         reference: Callable[..., Results]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        found: dict[str, ParamField[Any]] = {}
+        for base in reversed(cls.__mro__):
+            found |= {n: f for n, f in vars(base).items() if isinstance(f, ParamField)}
+        cls._fields = MappingProxyType(found)
 
     def __init__(self, ins: Specs = (), **params: Any) -> None:
         """Bind params; omitted ones have their defaults.
@@ -129,7 +138,7 @@ class Op:
         Raises:
             TypeError: A param is unknown, or a required one is missing.
         """
-        fields = param_fields(type(self))
+        fields = self._fields
         if unknown := params.keys() - fields.keys():
             raise TypeError(f"unknown params of {type(self).__name__}: {sorted(unknown)}")
         for name, field in fields.items():
@@ -200,9 +209,6 @@ class Op:
         return None
 
 
-def param_fields(op: type[Op]) -> dict[str, ParamField[Any]]:
+def param_fields(op: type[Op]) -> Mapping[str, ParamField[Any]]:
     """Return the declared params of an op by name, base classes' first."""
-    found: dict[str, ParamField[Any]] = {}
-    for cls in reversed(op.__mro__):
-        found |= {n: f for n, f in vars(cls).items() if isinstance(f, ParamField)}
-    return found
+    return op._fields
