@@ -71,8 +71,8 @@ def table(found: Mapping[str, Times], nodes: Mapping[str, int]) -> str:
     rows = []
     for name, times in found.items():
         row = [name, f"{nodes[name]:,}"]
-        for kind in (0, 1):
-            ours, theirs = ([each[kind] for each in times[engine]] for engine in (OURS, PEER))
+        for i in range(2):
+            ours, theirs = ([each[i] for each in times[engine]] for engine in (OURS, PEER))
             ratio = median(a / max(b, 0.1) for a, b in zip(ours, theirs, strict=True))
             row += [f"{median(ours):.0f}", f"{median(theirs):.0f}", f"{ratio:.2f}"]
         row.append(f"{median(t for _, t in times[OURS]) / nodes[name] * 1e3:.0f}")

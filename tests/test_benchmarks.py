@@ -14,11 +14,13 @@ from pathlib import Path
 
 import forked
 import numpy as np
+import onnx
 import pytest
-from benchmarks import gauges, machine, rounds, summary, switching, tables
+from benchmarks import conversion, gauges, machine, rounds, summary, switching, tables
 from benchmarks.busy import busy_processes
+from benchmarks.chains import units
 from benchmarks.preparation import build
-from benchmarks.process import ProcessFailedError
+from benchmarks.process import ProcessFailedError, ask
 from benchmarks.quantization import subjects
 from benchmarks.quantization import summary as quantization_summary
 from benchmarks.quantization.rounds import Accuracy, Cost, sqnr_db
@@ -442,3 +444,22 @@ def test_two_graphs_of_a_context_in_turns(tmp_path: Path) -> None:
     assert [len(times.alternating) for times in found] == [3, 3]
     times = switching.Times([10.0, 20.0, 40.0], [11.0, 26.0, 42.0])
     assert times.medians == (20, 26, 2)  # what is added is the median of 1, 6 and 2
+
+
+def test_conversion_is_measured_next_to_onnxruntime(tmp_path: Path) -> None:
+    onnx.save(units(count=9), tmp_path / "chain.onnx")
+    arguments = {"model": str(tmp_path / "chain.onnx"), "rounds": 2}
+    found = ask("measure_conversion:measure", arguments, threads=1)
+    assert {name: len(times) for name, times in found.items()} == {"dovetail": 2, "onnxruntime": 2}
+    assert all(wall > 0 for times in found.values() for wall, _ in times)
+    times = {"dovetail": [(8, 6), (9, 5), (100, 4)], "onnxruntime": [(4, 2), (3, 5), (2, 0)]}
+    _, row = conversion.table({"net": times}, {"net": 1000}).splitlines()
+    assert row.split() == ["net", "1,000", "9", "3", "3.00", "5", "2", "3.00", "5"]
+
+
+def test_the_measured_chain_computes(tmp_path: Path) -> None:
+    onnx.save(units(count=4), tmp_path / "chain.onnx")
+    x = np.array([[-2, -1, 0, 0.5, 1, 2, 3, 4]], np.float32)
+    (found,) = dt.Session(tmp_path / "chain.onnx").run({"x": x}).values()
+    wanted = (1 / (1 + np.exp(-np.maximum(x, 0))) + 1 + 2 / 8) * (1 + 3 / 8)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)  # a few roundings of float32

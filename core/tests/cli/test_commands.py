@@ -291,23 +291,45 @@ def test_inspect_a_container(dvt: Path, capsys: Capture) -> None:
     assert shown["op_packages"] == {"test.ops": "1.4.0"}
 
 
-def test_inspect_counts_multiply_accumulates(
-    dvt: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+def test_inspect_shows_layers(dvt: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.cli.layers.installed_ops", lambda: OpRegistry.of(PACKAGE))
+    assert main(["inspect", str(dvt), "--layers"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "graph small:",
+        "",
+        "OP             NAME   OUTPUTS       PARAMS  MACS  BYTES",
+        "test.ops::Add  add    FLOAT_32 2x3       6    18     24",
+        "1 layers       total                     6    18     24",
+    ]
+    shown = run_json(capsys, "inspect", str(dvt), "--layers")["layers"]["small"]
+    assert (shown["params"], shown["macs"], shown["bytes"], shown["unknown"]) == (6, 18, 24, 0)
+    (layer,) = shown["layers"]
+    assert layer["outputs"] == [{"name": "y", "dtype": "FLOAT_32", "shape": ["2", "3"]}]
+    assert (layer["op"], layer["macs"], layer["encodings"]) == ("test.ops::Add", 18, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--layers", "--text"], "mutually exclusive"),
+        (["--sort", "macs"], "add --layers"),
+        (["--layers", "--sort", "size"], "size"),
+    ],
+)
+def test_inspect_rejects_wrong_options(
+    options: list[str], text: str, dvt: Path, capsys: Capture
 ) -> None:
-    monkeypatch.setattr("dovetail.cli._work.installed_ops", lambda: OpRegistry.of(PACKAGE))
-    assert main(["inspect", str(dvt), "--macs"]) == 0
+    assert main(["inspect", str(dvt), *options]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_inspect_shows_layers_of_unknown_ops(dvt: Path, capsys: Capture) -> None:
+    assert main(["inspect", str(dvt), "--layers"]) == 0
     out = capsys.readouterr().out
-    assert "graph small: 18 multiply-accumulates\n" in out
-    assert ["add", "test.ops::Add", "18"] in [line.split() for line in out.splitlines()]
-    shown = run_json(capsys, "inspect", str(dvt), "--macs")["macs"]
-    nodes = [{"node": "add", "op": "test.ops::Add", "macs": 18}]
-    assert shown == {"small": {"total": 18, "nodes": nodes}}
-    assert main(["inspect", str(dvt), "--macs", "--text"]) == 2
-
-
-def test_inspect_counts_only_known_ops(dvt: Path, capsys: Capture) -> None:
-    assert main(["inspect", str(dvt), "--macs"]) == 4
-    assert "test.ops" in capsys.readouterr().err
+    assert "1 layers have ops that no installed op package defines" in out
+    assert ["test.ops::Add", "add", "FLOAT_32", "2x3", "6", "?", "24"] in map(
+        str.split, out.splitlines()
+    )
 
 
 def test_inspect_text_prints_the_graph(dvt: Path, capsys: Capture) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer import Typer
 
+from dovetail.api.inspection import Inspector
 from dovetail.api.recording import Recorder
 from dovetail.calibration import RangeEstimator
 from dovetail.errors import PluginError
@@ -27,6 +28,7 @@ PROTOCOLS = {
     "dovetail.exporters": Exporter,
     "dovetail.passes": Pass,
     "dovetail.range_estimators": RangeEstimator,
+    "dovetail.inspectors": Inspector,
     "dovetail.quantizers": Quantizer,
     "dovetail.recorders": Recorder,
     "dovetail.quantization_algorithms": QuantizationAlgorithm,

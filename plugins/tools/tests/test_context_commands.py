@@ -117,7 +117,9 @@ def test_inspect_shows_a_context(shared: Any, run: Any) -> None:
     assert "all 2 weights of the same name are shared" in text.out
     assert "graph two: 2 nodes" in text.out
     assert "MatMul" in run("inspect", "both.bin", "--text").out
-    assert run("--json", "inspect", "both.bin", "--macs").data["macs"]["two"]["total"] >= 3 * W.size
+    assert (
+        run("--json", "inspect", "both.bin", "--layers").data["layers"]["two"]["macs"] >= 3 * W.size
+    )
 
 
 def test_inspect_judges_with_reasons(shared: Any, run: Any) -> None:

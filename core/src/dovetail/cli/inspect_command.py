@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import msgspec
 import typer
 
 from dovetail.cli.graph_text import graph_text, summary_lines
+from dovetail.cli.layers import Order, show_layers
 from dovetail.cli.output import current_output
 from dovetail.container import (
     ContextFile,
@@ -37,17 +39,25 @@ def inspect(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A .dvt file, a context binary or a section, or a model that can be converted."
+            help="A .dvt file, a context binary or section, a model that can be converted, or "
+            "another file or folder that a plugin knows, such as a trace."
         ),
     ],
     verify: Annotated[
         bool, typer.Option("--verify", help="Check every byte of a container first.")
     ] = False,
     text: Annotated[bool, typer.Option("--text", help="Print the graphs in full.")] = False,
-    macs: Annotated[
+    layers: Annotated[
         bool,
-        typer.Option("--macs", help="Show the multiply-accumulates of each node and in total."),
+        typer.Option(
+            "--layers",
+            help="Show each node: op, shapes, parameters, multiply-accumulates, bytes, encodings.",
+        ),
     ] = False,
+    sort: Annotated[
+        Order | None,
+        typer.Option(help="Order of the layers; by size, the largest first.", show_default="order"),
+    ] = None,
     backend: Annotated[
         str | None,
         typer.Option(
@@ -67,17 +77,22 @@ def inspect(
     """Show the content of a model or container file: graphs, inputs, outputs and numbers of ops.
 
     Only the manifest of a .dvt file is read, and also the plans and models of a context binary,
-    unless --verify, --text, --macs or --similarity is given. Other models are converted, and the
+    unless --verify, --text, --layers or --similarity is given. Other models are converted, and the
     result is shown.
     """
-    contained = file.suffix.lower() in _CONTAINER_SUFFIXES or is_container(file)
-    if sum((text, macs, backend is not None or similarity)) > 1:
-        raise ConfigError(
-            "--text, --macs, and --backend or --similarity are mutually exclusive",
-            code="USAGE",
-            where="dovetail inspect",
-            hint="inspect the file twice",
-        )
+    chosen = {
+        "--verify": verify,
+        "--text": text,
+        "--layers": layers,
+        "--sort": sort is not None,
+        "--backend or --similarity": backend is not None or similarity,
+    }
+    _require_one(chosen)
+    contained = not file.is_dir() and (
+        file.suffix.lower() in _CONTAINER_SUFFIXES or is_container(file)
+    )
+    if not contained and _show_other(file, [name for name, given in chosen.items() if given]):
+        return
     if verify:
         if not contained:
             raise ConfigError(
@@ -86,11 +101,8 @@ def inspect(
                 where=str(file),
             )
         _verify(file)
-    if macs:
-        # imported here: only this option needs op packages
-        from dovetail.cli._work import show_macs
-
-        show_macs(file, _load(file))
+    if layers:
+        show_layers(file, _load(file), sort or Order.NODES)
     elif text:
         graphs = _load(file).graphs
         texts = {name: to_text(graph) for name, graph in graphs.items()}
@@ -109,6 +121,48 @@ def inspect(
         _show_container(file, summarize(file), verified=verify)
     else:
         _show_model(file, _load(file))
+
+
+def _require_one(chosen: Mapping[str, bool]) -> None:
+    """Raise if options are mutually exclusive, or lack another one."""
+    if sum(chosen[name] for name in ("--text", "--layers", "--backend or --similarity")) > 1:
+        raise ConfigError(
+            "--text, --layers, and --backend or --similarity are mutually exclusive",
+            code="USAGE",
+            where="dovetail inspect",
+            hint="inspect the file twice",
+        )
+    if chosen["--sort"] and not chosen["--layers"]:
+        raise ConfigError(
+            "--sort orders layers, which are not shown",
+            code="USAGE",
+            where="dovetail inspect",
+            hint="add --layers",
+        )
+
+
+def _show_other(file: Path, options: Sequence[str]) -> bool:
+    """Show a file that a plugin's inspector recognises; return whether one does.
+
+    Raises:
+        ConfigError: There are options, which are for models and containers.
+    """
+    # imported here: a container's summary needs no plugins
+    from dovetail.api.inspection import find_inspector
+
+    inspector = find_inspector(file)
+    if inspector is None:
+        return False
+    if options:
+        raise ConfigError(
+            f"{', '.join(options)} cannot be used with this file, which is neither a model nor a "
+            f"container; the inspector '{inspector.name}' shows it",
+            code="USAGE",
+            where=str(file),
+        )
+    summary = inspector.summary(file)
+    current_output().data({"file": str(file), "kind": inspector.name, **summary.data}, summary.text)
+    return True
 
 
 def _load(file: Path) -> Model:

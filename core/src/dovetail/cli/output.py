@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -61,12 +61,23 @@ def show_differences(notes: Iterable[str]) -> None:
         current_output().message(f"  differs: {note}")
 
 
-def table(headers: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return a table as text: columns aligned on the left, two spaces apart, without lines."""
+def table(
+    headers: Sequence[str], rows: Iterable[Iterable[object]], right: Collection[str] = ()
+) -> str:
+    """Return a table as text: aligned columns, two spaces apart, without lines.
+
+    Args:
+        headers: Heads of the columns.
+        rows: The cells.
+        right: Heads of the columns that are aligned on the right, such as numbers.
+    """
     cells = [[" ".join(str(cell).split("\n")) for cell in row] for row in [headers, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
+    signs = [">" if header in right else "<" for header in headers]
     return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(
+            f"{cell:{sign}{width}}" for cell, sign, width in zip(row, signs, widths, strict=True)
+        ).rstrip()
         for row in cells
     )
 

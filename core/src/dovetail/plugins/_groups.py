@@ -71,6 +71,12 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
             members=("name", "suffix", "__init__()", "export(graph, path, options)"),
             named=("name",),
         ),
+        "dovetail.inspectors": Contract(
+            "an Inspector class",
+            is_class=True,
+            members=("name", "__init__()", "recognises(path)", "summary(path)"),
+            named=("name",),
+        ),
         "dovetail.passes": Contract(
             "a graph pass", members=("name", "run(graph)"), named=("name",), check=pass_faults
         ),
