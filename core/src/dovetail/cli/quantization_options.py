@@ -64,6 +64,9 @@ _FLAGS: Mapping[str, str] = {
     "which a Sigmoid, Softmax or similar op is flat.",
     "skip_algorithm_check": "Keep changes of algorithms even if the error does not fall.",
     "lenient": "Ignore entries that match no tensor, and infinities.",
+    "keep_weights_quantized": "Store the weights of nodes that stay float in fixed point.",
+    "use_dynamic_16_bit_weights": "Convert computed 16-bit weights, such as the second input of a "
+    "MatMul, to a symmetric grid.",
     "pack_4_bit_weights": "Store 4-bit weights in half a byte.",
     "preserve_io_datatype": "Keep inputs and outputs of the model float.",
 }

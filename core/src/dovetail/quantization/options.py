@@ -82,6 +82,9 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
         lenient: Entries of an encodings file that match nothing, and infinities during calibration,
             are not errors.
         float_fallback: Tensors without an encoding stay float; there is no calibration.
+        keep_weights_quantized: Static weights of nodes that stay float are fixed-point.
+        use_dynamic_16_bit_weights: Weights that nodes compute, as the second input of a MatMul, are
+            converted to a symmetric 16-bit grid where they have 16 bits.
         pack_4_bit_weights: 4-bit weights take half a byte each.
         preserve_io_datatype: Inputs and outputs of the graph stay float.
         target_backend: Name of the backend that is to run the quantized graph, such as `htp:v73`;
@@ -116,6 +119,8 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     ignore_encodings: bool = False
     lenient: bool = False
     float_fallback: bool = False
+    keep_weights_quantized: bool = False
+    use_dynamic_16_bit_weights: bool = False
     pack_4_bit_weights: bool = False
     preserve_io_datatype: bool = False
     target_backend: str | None = None

@@ -207,9 +207,10 @@ def _sources(graph: Graph) -> frozenset[str]:
 
 
 def _floats_only(samples: Calibration | None, options: QuantizationOptions) -> bool:
-    """Return whether the options only ask for another float type."""
+    """Return whether the options only ask for another float type, or for weights alone."""
     said = options.quantization_overrides is not None or options.float_fallback
-    return samples is None and not said and options.float_bitwidth == 16
+    asked = options.float_bitwidth == 16 or options.keep_weights_quantized
+    return samples is None and not said and asked
 
 
 def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationOptions) -> Observed:

@@ -55,8 +55,8 @@ class Quantizing:
     def wanted(self) -> bool:
         """True if the model is quantized."""
         half = self.given.get("float_bitwidth") == 16
-        encodings = self.given.keys() & {"quantization_overrides", "float_fallback"}
-        return self.input_list is not None or bool(encodings) or half
+        alone = {"quantization_overrides", "float_fallback", "keep_weights_quantized"}
+        return self.input_list is not None or bool(self.given.keys() & alone) or half
 
     def check(self) -> None:
         """Raise if the quantizer's options are given, but the model is not quantized.
@@ -72,8 +72,8 @@ class Quantizing:
         raise usage(
             f"no effect of {', '.join(names)}: the model is not quantized",
             where="dovetail convert",
-            hint="give --input-list, --quantization-overrides, --float-fallback or "
-            "--float-bitwidth 16",
+            hint="give --input-list, --quantization-overrides, --float-fallback, "
+            "--keep-weights-quantized or --float-bitwidth 16",
         )
 
 

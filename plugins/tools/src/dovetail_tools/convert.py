@@ -194,8 +194,9 @@ def convert(
 
     The format is found by the file's suffix, then by its content, unless --input-format names the
     frontend. The file appears only when it is
-    complete. With --input-list, --quantization-overrides, --float-fallback or --float-bitwidth 16
-    the model is also quantized, as by `dovetail quantize`, whose options are the last ones below.
+    complete. With --input-list, --quantization-overrides, --float-fallback,
+    --keep-weights-quantized or --float-bitwidth 16 the model is also quantized, as by `dovetail
+    quantize`, whose options are the last ones below.
     `dovetail explain compat` lists the SDK's options that do not exist here.
     """
     # imported here: the help needs no numpy

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
 from dovetail.errors import QuantizationError
 from dovetail.ir import DType, Node, Tensor
-from dovetail.quantization import Bias, Weight
+from dovetail.quantization import Bias, Role, Weight
 from dovetail_quantizers.annotation.statics import (
     bias_encoding,
     constant_encoding,
@@ -29,6 +29,7 @@ from dovetail_quantizers.planning.roles import present, roles_of
 from dovetail_quantizers.planning.rules import is_quantized, kept_by
 from dovetail_quantizers.planning.value_range import value_range_of
 
+_WIDE_WEIGHT = "a computed weight of 16 bits"
 _ONE_SCALE: Mapping[str, Any] = {
     "use_per_channel_quantization": False,
     "use_per_row_quantization": False,
@@ -84,6 +85,8 @@ def _one(
     dtype = plan.overrides.input_types.get((node, i))
     if not tensor.kind.is_static:
         own = decided[plan.groups[tensor]]
+        if dtype is None and _is_wide_weight(plan, node, i, own):
+            return _converted(plan, decided, node, own, DType.SFIXED_POINT_16, _WIDE_WEIGHT)
         return own if dtype in (None, own.dtype) else _converted(plan, decided, node, own, dtype)
     # a constant that does not share has no group
     group = plan.groups.get(tensor)
@@ -94,15 +97,28 @@ def _one(
     width = dtype or plan.overrides.widths.get(tensor)
     role = roles_of(node, plan.ops).get(i)
     if isinstance(role, Weight):
-        recipe, options = _in_width(plan.recipes.weight, width), plan.options
-        if dtype is not None and not dtype.is_signed:  # several scales are of signed grids
-            options = msgspec.structs.replace(options, **_ONE_SCALE)
-        return weight_encoding(values_of(tensor), node, role, recipe, options)
+        return _weight(plan, node, role, tensor, width)
     recipe = _in_width(plan.recipes.activation, width)
     values, far = values_of(tensor), far_of(node, i, plan.groups)
     if value_range_of(values, far).has_infinity:
         plan.note_infinities(tensor)
     return constant_encoding(values, recipe, across(plan, decided, node, tensor), far)
+
+
+def _weight(
+    plan: Plan, node: Node, role: Weight, tensor: Tensor, width: int | DType | None
+) -> EncodingDecision:
+    recipe, options = _in_width(plan.recipes.weight, width), plan.options
+    if isinstance(width, DType) and not width.is_signed:  # several scales are of signed grids
+        options = msgspec.structs.replace(options, **_ONE_SCALE)
+    return weight_encoding(values_of(tensor), node, role, recipe, options)
+
+
+def _is_wide_weight(plan: Plan, node: Node, i: int, own: EncodingDecision) -> bool:
+    """Return whether the options want a computed weight of 16 bits in another type."""
+    role = roles_of(node, plan.ops).get(i)
+    wanted = plan.options.use_dynamic_16_bit_weights and own.dtype is DType.UFIXED_POINT_16
+    return wanted and i > 0 and isinstance(role, Weight)
 
 
 def _bias(
@@ -132,6 +148,7 @@ def _converted(
     node: Node,
     own: EncodingDecision,
     dtype: DType,
+    why: str = "a type that the target takes",
 ) -> EncodingDecision:
     """Return the decision on an input that a Convert gives another type.
 
@@ -141,7 +158,7 @@ def _converted(
     if results and results[0].dtype is dtype:
         return results[0]
     grid = plan.recipes.activation.of_type(dtype).grid(*(own.observed or own.ends or (0.0, 0.0)))
-    return EncodingDecision(grid.dtype, grid.encoding, "a type that the target takes", own.observed)
+    return EncodingDecision(grid.dtype, grid.encoding, why, own.observed)
 
 
 def _in_width(recipe: Recipe, width: int | DType | None) -> Recipe:
@@ -155,10 +172,25 @@ def _float(plan: Plan, node: Node, found: InputEncodings) -> None:
     roles = roles_of(node, plan.ops)
     for i, tensor in present(node):
         if is_quantized(tensor):
-            bits = bitwidth
-            if isinstance(roles.get(i), Bias) and plan.options.float_bias_bitwidth is not None:
+            role, bits = roles.get(i), bitwidth
+            if plan.options.keep_weights_quantized and _is_static_weight(role, tensor):
+                found[node, i] = _kept(plan, node, role, tensor)
+                continue
+            if isinstance(role, Bias) and plan.options.float_bias_bitwidth is not None:
                 bits = plan.options.float_bias_bitwidth
             found[node, i] = as_float(float_type(bits), plan.floats[node].why)
+
+
+def _is_static_weight(role: Role | None, tensor: Tensor) -> TypeGuard[Weight]:
+    return isinstance(role, Weight) and tensor.kind.is_static and bool(tensor.shape)
+
+
+def _kept(plan: Plan, node: Node, role: Weight, tensor: Tensor) -> EncodingDecision:
+    """Return the encoding of a weight of a node that stays float."""
+    if tensor in plan.overrides.encodings:
+        return packed(plan.overrides.encodings[tensor], plan.options)
+    with _named(tensor):
+        return _weight(plan, node, role, tensor, plan.overrides.widths.get(tensor))
 
 
 def as_float(dtype: DType, why: str) -> EncodingDecision:

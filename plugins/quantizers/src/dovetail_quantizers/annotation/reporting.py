@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 import numpy as np
 
 from dovetail.errors import QuantizationError
-from dovetail.ir import Block, Encoding, Graph, ScaleOffset, Tensor
+from dovetail.ir import Block, DType, Encoding, Graph, ScaleOffset, Tensor
 from dovetail.quantization import Bias, Difference, TensorDecision, Weight
 from dovetail_opset import is_op
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
@@ -218,11 +218,26 @@ def without_effect(plan: Plan, decisions: Mapping[Tensor, EncodingDecision]) -> 
             "restrict_quantization_steps had no effect: the steps match neither activations nor "
             f"weights, which have {widths} bits"
         )
+    if options.use_dynamic_16_bit_weights and not _has_wide_weight(plan):
+        yield (
+            "use_dynamic_16_bit_weights had no effect: no node computes a weight of another from "
+            "activations of 16 bits"
+        )
     if options.float_fallback and not any(d.encoding is not None for d in decisions.values()):
         why = (
             "no encoding matches a node" if plan.overrides.encodings else "no encodings were given"
         )
         yield f"float_fallback leaves graph '{plan.graph.name}' float: {why}"
+
+
+def _has_wide_weight(plan: Plan) -> bool:
+    """Return whether a node of the quantized graph has a computed weight of 16 bits."""
+    return any(
+        i > 0 and t.dtype is DType.SFIXED_POINT_16 and not t.kind.is_static
+        for node in plan.graph.nodes
+        for i, t in present(node)
+        if isinstance(roles_of(node, plan.ops).get(i), Weight)
+    )
 
 
 def _no_blocks(plan: Plan, block: int) -> str:

@@ -113,7 +113,10 @@ class Recipe:
     def of_type(self, dtype: DType) -> Recipe:
         """Return the recipe for a type: signed grids are symmetric, unsigned ones have offsets."""
         scheme = Scheme.SYMMETRIC if dtype.is_signed else Scheme.ASYMMETRIC
-        steps = self.steps if (self.bitwidth, self.scheme) == (dtype.bits, scheme) else None
+        steps = self.steps if self.bitwidth == dtype.bits else None
+        # steps on one side of zero are of asymmetric grids only
+        if steps is not None and scheme is not self.scheme and not steps[0] < 0 < steps[1]:
+            steps = None
         return replace(self, bitwidth=dtype.bits, scheme=scheme, steps=steps)
 
     def _accepted(self, made: type[RangeEstimator]) -> dict[str, Any]:
