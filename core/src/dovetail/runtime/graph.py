@@ -419,25 +419,34 @@ class Graph(ComposedGraph):
             The new encodings of inputs and outputs, by name.
 
         Raises:
-            BackendError: The graph has updates that are not finalized, or tensors of an earlier
-                section must be restored from the model, which is not available.
+            BackendError: The graph has updates that are not finalized.
             ContainerError: The section is damaged.
         """
-        prepared = self._require_finalized()
-        name = self.context.backend.name
+        self._require_finalized()
+        ends, name = self._ends(), self.context.backend.name
+        known = {each: tensor.encoding for each, tensor in ends.items()}
+        has_model = self.stored is None or self.stored.has_model
+        reset: dict[str, Encoding | None] = {}
         with self._runner.idle():
             control.check()
             stale = [each for each in self.revision.names if each not in tensors]
-            if stale:
+            if stale and has_model:
                 self.ir  # noqa: B018 - raises if they cannot be restored
             with translate_errors(name, "`apply` failed", "CONTEXT_ERROR_BINARY_CONFIGURATION"):
+                if not has_model:
+                    reset = self._reset(stale)
                 before = {each: value_of(tensor) for each, tensor in self._own(tensors).items()}
-                prepared.apply(image)
+                self._require_finalized().apply(image)
                 self.revision.note_section(before, tensors.values())
                 for each, tensor in self._own(tensors).items():  # the backend may have loaded them
                     tensor.data, tensor.encoding = tensors[each].data, tensors[each].encoding
-                self._reset(stale)
-        return self._changed_ends(tensors)
+                if has_model:
+                    reset = self._reset(stale)
+        for each, encoding in (reset | {n: t.encoding for n, t in tensors.items()}).items():
+            if each in ends:
+                ends[each].encoding = encoding
+        new = {each: tensor.encoding for each, tensor in ends.items()}
+        return {n: e for n, e in new.items() if e is not None and e != known[n]}
 
     def section_tensors(self, file: ContextFile) -> dict[str, ir.Tensor]:
         """Return the tensors that a section has for the graph, by name.
@@ -464,23 +473,29 @@ class Graph(ComposedGraph):
         graph = self._loaded_ir
         return {} if graph is None else {name: graph.tensors[name] for name in names}
 
-    def _reset(self, names: Sequence[str]) -> None:
-        """Use the base's values of tensors."""
-        if names:
-            tensors, prepared = [self.ir.tensors[name] for name in names], self._require_finalized()
-            base = self.revision.base(names)
-            with applied(dict(zip(tensors, base.values(), strict=True))):
-                prepared.update(tensors)
-            self.revision.note({}, base)
+    def _reset(self, names: Sequence[str]) -> dict[str, Encoding | None]:
+        """Use the base's values of tensors, and return their encodings as far as they are known.
 
-    def _changed_ends(self, tensors: Mapping[str, ir.Tensor]) -> dict[str, Encoding]:
-        """Use new encodings of inputs and outputs, and return them."""
-        found: dict[str, Encoding] = {}
-        for ends in (self.whole_interface.inputs, self.whole_interface.outputs):
-            for name, end in ends.items():
-                if name in tensors and (encoding := tensors[name].encoding) is not None:
-                    end.tensor.encoding = found[name] = encoding
-        return found
+        Without the model, the graph is loaded again from its context binary.
+        """
+        if not names:
+            return {}
+        prepared = self._require_finalized()
+        if self.stored is not None and not self.stored.has_model:
+            self._prepared = self.stored.load_again(prepared)
+            self.revision.clear()
+            ends = self.stored.file.interface(self.name)
+            return {tensor.name: tensor.encoding for each in ends for tensor in each}
+        tensors, base = [self.ir.tensors[name] for name in names], self.revision.base(names)
+        with applied(dict(zip(tensors, base.values(), strict=True))):
+            prepared.update(tensors)
+        self.revision.note({}, base)
+        return {name: update.encoding for name, update in base.items()}
+
+    def _ends(self) -> dict[str, ir.Tensor]:
+        """Return the tensors of its inputs and outputs, which have their encodings."""
+        whole = self.whole_interface
+        return {n: end.tensor for ends in (whole.inputs, whole.outputs) for n, end in ends.items()}
 
     # -- inside ----------------------------------------------------------------------------------
 

@@ -43,6 +43,10 @@ class Revision:
         self._tensors = {tensor.name: tensor for tensor in tensors}
         self.note(before, {name: value_of(tensor) for name, tensor in self._tensors.items()})
 
+    def clear(self) -> None:
+        """Forget all differences: the graph is as in its base again."""
+        self._now, self._tensors = {}, {}
+
     def load(self, graph: ir.Graph) -> None:
         """Assign the tensors of the revision to the graph, which is loaded late."""
         tensors = graph.tensors.values()

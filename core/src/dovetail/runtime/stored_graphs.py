@@ -184,6 +184,21 @@ class StoredGraph:
         """The tensors that watches receive."""
         return Observed(frozenset(self.entry.observed), self.entry.all_observed)
 
+    def load_again(self, prepared: Prepared) -> Prepared:
+        """Return the graph as it is in the binary, in place of one that was changed.
+
+        Raises:
+            ContainerError: As for `load`.
+            BackendError: As for `load`; the changed one stays as it is.
+        """
+        if isinstance(prepared, LazyPrepared):
+            prepared.reset()
+            return prepared
+        found = self.load().prepared
+        with log_errors(f"closing graph '{self.name}'"):
+            prepared.close()
+        return found
+
     def load(self, record: Recorder | None = None, control: RunControl | None = None) -> Restored:
         """Return the graph, ready to run.
 
@@ -283,7 +298,8 @@ def _close_all(found: Mapping[str, Restored]) -> None:
 def _require_interface(graph: StoredGraph, found: Mapping[str, Restored]) -> None:
     """Raise unless a restored graph has the interface that the manifest promises."""
     restored = found.get(graph.name)
-    if restored is None or _specs(restored.interface) != _specs(graph.interface):
+    promised = Interface.of(graph.name, *graph.file.interface(graph.name))
+    if restored is None or _specs(restored.interface) != _specs(promised):
         raise graph.invalid("the inputs and outputs are not those that the manifest lists")
 
 
@@ -418,6 +434,11 @@ class LazyPrepared(PreparedBase):
     def unbind(self) -> None:
         """Drop the buffers of earlier runs if it is loaded."""
         self._residency.unbind(self)
+
+    def reset(self) -> None:
+        """Load it from the binary again when it is used next; called while it does not run."""
+        self._residency.forget(self)
+        self.is_changed = False
 
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl

@@ -57,6 +57,8 @@ def pack(data: Array, layout: OneDnnLayout, count: int = 1) -> Array:
 def moved(data: Array, source: MemoryDesc, target: MemoryDesc, count: int = 1) -> Array:
     """Return data in another layout, uint8 (count * target.nbytes,), aligned; see `pack`."""
     found = aligned_empty(count * target.nbytes)
+    if target.nbytes > source.nbytes:
+        found.fill(0)  # the library leaves gaps as they are, and equal data are to be equal bytes
     start, end = int(data.ctypes.data), int(found.ctypes.data)
     with threads(1 if target.nbytes < _LEAST_SHARED_BYTES else 0):
         primitive = reorder_primitive(source, target)

@@ -33,7 +33,6 @@ from dovetail.runtime.plan.recipes import (
 )
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
-from dovetail.runtime.plan.sections import apply_section, section_of
 from dovetail.runtime.plan.spaces import Block, Space, uploaded
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
 
@@ -77,13 +76,11 @@ __all__ = [
     "Storage",
     "Tail",
     "Value",
-    "apply_section",
     "build_plan",
     "call_sequence",
     "digest_of",
     "kernel_call",
     "plan_arena",
-    "section_of",
     "uploaded",
     "with_package_kernels",
 ]

@@ -294,6 +294,7 @@ class PlanContext(ContextBase):
                     count=backend.step_counter(self.device, request.config, model),
                     shares=backend.shares(request.config),
                     recorded=lambda: backend.recorded(computing),
+                    origin=(reader.data, image.blobs),
                 )
             if engine.rehearses:
                 prepared.rehearse()

@@ -41,9 +41,11 @@ class PlanPrepared(PreparedBase):
         arena: The positions of its values.
         remaker: As the argument.
         has_new_encodings: Whether an update of encodings has built the plan again.
+        base: The plan before, and its arena; None if there was no such update.
     """
 
     has_new_encodings = False
+    base: tuple[Plan, Arena] | None = None
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class PlanPrepared(PreparedBase):
                 bound[i] = step.bind(buffers)
         self.plan, self.arena, self._buffers, self._bound = plan, arena, buffers, bound
         self._touching = _touching(plan.steps)
+        self._have_recipes: bool | None = None  # found when it is asked for
         self._run_list: tuple[tuple[int, Bound], ...] = ()
 
     @property
@@ -152,20 +155,26 @@ class PlanPrepared(PreparedBase):
             BackendError: Such a step exists, but the model is not available.
             ContainerError: The tensors do not match the graph's.
         """
-        have_recipes = all(isinstance(s.bind, Recipe) for s in self.plan.steps)
-        if self.remaker is None or (have_recipes and not self.remaker.has_new_encodings(tensors)):
+        if self._have_recipes is None:
+            self._have_recipes = all(isinstance(s.bind, Recipe) for s in self.plan.steps)
+        remaker = self.remaker
+        # of a restored graph, whose model is not loaded, a section has new encodings with a plan
+        has_new = remaker is not None and remaker.is_loaded and remaker.has_new_encodings(tensors)
+        if remaker is None or (self._have_recipes and not has_new):
             self._use(forms, {})
             return
-        self.remaker.require_updates(tensors, where)
-        with self.remaker.assigning(tensors):
-            if self.remaker.has_new_encodings(tensors):
-                self._rebuild(self.remaker)
+        remaker.require_updates(tensors, where)
+        with remaker.assigning(tensors):
+            if remaker.has_new_encodings(tensors):
+                self._rebuild(remaker)
             else:
                 self._use(forms, self._made_again({tensor.name for tensor in tensors}))
 
     def _rebuild(self, remaker: Remaker) -> None:
         """Build the plan again from the graph as it is now."""
         plan = remaker.rebuilt()
+        if self.base is None:
+            self.base = self.plan, self.arena
         self._start(plan, plan_arena(plan.steps, shares=self._shares))
         remaker.follow(plan)
         self.has_new_encodings = True

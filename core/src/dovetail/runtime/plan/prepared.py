@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextvars
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
-from dovetail.ir import Tensor
+from dovetail.ir import Array, Tensor
 from dovetail.runtime.contract import Binding, Done, Fingerprint, Image, RunControl
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import Counter
@@ -18,11 +19,12 @@ from dovetail.runtime.plan.arena import Arena
 from dovetail.runtime.plan.builder import Plan
 from dovetail.runtime.plan.engine import CountStep, Engine
 from dovetail.runtime.plan.executor import PlanPrepared
-from dovetail.runtime.plan.images import Blobs, PlanData, PlanWriter
+from dovetail.runtime.plan.images import MADE_AGAIN, Blobs, PlanData, PlanWriter
 from dovetail.runtime.plan.overlap import OverlappedRuns
 from dovetail.runtime.plan.recipes import RecipeError
 from dovetail.runtime.plan.remaking import Remaker
-from dovetail.runtime.plan.sections import apply_section, section_of
+from dovetail.runtime.plan.restoring import PlanReader
+from dovetail.runtime.plan.sections import apply_forms, section_of, tensors_of, typed_section
 from dovetail.runtime.plan.values import Step
 
 # Keys of a recorded plan's settings.
@@ -49,6 +51,7 @@ class EnginePrepared(PlanPrepared):
         count: Counts quantities of its steps; None for those of all backends.
         shares: Whether its tensors share memory.
         recorded: Returns what an image keeps besides the plan; see `PlanBackend.recorded`.
+        origin: The plan in the image that it was restored from, and the image's blobs; else None.
     """
 
     def __init__(
@@ -65,7 +68,9 @@ class EnginePrepared(PlanPrepared):
         count: CountStep | None = None,
         shares: bool = True,
         recorded: Callable[[], dict[str, Any]] = dict,
+        origin: tuple[PlanData, Mapping[str, Array]] | None = None,
     ) -> None:
+        self._origin = origin
         self._fingerprint = fingerprint
         self._count = count
         self._recorded = recorded
@@ -168,9 +173,26 @@ class EnginePrepared(PlanPrepared):
         """Return updateable tensors; see `Prepared.section`."""
         blobs = Blobs()
         with self._computing:
-            data = msgspec.to_builtins(section_of(self, names, blobs))
+            plan = None
+            if self.has_new_encodings:
+                plan = self.recorded(PlanWriter(self._engine.record_layout, blobs))
+            known = set() if plan is None else self._base_blobs()
+            data = msgspec.to_builtins(section_of(self, names, blobs, plan))
         plain = msgspec.json.decode(msgspec.json.encode(data))
-        return Image(self._fingerprint(), {self.interface.graph: plain}, blobs.found)
+        own = {key: array for key, array in blobs.found.items() if key not in known}
+        return Image(self._fingerprint(), {self.interface.graph: plain}, own)
+
+    def _base_blobs(self) -> set[str]:
+        """Return the keys of the blobs that an image of the base has, without those of slots."""
+        if self._origin is not None:
+            return set(self._origin[1])
+        if self.base is None:
+            return set()
+        blobs = Blobs()
+        writer = PlanWriter(self._engine.record_layout, blobs)
+        plan = writer.record(*self.base, self.interface, "", {})
+        # updates have changed the bytes of slots in place
+        return set(blobs.found) - {slot.blob for slot in plan.slots}
 
     def apply(self, section: Image) -> None:
         """Use the updateable tensors of a section; see `Prepared.apply`."""
@@ -178,8 +200,61 @@ class EnginePrepared(PlanPrepared):
         name = self.interface.graph
         if name not in section.graphs:
             raise RecipeError(f"the section has no graph '{name}'")
+        where = f"section of graph '{name}'"
         with self._changing():
-            apply_section(self, section.graphs[name], section.blobs, f"section of graph '{name}'")
+            found = typed_section(self, section.graphs[name], where)
+            if found.plan is None and not self.has_new_encodings:
+                apply_forms(self, found, section.blobs, where)
+                return
+            tensors = tensors_of(found, section.blobs, where)
+            if self._origin is None:
+                self._update_encodings(tensors, where)
+                return
+            base, blobs = self._origin
+            if found.plan is None:
+                self._restore(base, blobs, (), where)
+                self.has_new_encodings = False
+                apply_forms(self, found, section.blobs, where)
+            else:
+                self._restore(
+                    found.plan,
+                    ChainMap(cast("Any", section.blobs), cast("Any", blobs)),
+                    tensors,
+                    where,
+                )
+                self.has_new_encodings = True
+
+    def _update_encodings(self, tensors: Sequence[Tensor], where: str) -> None:
+        if self.remaker is not None:
+            self.remaker.require_updates(tensors, where)
+        self.update(tensors)
+
+    def _restore(
+        self, plan: object, blobs: Mapping[str, Array], tensors: Sequence[Tensor], where: str
+    ) -> None:
+        """Use another plan of the graph; nothing changes if an error is raised.
+
+        Args:
+            plan: The plan as data.
+            blobs: Its blobs.
+            tensors: Tensors that steps without recipes depend on.
+            where: Where it comes from, for errors.
+        """
+        if self.remaker is None:
+            raise AssertionError("a restored graph has a remaker")
+        remaker = self.remaker.fresh()
+        options, weights = remaker.options, remaker.weights
+        reader = PlanReader(plan, blobs, self._engine.builders, weights, options, where)
+        name = self.interface.graph
+        assigning: AbstractContextManager[None] = nullcontext()
+        if tensors and any(step.builder == MADE_AGAIN for step in reader.data.steps):
+            remaker.require_updates(tensors, where)
+            assigning = remaker.assigning(tensors)
+        with assigning:
+            restored, arena, _ = reader.plan(name, self._engine.reorder, remaker)
+            with reader.faults():
+                self._start(restored, arena)
+        self.remaker = remaker
 
     def recorded(self, writer: PlanWriter) -> PlanData:
         """Return its plan as data."""

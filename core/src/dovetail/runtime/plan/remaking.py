@@ -67,6 +67,17 @@ class Remaker:
         self._encodings: dict[str, Encoding | None] | None = None
         self._model = ""
 
+    def fresh(self) -> Remaker:
+        """Return a remaker of the same graph, for another plan of it."""
+        made = Remaker(self._graph, self._kernels, self.weights, self.options, self.reorder)
+        made._loaded = self._loaded
+        return made
+
+    @property
+    def is_loaded(self) -> bool:
+        """True if the graph has been needed."""
+        return self._loaded is not None
+
     def begin(self, model: str, slots: Sequence[Slot], forms: Sequence[Packed]) -> None:
         """Prepare for the steps of a plan.
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Array, AxisScaleOffset, ScaleOffset, Spec
+from dovetail.ir import Array, AxisScaleOffset, ScaleOffset, Spec, Tensor
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Rescale, rescale_of_products
 from dovetail_numpy.integer.products import (
@@ -105,7 +106,12 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
     """
     view, data, out = call.head, call.spec(DATA), call.outputs[0].spec
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
-    if DEFINITIONS.of(view) is None or any(t.kind.is_updateable or 0 in t.shape for t in tensors):
+    changing = [i for i, t in enumerate(call.tensors) if t is not None and _is_changing(t)]
+    if (
+        DEFINITIONS.of(view) is None
+        or any(0 in t.shape for t in tensors)
+        or changing not in ([], [WEIGHTS])
+    ):
         return None
     source, target = TYPES.get(data.dtype), TYPES.get(out.dtype)
     weights, bias = call.static(WEIGHTS), call.static(BIAS)
@@ -132,12 +138,40 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
     fused = fused_of(call, rescale.zero)
     spec = call.spec(WEIGHTS)
     numbers = source, target, zero, rescale, units, call.has(BIAS), fused
+    if changing:
+        return _of_any_weights(numbers, spec, terms * max(abs(low - zero), abs(high - zero)))
     if weights is None:
         return Integers(*numbers, parts=0, is_exact_in_float=False)
     if library().has_vnni and _is_plain(weights, spec):
         return Integers(*numbers, parts=1, is_exact_in_float=False)
     is_exact = _largest(weights, spec, axis, low - zero, high - zero) < _EXACT
     return Integers(*numbers, parts_of(weights, spec), is_exact)
+
+
+def _is_changing(tensor: Tensor) -> bool:
+    """Return whether a tensor has data that an update may replace."""
+    return tensor.kind.is_updateable and tensor.data is not None
+
+
+def _of_any_weights(numbers: tuple[Any, ...], spec: Spec, factor: int) -> Integers | None:
+    """Return the numbers for weights that an update may replace by any others of their type.
+
+    Args:
+        numbers: Those that do not depend on the weights.
+        spec: The weights.
+        factor: The largest sum of magnitudes of data.
+    """
+    if not isinstance(spec.encoding, ScaleOffset | AxisScaleOffset):
+        return None
+    offsets = spec.encoding.scales_and_offsets(spec.shape)[1]
+    ends = [
+        int(end + each)
+        for each, end in zip((offsets.min(), offsets.max()), spec.dtype.stored_range(), strict=True)
+    ]
+    parts = _terms_of(*ends)
+    is_exact = factor * max(map(abs, ends)) < _EXACT
+    source, target, zero, rescale, units, has_bias, fused = numbers
+    return Integers(source, target, zero, rescale, units, has_bias, fused, parts, is_exact)
 
 
 def product_step(
@@ -213,9 +247,14 @@ def are_signed_bytes(stored: Array, spec: Spec) -> bool:
 
 def parts_of(stored: Array, spec: Spec) -> int:
     """Return the number of terms of the levels of weights."""
-    levels, (low, high) = levels_of(stored, spec), _term()
-    most = max(float(levels.min()) / low, float(levels.max()) / high)
-    return max(1, math.ceil(most))
+    levels = levels_of(stored, spec)
+    return _terms_of(float(levels.min()), float(levels.max()))
+
+
+def _terms_of(least: float, most: float) -> int:
+    """Return the number of terms of levels in a range."""
+    low, high = _term()
+    return max(1, math.ceil(max(least / low, most / high)))
 
 
 def _largest(stored: Array, spec: Spec, axis: int, low: int, high: int) -> float:
