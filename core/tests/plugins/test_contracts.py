@@ -184,6 +184,8 @@ ODD = [
     ),
     ("importers", "onnx:odd", "thing = 3", "missing 'domain'"),
     ("exporters", "odd", "class thing: ...", "missing 'name', 'suffix', 'export(graph, path"),
+    ("models", "odd", "thing = 3", "expected the path of a model, got an object of type int"),
+    ("models", "odd", "import pathlib\nthing = pathlib.Path('none.dvt')", "is not a file"),
     ("passes", "odd", "def thing(graph): ...", "missing 'name', 'run(graph)'"),
     ("passes", "odd", PASS.format(parameters=""), "'run' takes (); expected 'run(graph)'"),
     (

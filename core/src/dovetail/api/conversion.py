@@ -26,6 +26,7 @@ from dovetail.plugins import load_usable
 from dovetail.plugins import names as plugin_names
 from dovetail.plugins.events import PassFinished
 from dovetail.plugins.hooks import hooks
+from dovetail.plugins.models import model_path
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime.names import reject_foreign
 
@@ -40,7 +41,7 @@ def load(path: PathLike, *, map_weights: bool = True) -> Model:
     """Load a `.dvt` model.
 
     Args:
-        path: The file.
+        path: The file, or the name of an installed model.
         map_weights: Whether weights are read from the file when they are used, so that the file
             must not be changed in place. Otherwise the whole file is read into memory.
 
@@ -48,7 +49,7 @@ def load(path: PathLike, *, map_weights: bool = True) -> Model:
         ContainerError: The file is not a container, or is damaged.
         ConfigError: `path` is not a path.
     """
-    source = Path(path)
+    source = model_path(path)
     if not is_container(source):
         reject_foreign(source)
     return Model.load(source, map_weights=map_weights)
@@ -65,7 +66,7 @@ def load_model(
     """Load a `.dvt` model, or convert any other model file that an installed frontend reads.
 
     Args:
-        path: The file.
+        path: The file, or the name of an installed model.
         ops: Ops for a conversion; by default those of all installed op packages.
         map_weights: As for `load`; if it is off, a conversion reads all external data into memory.
         input_format: As for `convert`; a `.dvt` model needs none.
@@ -73,6 +74,7 @@ def load_model(
     Raises:
         DovetailError: The file cannot be loaded or converted.
     """
+    path = model_path(path)
     if input_format is None and is_converted(path):
         return load(path, map_weights=map_weights)
     model = convert(path, ops=ops, input_format=input_format)

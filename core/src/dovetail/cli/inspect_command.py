@@ -25,6 +25,7 @@ from dovetail.container import (
 from dovetail.container import verify as find_damage
 from dovetail.errors import ConfigError, ContainerError
 from dovetail.ir import to_text
+from dovetail.plugins.models import model_path
 
 if TYPE_CHECKING:
     from dovetail.api import Model
@@ -88,6 +89,7 @@ def inspect(
         "--backend or --similarity": backend is not None or similarity,
     }
     _require_one(chosen)
+    file = model_path(file)
     contained = not file.is_dir() and (
         file.suffix.lower() in _CONTAINER_SUFFIXES or is_container(file)
     )

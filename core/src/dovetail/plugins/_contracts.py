@@ -6,6 +6,7 @@ layers by their qualified names, so that this package imports none of them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FunctionType
@@ -172,6 +173,14 @@ def kernel_faults(found: object, name: str) -> Iterator[str]:
         return  # without the op package no graph asks for its kernels
     if unknown := sorted(op for _, op in registered if op not in schemas):
         yield f"kernels for ops that package '{package}' lacks: {', '.join(unknown)}"
+
+
+def model_faults(found: object, name: str) -> Iterator[str]:
+    """Yield why an object is not the path of a file."""
+    if not isinstance(found, os.PathLike):
+        yield f"expected the path of a model, got {_kind(found)}"
+    elif not os.path.isfile(found):
+        yield f"'{os.fspath(found)}' is not a file"
 
 
 def hook_faults(found: object, name: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dovetail.plugins._contracts import (
     frontend_faults,
     hook_faults,
     kernel_faults,
+    model_faults,
     pass_faults,
     verifier_faults,
 )
@@ -122,6 +123,7 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
         "dovetail.recorders": Contract(
             "a Recorder class", is_class=True, members=("__init__(folder, payloads)", "close()")
         ),
+        "dovetail.models": Contract("the path of a model", check=model_faults),
         "dovetail.commands": Contract("a typer app", type="typer.main.Typer"),
         "dovetail.command_help": Contract("nothing: the value is a command's line of help"),
     }
