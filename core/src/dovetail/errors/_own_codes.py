@@ -145,7 +145,7 @@ OWN_CODES: tuple[Entry, ...] = (
         "MODEL_FOREIGN",
         3,
         "The file is a model of the vendor's SDK, compiled or not yet converted.",
-        "Convert a .dlc (install dovetail-qnn), or the source model (for example ONNX) of a .so.",
+        "Convert a .dlc (install dovetail-qnn), or the source (.cpp or ONNX) of a .so.",
     ),
     Entry(
         "MODEL_EXTERNAL_DATA",

@@ -85,5 +85,6 @@ def reject_foreign(path: PurePath) -> None:
             f"a {path.suffix} file is a compiled model of the vendor's SDK, which cannot be read",
             code="MODEL_FOREIGN",
             where=str(path),
-            hint="pass the source model instead: `dovetail convert -i model.onnx -o model.dvt`",
+            hint="pass the model that it was compiled from, such as its model.cpp or model.onnx; "
+            "`dovetail model-lib-generator -c model.cpp` writes a library that can be read here",
         )
