@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import functools
 import gc
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -47,6 +48,7 @@ OURS = (
         "dovetail_onnx",
         "dovetail_opset",
         "dovetail_qnn",
+        "dovetail_qnn_names",
     ),
     *("dovetail_quantizers", "dovetail_tools"),
 )
@@ -60,8 +62,8 @@ def run(
     """Run a command and return its exit status and what it printed.
 
     Args:
-        command: `dovetail ...`, `pytest ...`, or `python` with a file, `-m MODULE` or `-c CODE`;
-            as a line or in words.
+        command: `dovetail ...`, `pytest ...`, another program of an installed dist, or `python`
+            with a file, `-m MODULE` or `-c CODE`; as a line or in words.
         folder: Where it runs.
         path: Folders to import from before all others, as PYTHONPATH has them.
         environment: Variables besides the test's own; PYTHONPATH and DOVETAIL_PLUGINS are gone.
@@ -179,6 +181,10 @@ def _become(
         sys.exit(main())
     if program == "pytest":
         rest = ["-m", "pytest", *rest]
+    elif program != "python":
+        (script,) = importlib.metadata.entry_points(group="console_scripts", name=program)
+        sys.argv = words
+        sys.exit(script.load()())
     while rest[0].startswith("-W"):  # a warning is an error anyway
         del rest[: 2 if rest[0] == "-W" else 1]
     _run_python(rest)

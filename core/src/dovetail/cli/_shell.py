@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from dovetail import __version__
 from dovetail.cli._help import help_text
-from dovetail.cli._options import Globals, declared_options, split_command, take_globals
+from dovetail.cli._options import (
+    GLOBAL_OPTIONS,
+    Globals,
+    declared_options,
+    split_command,
+    take_globals,
+)
 from dovetail.cli._origin import origin_of, third_party_error
 from dovetail.cli._report import report_bug, report_error
 from dovetail.cli.output import Output, flush, set_output, write
@@ -24,9 +30,14 @@ _LEVELS = {"error": 40, "warn": 30, "info": 20, "verbose": 15, "debug": 10}
 
 
 class _Run:
-    """The state of the run so far, for the report of an error."""
+    """The state of the run so far, for the report of an error.
 
-    def __init__(self) -> None:
+    Args:
+        prog: Name of a program that runs one command; empty for `dovetail`.
+    """
+
+    def __init__(self, prog: str) -> None:
+        self.prog = prog
         self.state = Globals()
 
     @property
@@ -34,18 +45,27 @@ class _Run:
         return self.state.log_level in ("debug", "verbose")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    prog: str = "",
+    translate: Callable[[Sequence[str]], Sequence[str]] | None = None,
+) -> int:
     """Run the `dovetail` command.
 
     Args:
         argv: The arguments; by default those of the process.
+        prog: Name of a program that runs one command only.
+        translate: Returns that command with its arguments, given those of the program. Its errors
+            are reported as those of the command.
 
     Returns:
         The exit code.
     """
-    run = _Run()
+    run = _Run(prog)
+    args = sys.argv[1:] if argv is None else argv
     try:
-        code = _dispatch(sys.argv[1:] if argv is None else argv, run)
+        code = _dispatch(translate(args) if translate else args, run)
         flush(sys.stdout)  # here, where a full disk or a closed pipe is handled
     except DovetailError as error:
         code = report_error(error, json=run.state.json, details=run.wants_details)
@@ -97,7 +117,19 @@ def _run_command(name: str, rest: list[str], run: _Run) -> int:
         return _print_version(run.state)
     set_output(Output(json=run.state.json))
     with _logging(run.state.log_level):
-        return _invoke(command, f"dovetail {name}", args)
+        return _invoke(command, run.prog or f"dovetail {name}", args)
+
+
+def option_names(command: str) -> frozenset[str]:
+    """Return the options of an installed command, and the global ones, with dashes.
+
+    Raises:
+        PluginError: The command is not installed, or it is broken.
+    """
+    from typer.main import get_command  # imported here: see `_run_command`
+
+    app: Any = load(COMMANDS, command)
+    return frozenset({*declared_options(get_command(app)), *GLOBAL_OPTIONS})
 
 
 def _find(name: str) -> tuple[str, Any]:

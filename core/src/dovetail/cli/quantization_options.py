@@ -63,7 +63,7 @@ _FLAGS: Mapping[str, str] = {
     "disable_relu_squashing": "Include values in ranges that a Relu or clip cuts off, or for "
     "which a Sigmoid, Softmax or similar op is flat.",
     "skip_algorithm_check": "Keep changes of algorithms even if the error does not fall.",
-    "lenient": "Ignore entries that match no tensor, and infinities.",
+    "lenient": "Ignore entries that match no tensor, infinities, and options without effect.",
     "keep_weights_quantized": "Store the weights of nodes that stay float in fixed point.",
     "use_dynamic_16_bit_weights": "Convert computed 16-bit weights, such as the second input of a "
     "MatMul, to a symmetric grid.",

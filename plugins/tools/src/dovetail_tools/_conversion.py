@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,7 @@ from dovetail_tools._errors import usage
 from dovetail_tools.op_definitions import load_definitions
 
 SUFFIX = ".dvt"
+_LOG = logging.getLogger("dovetail.convert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +63,25 @@ class Quantizing:
     def check(self) -> None:
         """Raise if the quantizer's options are given, but the model is not quantized.
 
+        With `--lenient`, log a warning instead.
+
         Raises:
             ConfigError: Names all these options.
         """
-        names = ["--" + name.replace("_", "-") for name in self.given]
+        names = ["--" + name.replace("_", "-") for name in self.given if name != "lenient"]
         names += ["--use-native-input-files"] * self.native
         names += ["--dump-encoding-json"] * self.dump + ["--report"] * self.show
         if self.wanted or not names:
             return
-        raise usage(
-            f"no effect of {', '.join(names)}: the model is not quantized",
-            where="dovetail convert",
-            hint="give --input-list, --quantization-overrides, --float-fallback, "
-            "--keep-weights-quantized or --float-bitwidth 16",
-        )
+        text = f"no effect of {', '.join(names)}: the model is not quantized"
+        if "lenient" not in self.given:
+            raise usage(
+                text,
+                where="dovetail convert",
+                hint="give --input-list, --quantization-overrides, --float-fallback, "
+                "--keep-weights-quantized or --float-bitwidth 16",
+            )
+        _LOG.warning(text)
 
 
 @dataclass(frozen=True, slots=True)

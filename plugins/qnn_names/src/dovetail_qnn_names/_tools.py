@@ -1,0 +1,160 @@
+"""The tools of QNN as our commands, and the options that differ.
+
+An option that is not listed here is the command's own, in either spelling. Source: the public
+reference guide of the SDK, sections on its tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dovetail_qnn_names._declarations import Option, OutputFile, Tokens, Tool
+
+_QUIET = ("0", "false")
+_LOUD = ("1", "2", "3", "true")
+_NO_FUNCTIONS = "a model is data, without functions or libraries"
+
+_DEBUG = Option(
+    ("--debug",),
+    ("--log-level", "debug"),
+    values={n: () for n in _QUIET} | {n: ("--log-level", "debug") for n in _LOUD},
+)
+_VERBOSE = Option(("--verbose",), ("--log-level", "verbose"))
+_NATIVE_OUTPUTS = Option(
+    ("--use-native-output-files",), why="the quantizer writes no outputs of the model"
+)
+_OP_PACKAGE_LIB = Option(("-opl", "--op-package-lib"), ("--op-packages",), takes_value=True)
+
+_CONVERTER = (
+    _DEBUG,
+    Option(
+        ("--dry-run",),
+        ("--dry-run",),
+        values={"info": ("--dry-run",), "debug": ("--dry-run", "--log-level", "debug")},
+        always=True,
+    ),
+    _OP_PACKAGE_LIB,
+    Option(("-cpl", "--converter-op-package-lib"), ("--op-packages",), takes_value=True),
+    Option(
+        ("-p", "--package-name"),
+        ("--package-name",),
+        takes_value=True,
+        values={"qti.aisw": ()},
+        always=True,
+    ),
+    Option(
+        ("--target-device",),
+        takes_value=True,
+        values={
+            "hexagon": ("--target-backend", "htp"),
+            "cpu": ("--target-backend", "cpu"),
+            "gpu": ("--target-backend", "gpu"),
+        },
+        to=("--target-backend",),
+    ),
+    Option(
+        ("--optimization-level",), takes_value=True, why="all passes run; see --no-simplification"
+    ),
+)
+_LEGACY = (
+    *_CONVERTER,
+    _NATIVE_OUTPUTS,
+    Option(("--use-native-dtype",), ("--use-native-input-files",)),
+    Option(("--arch-checker",), why="the architecture checker is a tool of its own"),
+    Option(("--overwrite-model-prefix",), why=_NO_FUNCTIONS),
+    Option(("--exclude-named-tensors",), why="tensors keep the names of the model"),
+    Option(
+        ("--op-style",),
+        ("--op-style",),
+        takes_value=True,
+        values={"2.18": ("--op-style", "2.18", "--output-format", "qnn-cpp-2.18")},
+        always=True,
+    ),
+)
+_LEGACY_DEFAULTS: tuple[Tokens, ...] = (
+    ("--legacy-io-layout",),
+    ("--op-style", "2.27"),
+    ("--lenient",),
+)
+_UNCONSUMED = Option(
+    ("--allow-unconsumed-nodes", "--show-unconsumed-nodes"), why="`--dry_run` shows unused inputs"
+)
+_RELAY = Option(
+    ("--dump-relay",), takes_value=True, why="only the SDK's converters use that form of models"
+)
+_NETWORK = ("-i", "--input-network")
+_CPP = OutputFile(
+    "--output-path", "-o", _NETWORK, ".cpp", ending=".cpp", format="qnn-cpp", names_graph=True
+)
+
+
+def _legacy(frontend: str, *options: Option) -> Tool:
+    return Tool(
+        "convert",
+        (*_LEGACY, *options),
+        (("--input-format", frontend), *_LEGACY_DEFAULTS),
+        frontend=frontend,
+        output=_CPP,
+    )
+
+
+TOOLS: Mapping[str, Tool] = {
+    "qnn-onnx-converter": _legacy("onnx"),
+    "qnn-tflite-converter": _legacy("tflite", _RELAY),
+    "qnn-tensorflow-converter": _legacy("tensorflow", _UNCONSUMED),
+    "qnn-pytorch-converter": _legacy("pytorch", _RELAY),
+    "qairt-converter": Tool(
+        "convert",
+        _CONVERTER,
+        (("--lenient",),),
+        frontends={
+            "": "tensorflow",  # a folder with a SavedModel
+            ".onnx": "onnx",
+            ".pb": "tensorflow",
+            ".pt": "pytorch",
+            ".tflite": "tflite",
+        },
+        output=OutputFile("--output-path", "-o", _NETWORK, ".dlc", ending=".dlc", format="dlc"),
+    ),
+    "qairt-quantizer": Tool(
+        "quantize",
+        (_DEBUG, _OP_PACKAGE_LIB, _NATIVE_OUTPUTS),
+        (("--lenient",),),
+        output=OutputFile(
+            "--output-dlc",
+            "-o",
+            ("-i", "--input-dlc"),
+            ".dlc",
+            ending=".quantized.dlc",
+            format="dlc",
+        ),
+    ),
+    "qnn-model-lib-generator": Tool(
+        "model-lib-generator",
+        (Option(("--target-backends",), takes_value=True, why="a model is for all backends"),),
+    ),
+    "qnn-op-package-generator": Tool(
+        "op-package-generator",
+        (
+            _DEBUG,
+            Option(
+                ("-cop", "--converter-op-package"),
+                why="an op infers its shapes itself, for converters and backends",
+            ),
+        ),
+    ),
+    "qnn-context-binary-generator": Tool(
+        "context-binary-generator",
+        (
+            _VERBOSE,
+            Option(("--input-list",), takes_value=True, why="no inputs are needed to prepare"),
+            Option(
+                ("--optimization-level",),
+                takes_value=True,
+                why="the key `O` of the HTP's config is the level of a graph",
+            ),
+        ),
+    ),
+    "qnn-context-binary-utility": Tool("context-binary-utility"),
+    "qnn-net-run": Tool("net-run", superseded={"--model": "--retrieve-context"}),
+}

@@ -1,0 +1,132 @@
+"""Arguments of a tool as those of our command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from dovetail.cli import option_names
+from dovetail.cli.output import current_output
+from dovetail.errors import PluginError
+from dovetail.plugins import load, names
+from dovetail_qnn_names._declarations import Option, OutputFile, Tool
+
+_FRONTENDS = "dovetail.frontends"
+_HELP = ("-h", "--help", "--version")
+
+
+def translated(tool: Tool, args: Sequence[str]) -> list[str]:
+    """Return the command and its arguments.
+
+    Args:
+        tool: The tool.
+        args: Its arguments.
+
+    Raises:
+        PluginError: The command or a frontend is not installed, or it is broken.
+    """
+    declared = option_names(tool.command)
+    tokens = list(_replaced(tool.options, args, declared))
+    if set(_HELP) & set(tokens):
+        return [tool.command, *tokens]
+    for option, by in tool.superseded.items():
+        if by in map(_name, tokens):
+            tokens = _without(tokens, option, f"{by} replaces it")
+    for default in tool.defaults:
+        if default[0] in declared and default[0] not in map(_name, tokens):
+            tokens += default
+    if tool.output is not None:
+        tokens = _with_output(tool.output, tokens)
+        _require_frontend(tool, _value(tokens, tool.output.source))
+    return [tool.command, *tokens]
+
+
+def _replaced(
+    options: Sequence[Option], args: Sequence[str], declared: Collection[str]
+) -> Iterator[str]:
+    table = {n: o for o in options for n in o.names if o.always or n not in declared}
+    rest = list(args)
+    while rest:
+        token = rest.pop(0)
+        option = table.get(_name(token))
+        if option is None:
+            yield token
+            continue
+        _, equals, value = token.partition("=")
+        if not equals and rest and (option.takes_value or rest[0] in option.values):
+            equals, value = "=", rest.pop(0)
+        if option.why:
+            current_output().message(f"note: {_name(token)} has no effect: {option.why}")
+        elif equals and value in option.values:
+            yield from option.values[value]
+        else:
+            yield from (*option.to, *([value] if equals else []))
+
+
+def _with_output(output: OutputFile, tokens: list[str]) -> list[str]:
+    source = _value(tokens, output.source)
+    given = _value(tokens, (output.option, output.short))
+    if source is None or given in ("", ".", "..", "/"):
+        return tokens  # the command reports it
+    path = Path(given) if given is not None else Path(source).with_suffix(output.ending)
+    if path.suffix.lower() != output.suffix:
+        path = path.with_name(path.name + output.suffix)
+    tokens = [*_without(tokens, output.option), output.option, str(path)]
+    tokens = _without(tokens, output.short)
+    present = set(map(_name, tokens))
+    if "--output-format" not in present:
+        tokens += ["--output-format", output.format]
+    if output.names_graph and "--graph-name" not in present:
+        name = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
+        tokens += ["--graph-name", f"_{name}" if name[0].isdigit() else name]
+    return tokens
+
+
+def _require_frontend(tool: Tool, source: str | None) -> None:
+    """Raise if the frontend for a model is not installed, before its options are read."""
+    suffix = "" if source is None else Path(source).suffix.lower()
+    name = tool.frontend or (tool.frontends.get(suffix, "") if source is not None else "")
+    if not name:
+        return
+    if name not in names(_FRONTENDS):
+        installed = ", ".join(names(_FRONTENDS))
+        raise PluginError(
+            f"the frontend '{name}', which reads such models, is not installed",
+            code="PLUGIN_MISSING",
+            where=source or "",
+            hint=f"export the model to ONNX; the installed frontends: {installed}",
+        )
+    load(_FRONTENDS, name)
+
+
+def _name(token: str) -> str:
+    """Return an option's name with dashes, without a value; other arguments as they are."""
+    name = token.partition("=")[0]
+    return name.replace("_", "-") if name.startswith("--") else token.partition("=")[0]
+
+
+def _value(tokens: Sequence[str], names: Collection[str]) -> str | None:
+    """Return the last value of an option; None if it is not given."""
+    found = None
+    for i, token in enumerate(tokens):
+        if _name(token) in names:
+            _, equals, value = token.partition("=")
+            found = value if equals else "".join(tokens[i + 1 : i + 2])
+    return found
+
+
+def _without(tokens: Sequence[str], name: str, why: str = "") -> list[str]:
+    """Return arguments without an option that takes one value."""
+    kept: list[str] = []
+    rest = list(tokens)
+    while rest:
+        token = rest.pop(0)
+        if _name(token) != name:
+            kept.append(token)
+            continue
+        if "=" not in token and rest:
+            rest.pop(0)
+        if why:
+            current_output().message(f"note: {name} has no effect: {why}")
+    return kept
