@@ -97,6 +97,8 @@ def check_digits(env: Environment) -> None:
     network = str(DIGITS / "digits.onnx")
     env.run("dovetail", "convert", "--input-network", network, *shape, "--output-path", "d.dvt")
     files = ("--input-list", "images.txt", "--output-dir", "out")
+    # the names of QNN's tools: the same command
+    env.run("qnn-net-run", "--model", "d.dvt", "--backend", "libQnnCpu.so", *files)
     env.run("dovetail", "net-run", "--model", "d.dvt", "--backend", "cpu", *files)
     results = [env.folder / "out" / f"Result_{i}" / "scores.raw" for i in range(IMAGES)]
     found = [int(np.fromfile(path, "<f4").argmax()) for path in results]

@@ -1,4 +1,4 @@
-"""What a table of a tool consists of."""
+"""Declarations of tools: their options, files and defaults."""
 
 from __future__ import annotations
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from dovetail.cli import option_names
-from dovetail.cli.output import current_output
+from dovetail.cli.output import current_output, write
 from dovetail.errors import PluginError
 from dovetail.plugins import load, names
 from dovetail_qnn_names._declarations import Option, OutputFile, Tool
+from dovetail_qnn_names._help import help_text
 
 _FRONTENDS = "dovetail.frontends"
-_HELP = ("-h", "--help", "--version")
+_HELP, _VERSION = ("-h", "--help"), "--version"
 
 
 def translated(tool: Tool, args: Sequence[str]) -> list[str]:
@@ -29,6 +31,9 @@ def translated(tool: Tool, args: Sequence[str]) -> list[str]:
     declared = option_names(tool.command)
     tokens = list(_replaced(tool.options, args, declared))
     if set(_HELP) & set(tokens):
+        write(sys.stdout, help_text(tool, declared))
+        return [tool.command, *tokens]
+    if _VERSION in tokens:
         return [tool.command, *tokens]
     for option, by in tool.superseded.items():
         if by in map(_name, tokens):

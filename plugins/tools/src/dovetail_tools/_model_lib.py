@@ -25,7 +25,7 @@ _VERSION = re.compile(r"[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc)[0-9]+)?(?:\.post[0-9]+)
 
 @dataclass(frozen=True, slots=True)
 class LibraryRequest:
-    """What to write.
+    """A model library to write.
 
     Attributes:
         model: The model.

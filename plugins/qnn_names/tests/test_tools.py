@@ -1,0 +1,212 @@
+"""The tables of the tools, and networks that go through the tools."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import forked
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from dovetail.cli import option_names
+from dovetail.errors import PluginError
+from dovetail_qnn_names._tools import TOOLS
+from dovetail_qnn_names._translation import translated
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+# Options that no command has yet; passed on, so that the command rejects them.
+AWAITED = {("convert", "--package-name")}
+
+
+def run(text: str, folder: Path, code: int = 0) -> str:
+    done = forked.run(text, folder)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_each_tool_is_a_program() -> None:
+    scripts = PROJECT["project"]["scripts"]
+    assert scripts.keys() == TOOLS.keys()
+    for name, value in scripts.items():
+        assert value == f"dovetail_qnn_names:{name.replace('-', '_')}"
+
+
+def options_used() -> Iterator[tuple[str, str]]:
+    for tool in TOOLS.values():
+        tokens = [t for default in tool.defaults for t in default[:1]]
+        for option in tool.options:
+            tokens += [*option.to, *(t for to in option.values.values() for t in to)]
+        if tool.output is not None:
+            tokens += [tool.output.option, tool.output.short, *tool.output.source]
+            tokens += ["--output-format", "--graph-name"] if tool.output.names_graph else []
+        tokens += [*tool.superseded, *tool.superseded.values()]
+        yield from ((tool.command, token) for token in tokens if token.startswith("-"))
+
+
+def test_tables_name_options_that_exist() -> None:
+    used = set(options_used())
+    assert {(c, o) for c, o in used if o not in option_names(c)} == AWAITED
+
+
+ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "expected"),
+    [
+        (
+            "qnn-onnx-converter",
+            "--input_network a/my-net.onnx",
+            f"--input_network a/my-net.onnx {ADDED} --output-path a/my-net.cpp "
+            "--output-format qnn-cpp --graph-name my_net",
+        ),
+        (
+            "qnn-onnx-converter",
+            "-i 1.onnx -o 8bit --op_style=2.18 --lenient --debug -p qti.aisw",
+            "-i 1.onnx --op-style 2.18 --output-format qnn-cpp-2.18 --lenient --log-level debug "
+            "--input-format onnx --legacy-io-layout --output-path 8bit.cpp --graph-name _8bit",
+        ),
+        (
+            "qnn-onnx-converter",
+            "-i a.onnx -opl x.py:P --dry_run debug --use_native_dtype --debug 0 --graph-name=g",
+            "-i a.onnx --op-packages x.py:P --dry-run --log-level debug --use-native-input-files "
+            f"--graph-name=g {ADDED} --output-path a.cpp --output-format qnn-cpp",
+        ),
+        (
+            "qairt-converter",
+            "--input_network=net.onnx --output_path deep/net.dlc --dry_run",
+            "--input_network=net.onnx --dry-run --lenient --output-path deep/net.dlc "
+            "--output-format dlc",
+        ),
+        (
+            "qairt-quantizer",
+            "--input_dlc net.dlc --floatFallback --use_native_output_files",
+            "--input_dlc net.dlc --floatFallback --lenient --output-dlc net.quantized.dlc "
+            "--output-format dlc",
+        ),
+        (
+            "qnn-net-run",
+            "--model=a.so --retrieve_context b.bin --debug",
+            "--retrieve_context b.bin --debug",
+        ),
+        ("qnn-net-run", "--model a.so --debug", "--model a.so --debug"),
+        ("qnn-op-package-generator", "-p a.xml -cop", "-p a.xml"),
+        ("qnn-context-binary-generator", "--verbose", "--log-level verbose"),
+        ("qnn-onnx-converter", "-o a.cpp --version", "-o a.cpp --version"),
+    ],
+)
+def test_arguments_become_those_of_the_command(tool: str, given: str, expected: str) -> None:
+    found = translated(TOOLS[tool], given.split())
+    assert found == [TOOLS[tool].command, *expected.split()]
+
+
+@pytest.mark.parametrize("model", ["net.pb", "net.pt", "net.tflite", "saved_model"])
+def test_missing_frontends_are_named(model: str) -> None:
+    with pytest.raises(PluginError, match="is not installed") as caught:
+        translated(TOOLS["qairt-converter"], ["-i", model])
+    assert caught.value.exit_code == 6
+
+
+def test_help_lists_what_differs(tmp_path: Path) -> None:
+    text = run("qnn-onnx-converter --help", tmp_path)
+    assert text.startswith("This is `dovetail convert`")
+    assert "-opl, --op-package-lib" in text
+    assert "Usage: qnn-onnx-converter" in text
+    said = run("qnn-net-run", tmp_path, code=2)
+    assert "qnn-net-run: Missing option '--input-list'" in said
+
+
+def network() -> onnx.ModelProto:
+    """Return two convolutions with Relus, of an image that is not square."""
+    draw = np.random.default_rng(8)
+    weights = {
+        "a.weight": draw.normal(size=(4, 3, 3, 3)).astype(np.float32),
+        "b.weight": draw.normal(size=(2, 4, 1, 1)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "a.weight"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Conv", ["r", "b.weight"], ["b"]),
+        helper.make_node("Relu", ["b"], ["y"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, n, 6, 8])
+        for name, n in (("x", 3), ("y", 2))
+    ]
+    constants = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], constants)
+    opset = [helper.make_opsetid("", 13)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with net.onnx, and an input in both layouts."""
+    path = tmp_path_factory.mktemp("net")
+    onnx.save(network(), path / "net.onnx")
+    x = np.random.default_rng(2).normal(size=(1, 3, 6, 8)).astype("<f4")
+    np.save(path / "x.npy", x)
+    x.tofile(path / "first.raw")
+    x.transpose(0, 2, 3, 1).tofile(path / "last.raw")
+    for name in ("first", "last"):
+        (path / f"{name}.txt").write_text(f"{name}.raw\n")
+    return path
+
+
+def expected(folder: Path) -> np.ndarray:
+    """Return what the ONNX reference computes, channels-first."""
+    (y,) = ReferenceEvaluator(network()).run(None, {"x": np.load(folder / "x.npy")})
+    return np.asarray(y)
+
+
+def interface(folder: Path, name: str) -> dict[str, list[int]]:
+    tensors = json.loads((folder / name).read_text())["graph"]["tensors"]
+    return {n: t["dims"] for n, t in tensors.items() if t["type"] in (0, 1)}
+
+
+def test_legacy_tools_from_onnx_to_outputs(folder: Path) -> None:
+    run("qnn-onnx-converter --input_network net.onnx --output_path old.cpp", folder)
+    assert interface(folder, "old_net.json") == {"x": [1, 6, 8, 3], "y": [1, 6, 8, 2]}
+    assert 'getQnnGraphConfigFromInfo("old"' in (folder / "old.cpp").read_text()
+    run("qnn-model-lib-generator -c old.cpp -b old.bin -t x86_64-linux-clang -o libs", folder)
+    run(
+        "qnn-net-run --model libs/x86_64-linux-clang/libold.so --backend libQnnCpu.so "
+        "--input_list last.txt --output_dir old",
+        folder,
+    )
+    y = np.fromfile(folder / "old/Result_0/y.raw", "<f4").reshape(1, 6, 8, 2)
+    # float32 sums of 27 and of 4 products, in another order
+    np.testing.assert_allclose(y.transpose(0, 3, 1, 2), expected(folder), rtol=1e-5, atol=1e-5)
+
+
+def test_layouts_can_be_kept(folder: Path) -> None:
+    run("qnn-onnx-converter -i net.onnx -o kept.cpp --preserve_io layout", folder)
+    assert interface(folder, "kept_net.json") == {"x": [1, 3, 6, 8], "y": [1, 2, 6, 8]}
+
+
+def test_quantizer_options_without_samples_are_ignored(folder: Path) -> None:
+    said = run("qnn-onnx-converter -i net.onnx -o float.cpp --act_bw 16 --bias_bw 32", folder)
+    assert "no effect of --act-bitwidth, --bias-bitwidth" in said
+    run("dovetail convert -i net.onnx -o float.dvt --act-bitwidth 16", folder, code=2)
+
+
+def test_qairt_tools_from_onnx_to_outputs(folder: Path) -> None:
+    run("qairt-converter --input_network net.onnx", folder)
+    run("qairt-quantizer --input_dlc net.dlc --input_list first.txt --act_bitwidth 16", folder)
+    for model, backend in (("net", "Cpu"), ("net.quantized", "Htp")):
+        run(
+            f"qnn-net-run --model libQnnModelDlc.so --dlc_path {model}.dlc "
+            f"--backend sdk/lib/libQnn{backend}.so --input_list first.txt --output_dir {model}",
+            folder,
+        )
+        y = np.fromfile(folder / model / "Result_0/y.raw", "<f4").reshape(1, 2, 6, 8)
+        wanted = expected(folder)
+        # weights of 8 bits: half a step of each of 27 and of 4, of which errors add up at random
+        limit = 1e-5 if model == "net" else 0.02 * float(wanted.max())
+        assert np.abs(y - wanted).max() < limit
