@@ -40,6 +40,8 @@ def test_each_tool_is_a_program() -> None:
 def options_used() -> Iterator[tuple[str, str]]:
     for tool in TOOLS.values():
         tokens = [t for default in tool.defaults for t in default[:1]]
+        for each in tool.implied:
+            tokens += [each.by, *each.unless, *each.tokens]
         for option in tool.options:
             tokens += [*option.to, *(t for to in option.values.values() for t in to)]
         if tool.output is not None:
@@ -83,6 +85,18 @@ ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient"
             "--input_network=net.onnx --output_path deep/net.dlc --dry_run",
             "--input_network=net.onnx --dry-run --lenient --output-path deep/net.dlc "
             "--output-format dlc",
+        ),
+        (
+            "qairt-converter",
+            "-i a.onnx --quantization_overrides o.json",
+            "-i a.onnx --quantization_overrides o.json --lenient --float-fallback "
+            "--output-path a.dlc --output-format dlc",
+        ),
+        (
+            "qairt-converter",
+            "-i a.onnx --quantization_overrides o.json --float_fallback",
+            "-i a.onnx --quantization_overrides o.json --float_fallback --lenient "
+            "--output-path a.dlc --output-format dlc",
         ),
         (
             "qairt-quantizer",

@@ -34,6 +34,21 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Implied:
+    """Options that are added because of another one.
+
+    Attributes:
+        by: The option that implies them.
+        unless: Options with which it does not.
+        tokens: What is added.
+    """
+
+    by: str
+    unless: Tokens
+    tokens: Tokens
+
+
+@dataclass(frozen=True, slots=True)
 class OutputFile:
     """The file that a tool writes.
 
@@ -64,6 +79,7 @@ class Tool:
         command: The command.
         options: Options that differ.
         defaults: Options that are added where they are not given and the command has them.
+        implied: Options that are added because of others.
         frontend: The frontend that reads its models; empty if the suffix decides.
         frontends: Names of frontends by suffix of the model, where the suffix decides.
         output: The file that it writes, if it converts a model.
@@ -73,6 +89,7 @@ class Tool:
     command: str
     options: tuple[Option, ...] = ()
     defaults: tuple[Tokens, ...] = ()
+    implied: tuple[Implied, ...] = ()
     frontend: str = ""
     frontends: Mapping[str, str] = field(default_factory=dict)
     output: OutputFile | None = None

@@ -26,6 +26,10 @@ def help_text(tool: Tool, declared: Collection[str]) -> str:
     added = [" ".join(tokens) for tokens in tool.defaults if tokens[0] in declared]
     if added:
         lines.append(f"Added unless it is given: {', '.join(added)}.")
+    for each in tool.implied:
+        lines.append(
+            f"{each.by} adds {' '.join(each.tokens)}, unless {' or '.join(each.unless)} is given."
+        )
     if tool.output is not None:
         lines.append(f"Writes {tool.output.suffix} files, by default NAME{tool.output.ending}.")
     shown = table(("OPTION", "HERE"), rows) if rows else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dovetail_qnn_names._declarations import Option, OutputFile, Tokens, Tool
+from dovetail_qnn_names._declarations import Implied, Option, OutputFile, Tokens, Tool
 
 _QUIET = ("0", "false")
 _LOUD = ("1", "2", "3", "true")
@@ -76,6 +76,12 @@ _LEGACY_DEFAULTS: tuple[Tokens, ...] = (
     ("--op-style", "2.27"),
     ("--lenient",),
 )
+# Without samples, tensors that have no encoding stay float.
+_OVERRIDES = Implied(
+    "--quantization-overrides",
+    ("--input-list", "--float-fallback", "--floatFallback"),
+    ("--float-fallback",),
+)
 _UNCONSUMED = Option(
     ("--allow-unconsumed-nodes", "--show-unconsumed-nodes"), why="`--dry_run` shows unused inputs"
 )
@@ -93,6 +99,7 @@ def _legacy(frontend: str, *options: Option) -> Tool:
         "convert",
         (*_LEGACY, *options),
         (("--input-format", frontend), *_LEGACY_DEFAULTS),
+        (_OVERRIDES,),
         frontend=frontend,
         output=_CPP,
     )
@@ -107,6 +114,7 @@ TOOLS: Mapping[str, Tool] = {
         "convert",
         _CONVERTER,
         (("--lenient",),),
+        (_OVERRIDES,),
         frontends={
             "": "tensorflow",  # a folder with a SavedModel
             ".onnx": "onnx",

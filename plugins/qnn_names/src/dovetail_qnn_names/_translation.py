@@ -38,9 +38,13 @@ def translated(tool: Tool, args: Sequence[str]) -> list[str]:
     for option, by in tool.superseded.items():
         if by in map(_name, tokens):
             tokens = _without(tokens, option, f"{by} replaces it")
+    present = set(map(_name, tokens))
     for default in tool.defaults:
-        if default[0] in declared and default[0] not in map(_name, tokens):
+        if default[0] in declared and default[0] not in present:
             tokens += default
+    for each in tool.implied:
+        if each.by in present and not present & set(each.unless):
+            tokens += each.tokens
     if tool.output is not None:
         tokens = _with_output(tool.output, tokens)
         _require_frontend(tool, _value(tokens, tool.output.source))
