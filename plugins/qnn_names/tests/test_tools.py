@@ -89,20 +89,20 @@ ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient"
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json",
-            "-i a.onnx --quantization_overrides o.json --lenient --float-fallback "
-            "--output-path a.dlc --output-format dlc",
+            "-i a.onnx --quantization_overrides o.json --lenient --quantization-style sdk "
+            "--float-fallback --output-path a.dlc --output-format dlc",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json --float_fallback",
             "-i a.onnx --quantization_overrides o.json --float_fallback --lenient "
-            "--output-path a.dlc --output-format dlc",
+            "--quantization-style sdk --output-path a.dlc --output-format dlc",
         ),
         (
             "qairt-quantizer",
             "--input_dlc net.dlc --floatFallback --use_native_output_files",
-            "--input_dlc net.dlc --floatFallback --lenient --output-dlc net.quantized.dlc "
-            "--output-format dlc",
+            "--input_dlc net.dlc --floatFallback --lenient --quantization-style sdk "
+            "--output-dlc net.quantized.dlc --output-format dlc",
         ),
         (
             "qnn-net-run",

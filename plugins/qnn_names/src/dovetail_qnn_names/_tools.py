@@ -76,11 +76,17 @@ _LEGACY_DEFAULTS: tuple[Tokens, ...] = (
     ("--op-style", "2.27"),
     ("--lenient",),
 )
+_STYLE = ("--quantization-style", "sdk")
 # Without samples, tensors that have no encoding stay float.
 _OVERRIDES = Implied(
     "--quantization-overrides",
     ("--input-list", "--float-fallback", "--floatFallback"),
     ("--float-fallback",),
+)
+_QUANTIZED = (
+    Implied("--input-list", _STYLE[:1], _STYLE),
+    Implied("--quantization-overrides", ("--input-list", *_STYLE[:1]), _STYLE),
+    _OVERRIDES,
 )
 _UNCONSUMED = Option(
     ("--allow-unconsumed-nodes", "--show-unconsumed-nodes"), why="`--dry_run` shows unused inputs"
@@ -99,7 +105,7 @@ def _legacy(frontend: str, *options: Option) -> Tool:
         "convert",
         (*_LEGACY, *options),
         (("--input-format", frontend), *_LEGACY_DEFAULTS),
-        (_OVERRIDES,),
+        _QUANTIZED,
         frontend=frontend,
         output=_CPP,
     )
@@ -114,7 +120,7 @@ TOOLS: Mapping[str, Tool] = {
         "convert",
         _CONVERTER,
         (("--lenient",),),
-        (_OVERRIDES,),
+        _QUANTIZED,
         frontends={
             "": "tensorflow",  # a folder with a SavedModel
             ".onnx": "onnx",
@@ -127,7 +133,7 @@ TOOLS: Mapping[str, Tool] = {
     "qairt-quantizer": Tool(
         "quantize",
         (_DEBUG, _OP_PACKAGE_LIB, _NATIVE_OUTPUTS),
-        (("--lenient",),),
+        (("--lenient",), _STYLE),
         output=OutputFile(
             "--output-dlc",
             "-o",
