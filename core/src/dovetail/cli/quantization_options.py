@@ -51,6 +51,7 @@ _VALUES: Mapping[str, tuple[Any, str, str]] = {
         "NAME.KEY=VALUE",
         "A parameter of an algorithm; repeat for several.",
     ),
+    "config_file": (Path, "FILE", "The SDK's YAML file for the quantizer; it names algorithms."),
     "target_backend": (str, "NAME", "Backend for which types are chosen, such as htp:v73."),
     "calibration_backend": (str, "NAME", "Backend that runs the float model; cpu by default."),
     "calibration_cache": (Path, "FILE", "File that stores observed ranges for later runs."),

@@ -75,6 +75,7 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
         concat: Whether the inputs of a Concat take the encoding of its output.
         algorithms: Names of installed algorithms, in order.
         algorithm_params: Parameters of the algorithms, by algorithm and name.
+        config_file: Path of the SDK's YAML file for the quantizer, which names algorithms.
         skip_algorithm_check: Changes of algorithms are kept even if the error of the outputs does
             not fall.
         quantization_overrides: Path of an encodings file.
@@ -114,6 +115,7 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     concat: Sharing = Sharing.SHARE
     algorithms: tuple[str, ...] = ()
     algorithm_params: dict[str, dict[str, Any]] = {}
+    config_file: str | None = None
     skip_algorithm_check: bool = False
     quantization_overrides: str | None = None
     ignore_encodings: bool = False

@@ -55,6 +55,7 @@ from dovetail_quantizers.planning.qdq_extraction import extract_qdq
 from dovetail_quantizers.planning.recipe import MIN_MAX, recipes_of
 from dovetail_quantizers.planning.stored_weights import leave_to_channels
 from dovetail_quantizers.refinement.walk import Walk
+from dovetail_quantizers.sdk_config import with_config
 from dovetail_quantizers.targets import Target
 from dovetail_quantizers.trials import Trials, chosen_overrides
 from dovetail_quantizers.updating import encoding_for, encodings_in, save_encodings
@@ -74,10 +75,11 @@ class DefaultQuantizer:
         ops: OpRegistry,
     ) -> Quantized:
         """Quantize a model; see `dovetail.quantization.Quantizer`."""
+        options, notes = with_config(options)
         file, options = overrides_for(options, tuple(model.graphs.values()))
         recipes = recipes_of(options)
         target = Target(options, recipes, ops)
-        notes = _check_entries(file, model, options)
+        notes += _check_entries(file, model, options)
         graphs: dict[str, Graph] = {}
         tensors: dict[str, tuple[TensorDecision, ...]] = {}
         samples: dict[str, int] = {}
