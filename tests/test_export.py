@@ -21,8 +21,8 @@ from runtime import peer_session
 
 import dovetail
 from dovetail.ir import Graph
-from dovetail.ops.exporter import ExportOptions
 from dovetail.plugins import load
+from dovetail_onnx.exporter import OnnxExportOptions
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -46,7 +46,7 @@ CASES: dict[str, tuple[Callable[[], ModelProto], int]] = {
 
 def export(graph: Graph, path: Path) -> tuple[str, ...]:
     notes: tuple[str, ...] = load("dovetail.exporters", "onnx-qdq")().export(
-        graph, path, ExportOptions()
+        graph, path, OnnxExportOptions()
     )
     onnx.checker.check_model(str(path), full_check=True)
     return notes

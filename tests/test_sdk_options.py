@@ -40,11 +40,8 @@ def test_what_the_converters_still_lack(options: list[dict[str, Any]]) -> None:
     assert missing <= {
         "--arch_checker",
         "--converter_op_package_lib",
-        "--exclude_named_tensors",
         "--keep_quant_nodes",
         "--op_package_lib",
-        "--overwrite_model_prefix",
-        "--package_name",
         "--saved_model_signature_key",
         "--saved_model_tag",
         "--tf_no_optimization",

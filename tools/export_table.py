@@ -15,9 +15,8 @@ from pathlib import Path
 import onnx
 
 from dovetail.errors import UnsupportedOpError
-from dovetail.ops.exporter import ExportOptions
 from dovetail.testing import bind
-from dovetail_onnx.exporter import EXPORTED, OnnxQdqExporter
+from dovetail_onnx.exporter import EXPORTED, OnnxExportOptions, OnnxQdqExporter
 from dovetail_opset import PACKAGE
 from dovetail_opset.testing import CASES
 
@@ -57,7 +56,7 @@ def tried() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
         for case in CASES:
             graph = bind(case).graph(PACKAGE.schemas[case.op_type])
             try:
-                exporter.export(graph, path, ExportOptions())
+                exporter.export(graph, path, OnnxExportOptions())
             except UnsupportedOpError as error:
                 refusals[case.op_type] |= {problem.message for problem in error.problems}
                 continue

@@ -11,7 +11,7 @@ import numpy as np
 import dovetail
 from benchmarks.engines import Array
 from benchmarks.quantization.rounds import sqnr_db
-from dovetail.ops.exporter import ExportOptions
+from dovetail_qnn import QnnCppOptions
 from dovetail_qnn.dlc import DlcExporter, DlcFrontend
 
 
@@ -33,9 +33,9 @@ def compare_dlc(*, folder: str, path: str, kind: str, backend: str) -> dict[str,
     (graph,) = DlcFrontend().read(file)
     read_ms = (time.perf_counter() - start) * 1e3
     exported = [file.with_name(name) for name in ("first.exported", "second.exported")]
-    DlcExporter().export(graph, exported[0], ExportOptions())
+    DlcExporter().export(graph, exported[0], QnnCppOptions())
     (again,) = DlcFrontend().read(exported[0])
-    DlcExporter().export(again, exported[1], ExportOptions())
+    DlcExporter().export(again, exported[1], QnnCppOptions())
     with np.load(source / "images.npz") as arrays:
         (images,) = arrays.values()
     theirs = _run(str(file), images, backend)

@@ -16,8 +16,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from dovetail.ir import Graph, Tensor, copy_graph
-from dovetail.ops.exporter import ExportOptions
-from dovetail_onnx.exporter import OnnxQdqExporter
+from dovetail_onnx.exporter import OnnxExportOptions, OnnxQdqExporter
 
 Array = npt.NDArray[np.generic]
 
@@ -52,7 +51,7 @@ def export_exposed(graph: Graph, path: Path) -> dict[str, Stored]:
     """
     chosen = [t.name for t in graph.tensors.values() if _is_quantized_activation(t)]
     inner = [name for name in chosen if not graph.tensors[name].kind.is_input]
-    OnnxQdqExporter().export(copy_graph(graph, outputs=inner), path, ExportOptions())
+    OnnxQdqExporter().export(copy_graph(graph, outputs=inner), path, OnnxExportOptions())
     model = onnx.load(path)
     found = {name: _stored(model, name, graph.tensors[name]) for name in inner}
     found |= {t.name: _input(model, t) for t in graph.inputs if t.name in chosen}

@@ -26,11 +26,10 @@ from dovetail.ir import (
     Tensor,
     TensorKind,
 )
-from dovetail.ops.exporter import ExportOptions
 from dovetail_qnn import (
-    QnnCpp218Exporter,
     QnnCppExporter,
     QnnCppFrontend,
+    QnnCppOptions,
     QnnJsonExporter,
     QnnJsonFrontend,
 )
@@ -44,6 +43,7 @@ _BETWEEN = b"\n--- weights ---\n"  # a mutated file has both
 _BYTES = 0.15  # share of mutations that know nothing of the format
 _WEIGHTS = 0.25  # share of mutations of the weights
 _BLOCK = 512
+_DEFAULT = QnnCppOptions()
 _ENDS = {".json": "_net.json", ".cpp": ".cpp"}
 _EXTREMES: tuple[Any, ...] = (
     None, True, -1, 0, 1, 3, 5, 64, 306, 2**31, 2**32 - 1, 2**32, 2**63, 2**64, 10**30, 1e308, -0.5,
@@ -58,11 +58,11 @@ def converter_seeds() -> list[Seed]:
 
 def cpp_seeds() -> list[Seed]:
     """Return the same graphs as C++, in both forms."""
-    exporters = (QnnCppExporter(), QnnCpp218Exporter())
+    forms = (QnnCppOptions(), QnnCppOptions(op_style="2.18"))
     return [
-        Seed(f"{name} {exporter.name}", _exported(graph, exporter))
+        Seed(f"{name} {form.op_style}", _exported(graph, QnnCppExporter(), form))
         for name, graph in _graphs()
-        for exporter in exporters
+        for form in forms
     ]
 
 
@@ -97,10 +97,10 @@ def small_graph(is_odd: bool) -> Graph:
     return graph
 
 
-def _exported(graph: Graph, exporter: QnnJsonExporter) -> bytes:
+def _exported(graph: Graph, exporter: QnnJsonExporter, options: QnnCppOptions = _DEFAULT) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"m{_ENDS[exporter.suffix]}"
-        exporter.export(graph, path, ExportOptions())
+        exporter.export(graph, path, options)
         return _BETWEEN.join((path.read_bytes(), path.with_name("m.bin").read_bytes()))
 
 
@@ -161,9 +161,9 @@ def _read(
         model.with_name("m.bin").write_bytes(weights)
         graphs = frontend.read(model)
         try:
-            exporter.export(graphs[0], again, ExportOptions())
+            exporter.export(graphs[0], again, QnnCppOptions())
             (found,) = frontend.read(again)
-            exporter.export(found, third, ExportOptions())
+            exporter.export(found, third, QnnCppOptions())
         except DovetailError as error:
             raise trial.FaultError(f"a graph that was read is not written: {error}") from error
         for file in again.parent.glob("again*"):

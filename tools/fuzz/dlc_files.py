@@ -16,7 +16,7 @@ from typing import Any
 import dovetail
 from dovetail.errors import DovetailError, GraphError, UnsupportedOpError
 from dovetail.ir import Graph, Tensor
-from dovetail.ops.exporter import ExportOptions
+from dovetail_qnn import QnnCppOptions
 from dovetail_qnn.dlc import DlcExporter, DlcFrontend
 from dovetail_qnn.dlc._streams import pack_stream
 from dovetail_qnn.dlc._tables import GRAPHS, PARAMS, ModelTable, PayloadsTable
@@ -43,7 +43,7 @@ def dlc_seeds() -> list[Seed]:
 def _exported(is_odd: bool) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.dlc"
-        DlcExporter().export(small_graph(is_odd), path, ExportOptions())
+        DlcExporter().export(small_graph(is_odd), path, QnnCppOptions())
         return path.read_bytes()
 
 
@@ -92,9 +92,9 @@ def read_mutated_dlc(path: Path) -> None:
         for graph in graphs:
             first, second = Path(folder) / "first.dlc", Path(folder) / "second.dlc"
             try:
-                DlcExporter().export(graph, first, ExportOptions())
+                DlcExporter().export(graph, first, QnnCppOptions())
                 (found,) = DlcFrontend().read(first)
-                DlcExporter().export(found, second, ExportOptions())
+                DlcExporter().export(found, second, QnnCppOptions())
             except UnsupportedOpError:
                 continue  # a param with the name of a family's attribute
             except DovetailError as error:

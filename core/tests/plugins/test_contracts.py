@@ -183,7 +183,7 @@ ODD = [
         "every field of 'options_type' must have a default: Missing required argument 'size'",
     ),
     ("importers", "onnx:odd", "thing = 3", "missing 'domain'"),
-    ("exporters", "odd", "class thing: ...", "missing 'name', 'suffix', 'export(graph, path"),
+    ("exporters", "odd", "class thing: ...", "missing 'name', 'suffix', 'options_type', "),
     ("models", "odd", "thing = 3", "expected the path of a model, got an object of type int"),
     ("models", "odd", "import pathlib\nthing = pathlib.Path('none.dvt')", "is not a file"),
     ("passes", "odd", "def thing(graph): ...", "missing 'name', 'run(graph)'"),

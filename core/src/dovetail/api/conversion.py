@@ -10,8 +10,8 @@ from typing import Any, cast
 import msgspec
 
 import dovetail
-from dovetail.api.frontend_options import options_for, options_text
 from dovetail.api.pipeline import pass_options, pipeline_passes
+from dovetail.api.plugin_options import options_for, options_text
 from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode, make_encodings_updateable
 from dovetail.arguments import check_arguments

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import msgspec
+
 from dovetail.api.conversion import SUFFIX, PathLike, load_model
+from dovetail.api.plugin_options import options_for
 from dovetail.arguments import check_arguments
 from dovetail.container import Model
 from dovetail.errors import ConfigError, suggest_name
@@ -36,20 +39,22 @@ def export(
         model: A `Model`, or a file that can be loaded or converted. It is not changed.
         path: The file to write; it appears only once it is complete.
         format: Name of an installed exporter.
-        options: Options of the export.
+        options: An `ExportOptions`, or an object of the exporter's own `options_type`. Version and
+            copyright that they leave out are those of the model.
         graph: Name of the graph if the model has several.
 
     Returns:
         The differences in structure or meaning between the file and the graph, a sentence each.
 
     Raises:
-        ConfigError: The path has the wrong suffix or is that of the model itself, or there are
-            several graphs and none is named.
+        ConfigError: The path has the wrong suffix or is that of the model itself, the options are
+            another exporter's, or there are several graphs and none is named.
         PluginError: The exporter is not installed, or it is broken.
         UnsupportedOpError: The format cannot express some nodes; all are listed.
         ContainerError: The file cannot be written.
     """
-    exporter = cast("type[Exporter]", load_plugin(GROUP, format))()
+    exporter = find_exporter(format)
+    chosen = options_for(exporter, options)
     target = Path(path)
     check_suffix(target, exporter.suffix, f"{format} writes {exporter.suffix} files", "path")
     if not isinstance(model, Model):
@@ -61,7 +66,16 @@ def export(
                 "choose another name",
             )
         model = load_model(source)
-    return exporter.export(_chosen(model, graph), target, options or ExportOptions())
+    return exporter.export(_chosen(model, graph), target, _completed(chosen, model))
+
+
+def find_exporter(name: str) -> Exporter:
+    """Return an installed exporter.
+
+    Raises:
+        PluginError: The exporter is not installed, or it is broken.
+    """
+    return cast("type[Exporter]", load_plugin(GROUP, name))()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +85,12 @@ class ModelFile:
     Attributes:
         path: Its path.
         exporter: Writes it; None for a `.dvt`.
+        options: Options of the exporter; by default none.
     """
 
     path: Path
     exporter: Exporter | None = None
+    options: ExportOptions | None = None
 
     def write(self, model: Model) -> tuple[str, ...]:
         """Write a model; the file appears only once it is complete.
@@ -90,7 +106,8 @@ class ModelFile:
         if self.exporter is None:
             model.save(self.path)
             return ()
-        return self.exporter.export(_chosen(model, None), self.path, ExportOptions())
+        options = _completed(options_for(self.exporter, self.options), model)
+        return self.exporter.export(_chosen(model, None), self.path, options)
 
 
 def model_file(path: Path, source: Path, format: str | None, option: str) -> ModelFile:
@@ -115,7 +132,7 @@ def model_file(path: Path, source: Path, format: str | None, option: str) -> Mod
 
 def _exporter(path: Path, format: str | None, option: str) -> Exporter | None:
     if format is not None:
-        exporter = cast("type[Exporter]", load_plugin(GROUP, format))()
+        exporter = find_exporter(format)
         check_suffix(path, exporter.suffix, f"{format} writes {exporter.suffix} files", option)
         return exporter
     suffix = path.suffix.lower()
@@ -135,6 +152,17 @@ def _exporter(path: Path, format: str | None, option: str) -> Exporter | None:
             f"use {option} {better}",
         )
     return next(iter(found.values()))
+
+
+def _completed(options: ExportOptions, model: Model) -> ExportOptions:
+    """Return options with what the model says of itself, where they say nothing."""
+    said = model.producer.options
+    missing = {
+        name: said[name]
+        for name in ExportOptions.__struct_fields__
+        if name in said and not getattr(options, name)
+    }
+    return msgspec.structs.replace(options, **missing)
 
 
 def _chosen(model: Model, name: str | None) -> Graph:

@@ -7,7 +7,7 @@ arguments.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
@@ -15,14 +15,18 @@ from dovetail.ir.graph import Graph
 
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of an export.
+    """Options of an export to any format.
+
+    An exporter with options of its own derives its `options_type` from this class. Every field has
+    a default, and a type that `msgspec` decodes.
 
     Attributes:
-        external_data: Whether weights are written to a separate file next to the model. If the
-            format cannot store them in the model file, they always are.
+        model_version: Version of the model, up to 64 ASCII characters; written to the file.
+        copyright: Text that is written to the file. Both are by default what the model says.
     """
 
-    external_data: bool = False
+    model_version: str = ""
+    copyright: str = ""
 
 
 @runtime_checkable
@@ -32,12 +36,14 @@ class Exporter(Protocol):
     Attributes:
         name: Name of its entry point.
         suffix: Suffix of the files, with its dot.
+        options_type: Class of its options.
     """
 
     name: ClassVar[str]
     suffix: ClassVar[str]
+    options_type: ClassVar[type[ExportOptions]]
 
-    def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
+    def export(self, graph: Graph, path: Path, options: Any) -> tuple[str, ...]:
         """Write a graph as a model.
 
         The inputs and outputs keep names, order and shapes. The file appears only once it is
@@ -46,7 +52,7 @@ class Exporter(Protocol):
         Args:
             graph: A graph whose nodes match their ops; it is not changed.
             path: The file to write.
-            options: Options of the export.
+            options: Options of the export, of the exporter's `options_type`.
 
         Returns:
             The differences in structure or meaning between the model and the graph, a sentence

@@ -132,9 +132,20 @@ def frontend_faults(found: object, name: str) -> Iterator[str]:
     is_several = isinstance(suffixes, tuple | list | set | frozenset)
     if not is_several or not all(isinstance(each, str) for each in suffixes):
         yield f"'suffixes' must be several strings, got {suffixes!r}"
+    yield from _options_faults(found, FrontendOptions)
+
+
+def exporter_faults(found: object, name: str) -> Iterator[str]:
+    """Yield what is wrong with the options of an exporter."""
+    from dovetail.ops.exporter import ExportOptions  # loads numpy, which listing does not need
+
+    yield from _options_faults(found, ExportOptions)
+
+
+def _options_faults(found: object, base: type) -> Iterator[str]:
     options = getattr(found, "options_type", None)
-    if not isinstance(options, type) or not issubclass(options, FrontendOptions):
-        yield f"'options_type' must be FrontendOptions or a class derived from it, got {options!r}"
+    if not isinstance(options, type) or not issubclass(options, base):
+        yield f"'options_type' must be {base.__name__} or a class derived from it, got {options!r}"
         return
     try:
         options()

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from dovetail.plugins._contracts import (
     Contract,
+    exporter_faults,
     frontend_faults,
     hook_faults,
     kernel_faults,
@@ -69,8 +70,15 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
         "dovetail.exporters": Contract(
             "an Exporter class",
             is_class=True,
-            members=("name", "suffix", "__init__()", "export(graph, path, options)"),
+            members=(
+                "name",
+                "suffix",
+                "options_type",
+                "__init__()",
+                "export(graph, path, options)",
+            ),
             named=("name",),
+            check=exporter_faults,
         ),
         "dovetail.inspectors": Contract(
             "an Inspector class",

@@ -13,8 +13,7 @@ from small_graphs import convolution
 
 from dovetail.csource import CONSTANTS
 from dovetail.ir import AxisScaleOffset, Graph, Scalar, ScaleOffset, Tensor
-from dovetail.ops.exporter import ExportOptions
-from dovetail_qnn import QnnCpp218Exporter, QnnCppExporter, QnnCppFrontend
+from dovetail_qnn import QnnCppExporter, QnnCppFrontend, QnnCppOptions
 
 HEADERS = Path(__file__).with_name("headers")
 COMPILER = shutil.which("g++")
@@ -59,10 +58,18 @@ def shown(what: str, tensor: Tensor) -> str:
 
 
 @pytest.mark.skipif(COMPILER is None, reason="there is no g++")
-@pytest.mark.parametrize("exporter", [QnnCppExporter, QnnCpp218Exporter])
-def test_the_program_composes_what_is_read(tmp_path: Path, exporter: type[QnnCppExporter]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        QnnCppOptions(),
+        QnnCppOptions(op_style="2.18", copyright="(c) me */ \\\n// dovetail {\nmore"),
+        QnnCppOptions(op_style="2.27", package_name="my.ops", exclude_named_tensors=True),
+    ],
+    ids=str,
+)
+def test_the_program_composes_what_is_read(tmp_path: Path, options: QnnCppOptions) -> None:
     path = tmp_path / "net.cpp"
-    exporter().export(convolution(), path, ExportOptions())
+    QnnCppExporter().export(convolution(), path, options)
     numbers = "".join(f"#define {name.decode()} {value}\n" for name, value in CONSTANTS.items())
     (tmp_path / "numbers.h").write_text(numbers, "utf-8")
     (tmp_path / "main.cpp").write_text(f'#include "{path.name}"\n{MAIN}', "utf-8")

@@ -26,8 +26,8 @@ from dovetail.ir import (
     Tensor,
     TensorKind,
 )
-from dovetail.ops.exporter import ExportOptions
-from dovetail_qnn import QnnCpp218Exporter, QnnCppExporter, QnnCppFrontend, QnnJsonFrontend
+from dovetail_qnn import QnnCppExporter, QnnCppFrontend, QnnCppOptions, QnnJsonFrontend
+from dovetail_qnn._export_options import OpStyle
 
 EXPRESSIBLE = [k for k in EncodingKind if k <= EncodingKind.BW_AXIS_SCALE_OFFSET]
 
@@ -53,14 +53,12 @@ def with_exact_scalars(graph: Graph) -> Graph:
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
 @given(graphs().map(with_plain_values).map(with_exact_scalars))
-@pytest.mark.parametrize("exporter", [QnnCppExporter, QnnCpp218Exporter])
-def test_every_graph_that_it_can_express_comes_back(
-    exporter: type[QnnCppExporter], graph: Graph
-) -> None:
+@pytest.mark.parametrize("op_style", [None, "2.18"])
+def test_every_graph_that_it_can_express_comes_back(op_style: OpStyle | None, graph: Graph) -> None:
     assume(is_expressible(graph))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.cpp"
-        exporter().export(graph, path, ExportOptions())
+        QnnCppExporter().export(graph, path, QnnCppOptions(op_style=op_style))
         (found,) = QnnCppFrontend().read(path)
         assert description(found) == description(graph)
         (other,) = QnnJsonFrontend().read(path.with_name("net_net.json"))
@@ -68,7 +66,7 @@ def test_every_graph_that_it_can_express_comes_back(
 
 
 def test_three_files_are_written(tmp_path: Path) -> None:
-    QnnCppExporter().export(convolution(), tmp_path / "net.cpp", ExportOptions())
+    QnnCppExporter().export(convolution(), tmp_path / "net.cpp", QnnCppOptions())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["net.bin", "net.cpp", "net_net.json"]
     (graph,) = QnnCppFrontend().read(tmp_path / "net.cpp")
     assert isinstance(graph.tensor("conv.weight").data, MappedBlob)
@@ -80,8 +78,9 @@ def test_the_older_form_has_single_ops(tmp_path: Path) -> None:
     y = graph.add_tensor(Tensor("y", DType.FLOAT_32, (2,), TensorKind.APP_READ))
     operation = {"operation": Scalar(DType.UINT_32, 4)}
     graph.add_node(Node("n", "qti.aisw", "ElementWiseNeuron", [x], [y], operation))
-    for exporter, expected in ((QnnCppExporter, "ElementWiseNeuron"), (QnnCpp218Exporter, "Relu")):
-        exporter().export(graph, tmp_path / "net.cpp", ExportOptions())
+    styles: tuple[tuple[OpStyle | None, str], ...] = ((None, "ElementWiseNeuron"), ("2.18", "Relu"))
+    for style, expected in styles:
+        QnnCppExporter().export(graph, tmp_path / "net.cpp", QnnCppOptions(op_style=style))
         (found,) = QnnCppFrontend().read(tmp_path / "net.cpp")
         assert found.node("n").op_type == expected
     assert graph.node("n").op_type == "ElementWiseNeuron"
@@ -93,7 +92,7 @@ def test_encodings_that_cpp_cannot_express_are_listed(tmp_path: Path) -> None:
     for name in ("conv.weight",):
         graph.tensor(name).encoding = block
     with pytest.raises(UnsupportedOpError) as caught:
-        QnnCppExporter().export(graph, tmp_path / "net.cpp", ExportOptions())
+        QnnCppExporter().export(graph, tmp_path / "net.cpp", QnnCppOptions())
     assert "tensor 'conv.weight': encoding of kind BLOCK" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -104,7 +103,7 @@ def test_narrow_encodings_along_an_axis_come_back(tmp_path: Path) -> None:
     weight = graph.tensor("conv.weight")
     weight.encoding = narrow
     weight.data = Tensor.static("w", np.full((3, 3, 3, 2), -3, np.int8)).data
-    QnnCppExporter().export(graph, tmp_path / "net.cpp", ExportOptions())
+    QnnCppExporter().export(graph, tmp_path / "net.cpp", QnnCppOptions())
     (found,) = QnnCppFrontend().read(tmp_path / "net.cpp")
     assert found.tensor("conv.weight").encoding == narrow
     assert np.all(found.tensor("conv.weight").values() == -3)

@@ -14,9 +14,8 @@ import pytest
 from small_graphs import convolution
 
 from dovetail.errors import ConfigError, FrontendError
-from dovetail.ops.exporter import ExportOptions
 from dovetail.ops.frontend import FrontendOptions
-from dovetail_qnn import QnnJsonExporter, QnnJsonFrontend
+from dovetail_qnn import QnnCppOptions, QnnJsonExporter, QnnJsonFrontend
 
 Data = dict[str, Any]
 
@@ -25,7 +24,7 @@ Data = dict[str, Any]
 def path(tmp_path: Path) -> Path:
     (tmp_path / "model").mkdir()
     path = tmp_path / "model" / "net_net.json"
-    QnnJsonExporter().export(convolution(), path, ExportOptions())
+    QnnJsonExporter().export(convolution(), path, QnnCppOptions())
     return path
 
 
@@ -184,7 +183,7 @@ def test_long_names_are_written_for_other_programs(path: Path, tmp_path: Path) -
     graph = convolution()
     graph.rename({graph.tensor("conv.weight"): "w" * 3000}, {})
     target = tmp_path / "long_net.json"
-    QnnJsonExporter().export(graph, target, ExportOptions())
+    QnnJsonExporter().export(graph, target, QnnCppOptions())
     with tarfile.open(tmp_path / "long.bin") as tar:
         assert tar.getnames() == ["w" * 3000 + ".raw", "conv_bias.raw"]
     found = QnnJsonFrontend().read(target)[0].tensor("w" * 3000)

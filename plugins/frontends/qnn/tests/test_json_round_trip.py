@@ -17,10 +17,9 @@ from small_graphs import convolution
 from dovetail.container import MappedBlob
 from dovetail.errors import UnsupportedOpError
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Spec, Tensor, TensorKind
-from dovetail.ops.exporter import ExportOptions
-from dovetail_qnn import QnnJsonExporter, QnnJsonFrontend
+from dovetail_qnn import QnnCppOptions, QnnJsonExporter, QnnJsonFrontend
 
-OPTIONS = ExportOptions()
+OPTIONS = QnnCppOptions()
 
 
 def written(graph: Graph, folder: Path) -> Path:

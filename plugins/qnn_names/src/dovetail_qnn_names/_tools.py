@@ -12,7 +12,6 @@ from dovetail_qnn_names._declarations import Implied, Option, OutputFile, Tokens
 
 _QUIET = ("0", "false")
 _LOUD = ("1", "2", "3", "true")
-_NO_FUNCTIONS = "a model is data, without functions or libraries"
 
 _DEBUG = Option(
     ("--debug",),
@@ -61,15 +60,6 @@ _LEGACY = (
     _NATIVE_OUTPUTS,
     Option(("--use-native-dtype",), ("--use-native-input-files",)),
     Option(("--arch-checker",), why="the architecture checker is a tool of its own"),
-    Option(("--overwrite-model-prefix",), why=_NO_FUNCTIONS),
-    Option(("--exclude-named-tensors",), why="tensors keep the names of the model"),
-    Option(
-        ("--op-style",),
-        ("--op-style",),
-        takes_value=True,
-        values={"2.18": ("--op-style", "2.18", "--output-format", "qnn-cpp-2.18")},
-        always=True,
-    ),
 )
 _LEGACY_DEFAULTS: tuple[Tokens, ...] = (
     ("--legacy-io-layout",),

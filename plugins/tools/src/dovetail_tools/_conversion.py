@@ -161,24 +161,21 @@ def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry
 
 def convert_file(
     conversion: Conversion,
-    output: Path | None,
+    file: ModelFile,
     quantizing: Quantizing,
-    output_format: str | None = None,
 ) -> None:
     """Convert a model file and print a line about the result.
 
     Args:
         conversion: The model and the options.
-        output: The file to write; None for the .dvt named like the model.
+        file: The file to write.
         quantizing: Whether and how it is quantized.
-        output_format: Name of an exporter; None to find it by the suffix.
 
     Raises:
         DovetailError: The model cannot be converted or the file not written; no file remains.
     """
     start = time.perf_counter()
     source = conversion.source
-    file = _target(source, output, output_format)
     target = file.path
     quantizing.check()
     model = conversion.run()
@@ -198,7 +195,19 @@ def convert_file(
     show_advice(made.report)
 
 
-def _target(source: Path, output: Path | None, output_format: str | None) -> ModelFile:
+def target_file(source: Path, output: Path | None, output_format: str | None) -> ModelFile:
+    """Return the file to write.
+
+    Args:
+        source: The model.
+        output: Path of the file; None for the .dvt named like the model.
+        output_format: Name of an exporter; None to find it by the suffix.
+
+    Raises:
+        ConfigError: The suffix belongs to no format or to several, or the file is the source.
+        PluginError: The exporter is not installed, or it is broken.
+        ContainerError: The file cannot be written.
+    """
     target = output or with_suffix(source, SUFFIX) or source
     file = model_file(target, source, output_format, "--output-path")
     # reported now instead of after a long conversion

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from dovetail.api import export
+from dovetail.api.exporting import find_exporter
+from dovetail.cli.exporter_options import exporter_options
 from dovetail.cli.output import current_output, show_differences
-from dovetail.ops.exporter import ExportOptions
 
 
 def export_file(
-    source: Path, target: Path, format: str, graph: str | None, *, external_data: bool
+    source: Path, target: Path, format: str, graph: str | None, texts: Sequence[str]
 ) -> None:
     """Export a model, print a line about the result, and list the differences.
 
@@ -20,13 +22,13 @@ def export_file(
         target: Path of the exported model.
         format: Name of the exporter.
         graph: Name of the graph; None if the model has one graph.
-        external_data: Whether weights go to a separate file in any case.
+        texts: Options of the exporter as NAME=VALUE.
 
     Raises:
         DovetailError: The model cannot be loaded or exported, or the file not written.
     """
     start = time.perf_counter()
-    options = ExportOptions(external_data=external_data)
+    options = exporter_options(find_exporter(format), texts)
     notes = export(source, target, format, options, graph=graph)
     seconds = time.perf_counter() - start
     output, size = current_output(), target.stat().st_size

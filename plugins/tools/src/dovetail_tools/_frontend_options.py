@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.api.conversion import find_frontend
-from dovetail.api.frontend_options import options_from
+from dovetail.api.plugin_options import assignments, options_from
 from dovetail.errors import ConfigError, Problem
 from dovetail.ir import Shape
 from dovetail.ops.frontend import FrontendOptions
@@ -68,7 +68,7 @@ def frontend_options(
     given = {"input_dims": single, "symbols": numbers, **texts.others}
     given = {name: value for name, value in given.items() if value not in (None, (), {})}
     spelled = {name: _SPELLED.get(name, "--" + name.replace("_", "-")) for name in given}
-    for name, value in _assignments(texts.texts, problems):
+    for name, value in assignments(texts.texts, "--frontend-option", problems).items():
         spelled[name] = f"--frontend-option {name}"
         if name in given or name in FrontendOptions.__struct_fields__:
             text = "the option has a spelling of its own" if name not in given else "given twice"
@@ -80,15 +80,6 @@ def frontend_options(
     except ConfigError as error:
         problems += error.problems
         return frontend.options_type(), several
-
-
-def _assignments(texts: Iterable[str], problems: list[Problem]) -> Iterable[tuple[str, str]]:
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if equals and name:
-            yield name.replace("-", "_"), value
-        else:
-            problems.append(Problem(f"expected NAME=VALUE, got '{text}'", "--frontend-option"))
 
 
 def _shapes(pairs: Iterable[tuple[str, str]], problems: list[Problem]) -> dict[str, list[Shape]]:

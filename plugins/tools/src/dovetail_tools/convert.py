@@ -14,6 +14,7 @@ from dovetail.cli.output_format_option import OutputFormat
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 from dovetail_tools._artefact_options import ARTEFACT
 from dovetail_tools._errors import usage
+from dovetail_tools._export_options import EXPORT, with_export_options
 from dovetail_tools._graph_options import GRAPH
 from dovetail_tools._interface_options import INTERFACE
 from dovetail_tools._option_groups import takes
@@ -29,7 +30,7 @@ class _Command(PairCommand):
 
 @app.command(cls=_Command)
 @takes_quantization
-@takes(INTERFACE, GRAPH, ARTEFACT)
+@takes(INTERFACE, GRAPH, EXPORT, ARTEFACT)
 def convert(
     model: Annotated[
         Path | None,
@@ -187,6 +188,7 @@ def convert(
     report: ShowReport = False,
     interface: Mapping[str, Any],
     graph: Mapping[str, Any],
+    export: Mapping[str, Any],
     artefact: Mapping[str, Any],
     quantization: Mapping[str, Any],
 ) -> None:
@@ -200,7 +202,13 @@ def convert(
     `dovetail explain compat` lists the SDK's options that do not exist here.
     """
     # imported here: the help needs no numpy
-    from dovetail_tools._conversion import Conversion, Quantizing, convert_file, ops_with
+    from dovetail_tools._conversion import (
+        Conversion,
+        Quantizing,
+        convert_file,
+        ops_with,
+        target_file,
+    )
     from dovetail_tools._converter import FurtherOptions, read_options
     from dovetail_tools._dry_run import show_dry_run
     from dovetail_tools._frontend_options import FrontendTexts
@@ -246,7 +254,9 @@ def convert(
     elif dry_run:
         show_dry_run(conversion)
     else:
-        convert_file(conversion, output_path, found.quantizing(quantizing), output_format)
+        file = target_file(source, output_path, output_format)
+        file = with_export_options(file, export, graph["op_style"])
+        convert_file(conversion, file, found.quantizing(quantizing))
 
 
 def _source(model: Path | None, input_network: Path | None) -> Path:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dovetail.cli.exporter_options import ExporterOptions
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -39,6 +41,7 @@ def export(
             help="Write weights to a file next to the model in any case.",
         ),
     ] = False,
+    exporter_option: ExporterOptions = None,
 ) -> None:
     """Write a model in another format: by default ONNX that ONNX Runtime runs.
 
@@ -49,4 +52,5 @@ def export(
     # imported here: the help needs no numpy
     from dovetail_tools._export import export_file
 
-    export_file(model, output_path, format, graph, external_data=external_data)
+    texts = [*(exporter_option or ()), *(["external_data=true"] if external_data else [])]
+    export_file(model, output_path, format, graph, texts)

@@ -11,9 +11,9 @@ from exported import run
 
 from dovetail.errors import ContainerError
 from dovetail.ir import DType, Graph, Tensor, TensorKind
-from dovetail.ops.exporter import Exporter, ExportOptions
+from dovetail.ops.exporter import Exporter
 from dovetail_onnx import OnnxFrontend
-from dovetail_onnx.exporter import OnnxExporter, OnnxQdqExporter, _file
+from dovetail_onnx.exporter import OnnxExporter, OnnxExportOptions, OnnxQdqExporter, _file
 from dovetail_opset.build import add, static
 
 
@@ -34,14 +34,14 @@ def network() -> Graph:
 def test_equal_graphs_give_equal_bytes(tmp_path: Path, exporter: Exporter) -> None:
     assert isinstance(exporter, Exporter)
     for name in ("a.onnx", "b.onnx"):
-        exporter.export(network(), tmp_path / name, ExportOptions())
+        exporter.export(network(), tmp_path / name, OnnxExportOptions())
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.onnx", "b.onnx"]
 
 
 def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
-    OnnxExporter().export(network(), tmp_path / "one.onnx", ExportOptions())
-    OnnxExporter().export(network(), tmp_path / "two.onnx", ExportOptions(external_data=True))
+    OnnxExporter().export(network(), tmp_path / "one.onnx", OnnxExportOptions())
+    OnnxExporter().export(network(), tmp_path / "two.onnx", OnnxExportOptions(external_data=True))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one.onnx", "two.onnx", "two.onnx.data"]
     assert (tmp_path / "two.onnx").stat().st_size < 2000
     onnx.checker.check_model(str(tmp_path / "two.onnx"), full_check=True)
@@ -60,14 +60,14 @@ def test_what_a_model_file_cannot_hold_goes_to_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_file, "_MOST_BYTES", 64_000)  # 2 GiB would take a minute to write
-    OnnxExporter().export(network(), tmp_path / "net.onnx", ExportOptions())
+    OnnxExporter().export(network(), tmp_path / "net.onnx", OnnxExportOptions())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["net.onnx", "net.onnx.data"]
 
 
 @pytest.mark.parametrize("external", [False, True])
 def test_nothing_is_left_of_a_failed_export(tmp_path: Path, external: bool) -> None:
     (tmp_path / "taken.onnx").mkdir()
-    options = ExportOptions(external_data=external)
+    options = OnnxExportOptions(external_data=external)
     with pytest.raises(ContainerError) as caught:
         OnnxExporter().export(network(), tmp_path / "taken.onnx", options)
     assert caught.value.code == "FILE_UNWRITABLE"

@@ -22,8 +22,7 @@ from dovetail.ir import (
     TensorKind,
     quantize,
 )
-from dovetail.ops.exporter import ExportOptions
-from dovetail_onnx.exporter import OnnxQdqExporter
+from dovetail_onnx.exporter import OnnxExportOptions, OnnxQdqExporter
 from dovetail_opset.build import add_all, static
 
 Check = Callable[..., list[str]]
@@ -182,7 +181,7 @@ def test_lstm_weights_stay_integers(tmp_path: Path, encoding: Encoding) -> None:
 
 def test_ops_that_become_several_are_noted(tmp_path: Path) -> None:
     graph = one_node("RmsNorm", [drawn(2, 8), (drawn(8),)], 1, {"axes": [1]})
-    notes = OnnxQdqExporter().export(graph, tmp_path / "node.onnx", ExportOptions())
+    notes = OnnxQdqExporter().export(graph, tmp_path / "node.onnx", OnnxExportOptions())
     wanted = "RmsNorm is written as Mul, ReduceMean, Add, Sqrt, Div, Mul (1 of the nodes)"
     assert notes == (wanted,)
 
@@ -190,5 +189,5 @@ def test_ops_that_become_several_are_noted(tmp_path: Path) -> None:
 def test_an_updateable_constant_is_noted(tmp_path: Path) -> None:
     graph = one_node("Prelu", [drawn(2, 8), (drawn(8),)], 1, {})
     graph.tensor("x1").kind = TensorKind.UPDATEABLE_STATIC
-    notes = OnnxQdqExporter().export(graph, tmp_path / "node.onnx", ExportOptions())
+    notes = OnnxQdqExporter().export(graph, tmp_path / "node.onnx", OnnxExportOptions())
     assert notes == ("'x1' can be updated in the graph, but is a constant in ONNX",)

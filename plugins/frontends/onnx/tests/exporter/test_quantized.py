@@ -30,9 +30,8 @@ from dovetail.ir import (
     quantize,
 )
 from dovetail.ops import OpRegistry, bind_node, find_op_faults, input_specs, simulate
-from dovetail.ops.exporter import ExportOptions
 from dovetail_onnx import OnnxFrontend
-from dovetail_onnx.exporter import OnnxQdqExporter
+from dovetail_onnx.exporter import OnnxExportOptions, OnnxQdqExporter
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
@@ -274,7 +273,7 @@ def test_blocks_along_two_axes_become_floats_and_a_note(
     encoding = Block((2, 4), np.arange(1, 5, dtype=np.float32).reshape(2, 2))
     weight = rng.integers(-100, 100, (4, 8)).astype(np.int8)
     path = tmp_path / "one.onnx"
-    notes = OnnxQdqExporter().export(weighted(weight, S8, encoding), path, ExportOptions())
+    notes = OnnxQdqExporter().export(weighted(weight, S8, encoding), path, OnnxExportOptions())
     assert notes == (
         "constant 'w' is written as float numbers: the blocks extend along more than one axis",
     )
@@ -310,7 +309,7 @@ def test_an_activations_encoding(
 
 def test_a_range_of_seven_bits_is_said(tmp_path: Path) -> None:
     graph = quantizing(U8, ScaleOffset(0.5, -60, bitwidth=7))
-    notes = OnnxQdqExporter().export(graph, tmp_path / "one.onnx", ExportOptions())
+    notes = OnnxQdqExporter().export(graph, tmp_path / "one.onnx", OnnxExportOptions())
     assert notes == ("'y' has 7 bits, which ONNX lacks: a Clip limits its range",)
 
 

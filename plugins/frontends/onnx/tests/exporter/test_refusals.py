@@ -9,8 +9,7 @@ import pytest
 
 from dovetail.errors import UnsupportedOpError
 from dovetail.ir import DType, Encoding, Graph, Node, ScaleOffset, Tensor, TensorKind, pack
-from dovetail.ops.exporter import ExportOptions
-from dovetail_onnx.exporter import OnnxExporter, OnnxQdqExporter
+from dovetail_onnx.exporter import OnnxExporter, OnnxExportOptions, OnnxQdqExporter
 from dovetail_opset.build import add, static
 
 U8 = DType.UFIXED_POINT_8
@@ -18,7 +17,7 @@ U8 = DType.UFIXED_POINT_8
 
 def refusal(graph: Graph, path: Path, exporter: type[OnnxQdqExporter] = OnnxQdqExporter) -> str:
     with pytest.raises(UnsupportedOpError) as caught:
-        exporter().export(graph, path, ExportOptions())
+        exporter().export(graph, path, OnnxExportOptions())
     assert not path.exists()
     return str(caught.value)
 

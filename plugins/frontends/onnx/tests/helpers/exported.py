@@ -14,14 +14,13 @@ from runtime import peer_session
 
 from dovetail.ir import Array, DType, Graph
 from dovetail.ops import from_real, to_real
-from dovetail.ops.exporter import ExportOptions
 from dovetail_onnx._dtypes import from_stored
-from dovetail_onnx.exporter import OnnxQdqExporter
+from dovetail_onnx.exporter import OnnxExportOptions, OnnxQdqExporter
 
 
 def export(graph: Graph, path: Path) -> ModelProto:
     """Export a graph and return the model, which ONNX's own checker has accepted."""
-    OnnxQdqExporter().export(graph, path, ExportOptions())
+    OnnxQdqExporter().export(graph, path, OnnxExportOptions())
     model = onnx.load(path)
     onnx.checker.check_model(model, full_check=True)
     return model

@@ -59,7 +59,6 @@ def assemble(file: FileGraph) -> Graph:
         FrontendError: The file has faults; all are listed.
     """
     graph = Graph(file.extras.graph or file.name)
-    graph.removed_sources = frozenset(file.extras.removed_sources)
     problems = list(file.problems)
     tensors: dict[str, Tensor] = {}
     ranks = {name: rank for rank, name in enumerate(file.extras.order)}
@@ -72,11 +71,33 @@ def assemble(file: FileGraph) -> Graph:
             problems.append(Problem(error.message, f"tensor '{name}'", error.hint))
     for node in file.nodes:
         problems += _add_node(graph, node, tensors, file.extras.nodes.get(node.name, NO_NODE))
-    problems += _add_grids(graph, file.extras)
+    problems += _add_facts(graph, file.extras)
     problems = problems or find_faults(graph)
     if problems:
         raise FrontendError("the model has faults", where=file.where, problems=problems)
     return graph
+
+
+def complete(graph: Graph, extras: Extras) -> list[Problem]:
+    """Complete a graph that has its own names; return what in the extras does not match it."""
+    problems: list[Problem] = []
+    for tensor in graph.tensors.values():
+        problems += _completed(tensor, extras.tensors.get(tensor.name, NO_TENSOR))
+    for node in graph.nodes:
+        found = extras.nodes.get(node.name, NO_NODE)
+        node.sources = node.sources if found.sources is None else found.sources
+        for key, param in node.params.items():
+            if isinstance(param, Tensor):
+                problems += _completed(param, found.params.get(key, NO_TENSOR))
+    return [*problems, *_add_facts(graph, extras)]
+
+
+def _completed(tensor: Tensor, extras: TensorExtras) -> Iterable[Problem]:
+    where = f"tensor '{tensor.name}'"
+    try:
+        apply_extras(tensor, extras)
+    except FrontendError as error:
+        yield Problem(error.message, where, error.hint)
 
 
 def apply_extras(tensor: Tensor, extras: TensorExtras) -> None:
@@ -133,7 +154,8 @@ def _add_node(
         yield Problem(error.message, error.where or where, error.hint)
 
 
-def _add_grids(graph: Graph, extras: Extras) -> Iterable[Problem]:
+def _add_facts(graph: Graph, extras: Extras) -> Iterable[Problem]:
+    graph.removed_sources = frozenset(extras.removed_sources)
     for source, grid in extras.grids.items():
         where = f"grid of '{source}'"
         try:

@@ -19,7 +19,8 @@ from dovetail_qnn._cpp_values import TensorReader, as_int, as_text, read_cpp_sca
 from dovetail_qnn._extras import NOTHING, Extras, read_extras
 from dovetail_qnn._weights import attach_weights, find_weights
 
-ENTRY = b"QnnModel_composeGraphs"
+# With any prefix: `--overwrite_model_prefix` of the converters replaces the usual one.
+ENTRY = b"_composeGraphs"
 _HEAD = 1 << 16
 _GRAPH_NAME = 3  # its position among the arguments of `initialize`
 
@@ -52,10 +53,10 @@ def read_cpp_model(path: Path) -> tuple[Graph, ...]:
         FrontendError: The file, or that of its weights, has faults; all of a graph are listed.
     """
     source = CppSource(path)
-    entry = source.functions.get(ENTRY)
+    entry = next((f for name, f in source.functions.items() if name.endswith(ENTRY)), None)
     if entry is None:
         raise FrontendError(
-            f"not a network of QNN's converters: no function '{ENTRY.decode()}'",
+            f"not a network of QNN's converters: no function 'QnnModel{ENTRY.decode()}'",
             where=str(path),
             hint="pass the file MODEL.cpp that a converter wrote",
         )

@@ -15,6 +15,7 @@ from dovetail_qnn._cpp_source import EXTRAS
 from dovetail_qnn._cpp_tensors import TensorText
 from dovetail_qnn._description import without_trailing
 from dovetail_qnn._extras import Extras
+from dovetail_qnn._header import Header
 from dovetail_qnn._names import FileNames, identifier
 
 _INCLUDES = """\
@@ -27,7 +28,7 @@ using namespace qnn_wrapper_api;
 """
 _COMPOSE = """\
 QNN_API
-ModelError_t QnnModel_composeGraphs(Qnn_BackendHandle_t backendHandle,
+ModelError_t @PREFIX@_composeGraphs(Qnn_BackendHandle_t backendHandle,
                                     QNN_INTERFACE_VER_TYPE interface,
                                     Qnn_ContextHandle_t contextHandle,
                                     const GraphConfigInfo_t** graphsConfigInfo,
@@ -52,13 +53,14 @@ _END = """\
 }
 
 QNN_API
-ModelError_t QnnModel_freeGraphsInfo(GraphInfoPtr_t** graphs, uint32_t numGraphsInfo) {
+ModelError_t @PREFIX@_freeGraphsInfo(GraphInfoPtr_t** graphs, uint32_t numGraphsInfo) {
   return qnn_wrapper_api::freeGraphsInfo(graphs, numGraphsInfo);
 }
 
 }
 """
 _OMITTED = "omitted_input"
+PREFIX = "QnnModel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +90,19 @@ class CppWriter:
         names: Names in the file.
         name: Name of the graph in the file.
         form: The form.
+        prefix: Prefix of the names of the functions.
 
     Attributes:
         problems: All that cannot be expressed.
         order: Names of the graph's tensors in the order in which a reader finds them.
     """
 
-    def __init__(self, graph: Graph, names: FileNames, name: str, form: Form) -> None:
+    def __init__(self, graph: Graph, names: FileNames, name: str, form: Form, prefix: str) -> None:
         self._graph = graph
         self._names = names
         self._name = name
         self._form = form
+        self._prefix = prefix
         self._model = f"{identifier(name)}_graph"
         self._tensors = TensorText(form.tensor_version)
         self._written = [t for t in graph.tensors.values() if graph.producer(t) is None]
@@ -114,7 +118,7 @@ class CppWriter:
         """All that cannot be expressed."""
         return self._tensors.problems
 
-    def text(self, extras: Extras | None, command: str) -> str:
+    def text(self, extras: Extras | None, header: Header) -> str:
         """Return the text of the file."""
         model = "model" if self._form.has_functions else self._model
         adding: Mapping[str, list[str]] = {
@@ -131,12 +135,12 @@ class CppWriter:
                 for node in self._graph.nodes
             },
         }
-        return "\n".join(self._lines(adding, extras, command))
+        return "\n".join(self._lines(adding, extras, header))
 
     def _lines(
-        self, adding: Mapping[str, list[str]], extras: Extras | None, command: str
+        self, adding: Mapping[str, list[str]], extras: Extras | None, header: Header
     ) -> Iterator[str]:
-        yield f"// Command line used: {command}"
+        yield from _head(header)
         if extras is not None:
             json = msgspec.json.encode({self._name: extras}).decode()
             yield f"{EXTRAS.decode()}{json}"
@@ -159,7 +163,8 @@ class CppWriter:
         yield self._filled(_END)
 
     def _filled(self, template: str) -> str:
-        return template.replace("@MODEL@", self._model).replace("@NAME@", text(self._name))
+        filled = template.replace("@MODEL@", self._model).replace("@NAME@", text(self._name))
+        return filled.replace("@PREFIX@", self._prefix)
 
     def _add_tensor(self, tensor: Tensor, model: str) -> Iterator[str]:
         name = self._names.tensors[tensor]
@@ -198,6 +203,16 @@ class CppWriter:
         head = ", ".join((text(name), text(node.package), text(node.op_type)))
         given = ", ".join(("QNN_OPCONFIG_VERSION_1", head, *arrays))
         yield f"VALIDATE({model}.addNode({given}), err);"
+
+
+def _head(header: Header) -> Iterator[str]:
+    """Yield the comment at the head; no line of the user's text ends it or is read as extras."""
+    if header.copyright:
+        yield "// Copyright:"
+        yield from (f"//   {line}" for line in header.copyright.splitlines())
+    if header.version:
+        yield f"// Model version: {header.version}"
+    yield f"// Command line used: {header.command}"
 
 
 def _array(kind: str, name: str, items: list[str]) -> Iterator[str]:

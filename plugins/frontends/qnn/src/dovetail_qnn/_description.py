@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -19,15 +19,17 @@ from dovetail_qnn._extras import (
     TensorExtras,
 )
 from dovetail_qnn._layouts import layouts_of, permutation_of
-from dovetail_qnn._names import FileNames
+from dovetail_qnn._names import Names
 
 
 def describe(
     graph: Graph,
-    names: FileNames,
+    names: Names,
     file_name: str,
     *,
     has_layouts: bool,
+    has_omitted: bool = False,
+    stated: Collection[str] = (),
     order: Sequence[str] = (),
 ) -> Extras | None:
     """Return the extras of a graph in a file; None if there are none.
@@ -37,12 +39,17 @@ def describe(
         names: Names of its tensors and nodes in the file.
         file_name: The name that the file gives the graph.
         has_layouts: Whether the file states layouts.
+        has_omitted: Whether the file states omitted inputs at the end, too.
+        stated: Sources whose encodings in `Graph.source_encodings` are in the file.
         order: The order of the tensors in the file; by default that of the graph.
     """
     tensors = {
         names.tensors[t]: _tensor(t, names.tensors[t], has_layouts) for t in graph.tensors.values()
     }
-    nodes = {names.nodes[node]: _node(node, names.nodes[node], has_layouts) for node in graph.nodes}
+    nodes = {
+        names.nodes[node]: _node(node, names.nodes[node], has_layouts, has_omitted)
+        for node in graph.nodes
+    }
     wanted = tuple(names.tensors[t] for t in graph.tensors.values())
     extras = Extras(
         graph=_unless(graph.name, file_name),
@@ -51,7 +58,7 @@ def describe(
         grids={
             source: GridExtras(int(spec.dtype), spec.shape, dump_encoding(spec.encoding, None, ""))
             for source, spec in graph.source_encodings.items()
-            if spec.encoding is not None
+            if spec.encoding is not None and source not in stated
         },
         removed_sources=tuple(sorted(graph.removed_sources)),
         order=() if not order or tuple(order) == wanted else wanted,
@@ -71,8 +78,8 @@ def _tensor(tensor: Tensor, file_name: str, has_layouts: bool) -> TensorExtras:
     )
 
 
-def _node(node: Node, file_name: str, has_layouts: bool) -> NodeExtras:
-    stated = len(without_trailing(node.inputs))
+def _node(node: Node, file_name: str, has_layouts: bool, has_omitted: bool) -> NodeExtras:
+    stated = len(node.inputs if has_omitted else without_trailing(node.inputs))
     params = {
         name: _tensor(param, f"{node.name}.{name}", has_layouts)
         for name, param in node.params.items()

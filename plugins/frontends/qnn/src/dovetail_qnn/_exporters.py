@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import dovetail
 from dovetail.errors import UnsupportedOpError
 from dovetail.files import staged_folder
-from dovetail.ir import Blob, Graph, Node, check, copy_graph
+from dovetail.ir import Blob, Graph, Node, check
 from dovetail.ops import checked_node
 from dovetail.ops.exporter import ExportOptions
 from dovetail.plugins.ops import installed_ops
-from dovetail_opset.passes import SingleOps
-from dovetail_qnn._cpp_writer import FORM_2_18, FORM_2_27, CppWriter, Form
+from dovetail_qnn._cpp_writer import FORM_2_18, FORM_2_27, PREFIX, CppWriter
 from dovetail_qnn._description import describe
+from dovetail_qnn._export_options import QnnCppOptions, QnnExportOptions, requested_graph
+from dovetail_qnn._header import Header
 from dovetail_qnn._json_reader import SUFFIX
-from dovetail_qnn._json_writer import Header, json_text
-from dovetail_qnn._names import FileNames
+from dovetail_qnn._json_writer import json_text
+from dovetail_qnn._names import FileNames, identifier
 from dovetail_qnn._quantization import is_described
 from dovetail_qnn._tar import write_weights
 from dovetail_qnn._weights import BIN
@@ -31,9 +33,9 @@ class QnnJsonExporter:
 
     name: ClassVar[str] = "qnn-json"
     suffix: ClassVar[str] = ".json"
-    form: ClassVar[Form | None] = None  # of a C++ file
+    options_type: ClassVar[type[ExportOptions]] = QnnExportOptions
 
-    def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
+    def export(self, graph: Graph, path: Path, options: QnnExportOptions) -> tuple[str, ...]:
         """Write a graph; see `dovetail.ops.exporter.Exporter`.
 
         The weights are always in `X.bin`, next to the file.
@@ -44,12 +46,20 @@ class QnnJsonExporter:
             ContainerError: A file cannot be written.
         """
         check(graph)
+        graph = requested_graph(graph, options)
         stem = path.stem.removesuffix(SUFFIX)
         names = FileNames(graph)
         blobs = _blobs(graph, names)
         command = f"dovetail version={dovetail.__version__} format={self.name}"
+        header = Header(
+            _NO_CPP,
+            f"{stem}{BIN}" if blobs else _NO_BIN,
+            command,
+            options.model_version,
+            options.copyright,
+        )
         try:
-            texts = self._texts(graph, names, path, f"{stem}{BIN}" if blobs else _NO_BIN, command)
+            texts = self._texts(graph, names, path, header, options)
         except UnicodeError as error:
             raise UnsupportedOpError(
                 "a name or text contains half a surrogate pair, which UTF-8 cannot store",
@@ -68,50 +78,39 @@ class QnnJsonExporter:
         return tuple(_notes(graph))
 
     def _texts(
-        self, graph: Graph, names: FileNames, path: Path, weights: str, command: str
+        self, graph: Graph, names: FileNames, path: Path, header: Header, options: QnnExportOptions
     ) -> Mapping[str, bytes]:
         """Return the content of the files besides the weights, by name."""
         stem = path.stem.removesuffix(SUFFIX)
         extras = describe(graph, names, stem, has_layouts=True)
-        cpp = f"{stem}{QnnCppExporter.suffix}" if self.form else _NO_CPP
-        text = json_text(graph, names, extras, Header(cpp, weights, command), _work(graph))
-        return {f"{stem}{SUFFIX}.json" if self.form else path.name: text}
+        return {path.name: json_text(graph, names, extras, header, _work(graph))}
 
 
 class QnnCppExporter(QnnJsonExporter):
-    """Writes `X.cpp` in the form of QNN 2.27 and later, with `X.bin` and `X_net.json`."""
+    """Writes `X.cpp` with `X.bin` and `X_net.json`."""
 
     name: ClassVar[str] = "qnn-cpp"
     suffix: ClassVar[str] = ".cpp"
-    form: ClassVar[Form | None] = FORM_2_27
+    options_type: ClassVar[type[ExportOptions]] = QnnCppOptions
 
     def _texts(
-        self, graph: Graph, names: FileNames, path: Path, weights: str, command: str
+        self, graph: Graph, names: FileNames, path: Path, header: Header, options: QnnExportOptions
     ) -> Mapping[str, bytes]:
         stem = path.stem
-        writer = CppWriter(graph, names, stem, self.form or FORM_2_27)
+        prefixed = isinstance(options, QnnCppOptions) and options.overwrite_model_prefix
+        form = FORM_2_18 if options.op_style == "2.18" else FORM_2_27
+        writer = CppWriter(graph, names, stem, form, identifier(stem) if prefixed else PREFIX)
         extras = describe(graph, names, stem, has_layouts=False, order=writer.order)
-        text = writer.text(extras, command).encode()
+        header = replace(header, cpp=path.name)
+        text = writer.text(extras, header).encode()
         if writer.problems:
             raise UnsupportedOpError(
                 "the graph cannot be expressed in C++",
                 where=f"graph '{graph.name}'",
                 problems=writer.problems,
             )
-        return {path.name: text, **super()._texts(graph, names, path, weights, command)}
-
-
-class QnnCpp218Exporter(QnnCppExporter):
-    """Writes `X.cpp` in the form of QNN 2.18, whose elementwise ops have names of their own."""
-
-    name: ClassVar[str] = "qnn-cpp-2.18"
-    form: ClassVar[Form | None] = FORM_2_18
-
-    def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
-        """Write a graph; see `QnnJsonExporter.export`."""
-        graph = copy_graph(graph)
-        SingleOps().run(graph)
-        return super().export(graph, path, options)
+        json = path.with_name(f"{stem}{SUFFIX}{QnnJsonExporter.suffix}")
+        return {path.name: text, **super()._texts(graph, names, json, header, options)}
 
 
 def _blobs(graph: Graph, names: FileNames) -> Mapping[str, Blob]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from dovetail.ir import Graph, Node, Tensor
 from dovetail_qnn._description import without_trailing
 from dovetail_qnn._extras import KEY, Extras
+from dovetail_qnn._header import Header
 from dovetail_qnn._inline import dump_scalar, dump_values
 from dovetail_qnn._json_reader import BIN, CPP, GRAPH
 from dovetail_qnn._layouts import layouts_of
@@ -19,21 +19,6 @@ from dovetail_qnn._names import FileNames
 from dovetail_qnn._quantization import dump_quantization
 
 _NUMERIC_PARAM, _TEXT_PARAM = 1, 2
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The keys of a file besides the graph.
-
-    Attributes:
-        cpp: Name of the C++ file, `N/A` if there is none.
-        bin: Name of the file of the weights, `NA` if there is none.
-        command: The producer and its options.
-    """
-
-    cpp: str
-    bin: str
-    command: str
 
 
 def json_text(
@@ -70,11 +55,13 @@ def json_text(
         CPP: header.cpp,
         BIN: header.bin,
         "converter_command": header.command,
-        "copyright_str": "",
+        "copyright_str": header.copyright,
         "op_types": sorted({node.op_type for node in graph.nodes}),
         "Total parameters": f"{parameters} ({4 * parameters / 2**20:.2f} MB as float32)",
         "Total MACs per inference": f"{macs / 1e6:.6g}M",
     }
+    if header.version:
+        content["model_version"] = header.version
     if extras is not None:
         content[KEY] = extras
     return msgspec.json.encode(content | {GRAPH: {"tensors": tensors, "nodes": nodes}})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from dovetail.ir import Graph, Node, Tensor
 
@@ -47,6 +47,30 @@ def unique_identifiers(named: Iterable[tuple[T, str]], taken: set[str]) -> dict[
         taken.add(unique)
         found[each] = unique
     return found
+
+
+class Names(Protocol):
+    """Names of a graph's tensors and nodes in a file."""
+
+    @property
+    def tensors(self) -> Mapping[Tensor, str]:
+        """Names of tensors."""
+
+    @property
+    def nodes(self) -> Mapping[Node, str]:
+        """Names of nodes."""
+
+
+class OwnNames:
+    """The names in a file that has those of the graph.
+
+    Args:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.tensors: Mapping[Tensor, str] = {t: t.name for t in graph.tensors.values()}
+        self.nodes: Mapping[Node, str] = {node: node.name for node in graph.nodes}
 
 
 class FileNames:

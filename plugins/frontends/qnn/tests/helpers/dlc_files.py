@@ -19,7 +19,7 @@ from dovetail.ir import (
     Tensor,
     TensorKind,
 )
-from dovetail.ops.exporter import ExportOptions
+from dovetail_qnn import QnnCppOptions
 from dovetail_qnn.dlc import DlcExporter
 
 PREFIX_BYTES = 8
@@ -76,7 +76,7 @@ def float_graph(name: str = "net") -> Graph:
 
 def write_dlc(graph: Graph, path: Path) -> Path:
     """Export a graph; return the path."""
-    DlcExporter().export(graph, path, ExportOptions())
+    DlcExporter().export(graph, path, QnnCppOptions())
     return path
 
 

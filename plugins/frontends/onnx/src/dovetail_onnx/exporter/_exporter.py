@@ -14,6 +14,7 @@ from dovetail.ops.exporter import ExportOptions
 from dovetail_onnx.exporter import _file
 from dovetail_onnx.exporter._model import ModelBuilder
 from dovetail_onnx.exporter._node import NodeExport
+from dovetail_onnx.exporter._options import OnnxExportOptions
 from dovetail_onnx.exporter._types import type_problems
 from dovetail_onnx.exporter._values import Values
 from dovetail_onnx.exporter.operators import EXPORTERS
@@ -37,8 +38,9 @@ class OnnxQdqExporter:
 
     name: ClassVar[str] = "onnx-qdq"
     suffix: ClassVar[str] = ".onnx"
+    options_type: ClassVar[type[ExportOptions]] = OnnxExportOptions
 
-    def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
+    def export(self, graph: Graph, path: Path, options: OnnxExportOptions) -> tuple[str, ...]:
         """Write a model that computes the same as a graph; see `dovetail.ops.exporter.Exporter`.
 
         Raises:
@@ -69,7 +71,7 @@ class OnnxQdqExporter:
                 hint=_HINT,
                 problems=problems,
             )
-        _file.write(builder, outputs, path, external=options.external_data)
+        _file.write(builder, outputs, path, options)
         return tuple(values.notes)
 
 
@@ -78,7 +80,7 @@ class OnnxExporter(OnnxQdqExporter):
 
     name: ClassVar[str] = "onnx"
 
-    def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
+    def export(self, graph: Graph, path: Path, options: OnnxExportOptions) -> tuple[str, ...]:
         """Write a model that computes the same as a graph; see `dovetail.ops.exporter.Exporter`.
 
         Raises:

@@ -10,6 +10,7 @@ from onnx import ModelProto, TensorProto
 from dovetail.files import atomic_write
 from dovetail.ir import Shape
 from dovetail_onnx.exporter._model import Initializer, ModelBuilder
+from dovetail_onnx.exporter._options import OnnxExportOptions
 
 # A protobuf message holds less than 2 GiB; all but the weights takes far less than the rest.
 _MOST_BYTES = 2**31 - 2**26
@@ -23,8 +24,7 @@ def write(
     builder: ModelBuilder,
     outputs: Sequence[tuple[str, int, Shape]],
     path: Path,
-    *,
-    external: bool,
+    options: OnnxExportOptions,
 ) -> None:
     """Write a model; equal models produce equal bytes.
 
@@ -32,15 +32,19 @@ def write(
         builder: Builds the model.
         outputs: Name, element type and shape of each output.
         path: The file. A data file goes next to it, under its name and `.data`.
-        external: Whether weights go there even if the model can hold them.
+        options: What the model says of itself, and whether weights go to the data file even if
+            the model can hold them.
 
     Raises:
         ContainerError: A file cannot be written; then there is none, or the old one.
     """
     model = builder.proto(outputs)
+    for name in ("model_version", "copyright"):
+        if value := getattr(options, name):
+            model.metadata_props.add(key=name, value=value)
     pairs = list(zip(model.graph.initializer, builder.constants.values(), strict=True))
     total = sum(made.data.nbytes for _, made in pairs)
-    if not external and total <= _MOST_BYTES:
+    if not options.external_data and total <= _MOST_BYTES:
         for proto, made in pairs:
             proto.raw_data = made.data.tobytes()
         _write_model(model, path)

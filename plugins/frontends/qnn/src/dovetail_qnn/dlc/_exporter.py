@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
+
+import msgspec
 
 import dovetail
 from dovetail.errors import UnsupportedOpError
 from dovetail.files import atomic_write
 from dovetail.ir import Graph, check
 from dovetail.ops.exporter import ExportOptions
-from dovetail_qnn.dlc._file import MODEL, OUTSIDE, WEIGHTS
+from dovetail_qnn._description import describe
+from dovetail_qnn._export_options import QnnExportOptions, requested_graph
+from dovetail_qnn._names import OwnNames
+from dovetail_qnn.dlc._file import EXTRAS, MODEL, OUTSIDE, WEIGHTS
 from dovetail_qnn.dlc._graph_tables import GraphWriter
 from dovetail_qnn.dlc._payload_writer import PayloadRegions, write_archive
 from dovetail_qnn.dlc._streams import pack_stream
@@ -26,8 +31,9 @@ class DlcExporter:
 
     name: ClassVar[str] = "dlc"
     suffix: ClassVar[str] = ".dlc"
+    options_type: ClassVar[type[ExportOptions]] = QnnExportOptions
 
-    def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
+    def export(self, graph: Graph, path: Path, options: QnnExportOptions) -> tuple[str, ...]:
         """Write a graph; see `dovetail.ops.exporter.Exporter`.
 
         The weights are always in the file.
@@ -38,6 +44,7 @@ class DlcExporter:
             ContainerError: The file cannot be written.
         """
         check(graph)
+        graph = requested_graph(graph, options)
         regions = PayloadRegions()
         writer = GraphWriter(graph, regions)
         model, payloads = writer.tables()
@@ -50,9 +57,10 @@ class DlcExporter:
             )
         try:
             streams = {
-                METADATA: _metadata().encode(),
+                METADATA: _metadata(options).encode(),
                 MODEL: pack_stream(encode(ModelTable((model,)), GRAPHS)),
                 WEIGHTS: pack_stream(encode(PayloadsTable((payloads,)), PARAMS)),
+                **_extras(graph, writer),
             }
         except UnicodeError as error:
             raise UnsupportedOpError(
@@ -62,14 +70,24 @@ class DlcExporter:
             ) from error
         with atomic_write(path) as file:
             write_archive(file, (OUTSIDE, regions), streams)
-        return tuple(_notes(graph))
+        return ()
 
 
-def _metadata() -> str:
-    return f"converter-command=dovetail export\nconverter-version={dovetail.__version__}\n"
+def _extras(graph: Graph, writer: GraphWriter) -> Mapping[str, bytes]:
+    """Return the member of what the tables do not say; empty if they say all."""
+    names = OwnNames(graph)
+    found = describe(
+        graph, names, graph.name, has_layouts=False, has_omitted=True, stated=writer.stated
+    )
+    return {} if found is None else {EXTRAS: msgspec.json.encode({graph.name: found})}
 
 
-def _notes(graph: Graph) -> Iterator[str]:
-    moved = sum(1 for tensor in graph.tensors.values() if tensor.source != tensor.name)
-    if moved:
-        yield f"the names of {moved} tensors in the source model are not stored"
+def _metadata(options: ExportOptions) -> str:
+    """Return the text of the metadata, a line for each key."""
+    facts = {
+        "converter-command": "dovetail export",
+        "converter-version": dovetail.__version__,
+        "model-version": options.model_version,
+        "model-copyright": "\\n".join(options.copyright.splitlines()),
+    }
+    return "".join(f"{key}={value}\n" for key, value in facts.items() if value)

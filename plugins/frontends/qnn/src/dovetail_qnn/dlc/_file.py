@@ -6,8 +6,12 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from dovetail.errors import DovetailError, FrontendError, Problem
 from dovetail.ir import Graph, find_faults
+from dovetail_qnn._assembly import complete
+from dovetail_qnn._extras import KEY, NOTHING, read_extras
 from dovetail_qnn.dlc._archive import ZIP_MAGIC, Archive, Member
 from dovetail_qnn.dlc._graphs import GraphReader
 from dovetail_qnn.dlc._old_graphs import OLD_MAJOR, read_old_graph
@@ -17,6 +21,8 @@ from dovetail_qnn.dlc._tables import GRAPHS, PARAMS, WIDE_PARAMS, ModelTable
 from dovetail_qnn.dlc.flatbuffers import FaultList, decode, identifier_of
 
 MODEL, WEIGHTS, OUTSIDE = "model", "model.params", "model.params.bin"
+# What the other members cannot say, as JSON by the name of the graph; Dovetail alone reads it.
+EXTRAS = f"{KEY}.json"
 
 
 def looks_like_dlc(path: Path) -> bool:
@@ -61,6 +67,8 @@ def read_dlc(path: Path) -> list[Graph]:
             graphs = [read_old_graph(stream, params, blobs, path.stem, faults)]
         else:
             graphs = _graphs(stream, params, blobs, path, faults)
+    if (extras := archive.find(EXTRAS)) is not None:
+        _complete(graphs, extras, faults)
     if not faults.problems:
         faults.problems += [p for graph in graphs for p in find_faults(graph)]
     _raise(faults.problems, path)
@@ -95,6 +103,22 @@ def _graphs(
         found = payloads.get(table.name or "", NO_PAYLOADS)
         graphs[name] = GraphReader(table, found, blobs, where, faults).read(name)
     return list(graphs.values())
+
+
+def _complete(graphs: Sequence[Graph], member: Member, faults: FaultList) -> None:
+    """Add what the member of extras says about graphs; it names each by its name in the file."""
+    try:
+        member.check()
+        data = msgspec.json.decode(member.data.data, type=dict[str, object])
+        extras = {name: read_extras(each, member.name) for name, each in data.items()}
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        faults.add(f"the member is not JSON: {error}", member.name)
+        return
+    except FrontendError as error:
+        faults.problems += error.problems or [Problem(error.message, error.where, error.hint)]
+        return
+    for graph in graphs:
+        faults.problems += complete(graph, extras.get(graph.name, NOTHING))
 
 
 def _raise(problems: Sequence[Problem], path: Path) -> None:

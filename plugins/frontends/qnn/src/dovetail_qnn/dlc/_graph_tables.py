@@ -36,11 +36,13 @@ class GraphWriter:
         graph: The graph.
         regions: Receives its payloads.
         problems: Everything that a DLC cannot express.
+        stated: Sources of float tensors whose encodings are in the tables.
     """
 
     graph: Graph
     regions: PayloadRegions
     problems: list[Problem] = field(default_factory=list)
+    stated: set[str] = field(default_factory=set)
     _ids: int = 0
 
     def tables(self) -> tuple[GraphTable, GraphPayloadsTable]:
@@ -106,7 +108,10 @@ class GraphWriter:
             return none  # not the tensor's own encoding: the graph computes without it
         bits = spec.dtype.bits
         is_same = spec.encoding is not None and cached_type(found, bits) is spec.dtype
-        return found if is_same and spec.encoding and spec.encoding.bitwidth is None else none
+        if not is_same or spec.encoding is None or spec.encoding.bitwidth is not None:
+            return none
+        self.stated.add(tensor.source)
+        return found
 
     def _attributes(self, node: Node) -> tuple[AttributeTable, ...]:
         written = write_op(node.op_type, node.package, node.params)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
-from dovetail.api.frontend_options import options_for, options_from, options_text
+from dovetail.api.plugin_options import options_for, options_from, options_text
 from dovetail.errors import ConfigError
 from dovetail.ir import Graph
 from dovetail.ops import OpRegistry
