@@ -11,13 +11,13 @@ import typer
 
 from dovetail.cli.graph_text import graph_text, summary_lines
 from dovetail.cli.layers import Order, show_layers
+from dovetail.cli.loading import load_content
 from dovetail.cli.output import current_output
 from dovetail.container import (
     ContextFile,
     GraphSummary,
     Kind,
     Summary,
-    embedded_model,
     is_container,
     kind_of,
     summarize,
@@ -104,9 +104,9 @@ def inspect(
             )
         _verify(file)
     if layers:
-        show_layers(file, _load(file), sort or Order.NODES)
+        show_layers(file, load_content(file), sort or Order.NODES)
     elif text:
-        graphs = _load(file).graphs
+        graphs = load_content(file).graphs
         texts = {name: to_text(graph) for name, graph in graphs.items()}
         current_output().data({"file": str(file), "text": texts}, "\n".join(texts.values()))
     elif contained and (kind := kind_of(file)) is not Kind.MODEL:
@@ -122,7 +122,7 @@ def inspect(
     elif contained:
         _show_container(file, summarize(file), verified=verify)
     else:
-        _show_model(file, _load(file))
+        _show_model(file, load_content(file))
 
 
 def _require_one(chosen: Mapping[str, bool]) -> None:
@@ -165,15 +165,6 @@ def _show_other(file: Path, options: Sequence[str]) -> bool:
     summary = inspector.summary(file)
     current_output().data({"file": str(file), "kind": inspector.name, **summary.data}, summary.text)
     return True
-
-
-def _load(file: Path) -> Model:
-    if is_container(file) and kind_of(file) is Kind.CONTEXT:
-        return embedded_model(ContextFile.open(file))
-    # imported here: a container's summary needs no runtime, frontends or passes
-    from dovetail.api import load_model
-
-    return load_model(file)
 
 
 def _verify(file: Path) -> None:

@@ -24,7 +24,14 @@ from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
 from dovetail.container.summarizing import summarize
 from dovetail.container.summary import GraphSummary, Summary, TensorSummary
-from dovetail.container.tensor_facts import Difference, cosine_similarity, differences
+from dovetail.container.tensor_facts import (
+    Difference,
+    ValueComparison,
+    compare_values,
+    cosine_similarity,
+    differences,
+    form_differences,
+)
 from dovetail.container.weight_comparison import (
     TensorDifference,
     WeightComparison,
@@ -61,18 +68,21 @@ __all__ = [
     "Summary",
     "TensorDifference",
     "TensorSummary",
+    "ValueComparison",
     "WeightComparison",
     "WeightStore",
     "Weights",
     "aligned_copy",
     "aligned_empty",
     "aligned_zeros",
+    "compare_values",
     "compare_weights",
     "constants_of",
     "context_weights",
     "cosine_similarity",
     "differences",
     "embedded_model",
+    "form_differences",
     "graph_digest",
     "hash_source",
     "is_container",

@@ -14,7 +14,7 @@ import numpy as np
 from dovetail.ir import Array, DataFormat, DType, Encoding, Spec, Tensor, dequantize
 
 VALUES = "values"
-_PIECE = 1 << 18  # elements at a time, as float64
+_PIECE = 1 << 16  # elements at a time, as float64
 _PLURALS = {"scale": "scales", "offset": "offsets"}  # of one scale or of many
 
 
@@ -44,6 +44,11 @@ def differences(first: Tensor, second: Tensor) -> tuple[Difference, ...]:
     return tuple(_differences(first, second))
 
 
+def form_differences(first: Tensor, second: Tensor) -> tuple[Difference, ...]:
+    """Return the facts in which two tensors differ besides their values; no data are read."""
+    return tuple(_form_differences(first, second))
+
+
 def cosine_similarity(first: Tensor, second: Tensor) -> float | None:
     """Return the cosine of the angle between the real values of two tensors.
 
@@ -53,12 +58,41 @@ def cosine_similarity(first: Tensor, second: Tensor) -> float | None:
         None if the tensors have different numbers of elements, have no numbers, or have infinite
         ones.
     """
+    found = compare_values(first, second)
+    return None if found is None else found.cosine
+
+
+class ValueComparison(msgspec.Struct, frozen=True):
+    """The real values of two tensors with the same number of elements.
+
+    Attributes:
+        max_abs: Largest absolute difference; NaN if only one of two values is NaN.
+        is_close: Whether all differences are within the tolerance.
+        cosine: Cosine of the angle between them, as `cosine_similarity` returns it.
+    """
+
+    max_abs: float
+    is_close: bool
+    cosine: float | None
+
+
+def compare_values(
+    first: Tensor, second: Tensor, *, rtol: float = 0.0, atol: float = 0.0
+) -> ValueComparison | None:
+    """Compare the real values of two tensors with data.
+
+    A difference is within the tolerance if it is at most `atol + rtol * abs(second)`. Equal
+    infinite values and two NaN do not differ.
+
+    Returns:
+        None if the tensors have different numbers of elements, or have no numbers.
+    """
     if not (_has_numbers(first) and _has_numbers(second)):
         return None
     one, other = _real(first).reshape(-1), _real(second).reshape(-1)
     if one.size != other.size:
         return None
-    squares, others, product = 0.0, 0.0, 0.0
+    squares, others, product, max_abs, is_close = 0.0, 0.0, 0.0, 0.0, True
     with np.errstate(all="ignore"):  # the result tells
         for start in range(0, one.size, _PIECE):
             a = one[start : start + _PIECE].astype(np.float64)
@@ -66,6 +100,14 @@ def cosine_similarity(first: Tensor, second: Tensor) -> float | None:
             squares += float(a @ a)
             others += float(b @ b)
             product += float(a @ b)
+            apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+            max_abs = float(np.maximum(max_abs, apart.max()))  # NaN remains
+            within = np.isfinite(apart) & (apart <= atol + rtol * np.abs(b))
+            is_close = is_close and bool(np.all((apart == 0) | within))
+    return ValueComparison(max_abs, is_close, _cosine(squares, others, product))
+
+
+def _cosine(squares: float, others: float, product: float) -> float | None:
     if not squares or not others:
         return float(squares == others)
     found = product / (math.sqrt(squares) * math.sqrt(others))
@@ -83,6 +125,10 @@ def _differences(first: Tensor, second: Tensor) -> Iterator[Difference]:
         raise ValueError(f"tensor {first.name} has no data")
     if first.data.hash != second.data.hash:
         yield Difference(VALUES, first.data.hash, second.data.hash)
+    yield from _form_differences(first, second)
+
+
+def _form_differences(first: Tensor, second: Tensor) -> Iterator[Difference]:
     for fact, (one, other) in {
         "dtype": (first.dtype.name, second.dtype.name),
         "shape": (_shape(first), _shape(second)),

@@ -1,0 +1,1 @@
+"""Comparison of two models: structure and weights, for `dovetail diff`."""
