@@ -38,8 +38,9 @@ from dovetail.runtime.host_memory import host_array
 from dovetail.runtime.measurements import Recorder
 from dovetail.runtime.memory import Memory
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
+from dovetail.runtime.residency import prepare_lazily
 from dovetail.runtime.signal import Signal, controlled
-from dovetail.runtime.stored_graphs import StoredGraph, prepare_all, prepare_lazily
+from dovetail.runtime.stored_graphs import StoredGraph, prepare_all
 from dovetail.runtime.tensor import Tensor, owned_blob
 from dovetail.runtime.tokens import Tokens
 from dovetail.runtime.updates import checked_update

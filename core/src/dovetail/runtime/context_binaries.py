@@ -24,7 +24,7 @@ from dovetail.runtime.compatibility import Compatibility, judge, used_facts
 from dovetail.runtime.config import ContextConfig, DeviceConfig, changed_settings
 from dovetail.runtime.image import Fingerprint, Image
 from dovetail.runtime.plugin_errors import translate_errors
-from dovetail.runtime.stored_graphs import all_loaded
+from dovetail.runtime.residency import all_loaded
 
 if TYPE_CHECKING:  # contexts create and read binaries
     from dovetail.runtime.backend import Backend, Device
