@@ -60,6 +60,7 @@ _FLAGS: Mapping[str, str] = {
     "use_per_channel_quantization": "One scale per output channel of a convolution.",
     "use_per_row_quantization": "One scale per output of MatMul and FullyConnected.",
     "ignore_encodings": "Ignore the encodings in the model.",
+    "use_aimet_quantizer": "Let AIMET choose the encodings; needs the package aimet-onnx.",
     "float_fallback": "Keep tensors without an encoding float instead of calibrating.",
     "disable_relu_squashing": "Include values in ranges that a Relu or clip cuts off, or for "
     "which a Sigmoid, Softmax or similar op is flat.",

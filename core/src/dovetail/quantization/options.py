@@ -46,6 +46,17 @@ LEGACY_NAMES: Mapping[str, str] = MappingProxyType(
 )
 
 
+_NOT_WITH_AIMET = (
+    "float_bitwidth",
+    "float_bias_bitwidth",
+    "disable_relu_squashing",
+    "restrict_quantization_steps",
+    "float_fallback",
+    "use_dynamic_16_bit_weights",
+    "pack_4_bit_weights",
+)
+
+
 class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     """Options of the quantizer. None means that an option is not set.
 
@@ -75,6 +86,7 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
         concat: Whether the inputs of a Concat take the encoding of its output.
         algorithms: Names of installed algorithms, in order.
         algorithm_params: Parameters of the algorithms, by algorithm and name.
+        use_aimet_quantizer: AIMET chooses the encodings, if its package is installed.
         config_file: Path of the SDK's YAML file for the quantizer, which names algorithms.
         skip_algorithm_check: Changes of algorithms are kept even if the error of the outputs does
             not fall.
@@ -115,6 +127,7 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     concat: Sharing = Sharing.SHARE
     algorithms: tuple[str, ...] = ()
     algorithm_params: dict[str, dict[str, Any]] = {}
+    use_aimet_quantizer: bool = False
     config_file: str | None = None
     skip_algorithm_check: bool = False
     quantization_overrides: str | None = None
@@ -241,6 +254,8 @@ def _contradictions(options: QuantizationOptions, where: str) -> list[Problem]:
         texts.append("percentile_calibration_value requires a quantizer calibration of percentile")
     if options.pack_4_bit_weights and options.weights_bitwidth != 4:
         texts.append("pack_4_bit_weights requires a weights_bitwidth of 4")
+    if options.use_aimet_quantizer and (said := _unlike_aimet(options)):
+        texts.append(f"use_aimet_quantizer and {' and '.join(said)} are mutually exclusive")
     texts += [
         f"algorithms names '{name}' {options.algorithms.count(name)} times; name each once"
         for name in dict.fromkeys(options.algorithms)
@@ -252,3 +267,9 @@ def _contradictions(options: QuantizationOptions, where: str) -> list[Problem]:
         if name not in options.algorithms
     ]
     return [Problem(text, where) for text in texts]
+
+
+def _unlike_aimet(options: QuantizationOptions) -> list[str]:
+    """Return the names of set options that cannot be used with AIMET, as in the SDK."""
+    fields = {field.name: field.default for field in msgspec.structs.fields(options)}
+    return [name for name in _NOT_WITH_AIMET if getattr(options, name) != fields[name]]

@@ -22,6 +22,7 @@ from dovetail.quantization import (
 from dovetail_opset.passes import SingleOps
 from dovetail_quantizers.advice.advise import advice_on, joined
 from dovetail_quantizers.advice.noise import noise_of
+from dovetail_quantizers.aimet import require_aimet, with_aimet
 from dovetail_quantizers.algorithms_run import Algorithms
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.annotation.interfaces import join_interfaces
@@ -77,6 +78,7 @@ class DefaultQuantizer:
         """Quantize a model; see `dovetail.quantization.Quantizer`."""
         options, notes = with_config(options)
         file, options = overrides_for(options, tuple(model.graphs.values()))
+        require_aimet(options)
         recipes = recipes_of(options)
         target = Target(options, recipes, ops)
         notes += _check_entries(file, model, options)
@@ -110,6 +112,7 @@ class DefaultQuantizer:
                 judge = Judge(work, samples_given, options, recipes, overrides, ops)
             learning = samples_given if judge is None else judge.learning
             notes += algorithms.rewrite(work, learning, ops, overrides.given, judge)
+            overrides = with_aimet(work, samples_given, options, ops, overrides)
             float_graph = copy_graph(work)
             chosen, told = algorithms.choose(
                 Trials(float_graph, samples_given, options, recipes, overrides, ops)
