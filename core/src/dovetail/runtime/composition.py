@@ -21,6 +21,7 @@ from dovetail.ir import (
 )
 from dovetail.ir import Graph as IrGraph
 from dovetail.ir import Tensor as IrTensor
+from dovetail.ir.check import raise_faults
 from dovetail.ops import NodeView
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
 from dovetail.runtime.context_tensors import ContextTensor, SharedTensors
@@ -206,6 +207,52 @@ class ComposedGraph(Handle):
                 sources=sources,
             )
             self._add_checked(node)
+
+    def compose(self, graph: IrGraph, shared: Mapping[str, ContextTensor]) -> None:
+        """Add the tensors and nodes of a graph with the same calls as an application.
+
+        Args:
+            graph: The graph.
+            shared: Context tensors by name, which replace the graph's own tensors.
+
+        Raises:
+            GraphError: Nodes do not match their ops; every reason is listed.
+        """
+        tensors: dict[IrTensor, Tensor] = {
+            t: shared[t.name]
+            if t.name in shared
+            else self.create_tensor(
+                t.name,
+                t.dtype,
+                t.shape,
+                t.kind,
+                t.encoding,
+                t.data,
+                t.source,
+                t.source_perm,
+                t.dynamic,
+                t.memory_type,
+                t.data_format,
+            )
+            for t in graph.tensors.values()
+        }
+        faults: list[Problem] = []
+        for node in graph.nodes:
+            try:
+                self.add_node(
+                    node.name,
+                    node.package,
+                    node.op_type,
+                    [None if t is None else tensors[t] for t in node.inputs],
+                    [tensors[t] for t in node.outputs],
+                    node.params,
+                    node.sources,
+                )
+            except OpError as error:
+                faults += [
+                    Problem(p.message, p.where or error.where, p.hint) for p in error.problems
+                ]
+        raise_faults(graph, faults)
 
     def _add_checked(self, node: Node) -> None:
         view, faults = self.context.backend.checked(node)

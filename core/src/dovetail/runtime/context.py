@@ -11,10 +11,10 @@ from weakref import WeakSet
 from dovetail import ir
 from dovetail.arguments import check_arguments
 from dovetail.container import Closing, ContextFile, Model
-from dovetail.errors import BackendError, ContainerError, GraphError, OpError, Problem, suggest_name
+from dovetail.errors import BackendError, ContainerError, GraphError, suggest_name
 from dovetail.files import atomic_write
 from dovetail.ir import Array, Blob, DType, Encoding, Shape, TensorKind
-from dovetail.ir.check import check, raise_faults
+from dovetail.ir.check import check
 from dovetail.ops import require_known
 from dovetail.runtime.compatibility import Compatibility, Verdict
 from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
@@ -41,7 +41,7 @@ from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.residency import prepare_lazily
 from dovetail.runtime.signal import Signal, controlled
 from dovetail.runtime.stored_graphs import StoredGraph, prepare_all
-from dovetail.runtime.tensor import Tensor, owned_blob
+from dovetail.runtime.tensor import owned_blob
 from dovetail.runtime.tokens import Tokens
 from dovetail.runtime.updates import checked_update
 
@@ -222,7 +222,8 @@ class Context(Handle, Closing):
         try:
             for graph in model.graphs.values():
                 made.append(self.create_graph(graph.name))
-                self._compose(graph, made[-1], shared.get(graph.name, ()))
+                names = shared.get(graph.name, ())
+                made[-1].compose(graph, {name: self.retrieve_tensor(name) for name in names})
         except BaseException:
             for handle in made:
                 del self._graphs[handle.name]
@@ -509,45 +510,3 @@ class Context(Handle, Closing):
         self.tokens.close()  # those whose handles the application has dropped
         with log_errors(f"closing a context of backend '{self.backend.name}'"):
             self.plugin.close()
-
-    def _compose(self, graph: ir.Graph, handle: Graph, shared: Collection[str]) -> None:
-        """Add the tensors and nodes of a graph, but for tensors of the context.
-
-        Raises:
-            GraphError: Nodes do not match their ops; every reason is listed.
-        """
-        tensors: dict[ir.Tensor, Tensor] = {
-            t: self.retrieve_tensor(t.name)
-            if t.name in shared
-            else handle.create_tensor(
-                t.name,
-                t.dtype,
-                t.shape,
-                t.kind,
-                t.encoding,
-                t.data,
-                t.source,
-                t.source_perm,
-                t.dynamic,
-                t.memory_type,
-                t.data_format,
-            )
-            for t in graph.tensors.values()
-        }
-        faults: list[Problem] = []
-        for node in graph.nodes:
-            try:
-                handle.add_node(
-                    node.name,
-                    node.package,
-                    node.op_type,
-                    [None if t is None else tensors[t] for t in node.inputs],
-                    [tensors[t] for t in node.outputs],
-                    node.params,
-                    node.sources,
-                )
-            except OpError as error:
-                faults += [
-                    Problem(p.message, p.where or error.where, p.hint) for p in error.problems
-                ]
-        raise_faults(graph, faults)
