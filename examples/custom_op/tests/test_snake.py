@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from snake_ops import PACKAGE
 
@@ -144,6 +145,21 @@ def test_a_model_with_it(tmp_path: Path, log_scale: bool) -> None:
     with dt.Session(model) as session:
         found = session.run({"wave": wave.reshape(1, 1, 64)})["out"]
     np.testing.assert_allclose(found.ravel(), by_hand(wave), rtol=1e-4, atol=1e-5)
+
+
+def test_exported_and_imported_again(tmp_path: Path) -> None:
+    first, second = tmp_path / "wave.onnx", tmp_path / "again.onnx"
+    first.write_bytes(wave_model(log_scale=True).SerializeToString())
+    assert dt.export(first, second) == ()
+    written = onnx.load(second)
+    assert [(n.domain, n.op_type) for n in written.graph.node if n.domain] == [
+        ("com.example.audio", "Snake")
+    ]
+    assert {o.domain: o.version for o in written.opset_import}["com.example.audio"] == 1
+    feeds = {"wave": np.sin(np.arange(64, dtype=np.float32) / 3).reshape(1, 1, 64)}
+    with dt.Session(first) as one, dt.Session(second) as two:
+        # the same float32 operations on the same values
+        np.testing.assert_allclose(two.run(feeds)["out"], one.run(feeds)["out"], rtol=1e-6)
 
 
 def by_hand(wave: Array) -> Array:

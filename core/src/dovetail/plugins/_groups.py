@@ -86,6 +86,10 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
             members=("name", "__init__()", "recognises(path)", "summary(path)"),
             named=("name",),
         ),
+        # The exporter that uses op exporters checks their type; core only knows whose they are.
+        "dovetail.op_exporters": Contract(
+            "exporters of an op package's ops", members=("package",), named=("", "package")
+        ),
         "dovetail.passes": Contract(
             "a graph pass", members=("name", "run(graph)"), named=("name",), check=pass_faults
         ),

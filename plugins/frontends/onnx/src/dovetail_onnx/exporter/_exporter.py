@@ -7,22 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from dovetail.errors import OpError, Problem, QuantizationError, UnsupportedOpError
+from dovetail.errors import OpError, PluginError, Problem, QuantizationError, UnsupportedOpError
 from dovetail.ir import Graph, Node, Tensor, copy_graph
-from dovetail.ops import bind_node
+from dovetail.ops import OpRegistry, bind_node
 from dovetail.ops.exporter import ExportOptions
+from dovetail.plugins.ops import installed_ops
 from dovetail_onnx.exporter import _file
 from dovetail_onnx.exporter._model import ModelBuilder
 from dovetail_onnx.exporter._node import NodeExport
 from dovetail_onnx.exporter._options import OnnxExportOptions
+from dovetail_onnx.exporter._table import exporters_hint, op_exporters
 from dovetail_onnx.exporter._types import type_problems
 from dovetail_onnx.exporter._values import Values
 from dovetail_onnx.exporter.operators import EXPORTERS
-from dovetail_opset import PACKAGE
 from dovetail_opset.passes import SingleOps
 
 # The ops of the standard set that can be exported, with one that only single ops replace.
-EXPORTED = frozenset((*EXPORTERS, "ElementWiseBinary"))
+EXPORTED = EXPORTERS.op_types | {"ElementWiseBinary"}
 
 # Operators that result from a tensor's type, shape or order of axes, not from an op.
 _OF_TENSORS = ("Cast", "DequantizeLinear", "QuantizeLinear", "Reshape", "Transpose")
@@ -60,7 +61,8 @@ class OnnxQdqExporter:
         values = Values(graph, builder)
         for tensor in graph.inputs:
             values.add_input(tensor)
-        problems = [p for node in graph.nodes for p in _export_node(node, values)]
+        ops = installed_ops()
+        problems = [p for node in graph.nodes for p in _export_node(node, values, ops)]
         outputs = values.finish()
         values.notes += _spelled_out(graph, builder)
         problems += [*values.problems, *type_problems(builder)]
@@ -128,16 +130,18 @@ def _quantized_problem(tensor: Tensor) -> Problem:
     return Problem(f"type {tensor.dtype.name}", where=f"tensor '{tensor.source}'")
 
 
-def _export_node(node: Node, values: Values) -> Iterator[Problem]:
+def _export_node(node: Node, values: Values, ops: OpRegistry) -> Iterator[Problem]:
     """Export one node; return the reason if that is impossible."""
     try:
-        write = EXPORTERS.get(node.op_type) if node.package == PACKAGE.name else None
+        table = op_exporters(node.package)
+        write = None if table is None else table.find(node.op_type)
         if write is None:
             text = f"unsupported op {node.package}::{node.op_type}"
-            raise UnsupportedOpError(text, where=node.where)
-        op = bind_node(PACKAGE.schemas[node.op_type], node)
+            hint = "" if table is EXPORTERS else exporters_hint(node.package)
+            raise UnsupportedOpError(text, where=node.where, hint=hint)
+        op = bind_node(ops.find(node.package, node.op_type), node)
         write(NodeExport(node, op, values))
-    except (UnsupportedOpError, OpError, QuantizationError) as error:
+    except (UnsupportedOpError, OpError, QuantizationError, PluginError) as error:
         yield Problem(error.message, where=error.where or node.where, hint=error.hint)
         for tensor in node.outputs:
             if values.order(tensor) is None:

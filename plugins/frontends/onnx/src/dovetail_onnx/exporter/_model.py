@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from dovetail_onnx._dtypes import ELEMENT_TYPES
 # The first with integers of 4 and 16 bits in QuantizeLinear and with scales by block.
 OPSET = 21
 IR_VERSION = 10
+_DOMAIN_VERSION = 1  # of domains other than ONNX's own
 # Replaces a node that cannot be written, so that the nodes after it can be tried.
 REFUSED = "Refused"
 # Equal constants of up to this size are shared.
@@ -47,6 +48,7 @@ class OnnxNode:
         outputs: Names of values.
         attributes: By name.
         where: The node of the graph that it belongs to, in the user's terms.
+        domain: Domain of the operator; empty for ONNX's own.
     """
 
     op_type: str
@@ -55,6 +57,7 @@ class OnnxNode:
     outputs: list[str]
     attributes: dict[str, Any]
     where: str
+    domain: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,8 @@ class ModelBuilder:
         *,
         name: str,
         where: str,
-        attributes: dict[str, Any],
+        attributes: Mapping[str, Any],
+        domain: str = "",
     ) -> list[str]:
         """Add a node and return its outputs, one for each of their element types."""
         unique = _fresh(name, self._node_names)
@@ -139,7 +143,7 @@ class ModelBuilder:
         ]
         self.types.update(zip(outputs, types, strict=True))
         kept = {key: value for key, value in attributes.items() if value is not None}
-        self.nodes.append(OnnxNode(op_type, unique, list(inputs), outputs, kept, where))
+        self.nodes.append(OnnxNode(op_type, unique, list(inputs), outputs, kept, where, domain))
         return list(outputs)
 
     def rename(self, name: str, wanted: str, *, exactly: bool = False) -> None:
@@ -163,13 +167,17 @@ class ModelBuilder:
             outputs: Name, element type and shape of each.
         """
         graph = GraphProto(name=self.name)
+        domains = sorted({node.domain for node in self.nodes})
         graph.input.extend(self._inputs)
         graph.output.extend(helper.make_tensor_value_info(*output) for output in outputs)
         graph.node.extend(self._node_proto(node) for node in self.nodes)
         graph.initializer.extend(made.proto(name) for name, made in self.constants.items())
         return helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
+            opset_imports=[
+                helper.make_opsetid("", OPSET),
+                *(helper.make_opsetid(domain, _DOMAIN_VERSION) for domain in domains if domain),
+            ],
             ir_version=IR_VERSION,
             producer_name="dovetail",
             producer_version=dovetail.__version__,
@@ -192,7 +200,10 @@ class ModelBuilder:
     def _node_proto(self, node: OnnxNode) -> NodeProto:
         inputs = [self._renamed.get(n, n) for n in node.inputs]
         outputs = [self._renamed.get(n, n) for n in node.outputs]
-        return helper.make_node(node.op_type, inputs, outputs, node.name, **node.attributes)
+        made = helper.make_node(node.op_type, inputs, outputs, node.name, domain=node.domain)
+        given = sorted(node.attributes.items())  # as keywords, some names would be make_node's own
+        made.attribute.extend(helper.make_attribute(name, value) for name, value in given)
+        return made
 
     def _new_constant(self, stem: str, made: Initializer) -> str:
         name = self._fresh(stem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,15 +169,52 @@ class NodeExport:
         **attributes: Any,
     ) -> list[str]:
         """Add a node and return its outputs; see `add`."""
-        used = list(inputs)
-        while used and not used[-1]:
-            used.pop()
+        used = _without_omitted(inputs)
         if op_type != "Cast":
             codes = taken_types(op_type, [self.builder.types[value] for value in used])
             used = [self.cast(v, code) if v else v for v, code in zip(used, codes, strict=True)]
-        types = [self._code(used, t) for t in made]
+        return self._add("", op_type, used, made, attributes)
+
+    def add_custom(
+        self,
+        domain: str,
+        op_type: str,
+        inputs: Sequence[str],
+        made: Sequence[int | DType | None] = (None,),
+        attributes: Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """Add a node of another domain than ONNX's, with its inputs as they are.
+
+        Args:
+            domain: The domain.
+            op_type: The operator.
+            inputs: Values, empty for one left out.
+            made: Element type of each output; None for that of the first input.
+            attributes: By name; None leaves one out.
+
+        Returns:
+            The outputs.
+        """
+        return self._add(domain, op_type, _without_omitted(inputs), made, attributes or {})
+
+    def _add(
+        self,
+        domain: str,
+        op_type: str,
+        inputs: Sequence[str],
+        made: Sequence[int | DType | None],
+        attributes: Mapping[str, Any],
+    ) -> list[str]:
+        types = [self._code(inputs, t) for t in made]
+        node = self.node
         return self.builder.add(
-            op_type, used, types, name=self.node.name, where=self.node.where, attributes=attributes
+            op_type,
+            inputs,
+            types,
+            name=node.name,
+            where=node.where,
+            attributes=attributes,
+            domain=domain,
         )
 
     def constant(self, values: Any, like: str | DType) -> str:
@@ -239,6 +276,14 @@ class NodeExport:
                 raise self.unsupported(f"ONNX has no tensors of {to.name}")
             return int(code)
         return to
+
+
+def _without_omitted(inputs: Sequence[str]) -> list[str]:
+    """Return inputs without the omitted ones at the end."""
+    used = list(inputs)
+    while used and not used[-1]:
+        used.pop()
+    return used
 
 
 def _dtype_of(code: int) -> DType:

@@ -46,7 +46,8 @@ def type_problems(builder: ModelBuilder) -> list[Problem]:
     """Return every node with an input of a type that its operator does not accept."""
     found: dict[Problem, None] = {}
     for node in builder.nodes:
-        if node.op_type != REFUSED:  # it replaces a node whose problem is already reported
+        # one replaces a node whose problem is already reported; other domains have no schemas
+        if node.op_type != REFUSED and not node.domain:
             found |= dict.fromkeys(_problems(node, builder))
     return list(found)
 
