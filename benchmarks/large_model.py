@@ -14,14 +14,16 @@ import tempfile
 import time
 from pathlib import Path
 
-# Converts a model, saves it if there is a second path, and prints the peak memory in KiB.
+# Converts a model, saves it if there is a second path, and prints the peak memory in KiB. That of
+# `getrusage` would include the process that started this one.
 _PROCESS = """
-import resource, sys
+import sys
 import dovetail as dt
 model = dt.convert(sys.argv[1])
 if len(sys.argv) > 2:
     model.save(sys.argv[2])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+with open("/proc/self/status") as status:
+    print(next(line.split()[1] for line in status if line.startswith("VmHWM:")))
 """
 
 

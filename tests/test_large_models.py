@@ -11,7 +11,7 @@ from benchmarks.large_model import peak_bytes, write_large
 MiB = 1 << 20
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory in other units")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports the peak memory in /proc")
 def test_memory_grows_with_the_largest_tensor(tmp_path: Path) -> None:
     # 3 GB of weights, which a conversion does not read
     base = peak_bytes(write_large(tmp_path, layers=12, width=8192))
