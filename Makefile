@@ -40,7 +40,7 @@ help:
 	@echo '             the CPU; on the first OpenCL device, or on the one that DEVICE names'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make vendor-test   compare integer ops with the HTP simulator of onnxruntime-qnn'
-	@echo 'make fuzz    read 20,000 mutated ONNX files, and as many traces, programs of QNN'\''s Saver'
+	@echo 'make fuzz    read 20,000 mutated ONNX files, and as many contexts, traces, Saver programs'
 	@echo '             and files of its converters: each must succeed or be rejected; FUZZ=--help'
 	@echo '             lists more'
 	@echo 'make clean   remove .venv and all caches'
@@ -117,6 +117,7 @@ vendor-test: $(READY)
 # Set FUZZ='--seed 2' or FUZZ='--target dvt' to read those files alone.
 fuzz: $(READY)
 	@$(BIN)/python tools/fuzz_files.py --details $(FUZZ)
+	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target context)
 	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target trace)
 	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target saver)
 	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target qnn-json)

@@ -264,13 +264,20 @@ def test_a_damaged_second_graph_leaves_the_first_as_it_is(sample: Sample) -> Non
     for edit in (
         lambda p: p.manifest["graphs"][index]["updated"][0].update(shape=[8, 8]),
         entry(index, plan=1),
+        changed("plan", lambda plan: plan["slots"][0].__setitem__(1, "other"), index),
     ):
         damaged = Parts.of(parts.sealed())
         edit(damaged)
         with sample.context() as context:
-            with pytest.raises(ContainerError):
-                context.apply_binary_section(damaged.sealed())
-            np.testing.assert_array_equal(run(context, "a"), sample.outputs[0])
+            for wanted in (sample.outputs[0], sample.outputs[2]):
+                np.testing.assert_array_equal(run(context, "a"), wanted)
+                with pytest.raises(ContainerError):
+                    context.apply_binary_section(damaged.sealed())
+                np.testing.assert_array_equal(run(context, "a"), wanted)
+                assert context.graphs["a"].revision.names == (
+                    () if wanted is sample.outputs[0] else ("w",)
+                )
+                context.apply_binary_section(sample.section)
 
 
 def test_files_of_other_kinds(sample: Sample) -> None:

@@ -25,7 +25,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return forked.run(["python", str(SCRIPT), *arguments], SCRIPT.parent)
 
 
-TARGETS = ["onnx", "extremes", "dvt", "trace", "saver", "qnn-cpp", "qnn-json", "dlc"]
+TARGETS = ["onnx", "extremes", "dvt", "context", "trace", "saver", "qnn-cpp", "qnn-json", "dlc"]
 
 
 @pytest.mark.parametrize("target", TARGETS)

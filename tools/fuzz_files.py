@@ -5,6 +5,7 @@
     python tools/fuzz_files.py --only 12345 --save DIR
     python tools/fuzz_files.py --target extremes  each number of ONNX's test models set to extremes
     python tools/fuzz_files.py --target dvt       load mutated containers
+    python tools/fuzz_files.py --target context   load mutated context binaries
     python tools/fuzz_files.py --target trace     read, verify and play mutated traces
     python tools/fuzz_files.py --target saver     import mutated Saver programs
     python tools/fuzz_files.py --target dlc       read mutated DLC files
@@ -32,6 +33,7 @@ from tempfile import TemporaryDirectory
 
 from fuzz import trial
 from fuzz.containers import mutate_container
+from fuzz.contexts import context_seeds, load_context, mutate_context
 from fuzz.converter_files import (
     converter_seeds,
     cpp_seeds,
@@ -54,6 +56,7 @@ TARGETS: dict[str, Target] = {
     "onnx": (onnx_seeds, mutate_onnx, trial.convert, ".onnx"),
     "extremes": (extreme_seeds, mutate_extreme, trial.convert, ".onnx"),
     "dvt": (container_seeds, mutate_container, trial.load, ".dvt"),
+    "context": (context_seeds, mutate_context, load_context, ".bin"),
     "trace": (trace_seeds, mutate_trace, read_trace, ".trace"),
     "dlc": (dlc_seeds, mutate_dlc, read_mutated_dlc, ".dlc"),
     "qnn-cpp": (cpp_seeds, mutate_cpp, read_cpp, ".cpp"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -356,8 +357,13 @@ class Context(Handle, Closing):
         with controlled(signal) as control:
             self.executions.enter(control)
             try:
-                for each, changed, image in zip(graphs, tensors, images, strict=True):
-                    found[each.name] = each.apply(changed, image, control)
+                with ExitStack() as undo:  # all graphs are changed, or none
+                    for each, changed, image in zip(graphs, tensors, images, strict=True):
+                        revert = each.undo_of(changed) if each is not graphs[-1] else None
+                        found[each.name] = each.apply(changed, image, control)
+                        if revert is not None:
+                            undo.callback(revert)
+                    undo.pop_all()
             finally:
                 self.executions.leave(control)
         return found

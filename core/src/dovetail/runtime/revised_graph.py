@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from dovetail import ir
@@ -186,6 +186,26 @@ class RevisedGraph(ComposedGraph):
         new = {each: tensor.encoding for each, tensor in ends.items()}
         return {n: e for n, e in new.items() if e is not None and e != known[n]}
 
+    def undo_of(self, tensors: Mapping[str, ir.Tensor]) -> Callable[[], None]:
+        """Return what undoes `apply` of a section with these tensors, while nothing else runs."""
+        revision, ends = self.revision, self._ends()
+        encodings = {name: tensor.encoding for name, tensor in ends.items()}
+        with self._runner.idle():
+            # all that can change, since a section may have more than it lists
+            names = [*dict.fromkeys((*tensors, *revision.names, *self._updateable()))]
+            state, before = revision.state(), {t: value_of(t) for t in self._own(names).values()}
+            image = self._require_finalized().section(names)
+
+        def undo() -> None:
+            with self._runner.idle():
+                self._require_finalized().apply(image)
+                revision.return_to(state)
+                assign(before)
+                for name, encoding in encodings.items():
+                    ends[name].encoding = encoding
+
+        return undo
+
     def section_tensors(self, file: ContextFile) -> dict[str, ir.Tensor]:
         """Return the tensors that a section has for the graph, by name.
 
@@ -196,8 +216,7 @@ class RevisedGraph(ComposedGraph):
         tensors = {tensor.name: tensor for tensor in file.updated(self.name)}
         if self.stored is not None and not self.stored.has_model:
             return tensors  # nothing but the backend's forms of them is used
-        known = self.ir.tensors if self.stored is None else self.stored.updateable
-        if faults := list(section_faults(tensors.values(), known)):
+        if faults := list(section_faults(tensors.values(), self._updateable())):
             raise ContainerError(
                 "the section does not match the graph",
                 code="CONTAINER_INVALID",
@@ -205,6 +224,12 @@ class RevisedGraph(ComposedGraph):
                 problems=faults,
             )
         return tensors
+
+    def _updateable(self) -> Mapping[str, ir.Tensor]:
+        """Return its updateable tensors by name, as far as they are known."""
+        if self.stored is not None:
+            return self.stored.updateable
+        return {name: t for name, t in self.ir.tensors.items() if t.kind.is_updateable}
 
     def _own(self, names: Iterable[str]) -> dict[str, ir.Tensor]:
         """Return the tensors of the graph with these names, none if it is not in memory."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from dovetail import ir
 from dovetail.runtime.updates import Update
@@ -46,6 +47,15 @@ class Revision:
     def clear(self) -> None:
         """Forget all differences: the graph is as in its base again."""
         self._now, self._tensors = {}, {}
+
+    def state(self) -> tuple[Mapping[str, Any], ...]:
+        """Return its state, for `return_to`."""
+        return dict(self._now), dict(self._base), dict(self._tensors)
+
+    def return_to(self, state: tuple[Mapping[str, Any], ...]) -> None:
+        """Return to an earlier state."""
+        now, base, tensors = state
+        self._now, self._base, self._tensors = dict(now), dict(base), dict(tensors)
 
     def load(self, graph: ir.Graph) -> None:
         """Assign the tensors of the revision to the graph, which is loaded late."""

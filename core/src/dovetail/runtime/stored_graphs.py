@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dovetail import ir
 from dovetail.container import ContextFile
 from dovetail.errors import BackendError, ConfigError, ContainerError, Problem
-from dovetail.ir.check import raise_faults
+from dovetail.ir.check import find_faults
 from dovetail.ops import CheckedGraph, NodeView, Observed, require_known
 from dovetail.runtime.config import GraphConfig, typed_config
 from dovetail.runtime.contract import (
@@ -149,14 +149,18 @@ class StoredGraph:
 
         Raises:
             UnsupportedOpError: The graph uses unknown ops; all are listed.
-            GraphError: Nodes do not match their ops; every reason is listed.
+            ContainerError: The graph is not well formed, or nodes do not match their ops; every
+                reason is listed.
         """
         if self._views is None:
             graph, backend = self.graph(), self._context.backend
+            if faults := find_faults(graph):
+                raise self.invalid("the model is not well formed", faults)
             known = [node for node in graph.nodes if not backend.is_opaque(node)]
             require_known(known, backend.ops, f"graph '{self.name}'")
             found = [(node, *backend.checked(node)) for node in graph.nodes]
-            raise_faults(graph, [fault for _, _, faults in found for fault in faults])
+            if faults := [fault for _, _, own in found for fault in own]:
+                raise self.invalid("nodes of the model do not match their ops", faults)
             self._views = {node: view for node, view, _ in found if view is not None}
         return self._views
 

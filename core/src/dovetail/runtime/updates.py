@@ -77,11 +77,11 @@ def section_faults(
 
     Args:
         tensors: The tensors of the section.
-        known: The tensors of the graph by name.
+        known: The updateable tensors of the graph by name.
     """
     for tensor in tensors:
         where, own = f"tensor '{tensor.name}'", known.get(tensor.name)
-        if own is None or not own.kind.is_updateable:
+        if own is None:
             yield Problem("the graph has no such updateable tensor", where)
         elif (tensor.kind, tensor.dtype, tensor.shape) != (own.kind, own.dtype, own.shape):
             yield Problem("has another kind, type or shape", where)

@@ -8,7 +8,7 @@ from dovetail.errors import DovetailError, Problem, TraceError
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord
 from dovetail.runtime.calls.payloads import NOT_RECORDED
-from dovetail.runtime.calls.values import recorded_result, typed_arguments
+from dovetail.runtime.calls.values import ArrayValue, recorded_result, typed_arguments
 from dovetail_saver.trace import Mark, OpaqueRecord, PayloadLine, Trace
 from dovetail_saver.trace.header import CALLS_NAME
 from dovetail_saver.trace.lines import Line, decode_line
@@ -128,7 +128,8 @@ class _Check:
         """
         known = self._trace.payloads.lines
         result = recorded_result(record, where)
-        hashed = {v.payload for v in result.values()} if isinstance(result, dict) else set()
+        outputs = result.values() if isinstance(result, dict) else ()
+        hashed = {v.payload for v in outputs if isinstance(v, ArrayValue)}
         for index, key in enumerate(record.payloads):
             if key != NOT_RECORDED and key not in known and index not in hashed:
                 raise TraceError(f"payload {key} is missing", where=where)
