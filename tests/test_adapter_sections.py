@@ -9,7 +9,7 @@ import pytest
 
 from dovetail import runtime
 from dovetail.container import ContextFile, Model, Producer
-from dovetail.errors import ContainerError
+from dovetail.errors import BackendError, ContainerError
 from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
 from dovetail.plugins.ops import installed_ops
 from dovetail_opset.build import add, static
@@ -129,3 +129,14 @@ def test_a_section_that_cannot_be_used_changes_nothing() -> None:
         with pytest.raises(ContainerError):
             context.apply_binary_section(damaged[: damaged.size - 64])
         np.testing.assert_array_equal(graph.execute(feeds())["y"], wanted)
+
+
+def test_a_binary_without_a_model_that_its_graph_needs_is_not_written() -> None:
+    with runtime.Backend.create("cpu") as backend:  # see BACKENDS
+        context = finalized(backend.create_context(), adapted()).context
+        with pytest.raises(BackendError, match="made again from the model") as caught:
+            context.get_binary(embed_model=False)
+        assert [str(p) for p in caught.value.problems] == ["graph 'net': needs its model"]
+        restored = backend.create_context_from_binary(context.get_binary())
+        with pytest.raises(BackendError, match="made again from the model"):
+            restored.get_binary(embed_model=False)

@@ -55,6 +55,11 @@ class PreparedBase(ABC):
         """Return 0: it is unknown."""
         return 0
 
+    @property
+    def needs_model(self) -> bool:
+        """Return False; see `Prepared.needs_model`."""
+        return False
+
     @abstractmethod
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl

@@ -22,6 +22,7 @@ from dovetail.errors import BackendError, ContainerError, Problem, suggest_name
 from dovetail.ir import Array, Blob
 from dovetail.runtime.compatibility import Compatibility, judge, used_facts
 from dovetail.runtime.config import ContextConfig, DeviceConfig, changed_settings
+from dovetail.runtime.contract import Prepared
 from dovetail.runtime.image import Fingerprint, Image
 from dovetail.runtime.plugin_errors import translate_errors
 from dovetail.runtime.residency import all_loaded
@@ -160,7 +161,7 @@ def binary_parts(
 
     Raises:
         BackendError: The backend has no binaries, the context has no graphs, or one of them is not
-            finalized.
+            finalized or cannot be restored without its model.
     """
     context.backend.require("caching", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
     graphs = tuple(context.graphs.values())
@@ -175,6 +176,8 @@ def binary_parts(
         all_loaded(prepared) as loaded,
         translate_errors(context.backend.name, "`image` failed", "CONTEXT_ERROR_GET_BINARY_FAILED"),
     ):
+        if not embed_model:
+            _require_recipes(loaded)
         image = context.plugin.image(loaded)
     stored = tuple(
         StoredContextGraph(
@@ -194,6 +197,21 @@ def binary_parts(
         for graph in graphs
     )
     return _parts(context, graphs, image, stored, context.shared_tensors(), where)
+
+
+def _require_recipes(graphs: Mapping[str, Prepared]) -> None:
+    """Raise if graphs cannot be restored without their models.
+
+    Raises:
+        BackendError: Some cannot; all are listed.
+    """
+    if found := [name for name, prepared in graphs.items() if prepared.needs_model]:
+        raise BackendError(
+            "graphs have steps that are made again from the model when they are restored",
+            code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
+            problems=[Problem("needs its model", f"graph '{name}'") for name in found],
+            hint="embed the models (`embed_model=True`, --embed-model)",
+        )
 
 
 def section_parts(

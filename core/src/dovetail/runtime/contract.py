@@ -151,6 +151,10 @@ class Prepared(Protocol):
     def memory_bytes(self) -> int:
         """Memory that it takes besides the graph: packed weights and buffers; 0 if unknown."""
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether it can only be restored together with the graph that it was prepared from."""
+
     def run(
         self,
         inputs: Mapping[str, Binding],

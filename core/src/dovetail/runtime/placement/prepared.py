@@ -97,6 +97,11 @@ class HeteroPrepared(PreparedBase):
         """Memory of all parts."""
         return sum(part.prepared.memory_bytes for part in self.parts)
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether a part needs the model."""
+        return any(part.prepared.needs_model for part in self.parts)
+
     def run(
         self, inputs: Mapping[str, Binding], outputs: Mapping[str, Binding], control: RunControl
     ) -> None:

@@ -68,7 +68,7 @@ class PlanPrepared(PreparedBase):
                 bound[i] = step.bind(buffers)
         self.plan, self.arena, self._buffers, self._bound = plan, arena, buffers, bound
         self._touching = _touching(plan.steps)
-        self._have_recipes: bool | None = None  # found when it is asked for
+        self._has_recipes: bool | None = None  # found when it is asked for
         self._run_list: tuple[tuple[int, Bound], ...] = ()
 
     @property
@@ -78,6 +78,13 @@ class PlanPrepared(PreparedBase):
         # values of one form or slot share its bytes
         constants = {v.key or v.slot or v: v.nbytes for v in used if v.array is not None}
         return sum(self.arena.sizes.values()) + sum(constants.values())
+
+    @property
+    def has_recipes(self) -> bool:
+        """True if all steps can be restored from data alone."""
+        if self._has_recipes is None:
+            self._has_recipes = all(isinstance(step.bind, Recipe) for step in self.plan.steps)
+        return self._has_recipes
 
     @property
     def steps(self) -> Sequence[Step]:
@@ -155,12 +162,10 @@ class PlanPrepared(PreparedBase):
             BackendError: Such a step exists, but the model is not available.
             ContainerError: The tensors do not match the graph's.
         """
-        if self._have_recipes is None:
-            self._have_recipes = all(isinstance(s.bind, Recipe) for s in self.plan.steps)
         remaker = self.remaker
         # of a restored graph, whose model is not loaded, a section has new encodings with a plan
         has_new = remaker is not None and remaker.is_loaded and remaker.has_new_encodings(tensors)
-        if remaker is None or (self._have_recipes and not has_new):
+        if remaker is None or (self.has_recipes and not has_new):
             self._use(forms, {})
             return
         remaker.require_updates(tensors, where)

@@ -94,6 +94,11 @@ class EnginePrepared(PlanPrepared):
                 self._engine.begin(control)
             self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether steps have no recipes, so that they are made again from the model."""
+        return not self.has_recipes
+
     def rehearse(self) -> None:
         """Run once on zeros, and keep nothing of it."""
         inputs, outputs = (
