@@ -11,6 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import dovetail
+
 PACKAGE = """
 from dovetail.ir import DType
 from dovetail.ops import In, Op, OpPackage
@@ -116,3 +118,43 @@ def test_two_packages_of_one_name_on_the_command_line_conflict(folder: Path) -> 
     (folder / "more.py").write_text((folder / "ops.py").read_text())
     done = run(folder, "convert -i net.onnx --op-packages ops.py:PACKAGE,more.py:PACKAGE", code=6)
     assert "error[PLUGIN_CONFLICT]: duplicate op package 'my.ops'" in done.stderr
+
+
+def test_spellings_of_the_sdk(folder: Path) -> None:
+    """What an op infers replaces what the model declares, and both options add packages."""
+    model = onnx.load(folder / "net.onnx")
+    second = helper.make_node("Twice", ["y"], ["z"], domain="your.ops")
+    model.graph.node.append(second)
+    model.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2]))
+    model.graph.output[0].name = "z"
+    model.opset_import.append(helper.make_opsetid("your.ops", 1))
+    onnx.save(model, folder / "net.onnx")
+    text = PACKAGE.format(factor=5).replace("my.ops", "your.ops").replace("Times", "Twice")
+    (folder / "more.py").write_text(text)
+    run(folder, "convert -i net.onnx -opl ops.py:PACKAGE -cpl more.py:PACKAGE")
+    (graph,) = dovetail.load(folder / "net.dvt").graphs.values()
+    assert [node.package for node in graph.nodes] == ["my.ops", "your.ops"]
+    assert graph.tensor("y").shape == (1, 4)
+    option = "--op_package_lib ops.py:PACKAGE --converter_op_package_lib ops.py:PACKAGE,more.py"
+    run(folder, f"convert -i net.onnx {option}:PACKAGE -o again.dvt")
+    (again,) = dovetail.load(folder / "again.dvt").graphs.values()
+    assert [node.op_type for node in again.nodes] == ["Times", "Twice"]
+
+
+def test_native_samples(folder: Path) -> None:
+    """An input of bytes: the file is read as bytes, so that its range is that of its values."""
+    ends = [helper.make_tensor_value_info("x", TensorProto.UINT8, [4])]
+    ends += [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])]
+    nodes = [
+        helper.make_node("Cast", ["x"], ["c"], to=TensorProto.FLOAT),
+        helper.make_node("Sigmoid", ["c"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "net.onnx")
+    np.array([0, 1, 2, 200], np.uint8).tofile(folder / "x.raw")
+    command = "convert -i net.onnx --input-list list.txt"
+    assert "x.raw" in run(folder, command, code=3).stderr
+    run(folder, f"{command} --use_native_dtype")
+    (made,) = dovetail.load(folder / "net.dvt").graphs.values()
+    assert made.tensor("y").dtype.is_fixed_point

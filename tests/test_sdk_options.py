@@ -39,9 +39,7 @@ def test_what_the_converters_still_lack(options: list[dict[str, Any]]) -> None:
     }
     assert missing <= {
         "--arch_checker",
-        "--converter_op_package_lib",
         "--keep_quant_nodes",
-        "--op_package_lib",
         "--saved_model_signature_key",
         "--saved_model_tag",
         "--tf_no_optimization",
@@ -50,6 +48,5 @@ def test_what_the_converters_still_lack(options: list[dict[str, Any]]) -> None:
         "--tf_show_unconsumed_nodes",
         "--tf_validate_models",
         "--tflite_signature_name",
-        "--use_native_dtype",
         "--use_native_output_files",
     }

@@ -75,7 +75,7 @@ ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient"
         (
             "qnn-onnx-converter",
             "-i a.onnx -opl x.py:P --dry_run debug --use_native_dtype --debug 0 --graph-name=g",
-            "-i a.onnx --op-packages x.py:P --dry-run --log-level debug --use-native-input-files "
+            "-i a.onnx -opl x.py:P --dry-run --log-level debug --use_native_dtype "
             f"--graph-name=g {ADDED} --output-path a.cpp --output-format qnn-cpp",
         ),
         (
@@ -128,7 +128,7 @@ def test_missing_frontends_are_named(model: str) -> None:
 def test_help_lists_what_differs(tmp_path: Path) -> None:
     text = run("qnn-onnx-converter --help", tmp_path)
     assert text.startswith("This is `dovetail convert`")
-    assert "-opl, --op-package-lib" in text
+    assert "-p, --package-name" in text
     assert "Usage: qnn-onnx-converter" in text
     said = run("qnn-net-run", tmp_path, code=2)
     assert "qnn-net-run: Missing option '--input-list'" in said

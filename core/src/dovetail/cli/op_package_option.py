@@ -11,6 +11,9 @@ from dovetail.errors import ConfigError
 OpPackages = Annotated[
     str | None,
     typer.Option(
+        "-opl",
+        "--op-packages",
+        "--op-package-lib",
         metavar="MODULE[:ATTRIBUTE[:TARGET]][,...]",
         help="Op packages that are not installed, by module or by path of a Python file or folder; "
         "TARGET is the backend that one is for. They replace installed packages of the same name.",

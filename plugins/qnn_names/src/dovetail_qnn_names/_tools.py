@@ -22,7 +22,6 @@ _VERBOSE = Option(("--verbose",), ("--log-level", "verbose"))
 _NATIVE_OUTPUTS = Option(
     ("--use-native-output-files",), why="the quantizer writes no outputs of the model"
 )
-_OP_PACKAGE_LIB = Option(("-opl", "--op-package-lib"), ("--op-packages",), takes_value=True)
 
 _CONVERTER = (
     _DEBUG,
@@ -32,8 +31,6 @@ _CONVERTER = (
         values={"info": ("--dry-run",), "debug": ("--dry-run", "--log-level", "debug")},
         always=True,
     ),
-    _OP_PACKAGE_LIB,
-    Option(("-cpl", "--converter-op-package-lib"), ("--op-packages",), takes_value=True),
     Option(
         ("-p", "--package-name"),
         ("--package-name",),
@@ -58,7 +55,6 @@ _CONVERTER = (
 _LEGACY = (
     *_CONVERTER,
     _NATIVE_OUTPUTS,
-    Option(("--use-native-dtype",), ("--use-native-input-files",)),
     Option(("--arch-checker",), why="the architecture checker is a tool of its own"),
 )
 _LEGACY_DEFAULTS: tuple[Tokens, ...] = (
@@ -122,7 +118,7 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "qairt-quantizer": Tool(
         "quantize",
-        (_DEBUG, _OP_PACKAGE_LIB, _NATIVE_OUTPUTS),
+        (_DEBUG, _NATIVE_OUTPUTS),
         (("--lenient",), _STYLE),
         output=OutputFile(
             "--output-dlc",

@@ -135,6 +135,16 @@ def convert(
         ),
     ] = "",
     op_packages: OpPackages = None,
+    converter_op_package_lib: Annotated[
+        str | None,
+        typer.Option(
+            "-cpl",
+            "--converter-op-package-lib",
+            metavar="MODULE[:ATTRIBUTE][,...]",
+            help="More op packages, as for --op-packages: shapes and types that an op infers "
+            "replace those that the model declares.",
+        ),
+    ] = None,
     op_package_config: Annotated[
         list[Path] | None,
         typer.Option(
@@ -156,6 +166,7 @@ def convert(
         bool,
         typer.Option(
             "--use-native-input-files",
+            "--use-native-dtype",
             help="Raw inputs have values of the graph's types instead of float32.",
         ),
     ] = False,
@@ -239,7 +250,13 @@ def convert(
     conversion = Conversion(
         source,
         found.options,
-        ops_with(split_list(op_packages, "--op-packages"), op_package_config or ()),
+        ops_with(
+            (
+                *split_list(op_packages, "--op-packages"),
+                *split_list(converter_op_package_lib, "--converter-op-package-lib"),
+            ),
+            op_package_config or (),
+        ),
         input_format,
         graph_name=graph_name,
         shapes=found.shapes,
