@@ -75,13 +75,13 @@ ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient"
         (
             "qnn-onnx-converter",
             "-i a.onnx -opl x.py:P --dry_run debug --use_native_dtype --debug 0 --graph-name=g",
-            "-i a.onnx -opl x.py:P --dry-run --log-level debug --use_native_dtype "
+            "-i a.onnx -opl x.py:P --dry_run debug --use_native_dtype "
             f"--graph-name=g {ADDED} --output-path a.cpp --output-format qnn-cpp",
         ),
         (
             "qairt-converter",
             "--input_network=net.onnx --output_path deep/net.dlc --dry_run",
-            "--input_network=net.onnx --dry-run --lenient --output-path deep/net.dlc "
+            "--input_network=net.onnx --dry_run --lenient --output-path deep/net.dlc "
             "--output-format dlc",
         ),
         (

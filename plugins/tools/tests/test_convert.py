@@ -200,6 +200,23 @@ def test_dry_run_of_a_good_model(run: Any, steps: str, entries: Any) -> None:
     assert without["passes"] == []
 
 
+def test_detailed_dry_run(run: Any, steps: str, entries: Any) -> None:
+    """Messages in place of tables; another word after the option is the model."""
+    line = ["convert", "-i", steps, "-d", "x", "1,4"]
+    detailed = run("--json", *line, "--dry-run", "debug").data
+    plain = run("--json", *line, "--dry_run=info").data
+    assert {k: v for k, v in detailed.items() if k != "nodes"} == plain
+    text = run(*line, "--dry_run", "debug").out
+    for name, ops in detailed["nodes"].items():
+        assert f"{name}: becomes {', '.join(ops)}\n" in text
+    assert "passes, in order" not in text
+    found = run("convert", "--dry-run", steps, "-d", "x", "1,4")
+    assert "passes, in order" in found.out
+    wrong = run(*line, "--dry-run=all")
+    assert (wrong.code, "expected info, debug or no value" in wrong.err) == (2, True)
+    assert entries() == {steps}
+
+
 def test_chosen_passes_in_a_dry_run(run: Any, steps: str) -> None:
     line = ["--json", "convert", "-i", steps, "--dry-run", "-d", "x", "1,4"]
     names = [step["name"] for step in run(*line).data["passes"]]

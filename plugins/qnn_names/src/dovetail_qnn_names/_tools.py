@@ -26,12 +26,6 @@ _NATIVE_OUTPUTS = Option(
 _CONVERTER = (
     _DEBUG,
     Option(
-        ("--dry-run",),
-        ("--dry-run",),
-        values={"info": ("--dry-run",), "debug": ("--dry-run", "--log-level", "debug")},
-        always=True,
-    ),
-    Option(
         ("-p", "--package-name"),
         ("--package-name",),
         takes_value=True,

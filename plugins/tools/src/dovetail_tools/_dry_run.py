@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,39 @@ from dovetail.api.conversion import find_frontend
 from dovetail.api.pipeline import PIPELINE, pass_options, pipeline_passes
 from dovetail.cli.output import current_output, table
 from dovetail.errors import DovetailError, ExitCode
-from dovetail.ir import Pass
+from dovetail.ir import Node, Pass
 from dovetail.ops.frontend import DryRun, Frontend, OpUse
 from dovetail.plugins import list_plugins
 from dovetail_tools._conversion import Conversion
+from dovetail_tools._errors import usage
+from dovetail_tools._pairs import split_values
 
 _PASSES = "dovetail.passes"
 
 
-def show_dry_run(conversion: Conversion) -> None:
+INFO, DEBUG = "info", "debug"
+
+
+def dry_run_value(uses: Sequence[str]) -> str:
+    """Return the value of `--dry-run` from its uses, of which the last one counts.
+
+    Raises:
+        ConfigError: The value is another one.
+    """
+    value = (*split_values(uses[-1]), INFO)[0]
+    if value not in (INFO, DEBUG):
+        raise usage(
+            f"unsupported value '{value}'; expected {INFO}, {DEBUG} or no value", where="--dry-run"
+        )
+    return value
+
+
+def show_dry_run(conversion: Conversion, *, is_detailed: bool = False) -> None:
     """Print what a conversion would do, without writing anything.
+
+    Args:
+        conversion: The model and the options.
+        is_detailed: Whether to print a message for each operator instead of tables.
 
     Raises:
         DovetailError: The file is not a readable model, or options are invalid.
@@ -35,10 +58,16 @@ def show_dry_run(conversion: Conversion) -> None:
     frontend = find_frontend(source, conversion.input_format)
     steps = pipeline_passes(conversion.passes) if conversion.optimize else ()
     found = frontend.dry_run(source, conversion.options_by_graph()[0], conversion.ops)
-    verdict, becomes = _attempt(frontend, conversion)
+    verdict, nodes = _attempt(frontend, conversion)
+    becomes = dict(sorted(Counter(f"{n.package}::{n.op_type}" for n in nodes).items()))
     passes = pass_rows(steps)
     output = current_output()
-    output.data(_data(source, passes, found, becomes), _text(source, passes, found, becomes))
+    data = _data(source, passes, found, becomes)
+    if is_detailed:
+        ops = _ops_by_source(nodes)
+        output.data(data | {"nodes": ops}, "\n".join(_messages(source, found, ops)))
+    else:
+        output.data(data, _text(source, passes, found, becomes))
     if verdict is not ExitCode.OK:
         count = len(found.problems)
         output.message(f"{source}: cannot be converted: {count} problem(s), listed above")
@@ -59,8 +88,25 @@ def pass_rows(steps: Iterable[Pass]) -> list[dict[str, Any]]:
     ]
 
 
-def _attempt(frontend: Frontend, conversion: Conversion) -> tuple[ExitCode, dict[str, int]]:
-    """Return the exit code of reading the model, and the numbers of ops that result."""
+def _ops_by_source(nodes: Iterable[Node]) -> dict[str, list[str]]:
+    """Return the ops that each operator of the model becomes, by its name."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        for source in node.sources:
+            found.setdefault(source, []).append(f"{node.package}::{node.op_type}")
+    return found
+
+
+def _messages(source: Path, found: DryRun, ops: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    yield from (f"{name}: becomes {', '.join(types)}" for name, types in ops.items())
+    yield from (f"input '{name}': no output depends on it" for name in found.unused_inputs)
+    yield from map(str, found.problems)
+    if not found.problems:
+        yield f"{source} can be converted"
+
+
+def _attempt(frontend: Frontend, conversion: Conversion) -> tuple[ExitCode, list[Node]]:
+    """Return the exit code of reading the model, and the nodes that result."""
     try:
         with _silence():  # the dry run has logged the same
             graphs = [
@@ -69,9 +115,8 @@ def _attempt(frontend: Frontend, conversion: Conversion) -> tuple[ExitCode, dict
                 for graph in frontend.read(conversion.source, options, conversion.ops)
             ]
     except DovetailError as error:
-        return error.exit_code, {}
-    nodes = [node for graph in graphs for node in graph.nodes]
-    return ExitCode.OK, dict(sorted(Counter(f"{n.package}::{n.op_type}" for n in nodes).items()))
+        return error.exit_code, []
+    return ExitCode.OK, [node for graph in graphs for node in graph.nodes]
 
 
 @contextmanager

@@ -12,6 +12,9 @@ from dovetail_tools._errors import usage
 # Arguments of a process never contain it, so it can join values into one.
 _JOINT = "\0"
 
+Counts = Mapping[str, tuple[int, int | None]]
+Choices = Mapping[str, tuple[str, ...]]
+
 
 class PairCommand(TyperCommand):
     """A command with options that take NAME VALUE, or other numbers of values.
@@ -20,16 +23,21 @@ class PairCommand(TyperCommand):
         pairs: Names of the parameters of the options with two values.
         counts: Minimum and maximum number of values of other options, by parameter; None for any
             number. Such a parameter is declared as a list of strings, one for each use.
+        choices: The only values of some of those, by parameter: another token is not a value.
     """
 
     pairs: ClassVar[tuple[str, ...]] = ()
-    counts: ClassVar[Mapping[str, tuple[int, int | None]]] = {}
+    counts: ClassVar[Counts] = {}
+    choices: ClassVar[Choices] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Join the values of each use before the parser sees them."""
         counts = dict.fromkeys(self.pairs, (2, 2)) | dict(self.counts)
         options = {o: counts[p.name] for p in self.params if p.name in counts for o in p.opts}
-        return super().parse_args(ctx, list(_joined(args, options, ctx.command_path)))
+        choices = {
+            o: self.choices[p.name] for p in self.params if p.name in self.choices for o in p.opts
+        }
+        return super().parse_args(ctx, list(_joined(args, options, choices, ctx.command_path)))
 
 
 def split_values(text: str) -> tuple[str, ...]:
@@ -47,7 +55,10 @@ def split_pairs(values: Iterable[str] | None) -> list[tuple[str, str]]:
 
 
 def _joined(
-    args: list[str], options: Mapping[str, tuple[int, int | None]], command: str
+    args: list[str],
+    options: Counts,
+    choices: Choices,
+    command: str,
 ) -> Iterator[str]:
     tokens = list(args)
     while tokens:
@@ -59,7 +70,8 @@ def _joined(
         least, most = options[option]
         values = [first] if equals else []
         while tokens and (most is None or len(values) < most):
-            if len(values) >= least and tokens[0].startswith("-"):
+            is_other = option in choices and tokens[0] not in choices[option]
+            if len(values) >= least and (is_other or tokens[0].startswith("-")):
                 break
             values.append(tokens.pop(0))
         if len(values) < least:

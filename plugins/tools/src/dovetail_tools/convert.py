@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -18,14 +18,17 @@ from dovetail_tools._export_options import EXPORT, with_export_options
 from dovetail_tools._graph_options import GRAPH
 from dovetail_tools._interface_options import INTERFACE
 from dovetail_tools._option_groups import takes
-from dovetail_tools._pairs import PairCommand, split_pairs
+from dovetail_tools._pairs import Choices, Counts, PairCommand, split_pairs
+
+DRY_RUNS = ("info", "debug")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class _Command(PairCommand):
     pairs = ("input_dim", "define_symbol")
-    counts = INTERFACE.counts
+    counts: ClassVar[Counts] = {**INTERFACE.counts, "dry_run": (0, 1)}
+    choices: ClassVar[Choices] = {"dry_run": DRY_RUNS}  # `--dry-run MODEL` names a model
 
 
 @app.command(cls=_Command)
@@ -188,13 +191,15 @@ def convert(
         ),
     ] = "none",
     dry_run: Annotated[
-        bool,
+        list[str] | None,
         typer.Option(
             "--dry-run",
+            metavar=f"[{'|'.join(DRY_RUNS)}]",
             help="Write nothing; show the passes in order, the operators of the model, why any of "
-            "them cannot be converted (then the exit code is not 0), and unused inputs.",
+            "them cannot be converted (then the exit code is not 0), and unused inputs. With "
+            "debug, the ops of each operator in place of these tables.",
         ),
-    ] = False,
+    ] = None,
     dump_encoding_json: DumpEncodingJson = False,
     report: ShowReport = False,
     interface: Mapping[str, Any],
@@ -221,7 +226,7 @@ def convert(
         target_file,
     )
     from dovetail_tools._converter import FurtherOptions, read_options
-    from dovetail_tools._dry_run import show_dry_run
+    from dovetail_tools._dry_run import dry_run_value, show_dry_run
     from dovetail_tools._frontend_options import FrontendTexts
     from dovetail_tools._lora import updatable_mode, updateable_names
 
@@ -268,8 +273,8 @@ def convert(
     )
     if found.templates:
         found.write_templates(conversion)
-    elif dry_run:
-        show_dry_run(conversion)
+    elif dry_run is not None:
+        show_dry_run(conversion, is_detailed=dry_run_value(dry_run) == "debug")
     else:
         file = target_file(source, output_path, output_format)
         file = with_export_options(file, export, graph["op_style"])
