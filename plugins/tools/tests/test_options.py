@@ -120,7 +120,7 @@ def test_compiled_models_are_refused(fed: None, run: Any, name: str) -> None:
     Path(name).write_bytes(b"\x7fELF")
     done = net_run(run, model=name)
     assert (done.code, done.error["code"]) == (3, "MODEL_FOREIGN")
-    assert "dovetail convert" in done.error["hint"]
+    assert "dovetail model-lib-generator" in done.error["hint"]
     assert not Path("output").exists()
 
 
