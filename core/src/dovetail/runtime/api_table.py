@@ -251,6 +251,14 @@ _CONTEXT = (
         Value(ArgKind.FACTS),
     ),
     ApiFunction(
+        "context_get_binary_info",
+        "systemContextGetBinaryInfo",
+        "backend",
+        "get_binary_info",
+        {"binary": Value(ArgKind.BINARY)},
+        Value(ArgKind.FACTS),
+    ),
+    ApiFunction(
         "context_get_binary_size",
         "contextGetBinarySize",
         "context",

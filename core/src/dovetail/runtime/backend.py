@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from dovetail import ir
-from dovetail.container import Closing, WeightStore
+from dovetail.container import Closing, ContextSummary, WeightStore, summarize_context
 from dovetail.errors import (
     BackendError,
     OpError,
@@ -354,6 +354,19 @@ class Backend(Handle, Closing):
         file = open_binary(binary, is_persistent=True)
         file.verify()
         return compatibility_of(file, self, self._own_device(device))
+
+    @api_call("context_get_binary_info")
+    def get_binary_info(self, binary: Binary) -> ContextSummary:
+        """Return what a context binary has: its graphs, their interfaces, and what it is for.
+
+        Args:
+            binary: As for `create_context_from_binary`; it may be for another backend.
+
+        Raises:
+            FrontendError: The file cannot be read.
+            ContainerError: The bytes are not a context binary, or are damaged where they are read.
+        """
+        return summarize_context(open_binary(binary, is_persistent=True))
 
     @api_call("profile_create")
     def create_profile(self, level: int = ProfileLevel.BASIC) -> Profile:

@@ -38,6 +38,8 @@ def binaries_restore_contexts(bench: Bench) -> None:
         refusal(lambda: context.get_binary(small), "CONTEXT_ERROR_INVALID_ARGUMENT", BackendError)
         verdict = other.validate_binary(binary).verdict
         demand(verdict is runtime.Verdict.OPTIMAL, f"the verdict on a binary is {verdict.name}")
+        names = [each.name for each in other.get_binary_info(binary).graphs]
+        demand(names == [graph.name], f"the graphs of the binary are {names}")
         again = other.create_context_from_binary(binary)
         restored = again.retrieve_graph(graph.name)
         demand(restored.is_finalized, "a graph of a binary is not finalized")
