@@ -153,7 +153,7 @@ class Prepared(Protocol):
 
     @property
     def needs_model(self) -> bool:
-        """Whether it can only be restored together with the graph that it was prepared from."""
+        """True if it can only be restored together with the graph that it was prepared from."""
 
     def run(
         self,

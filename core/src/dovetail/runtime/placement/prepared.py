@@ -99,7 +99,7 @@ class HeteroPrepared(PreparedBase):
 
     @property
     def needs_model(self) -> bool:
-        """Whether a part needs the model."""
+        """True if a part needs the model."""
         return any(part.prepared.needs_model for part in self.parts)
 
     def run(

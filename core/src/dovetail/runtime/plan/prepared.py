@@ -96,7 +96,7 @@ class EnginePrepared(PlanPrepared):
 
     @property
     def needs_model(self) -> bool:
-        """Whether steps have no recipes, so that they are made again from the model."""
+        """True if steps have no recipes, so that they are made again from the model."""
         return not self.has_recipes
 
     def rehearse(self) -> None:
