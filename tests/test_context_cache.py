@@ -263,6 +263,26 @@ def test_what_was_used_least_recently_is_removed(tmp_path: Path) -> None:
     assert cache.entries() == []
 
 
+def test_files_of_the_user_in_the_folder_are_kept(tmp_path: Path) -> None:
+    model, folder = write_model(tmp_path / "net.onnx"), tmp_path / "contexts"
+    folder.mkdir()
+    own = [folder / name for name in ("net.bin", "net.json", f"{'0' * 63}.bin", f"x{'0' * 64}.bin")]
+    for path in own:
+        path.write_bytes(b"mine")
+        os.utime(path, ns=(OLD_NS, OLD_NS))
+    result(model, folder)
+    cache = ContextCache(folder)
+    assert len(cache.entries()) == 1
+    assert cache.files is not None
+    cache.files.set_limit(1)
+    assert cache.entries() == []
+    cache.files.set_limit(1 << 30)
+    result(model, folder)
+    assert cache.files.clear() >= 2
+    assert sorted(folder.iterdir()) == sorted([*own, folder / "limit"])
+    assert all(path.read_bytes() == b"mine" for path in own)
+
+
 def test_a_removed_context_stays_usable(tmp_path: Path) -> None:
     model, folder = write_model(tmp_path / "net.onnx"), tmp_path / "cache"
     wanted = result(model, folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Collection
 from contextlib import suppress
@@ -17,6 +18,7 @@ from dovetail.files._writing import atomic_write
 _LOG = logging.getLogger("dovetail.files")
 _LIMIT = "limit"  # the file with the folder's own limit
 _MAX_LIMIT_TEXT = 32
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _BLOCK = 4096  # what a file of a few bytes takes, about
 DEFAULT_LIMIT = 4 << 30
 
@@ -41,10 +43,11 @@ class FileCache:
 
     Processes may share it: files appear when they are complete, and a removed one stays readable
     for those that have opened it. A failure to write is logged, since it only costs time later.
+    Names of files are SHA-256 digests with a suffix: the folder may have files of the user, too.
 
     Args:
         folder: The folder, which is created with the first file.
-        suffixes: Suffixes of its files; others in the folder are not touched.
+        suffixes: Suffixes of its files; files with other names in the folder are not touched.
     """
 
     def __init__(self, folder: Path, suffixes: Collection[str]) -> None:
@@ -121,8 +124,8 @@ class FileCache:
         found = []
         with suppress(OSError), os.scandir(self.folder) as entries:
             for entry in entries:
-                is_temporary = entry.name.startswith(".")
-                if is_temporary or Path(entry.name).suffix not in self._suffixes:
+                stem, suffix = os.path.splitext(entry.name)
+                if suffix not in self._suffixes or not _DIGEST.fullmatch(stem):
                     continue
                 with suppress(OSError):  # removed meanwhile
                     status = entry.stat(follow_symlinks=False)
