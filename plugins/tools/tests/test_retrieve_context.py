@@ -176,6 +176,9 @@ def test_unknown_graphs_are_refused(three_graphs: None, run: Any, entries: Any) 
         "graph 'd' not found",
         "graph 'e' not found",
     ]
+    Path("run.toml").write_text("[context]\nenable_graphs = ['d']\n")
+    done = retrieve(run, "--config-file", "run.toml", lists="a.txt")
+    assert [p["message"] for p in done.error["problems"]] == ["graph 'd' not found"]
     Path("run.toml").write_text("[[graph]]\ngraph_name = 'd'\ngraph_priority = 'low'\n")
     assert retrieve(run, "--config-file", "run.toml", lists="a.txt,b.txt,c.txt").code == 2
     assert entries() == {*before, "run.toml"}
@@ -230,6 +233,7 @@ def test_a_timeout_ends_the_loading(fed: Any, run: Any, entries: Any) -> None:
     done = retrieve(run, "--retrieve-context-timeout", 1)
     assert done.code == 7, done.err
     assert "TIME" in done.error["code"]
+    assert done.error["message"] == "the time limit was exceeded"  # nothing was executed
     assert entries() == before
 
 

@@ -20,6 +20,7 @@ from dovetail.ops import OpRegistry
 from dovetail.runtime import Graph as PreparedGraph
 from dovetail.runtime import SignalKind
 from dovetail.runtime.compatibility import Verdict
+from dovetail.runtime.context_binaries import enabled_graphs
 from dovetail_tools._adapters import apply_adapter, apply_sections, use_encodings
 from dovetail_tools._jobs import Job
 from dovetail_tools._models import load_graphs, model_of
@@ -122,8 +123,8 @@ class ContextSource:
             self._validate(preparer)
         file = ContextFile.open(path)
         preparer.config.require_graphs(file.graphs)
-        names = preparer.config.context.enable_graphs or file.graphs
-        self._graphs = tuple(_interface_of(file, n) for n in names if n in file.graphs)
+        names = enabled_graphs(file, preparer.config.context)
+        self._graphs = tuple(_interface_of(file, name) for name in names)
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
