@@ -93,11 +93,15 @@ def test_an_input_of_unknown_rank_takes_its_dims(shapes) -> None:
         ({"input_dims": {"input": (1, 2, 3)}}, "--input-dim input: expected rank 2, got 3"),
         (
             {"input_dims": {"input": (-1, 2)}},
-            "--input-dim input: impossible shape -1,2: sizes must not be negative",
+            "--input-dim input: impossible shape -1,2: sizes must be 0 to 2147483647",
         ),
         ({"symbols": {"width": -1}}, "impossible value"),
-        ({"batch": 0}, "--batch: impossible value 0: the batch must be at least 1"),
-        ({"batch": -3}, "--batch: impossible value -3: the batch must be at least 1"),
+        ({"batch": 0}, "--batch: impossible value 0: the batch must be 1 to 2147483647"),
+        ({"batch": -3}, "--batch: impossible value -3: the batch must be 1 to 2147483647"),
+        (
+            {"batch": 2**31},
+            "--batch: impossible value 2147483648: the batch must be 1 to 2147483647",
+        ),
         ({"out_names": ("inputout",)}, "did you mean 'input_out'"),
     ],
 )

@@ -9,6 +9,7 @@ from dovetail.ops.frontend import FrontendOptions
 from dovetail_opset.importing.inputs import Dims
 
 _INT32_MAX = 2**31 - 1
+_SIZES, _BATCHES = f"0 to {_INT32_MAX}", f"1 to {_INT32_MAX}"
 
 
 def option_problems(
@@ -47,7 +48,7 @@ def _input_dims(dims: Mapping[str, Dims], options: FrontendOptions) -> Iterator[
             yield Problem(f"expected rank {len(known)}, got {len(shape)}", where)
         if any(not 0 <= extent <= _INT32_MAX for extent in shape):
             text = ",".join(map(str, shape))
-            yield Problem(f"impossible shape {text}: sizes must not be negative", where)
+            yield Problem(f"impossible shape {text}: sizes must be {_SIZES}", where)
 
 
 def _symbols(dims: Mapping[str, Dims], given: Mapping[str, int]) -> Iterator[Problem]:
@@ -57,9 +58,9 @@ def _symbols(dims: Mapping[str, Dims], given: Mapping[str, int]) -> Iterator[Pro
         if name not in symbols:
             yield unknown_name("symbolic dimension", where, name, symbols)
         if not 0 <= value <= _INT32_MAX:
-            yield Problem(f"impossible value {value}: sizes must not be negative", where)
+            yield Problem(f"impossible value {value}: sizes must be {_SIZES}", where)
 
 
 def _batch(options: FrontendOptions) -> Iterator[Problem]:
     if options.batch is not None and not 1 <= options.batch <= _INT32_MAX:
-        yield Problem(f"impossible value {options.batch}: the batch must be at least 1", "--batch")
+        yield Problem(f"impossible value {options.batch}: the batch must be {_BATCHES}", "--batch")
