@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -167,6 +168,15 @@ PAIRS: list[tuple[Tensor, Tensor, dict[str, tuple[str, str]]]] = [
     ),
     (tensor(DType.UINT_8), tensor(DType.UINT_8, values=RAMP.T.copy()), {"shape": ("3x4", "4x3")}),
     (tensor(S8, CHANNELS), tensor(S8, NARROW), {"bitwidth": ("8", "4")}),
+    (
+        tensor(S8, CHANNELS),
+        tensor(S8, ScaleOffset(0.5)),
+        {
+            "encoding": ("AxisScaleOffset", "ScaleOffset"),
+            "axis": ("0", "none"),
+            "scales": (ANY, "0.5"),
+        },
+    ),
     (
         tensor(S8, NARROW),
         tensor(S8, Mapped(NARROW, EncodingMapping.ASYMMETRIC_PLUS_ONE)),

@@ -174,9 +174,12 @@ def _attributes(encoding: Encoding) -> Iterator[tuple[str, Any]]:
 
 
 def _text(value: object) -> str:
-    """Return a value as text; for an array its limits, shape and a digest."""
+    """Return a value as text; for an array its limits, shape and a digest.
+
+    None is offsets that are all 0.
+    """
     if not isinstance(value, np.ndarray):
-        return getattr(value, "name", None) or str(value)
+        return "0" if value is None else getattr(value, "name", None) or str(value)
     digest = hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()[:8]
     shape = "x".join(map(str, value.shape))
     limits = f"{value.min()}..{value.max()} " if value.size else ""
