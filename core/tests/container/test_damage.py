@@ -136,6 +136,7 @@ def test_a_context_is_no_model(forge: Forge, saved: Path) -> None:
     with pytest.raises(ContainerError, match="container with a model, got a context") as caught:
         Model.load(path)
     assert caught.value.code == "CONTAINER_KIND"
+    assert "`net-run --retrieve-context`" in (caught.value.hint or "")
     with pytest.raises(ContainerError, match="`backend`") as caught:
         summarize(path)
     assert caught.value.code == "CONTAINER_INVALID"

@@ -446,7 +446,11 @@ def _graph_of(context: Context, name: str | None) -> Graph:
     if name is None and len(graphs) == 1:
         return next(iter(graphs.values()))
     if not isinstance(name, str) or name not in graphs:
-        wanted = "the session has several graphs" if name is None else f"graph '{name}' not found"
+        wanted = (
+            "the session has several graphs: name one with `graph`"
+            if name is None
+            else f"graph '{name}' not found"
+        )
         raise BackendError(
             wanted,
             code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",

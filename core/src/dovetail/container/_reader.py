@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal
+from typing import Final, Generic, Literal
 
 import numpy as np
 
@@ -33,6 +33,13 @@ from dovetail.files import unreadable
 from dovetail.ir import Blob
 
 Integrity = Literal["bind", "manifest"]
+
+_KIND_HINTS: Final = {
+    Kind.MODEL: "pass a model as `dovetail convert` writes it; `net-run --retrieve-context` and "
+    "`Session.from_context` take contexts",
+    Kind.CONTEXT: "pass a context as `dovetail context-binary-generator` writes it; "
+    "`net-run --model` and `Session` take models",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +165,7 @@ def container_in(
             f"expected a container with a {kind.name.lower()}, got a {header.kind.name.lower()}",
             code="CONTAINER_KIND",
             where=where,
-            hint=f"pass a file that contains a {kind.name.lower()}",
+            hint=_KIND_HINTS.get(kind, f"pass a file that contains a {kind.name.lower()}"),
         )
     manifest = decode_manifest(raw, to, where)
     _check_table(manifest.blobs, where)

@@ -21,12 +21,20 @@ def translate_errors(backend: str, failed: str, code: str) -> Iterator[None]:
         code: Code of the error.
 
     Raises:
-        BackendError: The plugin's code raised an exception other than a DovetailError.
+        BackendError: The plugin's code raised an exception other than a DovetailError;
+            CONTEXT_ERROR_MEM_ALLOC for a MemoryError.
     """
     try:
         yield
     except DovetailError:
         raise
+    except MemoryError as error:
+        raise BackendError(
+            f"{failed}: {error}" if str(error) else f"{failed}: there is not enough memory",
+            code="CONTEXT_ERROR_MEM_ALLOC",
+            where=f"backend '{backend}'",
+            hint="use a smaller batch or smaller shapes, or free other contexts and sessions",
+        ) from error
     except Exception as error:
         raise BackendError(
             f"{failed}: {type(error).__name__}: {error}",
