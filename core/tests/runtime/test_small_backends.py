@@ -104,7 +104,7 @@ def test_a_context_has_its_own_settings_and_survives_a_failure() -> None:
         first.finalize()
         with pytest.raises(BackendError, match="no room for graph second") as caught:
             second.finalize()
-        assert caught.value.code == "GRAPH_ERROR_FINALIZE_FAILED"
+        assert caught.value.code == "CONTEXT_ERROR_MEM_ALLOC"
         assert not second.is_finalized
         np.testing.assert_array_equal(first.execute({"x": X})["y"], X * 2)
         composed(backend.create_context(), chain("Scale")).finalize()  # has room of its own

@@ -233,7 +233,7 @@ def test_a_timeout_ends_the_loading(fed: Any, run: Any, entries: Any) -> None:
     done = retrieve(run, "--retrieve-context-timeout", 1)
     assert done.code == 7, done.err
     assert "TIME" in done.error["code"]
-    assert done.error["message"] == "the time limit was exceeded"  # nothing was executed
+    assert done.error["message"] == "the timeout was exceeded"  # nothing was executed
     assert entries() == before
 
 

@@ -108,7 +108,7 @@ class RunControl:
             raise BackendError("the execution was aborted", code="GRAPH_ERROR_ABORTED")
         if self._deadline is not None and time.monotonic_ns() > self._deadline:
             raise BackendError(
-                "the time limit was exceeded",
+                "the timeout was exceeded",
                 code="GRAPH_ERROR_TIMED_OUT",
                 hint="allow more time, or make a profile to see where it goes",
             )
