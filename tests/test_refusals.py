@@ -181,7 +181,10 @@ def test_an_architecture_of_a_backend_without_any(run_folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "code", "part"),
-    [("libnet.so", "MODEL_FOREIGN", "convert"), ("net.dlc", "MODEL_INVALID", "zip directory")],
+    [
+        ("libnet.so", "MODEL_FOREIGN", "model-lib-generator"),
+        ("net.dlc", "MODEL_INVALID", "zip directory"),
+    ],
 )
 def test_the_vendors_models(run_folder: Path, name: str, code: str, part: str) -> None:
     (run_folder / name).write_bytes(bytes(100))

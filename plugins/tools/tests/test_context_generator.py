@@ -78,14 +78,22 @@ def test_many_graphs(new_net: Any, run: Any) -> None:
     assert list(ContextFile.open("output/all.bin").graphs) == names
 
 
-def test_models_are_embedded_unless_said_otherwise(two_steps: str, run: Any) -> None:
+def test_models_are_embedded_unless_said_otherwise(two_models: str, run: Any) -> None:
     given = ("--binary-file", "net", "--backend-binary", "own")
-    assert generate(run, *given).code == 0
+    assert generate(run, *given, model="one.dvt").code == 0
     with_model, without = (ContextFile.open(f"output/{n}.bin") for n in ("net", "own"))
-    assert with_model.model("net") is not None
-    assert without.model("net") is None
-    assert generate(run, "--binary-file", "net", "--no-embed-model").code == 0
+    assert with_model.model("one") is not None
+    assert without.model("one") is None
+    assert generate(run, "--binary-file", "net", "--no-embed-model", model="one.dvt").code == 0
     assert Path(BINARY).read_bytes() == Path("output/own.bin").read_bytes()
+
+
+def test_models_that_are_needed_must_be_embedded(two_steps: str, run: Any, entries: Any) -> None:
+    before = entries()
+    done = generate(run, "--binary-file", "net", "--no-embed-model")
+    assert (done.code, done.error["code"]) == (7, "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
+    assert "--embed-model" in done.error["hint"]
+    assert not (entries() - before - {"output"}), "nothing is written"
 
 
 @pytest.mark.parametrize(
@@ -174,18 +182,18 @@ def test_refusals(
 
 
 def test_a_failed_write_leaves_the_earlier_file(
-    two_steps: str, run: Any, monkeypatch: pytest.MonkeyPatch
+    two_models: str, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import os
 
-    assert generate(run, "--binary-file", "net").code == 0
+    assert generate(run, "--binary-file", "net", model="one.dvt").code == 0
     before = Path(BINARY).read_bytes()
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    done = generate(run, "--binary-file", "net", "--no-embed-model")
+    done = generate(run, "--binary-file", "net", "--no-embed-model", model="one.dvt")
     assert (done.code, done.error["code"]) == (3, "FILE_UNWRITABLE")
     assert Path(BINARY).read_bytes() == before
     assert {p.name for p in Path("output").iterdir()} == {"net.bin"}
