@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from dovetail.api.adapting import Adapters, AppliedAdapter
 from dovetail.api.context_cache import ContextCache, Request
 from dovetail.api.conversion import PathLike, load_model
 from dovetail.api.preparation import Preparer, backend_of
@@ -33,6 +33,9 @@ from dovetail.runtime import (
     ProfilingWindow,
     Signal,
 )
+
+if TYPE_CHECKING:
+    from dovetail.api.adapting import Adapters, AppliedAdapter
 
 
 class Session(Closing):
@@ -188,7 +191,6 @@ class Session(Closing):
 
     def _start(self, profile_log: PathLike | None, level: int) -> None:
         """Begin without graphs."""
-        self._adapters = Adapters(self.backend.ops)
         self._observed = NOTHING
         self._specializer = None
         self._log = None
@@ -340,6 +342,13 @@ class Session(Closing):
             BackendError: The backend does not support updates.
         """
         return self._adapters.remove(self._updateable(), self._profile)
+
+    @cached_property
+    def _adapters(self) -> Adapters:
+        # imported here for a fast start: most sessions have no adapters
+        from dovetail.api.adapting import Adapters
+
+        return Adapters(self.backend.ops)
 
     def _updateable(self) -> Mapping[str, Graph]:
         """Return the graphs, which must not change with the inputs.
