@@ -130,6 +130,8 @@ def test_numbers_of_64_bits_are_rejected_and_not_rounded(
 
 def test_a_device_without_memory_is_an_error_that_says_how_much_there_is(tmp_path: Path) -> None:
     """In a process whose driver has one gigabyte: five results of 200 MB, and nothing shared."""
+    if not choose_device(None).is_cpu:
+        pytest.skip("the memory of other devices than processors has no limit of a process")
     script = """
 import sys
 import numpy as np
@@ -255,7 +257,8 @@ if not child:
         print(tried(lambda: dt.Session(model_of(chain()), backend=backend).run({"x": some()})))
     print(tried(lambda: session.run({"x": some()})))
     print(tried(session.close))
-    sys.exit(0)
+    sys.stdout.flush()
+    os._exit(0)  # as forked workers end: a driver may not survive the release of what it holds
 _, status = os.waitpid(child, 0)
 np.testing.assert_allclose(session.run({"x": some()})["y"], expected(some()), 1e-5, 1e-6)
 sys.exit(status)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,11 @@ _INSTALL = (
 )
 _MEMORY_CODES = frozenset({-4, -5, -61})  # object allocation, resources, buffer size
 _LOST_CODES = frozenset({-2, -36, -9999})  # device not available, invalid queue, NVIDIA's fault
+
+
+# The contexts of devices, which all sessions share: that of a GPU takes some hundred megabytes.
+_CONTEXTS: dict[Any, Any] = {}
+_GUARD = threading.Lock()
 
 
 class _Process:
@@ -186,6 +192,18 @@ def choose_device(wanted: str | None) -> Device:
     )
 
 
+def context_of(device: Device) -> Any:
+    """Return the context of pyopencl for a device, a new one if the device was lost.
+
+    Raises:
+        BackendError: The driver opens none.
+    """
+    with _GUARD, reported(device, "open a context"):
+        if device.handle not in _CONTEXTS:
+            _CONTEXTS[device.handle] = opencl().Context([device.handle])
+        return _CONTEXTS[device.handle]
+
+
 @contextmanager
 def reported(device: Device, action: str) -> Iterator[None]:
     """Raise errors of the driver as a `BackendError` that names the device.
@@ -205,6 +223,7 @@ def translated(device: Device, action: str, error: Any) -> BackendError:
     if isinstance(error, opencl().MemoryError) or error.code in _MEMORY_CODES:
         return _out_of_memory(device, action, error)
     if error.code in _LOST_CODES:
+        _CONTEXTS.pop(device.handle, None)
         return BackendError(
             f"{device} was lost: it cannot {action} ({error})",
             hint="free the session and create another; see the driver's log for the cause",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dovetail_gpu.computing import Computing, current
-from dovetail_gpu.driver import Device, opencl, reported
+from dovetail_gpu.driver import Device, context_of, opencl, reported
 from dovetail_gpu.programs import Programs
 from dovetail_gpu.space import DeviceSpace
 from dovetail_gpu.tuning import Tuning
@@ -27,7 +27,7 @@ class ClEngine:
 
     Attributes:
         device: The device.
-        context: The context of pyopencl.
+        context: The context of pyopencl, which engines of a device share.
         space: Its memory.
         programs: Its programs.
         tuning: The variants of kernels that it prefers.
@@ -35,8 +35,7 @@ class ClEngine:
 
     def __init__(self, device: Device, folder: str | None, rounds: int) -> None:
         self.device = device
-        with reported(device, "open a context"):
-            self.context = opencl().Context([device.handle])
+        self.context = context_of(device)
         self.space = DeviceSpace(device, self.context, self.new_queue())
         self.programs = Programs(device, self.context, folder)
         self.tuning = Tuning(device, folder, rounds)
