@@ -96,6 +96,7 @@ class Device:
         alignment: Alignment of buffers, in bytes.
         is_unified: Whether it uses the host's memory.
         has_half: Whether it computes in half precision (`cl_khr_fp16`).
+        divides_exactly: Whether it can round quotients correctly, which a program has to ask for.
     """
 
     handle: Any
@@ -111,6 +112,7 @@ class Device:
     alignment: int
     is_unified: bool
     has_half: bool
+    divides_exactly: bool
 
     @classmethod
     def of(cls, platform: Any, handle: Any) -> Device:
@@ -129,6 +131,7 @@ class Device:
             max(64, handle.mem_base_addr_align // 8),
             bool(handle.host_unified_memory),
             "cl_khr_fp16" in handle.extensions.split(),
+            bool(handle.single_fp_config & opencl().device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT),
         )
 
     @property

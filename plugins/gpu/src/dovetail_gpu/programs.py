@@ -25,6 +25,7 @@ from dovetail_gpu.driver import Device, opencl, reported
 from dovetail_gpu.elements import Element
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
+_EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _MOST_BYTES = 1 << 26  # of a compiled program
 
@@ -106,6 +107,7 @@ class Programs:
     def __init__(self, device: Device, context: Any, folder: str | None) -> None:
         self.compiled = 0
         self._device, self._context = device, context
+        self._options = [*OPTIONS, *((_EXACT,) if device.divides_exactly else ())]
         self._folder = cache_folder(folder)
         self._found: dict[Source, Any] = {}
         self._guard = threading.Lock()
@@ -127,12 +129,12 @@ class Programs:
         cl = opencl()
         text = source.text
         more = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")  # pyopencl adds them
-        facts = "\n".join((self._device.key, cl.VERSION_TEXT, *OPTIONS, more, text))
+        facts = "\n".join((self._device.key, cl.VERSION_TEXT, *self._options, more, text))
         path = self._folder and self._folder / f"{hashlib.sha256(facts.encode()).hexdigest()}.bin"
         if path and (program := self._restored(path)) is not None:
             return program
         try:
-            program = _built(cl.Program(self._context, text))
+            program = self._built(cl.Program(self._context, text))
         except cl.RuntimeError as error:
             raise _refused(self._device, error) from error
         self.compiled += 1
@@ -148,16 +150,15 @@ class Programs:
             binary = unsealed(read_limited(path, _MOST_BYTES))
             if binary is None:
                 return None
-            return _built(cl.Program(self._context, [self._device.handle], [binary]))
+            return self._built(cl.Program(self._context, [self._device.handle], [binary]))
         except (OSError, cl.Error):
             return None
 
-
-def _built(program: Any) -> Any:
-    """Return a program after it is compiled; the compiler's remarks are left out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", opencl().CompilerWarning)
-        return program.build(list(OPTIONS), cache_dir=False)
+    def _built(self, program: Any) -> Any:
+        """Return a program after it is compiled; the compiler's remarks are left out."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", opencl().CompilerWarning)
+            return program.build(self._options, cache_dir=False)
 
 
 def _refused(device: Device, error: Exception) -> BackendError:

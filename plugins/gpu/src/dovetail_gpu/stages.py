@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from dovetail.ir import Shape, Tensor
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall, Tail, Value
-from dovetail_gpu.driver import opencl
 from dovetail_gpu.elements import Element
 from dovetail_gpu.engine import current
 from dovetail_gpu.functions import (
@@ -266,9 +265,7 @@ def fits(shape: Shape, result: Shape) -> bool:
 
 def quotient_lines() -> str:
     """Return the definition of exact division on the current device."""
-    device = current().engine.device.handle
-    flag = opencl().device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
-    return division_lines(is_exact=bool(device.single_fp_config & flag))
+    return division_lines(is_exact=current().engine.device.divides_exactly)
 
 
 def _all_real(view: NodeView) -> bool:
