@@ -15,6 +15,8 @@ from dovetail_gpu.elements import Element
 from dovetail_gpu.launching import GROUP, Argument, Launch
 from dovetail_gpu.programs import Source, type_lines
 
+_CHUNK = 8  # channels that a work item copies, where there are many small cores
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:
@@ -92,9 +94,10 @@ class Packing:
     def launch(self, source: Value, target: Value, block: int, element: Element) -> Launch:
         """Return the launch that packs a tensor of the device, as `packed` does."""
         eights = self.shape[0] * self.columns(block) // 8
-        numbers = (eights, block, *self.shape[1:], self.start, *self.strides)
+        is_cpu, channels = current().engine.device.is_cpu, self.shape[4]
+        chunk = max(1, channels if is_cpu else min(_CHUNK, channels))
+        numbers = (eights, block, *self.shape[1:], self.start, *self.strides, chunk)
         program = Source.of("arrange", {}, type_lines(element))
         arguments: list[Argument] = [source, target, *numbers]
-        group = 1 if current().engine.device.is_cpu else GROUP
-        size = (eights, math.prod(self.shape[2:4]))
-        return Launch(program, "blocks", arguments, size, (group, 1))
+        size = (eights, math.prod(self.shape[2:4]), -(-channels // chunk))
+        return Launch(program, "blocks", arguments, size, (1 if is_cpu else GROUP, 1, 1))

@@ -6,16 +6,17 @@ import math
 
 from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.elements import VECTOR
+from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._product import operand_element, zero_row
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels._windows import window_of
-from dovetail_gpu.launching import Argument, launch
+from dovetail_gpu.launching import Argument, launch, spread
 from dovetail_gpu.layouts import element_of, read, write
 from dovetail_gpu.programs import Source, type_defines, type_lines
 from dovetail_gpu.stages import can_fuse, stages_of
 
-_PIXELS = 4
+_PIXELS = 4  # of a work item
 _MOST_SPAN = 24  # elements of a line that a work item reads
 _ENOUGH = 64  # work items
 
@@ -31,7 +32,10 @@ def depthwise_convolution(call: KernelCall) -> Step | None:
     window = window_of(call)
     channels, x_channels = result.shape[-1], call.spec(0).shape[-1]
     multiplier = channels // x_channels
-    is_narrow = multiplier > 1 or channels < VECTOR
+    # many small cores read neighbouring channels at a time; NVIDIA's compiler has read wrong halves
+    # for vectors here
+    is_cpu = current().engine.device.is_cpu
+    is_narrow = multiplier > 1 or channels < VECTOR or not is_cpu
     (taps_y, taps_x), (stride_y, stride_x), (step_y, step_x) = (
         window.taps,
         window.stride,
@@ -46,7 +50,10 @@ def depthwise_convolution(call: KernelCall) -> Step | None:
     y = write(call)
     tiles = -(-window.out[1] // pixels)
     lines = math.prod(result.shape[:-1]) // max(1, window.out[1])
-    chunk = _chunk(channels, tiles * lines, 1 if is_narrow else VECTOR)
+    width = 1 if is_narrow else VECTOR
+    chunk = _chunk(channels, tiles * lines, width) if is_cpu else width
+    parts = -(-channels // chunk)
+    group = spread(parts)
     defines: dict[str, int | str] = {
         **type_defines("X", stored),
         "NARROW": int(is_narrow),
@@ -54,13 +61,14 @@ def depthwise_convolution(call: KernelCall) -> Step | None:
         "TAPS_X": taps_x,
         "STRIDE_X": stride_x,
         "STEP_X": step_x,
+        "GROUP_X": group[0],
+        "GROUP_Y": group[1],
     }
     source = Source.of("depthwise", defines, type_lines(element) + stages.lines)
-    numbers = (channels, multiplier, tiles, chunk, *window.image, *window.out)
+    numbers = (channels, multiplier, lines, tiles, chunk, *window.image, *window.out)
     rest = (taps_y, stride_y, step_y, *window.pads)
     arguments: list[Argument] = [x, weights, zeros, y, *numbers, *rest, *stages.arguments]
-    size = (tiles * lines, -(-channels // chunk), 1)
-    return launch(call, source, "depthwise", arguments, size, (1, 1, 1))
+    return launch(call, source, "depthwise", arguments, (parts, tiles * lines), group)
 
 
 def _chunk(channels: int, items: int, width: int) -> int:

@@ -2,10 +2,10 @@
 
 // Columns of matrices in blocks: y[i][g][b][ky][kx][c][j] is the element at x[start + i * s_i +
 // g * s_g + ky * s_y + kx * s_x + c * s_c + (b * block + j) * s_n]; zero beyond `columns`. A work item
-// copies eight columns of one tap.
+// copies eight columns of one tap, for `chunk` channels.
 __kernel void blocks(TENSOR_IN(S, x), TENSOR_OUT(S, y), int eights, int block, int groups,
                      int taps_y, int taps_x, int channels, int columns, int start, int s_i, int s_g,
-                     int s_y, int s_x, int s_c, int s_n) {
+                     int s_y, int s_x, int s_c, int s_n, int chunk) {
   TENSOR_READ(S, x);
   TENSOR_WRITE(S, y);
   const int item = get_global_id(0), tap = get_global_id(1), taps = taps_y * taps_x;
@@ -18,17 +18,20 @@ __kernel void blocks(TENSOR_IN(S, x), TENSOR_OUT(S, y), int eights, int block, i
   y += ((long)whole * taps + tap) * channels * block + v * 8;
   x += (long)start + (long)i * s_i + (long)g * s_g + ky * s_y + kx * s_x;
   if (rest > 0) x += (long)column * s_n;
+  const int first = get_global_id(2) * chunk, last = min(first + chunk, channels);
+  x += (long)first * s_c;
+  y += (long)first * block;
   if (rest >= 8 && s_n == 1) {
-    for (int c = 0; c < channels; c++, x += s_c, y += block) STORE8(LOAD8(x), y);
+    for (int c = first; c < last; c++, x += s_c, y += block) STORE8(LOAD8(x), y);
   } else if (rest >= 8) {
-    for (int c = 0; c < channels; c++, x += s_c, y += block) {
+    for (int c = first; c < last; c++, x += s_c, y += block) {
       const float8 found = {LOAD(x),           LOAD(x + s_n),     LOAD(x + 2 * s_n),
                             LOAD(x + 3 * s_n), LOAD(x + 4 * s_n), LOAD(x + 5 * s_n),
                             LOAD(x + 6 * s_n), LOAD(x + 7 * s_n)};
       STORE8(found, y);
     }
   } else {
-    for (int c = 0; c < channels; c++, x += s_c, y += block)
+    for (int c = first; c < last; c++, x += s_c, y += block)
       for (int j = 0; j < 8; j++) {
         const float found = j < rest ? LOAD(x + (long)j * s_n) : 0.0f;
         STORE(found, y + j);

@@ -8,7 +8,8 @@
 //
 // X is the type of x, w and zeros; S that of y and the operands of the stages. NARROW: one channel
 // at a time; otherwise eight, the last of which may be computed twice (there are eight or more).
-// TAPS_X, STRIDE_X, STEP_X: of the window along a line.
+// TAPS_X, STRIDE_X, STEP_X: of the window along a line. Work items that are neighbours along axis 0
+// compute neighbouring channels; a group has GROUP_X times GROUP_Y.
 
 #if defined(X_HALF)
 #define X_LOAD(p) vload_half(0, p)
@@ -34,17 +35,18 @@
 
 #define SPAN ((PIXELS - 1) * STRIDE_X + (TAPS_X - 1) * STEP_X + 1)
 
-// channels: of y; tiles: of PIXELS in a line of y; chunk: channels of a work item.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise(
+// channels, lines: of y; tiles: of PIXELS in a line of y; chunk: channels of a work item.
+__kernel __attribute__((reqd_work_group_size(GROUP_X, GROUP_Y, 1))) void depthwise(
     TENSOR_IN(X, x), TENSOR_IN(X, w), TENSOR_IN(X, zeros), TENSOR_OUT(S, y), int channels,
-    int multiplier, int tiles, int chunk, int height, int width, int y_height, int y_width,
-    int taps_y, int stride_y, int step_y, int pad_y, int pad_x STAGE_PARAMETERS) {
+    int multiplier, int lines, int tiles, int chunk, int height, int width, int y_height,
+    int y_width, int taps_y, int stride_y, int step_y, int pad_y, int pad_x STAGE_PARAMETERS) {
   TENSOR_READ(X, x);
   TENSOR_READ(X, w);
   TENSOR_READ(X, zeros);
   TENSOR_WRITE(S, y);
   STAGE_OPERANDS
-  const int line = get_group_id(0) / tiles, first = (get_group_id(0) - line * tiles) * PIXELS;
+  const int tile = get_global_id(1), line = tile / tiles, first = (tile - line * tiles) * PIXELS;
+  if (line >= lines) return;
   const int n = line / y_height, top = (line - n * y_height) * stride_y - pad_y;
   const int left = first * STRIDE_X - pad_x, x_channels = channels / multiplier;
   int from_y = 0, to_y = taps_y;
@@ -62,7 +64,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise(
     pitch[i] = inside ? (long)step_y * width * x_channels : 0;
   }
   w += from_y * TAPS_X * channels;
-  const int begin = get_group_id(1) * chunk, end = min(begin + chunk, channels);
+  const int begin = get_global_id(0) * chunk, end = min(begin + chunk, channels);
   for (int at = begin; at < end; at += WIDTH) {
 #if NARROW
     const int c = at, x_c = at / multiplier;
