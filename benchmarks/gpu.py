@@ -1,11 +1,14 @@
 """Measure the backend `gpu` on a network: latency against peers, share of the peak, preparation.
 
-    python -m benchmarks.gpu MODEL.dvt [--onnx MODEL.onnx] [--device NAME] [--rounds N] [--json]
+    python -m benchmarks.gpu MODEL.dvt [--onnx MODEL.onnx] [--torch NAME] [--device NAME]
+        [--rounds N] [--json]
 
 Each measurement is a process of its own; they alternate, and medians are printed. Peers are the
-backend `cpu` and, with `--onnx`, the other installed engines that use a GPU. `prepare` is measured
-with an empty folder of programs, and again in another process with a full one. The peak is that of
-multiplications and additions in registers, measured by a kernel that does nothing else.
+backend `cpu`, and engines that use a GPU where they are installed: onnxruntime-gpu with `--onnx`,
+and PyTorch with `--torch`, which names the network in torchvision; its weights are random. All
+inputs begin and all results end in the host's memory. `prepare` is measured with an empty folder of
+programs, and again in another process with a full one. The peak is that of multiplications and
+additions in registers, measured by a kernel that does nothing else.
 """
 
 from __future__ import annotations
@@ -68,6 +71,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks.gpu", description=_first_line())
     parser.add_argument("model", type=Path, help="a model with one graph")
     parser.add_argument("--onnx", type=Path, help="the same model for the peers")
+    parser.add_argument("--torch", help="the same network in torchvision, such as resnet50")
     parser.add_argument("--device", help="number or part of the name of an OpenCL device")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
@@ -113,13 +117,15 @@ def _turns(options: argparse.Namespace) -> list[tuple[str, str, str]]:
     turns = [("cpu", "cpu", "fp32"), ("gpu fp32", "gpu", "fp32"), ("gpu fp16", "gpu", "fp16")]
     if options.onnx and _has_cuda():
         turns.append(("onnxruntime-gpu", "onnxruntime", "fp32"))
+    if options.torch:
+        turns += [("torch fp32", "torch", "fp32"), ("torch fp16", "torch", "fp16")]
     return turns
 
 
 def _in_process(role: str, options: argparse.Namespace, precision: str = "fp32") -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.gpu", str(options.model), "--role", role]
     command += ["--folder", str(options.folder), "--precision", precision]
-    for name in ("onnx", "device"):
+    for name in ("onnx", "torch", "device"):
         if getattr(options, name) is not None:
             command += [f"--{name}", str(getattr(options, name))]
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
@@ -166,6 +172,27 @@ def _on_onnxruntime(options: argparse.Namespace) -> dict[str, Any]:
     session = onnxruntime.InferenceSession(options.onnx, providers=["CUDAExecutionProvider"])
     feeds = {i.name: np.zeros(i.shape, np.float32) for i in session.get_inputs()}
     return {"median_ms": _latency(lambda: session.run(None, feeds))}
+
+
+def _on_torch(options: argparse.Namespace) -> dict[str, Any]:
+    import torch
+    from torchvision.models import get_model
+
+    import dovetail
+
+    torch.backends.cudnn.benchmark = True  # it chooses by measurement, as `gpu` does
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    dtype = torch.float16 if options.precision == "fp16" else torch.float32
+    network = get_model(options.torch, weights=None).eval().to("cuda", dtype)
+    (graph,) = dovetail.load(options.model).graphs.values()
+    (image,) = graph.inputs
+    array = torch.from_numpy(np.random.default_rng(0).random(image.shape, np.float32))
+
+    def run() -> object:
+        return network(array.to("cuda", dtype)).float().cpu()
+
+    with torch.inference_mode():
+        return {"median_ms": _latency(run)}
 
 
 def _peak(options: argparse.Namespace) -> dict[str, Any]:
@@ -242,6 +269,7 @@ _ROLES: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "gpu": _on_gpu,
     "cpu": _on_cpu,
     "onnxruntime": _on_onnxruntime,
+    "torch": _on_torch,
     "peak": _peak,
 }
 
