@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 from opencl_driver import many_programs
 
+import dovetail as dt
+from dovetail.container import Model, Producer
 from dovetail.ir import AxisScaleOffset, DType, Graph, Tensor, TensorKind
 from dovetail_gpu import _backend
 from dovetail_gpu.driver import choose_device
 from dovetail_gpu.kernels import _choices, _product
 from dovetail_gpu.kernels._tiles import Tile
+from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
 Same = Callable[..., None]
@@ -81,7 +84,7 @@ def test_convolution(same_as_cpu: Same, tiles: list[Tile]) -> None:
 
 
 def test_large_tiles(same_as_cpu: Same, tiles: list[Tile], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_choices, "_of_groups", lambda product: [Tile(32, 4, is_shared=True)])
+    monkeypatch.setattr(_choices, "_of_groups", lambda product, **_: [Tile(32, 4, is_shared=True)])
     _check(same_as_cpu, "FullyConnected", _real(70, 40), (90, 40), 90)
     assert tiles == [Tile(32, 4, is_shared=True)]
 
@@ -119,3 +122,41 @@ def test_integer_weights(same_as_cpu: Same) -> None:
     y = add(graph, "MatMul", [x, w], name="product")
     y.kind = TensorKind.APP_READ
     same_as_cpu(graph, {"x": _real(19, 9)})
+
+
+def test_the_device_converts_inputs_to_half_precision(tiles: list[Tile]) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (3, 50), TensorKind.APP_WRITE))
+    y = add(graph, "Relu", [x], name="relu")
+    y.kind = TensorKind.APP_READ
+    model = Model({"net": graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
+    config = {"graph": [{"graph_name": "net", "precision_mode": "fp16"}]}
+    values = _real(3, 50)
+    with dt.Session(model, backend="gpu", config=config) as session:
+        (found,) = session.run({"x": values}).values()
+    np.testing.assert_array_equal(found, np.maximum(values, 0).astype(np.float16))
+
+
+@many_programs
+@pytest.mark.parametrize(
+    "tile", [Tile(128, 16, True), Tile(128, 8, True), Tile(64, 8, True), Tile(32, 4, True)], ids=str
+)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_sizes_and_parts(
+    same_as_cpu: Same, tiles: list[Tile], monkeypatch: pytest.MonkeyPatch, tile: Tile, parts: int
+) -> None:
+    wanted = dataclasses.replace(tile, parts=parts)
+    monkeypatch.setattr(_choices, "_of_groups", lambda product, **_: [wanted])
+    x = _real(2, 9, 8, 37)
+    _check(same_as_cpu, "Conv2d", x, (3, 2, 37, 70), 70, stride=_numbers(1, 1), pad_amount=_PADS)
+    _check(same_as_cpu, "FullyConnected", _real(140, 83), (90, 83), 90)
+    assert set(tiles) == {wanted}
+
+
+def test_parts_are_added_before_the_stages(
+    same_as_cpu: Same, tiles: list[Tile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = Tile(16, 4, is_shared=True, parts=4)
+    monkeypatch.setattr(_choices, "_of_groups", lambda product, **_: [wanted])
+    _check(same_as_cpu, "FullyConnected", _real(5, 70), (20, 70), 20)
+    assert tiles == [wanted]

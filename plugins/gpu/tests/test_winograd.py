@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,10 @@ import numpy as np
 import pytest
 
 from dovetail.ir import DType, Graph, Tensor, TensorKind
+from dovetail_gpu import _backend
+from dovetail_gpu.driver import choose_device
+from dovetail_gpu.kernels import _choices
+from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.kernels._winograd import Winograd
 from dovetail_opset.build import add, static
 
@@ -66,6 +71,20 @@ def test_tiles(
 ) -> None:
     """The error is below 1e-4 of the maximum, also at edges that are not whole tiles."""
     _check(same_as_cpu, shape, made, pads=pads)
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT_32, DType.FLOAT_16], ids=["float", "half"])
+def test_tiles_on_many_small_cores(
+    same_as_cpu: Same, runs: list[Winograd], monkeypatch: pytest.MonkeyPatch, dtype: DType
+) -> None:
+    def chosen(wanted: str | None) -> Any:
+        return dataclasses.replace(choose_device(wanted), is_cpu=False)
+
+    monkeypatch.setattr(_backend, "choose_device", chosen)
+    tile = Tile(16, 4, is_shared=True)  # one alone: drivers of processors compile them for long
+    monkeypatch.setattr(_choices, "_of_groups", lambda product, **_: [tile])
+    _check(same_as_cpu, (2, 13, 14, 40), 64, pads=((0, 1), (2, 0)), dtype=dtype)
     assert len(runs) == 1
 
 

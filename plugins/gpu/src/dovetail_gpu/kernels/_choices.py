@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -19,28 +18,42 @@ from dovetail_gpu.kernels._product import (
     Operands,
     Product,
     operand_element,
-    product_launch,
+    product_launches,
 )
 from dovetail_gpu.kernels._stored import Stored
-from dovetail_gpu.kernels._tiles import Tile
+from dovetail_gpu.kernels._tiles import DEPTH, Tile
 from dovetail_gpu.launching import Launch
 from dovetail_gpu.layouts import layout_for
 
-_MOST_WORK = 1 << 27  # multiply-accumulates of a measured run
+_MOST_WORK = 1 << 27  # multiply-accumulates of a run that is measured on a processor
 _LEAST_WORK = 1 << 16
+# of groups: rows, and vectors of eight columns; the fastest first where all cores have work
+_SIZES = ((128, 16), (128, 8), (64, 8), (32, 4), (16, 4))
+_SHARES = (1, 2, 4)  # groups for each core, of a tile with parts
+_MOST_TILES = 6  # that are measured
+_LEAST_STEPS, _MOST_PARTS = 4, 32  # of a part, in DEPTH channels; of a tile
 _NARROW, _LINE = 8, 16
 
 
-def choose_tile(product: Product, element: Element, stored: Stored) -> Tile:
-    """Return the tile for a product with types of its result and of its weights."""
-    tiles = _candidates(product)
+def choose_tile(
+    product: Product, element: Element, stored: Stored, *, may_split: bool = True
+) -> Tile:
+    """Return the tile for a product.
+
+    Args:
+        product: The product.
+        element: Type of its result.
+        stored: Type of its weights.
+        may_split: Whether the tile may have parts.
+    """
+    tiles = _candidates(product, may_split=may_split)
     work = product.positions * product.columns * product.groups * product.channels * product.taps
     if len(tiles) == 1 or work * product.batch < _LEAST_WORK:
         return tiles[0]
-    part = _shortened(product, work)
+    part = _shortened(product, work) if current().engine.device.is_cpu else product
 
     def measure(tile: Tile) -> Callable[[], float]:
-        return stopwatch([measured_launch(part, tile, element, stored)])
+        return stopwatch(measured_launches(part, tile, element, stored))
 
     text = f"product {element.text} {stored.name} {part}"
     chosen = current().engine.tuning.choose(text, tiles, measure)
@@ -49,28 +62,51 @@ def choose_tile(product: Product, element: Element, stored: Stored) -> Tile:
     return chosen
 
 
-def measured_launch(product: Product, tile: Tile, element: Element, stored: Stored) -> Launch:
-    """Return the launch of a product without stages, to be measured."""
+def measured_launches(
+    product: Product, tile: Tile, element: Element, stored: Stored
+) -> list[Launch]:
+    """Return the launches of a product without stages, to be measured."""
     operands = _operands(product, tile, element, stored)
-    return product_launch(product, tile, operands, NO_STAGES, element)
+    return product_launches(product, tile, operands, NO_STAGES, element)
 
 
-def _candidates(product: Product) -> list[Tile]:
+def _candidates(product: Product, *, may_split: bool) -> list[Tile]:
     """Return the tiles to measure, best guess first."""
-    return _of_items(product) if current().engine.device.is_cpu else _of_groups(product)
+    if current().engine.device.is_cpu:
+        return _of_items(product)
+    return _of_groups(product, may_split=may_split and product.batch == 1)
 
 
-def _of_groups(product: Product) -> list[Tile]:
-    """Return tiles of work groups, for devices of many small cores, which all need work."""
-    tiles = [Tile(*size, is_shared=True) for size in ((64, 8), (32, 4), (16, 4))]
-    units = current().engine.device.units
-    busy = [tile for tile in tiles if _groups(product, tile) >= 2 * units]
-    return busy[:2] or tiles[-1:]
+def _of_groups(product: Product, *, may_split: bool) -> list[Tile]:
+    """Return tiles of work groups, for devices of many small cores, which all need work.
+
+    Where there are too few groups for these, more of them share the terms of a sum.
+    """
+    device = current().engine.device
+    steps = product.taps * -(-product.channels // DEPTH)
+    most = min(steps // _LEAST_STEPS, _MOST_PARTS) if may_split else 1
+    found = []
+    for rows, vectors in _SIZES:
+        tile = Tile(rows, vectors, is_shared=True)
+        if tile.local_bytes > device.local_bytes:
+            continue
+        groups = max(1, _groups(product, tile))
+        counts = {1} | {min(most, share * device.units // groups) for share in _SHARES}
+        found += [dataclasses.replace(tile, parts=n) for n in sorted(counts) if n > 0]
+    return sorted(found, key=lambda tile: _expected(product, tile, steps))[:_MOST_TILES]
+
+
+def _expected(product: Product, tile: Tile, steps: int) -> float:
+    """Return the time of a tile, in steps of 64 times 64 sums, as far as groups are concerned."""
+    rounds = -(-_groups(product, tile) * tile.parts // current().engine.device.units)
+    # a small tile waits for memory as long as a larger one; parts are added by another launch
+    step = max(tile.rows * tile.columns / 4096, 0.3)
+    return rounds * -(-steps // tile.parts) * step + (tile.parts > 1)
 
 
 def _groups(product: Product, tile: Tile) -> int:
-    rows, columns, batch = product.size(tile)
-    return rows // tile.group[0] * (columns // tile.group[1]) * batch
+    rows = -(-product.positions // tile.rows)
+    return rows * product.groups * product.blocks(tile) * product.batch
 
 
 def _of_items(product: Product) -> list[Tile]:
@@ -121,7 +157,9 @@ def _operands(product: Product, tile: Tile, element: Element, stored: Stored) ->
     if product.batch > 1:
         tables = (scratch_value("table", Element.INT, product.batch),) * 2
     zeros = scratch_value("zeros", read, max(64, product.channels))
-    return Operands(x, weights, y, tables, zeros, stored, scales)
+    room = product.room(tile)
+    sums = scratch_value("sums", Element.FLOAT, room) if room else None
+    return Operands(x, weights, y, tables, zeros, stored, scales, sums)
 
 
 def scratch_value(name: str, element: Element, count: int) -> Value:
@@ -131,7 +169,10 @@ def scratch_value(name: str, element: Element, count: int) -> Value:
 
 
 def stopwatch(launches: Sequence[Launch]) -> Callable[[], float]:
-    """Return a function that runs launches on memory of their own and returns the seconds."""
+    """Return a function that runs launches on memory of their own.
+
+    It returns the seconds on the device's clock.
+    """
     engine = current().engine
     blocks: dict[str, tuple[object, int]] = {}
 
@@ -148,10 +189,7 @@ def stopwatch(launches: Sequence[Launch]) -> Callable[[], float]:
 
 def _seconds(runs: Sequence[Bound], blocks: Mapping[str, object]) -> float:
     """Return the seconds of a run, whose arguments do not own the memory blocks."""
-    engine = current().engine
-    engine.finish()
-    start = time.perf_counter()
+    current().settle()
     for run in runs:
         run()
-    engine.finish()
-    return time.perf_counter() - start
+    return (current().settle() or 0.0) / 1e6

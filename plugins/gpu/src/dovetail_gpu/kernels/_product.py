@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -12,8 +13,8 @@ from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._tiles import Tile
-from dovetail_gpu.launching import Argument, Launch
-from dovetail_gpu.layouts import table
+from dovetail_gpu.launching import GROUP, Argument, Launch
+from dovetail_gpu.layouts import scratch, table
 from dovetail_gpu.programs import Source, type_defines, type_lines
 from dovetail_gpu.stages import Stages
 
@@ -98,7 +99,12 @@ class Product:
     def size(self, tile: Tile) -> tuple[int, int, int]:
         """Return the range of work items."""
         rows, columns = -(-self.positions // tile.rows), self.groups * self.blocks(tile)
-        return rows * tile.group[0], columns * tile.group[1], self.batch
+        return rows * tile.group[0], columns * tile.group[1], self.batch * tile.parts
+
+    def room(self, tile: Tile) -> int:
+        """Return the elements of the sums of a tile's parts; 0 if there is one."""
+        result = self.positions * self.columns * self.groups
+        return result * tile.parts if tile.parts > 1 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,7 @@ class Operands:
         zeros: A row of zeros, of `channels` elements or more; None without a window.
         stored: Type of the weights.
         scales: A number for each column, by which sums of integer weights are multiplied.
+        sums: Room for the sums of the tile's parts, see `parts_room`; None for one part.
     """
 
     x: Value
@@ -122,6 +129,7 @@ class Operands:
     zeros: Value | None = None
     stored: Stored = Stored.FLOAT
     scales: Value | None = None
+    sums: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +160,21 @@ def operand_element(element: Element) -> Element:
     return Element.FLOAT if current().engine.device.is_cpu else element
 
 
-def product_launch(
+def parts_room(call: KernelCall, product: Product, tile: Tile) -> Value | None:
+    """Declare room for the sums of a tile's parts; None if there is one."""
+    count = product.room(tile)
+    return scratch(call, Element.FLOAT, count) if count else None
+
+
+def product_launches(
     product: Product,
     tile: Tile,
     operands: Operands,
     stages: Stages,
     element: Element,
     scatter: Scatter | None = None,
-) -> Launch:
-    """Return the launch of a product.
+) -> list[Launch]:
+    """Return the launches of a product.
 
     Args:
         product: Its sizes.
@@ -168,9 +182,33 @@ def product_launch(
         operands: Its values.
         stages: Stages of the result.
         element: Type of the result.
-        scatter: Where the result is written, if not one position after the other.
+        scatter: Where the result is written, if not one position after the other; the tile then
+            has one part.
     """
     read = operand_element(element)
+    if operands.sums is None:
+        return [_product_launch(product, tile, operands, stages, read, element, scatter)]
+    inner = dataclasses.replace(operands, y=operands.sums, sums=None)
+    count, columns = product.positions * product.columns * product.groups, product.columns
+    arguments: list[Argument] = [operands.sums, operands.y, count, columns * product.groups]
+    arguments += [tile.parts, *stages.arguments]
+    program = Source.of("product_parts", {}, type_lines(element) + stages.lines)
+    return [
+        _product_launch(product, tile, inner, NO_STAGES, read, Element.FLOAT),
+        Launch(program, "add_parts", arguments, (count,), (GROUP,)),
+    ]
+
+
+def _product_launch(
+    product: Product,
+    tile: Tile,
+    operands: Operands,
+    stages: Stages,
+    read: Element,
+    element: Element,
+    scatter: Scatter | None = None,
+) -> Launch:
+    """Return the launch that reads operands of one type and writes a result of another."""
     is_pointwise = product.is_pointwise and scatter is None
     defines: dict[str, int | str] = {
         **type_defines("X", read),
@@ -211,7 +249,7 @@ def _arguments(
     if product.window and operands.zeros and (scatter or not product.is_pointwise):
         found += [operands.zeros, *product.window.numbers]
     if product.batch > 1:
-        found += [*operands.tables, product.positions]
+        found += operands.tables
     if scatter is not None:
         found += scatter.numbers
     return [*found, *stages.arguments]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SIDE = 16
+DEPTH = 16  # channels that a group copies to local memory at a time
+_GAP, _HALVES, _NBYTES = 4, 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +18,24 @@ class Tile:
         vectors: Vectors of eight columns.
         is_shared: Whether a group of 16 times 16 work items computes it, with operands in local
             memory; otherwise one item does.
+        parts: Number of parts of the terms, which different groups add up.
     """
 
     rows: int
     vectors: int
     is_shared: bool = False
+    parts: int = 1
 
     @property
     def columns(self) -> int:
         """Number of columns."""
         return 8 * self.vectors
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory of a group."""
+        line = self.rows + _GAP + self.columns
+        return line * DEPTH * _HALVES * _NBYTES if self.is_shared else 0
 
     @property
     def template(self) -> str:
@@ -41,8 +51,10 @@ class Tile:
     def defines(self) -> dict[str, int | str]:
         """Macros of the program."""
         if self.is_shared:
-            return {"ROWS": self.rows // SIDE, "COLUMNS": self.columns // SIDE}
+            sizes = {"ROWS": self.rows // SIDE, "COLUMNS": self.columns // SIDE}
+            return {**sizes, "SPLIT": int(self.parts > 1)}
         return {"ROWS": self.rows, "VECTORS": self.vectors}
 
     def __str__(self) -> str:
-        return f"{self.rows}x{self.vectors}{'s' if self.is_shared else ''}"
+        shared, parts = "s" if self.is_shared else "", f"/{self.parts}" if self.parts > 1 else ""
+        return f"{self.rows}x{self.vectors}{shared}{parts}"

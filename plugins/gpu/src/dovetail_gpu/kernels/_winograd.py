@@ -18,10 +18,17 @@ from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._choices import scratch_value, stopwatch
 from dovetail_gpu.kernels._packing import Packing
-from dovetail_gpu.kernels._product import NO_STAGES, Operands, Product, Window, product_launch
+from dovetail_gpu.kernels._product import (
+    NO_STAGES,
+    Operands,
+    Product,
+    Window,
+    operand_element,
+    product_launches,
+)
 from dovetail_gpu.kernels._tiles import Tile
-from dovetail_gpu.launching import Argument, Launch
-from dovetail_gpu.programs import Source, type_lines
+from dovetail_gpu.launching import Argument, Launch, spread
+from dovetail_gpu.programs import Source, type_defines, type_lines
 from dovetail_gpu.stages import Stages
 from dovetail_gpu.transfers import to_device
 
@@ -61,7 +68,7 @@ class Winograd:
     def of(cls, images: int, product: Product) -> Winograd | None:
         """Return a convolution by tiles; None where that is not supported or never faster."""
         window = product.window
-        if window is None or not current().engine.device.is_cpu:
+        if window is None:
             return None
         is_plain = window.taps == (3, 3) and window.stride == window.step == (1, 1)
         channels = (product.channels, product.columns)
@@ -132,29 +139,59 @@ class Winograd:
         if operands.zeros is None:
             raise AssertionError("a window without zeros")
         counts = (*self.counts, self.tiles)
-        program = Source.of("winograd", {}, type_lines(element) + stages.lines)
-        first: list[Argument] = [operands.x, operands.zeros, points, self.channels]
-        first += [*self.window.image, *counts, *self.window.pads]
-        last: list[Argument] = [products, operands.y, self.columns, *self.window.out, *counts]
+        first: list[Argument] = [*self.window.image, *counts, *self.window.pads]
+        last: list[Argument] = [*self.window.out, *counts, *stages.arguments]
         inner = Operands(points, operands.weights, products, operands.tables)
-        size, group = (self.tiles, 1, 1), (1, 1, 1)
         return [
-            Launch(program, "to_points", first, size, group),
-            product_launch(self.product, tile, inner, NO_STAGES, Element.FLOAT),
-            Launch(program, "from_points", [*last, *stages.arguments], size, group),
+            self._transform(
+                "to_points",
+                (operands.x, operands.zeros, points),
+                self.channels,
+                first,
+                NO_STAGES,
+                element,
+            ),
+            *product_launches(self.product, tile, inner, NO_STAGES, Element.FLOAT),
+            self._transform(
+                "from_points", (products, operands.y), self.columns, last, stages, element
+            ),
         ]
+
+    def _transform(
+        self,
+        function: str,
+        values: Sequence[Value],
+        channels: int,
+        arguments: Sequence[Argument],
+        stages: Stages,
+        element: Element,
+    ) -> Launch:
+        """Return the launch of a transform; an item has all channels of a tile, or one of many."""
+        is_narrow = not current().engine.device.is_cpu
+        parts, chunk = (channels, 1) if is_narrow else (1, channels)
+        group = spread(parts)
+        defines: dict[str, int | str] = {
+            **type_defines("X", operand_element(element)),
+            "NARROW": int(is_narrow),
+            "GROUP_X": group[0],
+            "GROUP_Y": group[1],
+        }
+        source = Source.of("winograd", defines, type_lines(element) + stages.lines)
+        given = [*values, channels, chunk, *arguments]
+        return Launch(source, function, given, (parts, self.tiles), group)
 
     def scratch_counts(self) -> tuple[int, int]:
         """Return the elements of the points of the input and of the result."""
         return POINTS * self.tiles * self.channels, POINTS * self.tiles * self.columns
 
-    def is_faster(self, tile: Tile, direct: Callable[[], Launch], element: Element) -> bool:
+    def is_faster(self, tile: Tile, direct: Callable[[], list[Launch]], element: Element) -> bool:
         """Return whether it is faster than another launch; False if nothing is measured."""
+        read = operand_element(element)
         values = {
             name: scratch_value(name, kind, count)
             for name, kind, count in (
-                ("x", Element.FLOAT, self.images * math.prod(self.window.image) * self.channels),
-                ("zeros", Element.FLOAT, max(64, self.channels)),
+                ("x", read, self.images * math.prod(self.window.image) * self.channels),
+                ("zeros", read, max(64, self.channels)),
                 ("weights", Element.FLOAT, self.packing.count(tile.columns)),
                 ("table", Element.INT, POINTS),
                 ("y", element, self.images * math.prod(self.window.out) * self.columns),
@@ -168,8 +205,8 @@ class Winograd:
         operands = Operands(
             values["x"], values["weights"], values["y"], (values["table"],) * 2, values["zeros"]
         )
-        runs = {
-            "direct": lambda: [direct()],
+        runs: dict[str, Callable[[], list[Launch]]] = {
+            "direct": direct,
             "winograd": lambda: self.launches(tile, operands, rooms, NO_STAGES, element),
         }
         chosen = current().engine.tuning.choose(

@@ -8,14 +8,15 @@ import math
 
 from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._choices import choose_tile, measured_launch
+from dovetail_gpu.kernels._choices import choose_tile, measured_launches
 from dovetail_gpu.kernels._packing import Packing
 from dovetail_gpu.kernels._product import (
     Operands,
     Product,
     Window,
     operand_element,
-    product_launch,
+    parts_room,
+    product_launches,
     zero_row,
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
@@ -61,10 +62,9 @@ def convolution(call: KernelCall) -> Step | None:
         None if product.is_pointwise else zero_row(call, product.channels, operand_element(element))
     )
     stages = stages_of(call, element, bias=2)
-    operands = Operands(
-        x, weights.value, write(call), zeros=zeros, stored=stored, scales=weights.scales
-    )
-    launches.append(product_launch(product, tile, operands, stages, element))
+    sums = parts_room(call, product, tile)
+    operands = Operands(x, weights.value, write(call), (), zeros, stored, weights.scales, sums)
+    launches += product_launches(product, tile, operands, stages, element)
     return launch_all(call, launches)
 
 
@@ -72,13 +72,13 @@ def _winograd(
     call: KernelCall, product: Product, tile: Tile, stored: Stored, element: Element
 ) -> Winograd | None:
     """Return a convolution as one by tiles if that is faster."""
-    if not call.has_data(1) or stored is not Stored.FLOAT:
+    if not call.has_data(1) or not stored.is_real:
         return None
     found = Winograd.of(call.spec(0).shape[0], product)
     if found is None:
         return None
-    inner = choose_tile(found.product, Element.FLOAT, stored)
-    direct = functools.partial(measured_launch, product, tile, element, stored)
+    inner = choose_tile(found.product, Element.FLOAT, Stored.FLOAT)
+    direct = functools.partial(measured_launches, product, tile, element, stored)
     return found if found.is_faster(inner, direct, element) else None
 
 
@@ -91,7 +91,7 @@ def _run_by_tiles(call: KernelCall, x: Value, by_tiles: Winograd, element: Eleme
     first, second = (table(call, numbers) for numbers in by_tiles.tables(tile))
     counts = by_tiles.scratch_counts()
     points, products = (scratch(call, Element.FLOAT, count) for count in counts)
-    zeros = zero_row(call, by_tiles.channels, Element.FLOAT)
+    zeros = zero_row(call, by_tiles.channels, operand_element(element))
     stages = stages_of(call, element, bias=2)
     operands = Operands(x, weights, write(call), (first, second), zeros)
     return launch_all(call, by_tiles.launches(tile, operands, (points, products), stages, element))

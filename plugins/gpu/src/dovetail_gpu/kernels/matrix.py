@@ -12,7 +12,13 @@ from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.kernels._choices import choose_tile
 from dovetail_gpu.kernels._packing import Packing
-from dovetail_gpu.kernels._product import Operands, Product, operand_element, product_launch
+from dovetail_gpu.kernels._product import (
+    Operands,
+    Product,
+    operand_element,
+    parts_room,
+    product_launches,
+)
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels._tiles import Tile
@@ -60,8 +66,9 @@ def _product(call: KernelCall, product: Product, packing: Packing) -> Step:
     weights = weights_of(call, packing, tile, stored, launches)
     tables = _tables(call, product, packing, tile) if product.batch > 1 else ()
     stages = stages_of(call, element, bias=2)
-    operands = Operands(x, weights.value, write(call), tables, stored=stored, scales=weights.scales)
-    launches.append(product_launch(product, tile, operands, stages, element))
+    sums = parts_room(call, product, tile)
+    operands = Operands(x, weights.value, write(call), tables, None, stored, weights.scales, sums)
+    launches += product_launches(product, tile, operands, stages, element)
     return launch_all(call, launches)
 
 

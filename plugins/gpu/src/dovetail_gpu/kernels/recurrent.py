@@ -12,7 +12,8 @@ from dovetail_gpu.kernels._product import (
     Operands,
     Product,
     operand_element,
-    product_launch,
+    parts_room,
+    product_launches,
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import lanes, row_launch
@@ -37,10 +38,10 @@ def lstm(call: KernelCall) -> Step | None:
     tile = choose_tile(product, Element.FLOAT, Stored.FLOAT)
     tables = tables_of(call, sizes, tile)
     sums = scratch(call, Element.FLOAT, steps * batch * sizes.columns)
-    operands = Operands(x, tables.inputs, sums)
+    operands = Operands(x, tables.inputs, sums, sums=parts_room(call, product, tile))
     launches = [
         *tables.launches,
-        product_launch(product, tile, operands, NO_STAGES, Element.FLOAT),
+        *product_launches(product, tile, operands, NO_STAGES, Element.FLOAT),
         _recurrence(call, sizes, tables, sums, steps, batch),
     ]
     return launch_all(call, launches)

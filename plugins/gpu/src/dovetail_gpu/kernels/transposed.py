@@ -21,7 +21,7 @@ from dovetail_gpu.kernels._product import (
     Scatter,
     Window,
     operand_element,
-    product_launch,
+    product_launches,
     zero_row,
 )
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
@@ -83,11 +83,11 @@ def transposed_convolution(call: KernelCall) -> Step | None:
             (rows.tap * size[1] + columns.tap) * line,
         )
         kind = stored_weights(call, packing, element)
-        tile = choose_tile(product, element, kind)
+        tile = choose_tile(product, element, kind, may_split=False)
         weights = weights_of(call, packing, tile, kind, launches)
         operands = Operands(x, weights.value, y, zeros=zeros, stored=kind, scales=weights.scales)
         scatter = Scatter(out, stride, (rows.first, columns.first))
-        launches.append(product_launch(product, tile, operands, stages, element, scatter))
+        launches += product_launches(product, tile, operands, stages, element, scatter)
     return launch_all(call, launches)
 
 

@@ -9,6 +9,7 @@
 // This file has what the programs `product` and `product_local` share:
 //   POINTWISE: position m reads pixel m, by one tap.
 //   BATCHED: axis 2 of the range counts products, whose operands begin at x_at[i] and w_at[i].
+//   SPLIT: axis 2 of the range counts parts of the terms, whose sums are written one after the other.
 //   STRIDED_OUT: position (oy, ox) is written to (oy * y_sy + y_py, ox * y_sx + y_px).
 //   WHOLE: the columns of a group are a multiple of eight.
 
@@ -51,7 +52,7 @@
 #endif
 
 #if BATCHED
-#define BATCH_PARAMETERS , TENSOR_IN(int, x_at), TENSOR_IN(int, w_at), int rows_of_batch
+#define BATCH_PARAMETERS , TENSOR_IN(int, x_at), TENSOR_IN(int, w_at)
 #else
 #define BATCH_PARAMETERS
 #endif
@@ -84,8 +85,8 @@
   const int oy = (line - image_of * y_height) * y_sy + y_py; \
   const int ox = ((m) - line * y_width) * y_sx + y_px; \
   const int row = (image_of * all_height + oy) * all_width + ox
-#elif BATCHED
-#define FIND_ROW(m) const int row = get_group_id(2) * rows_of_batch + (m)
+#elif BATCHED || SPLIT
+#define FIND_ROW(m) const int row = get_group_id(2) * positions + (m)
 #else
 #define FIND_ROW(m) const int row = (m)
 #endif
