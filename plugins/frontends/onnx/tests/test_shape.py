@@ -7,6 +7,7 @@ import pytest
 from onnx import helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
+from dovetail_onnx import OnnxOptions
 
 F32 = np.float32
 I64 = np.int64
@@ -37,6 +38,37 @@ def test_impossible_reshapes(model, read, shape) -> None:
     with pytest.raises(FrontendError) as caught:
         read(model([node], {"x": data(2, 3, 4)}, ["y"], {"s": ints(*shape)}))
     assert caught.value.problems[0].where == "Reshape node 'fold'"
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "made"),
+    [
+        ((1, 12), 5, (5, 12)),
+        ((1, -1), 5, (5, 12)),
+        ((-1, 6), 5, (10, 6)),
+        ((0, 12), 5, (5, 12)),
+        ((1, 12), None, (1, 12)),
+    ],
+)
+def test_constant_shapes_for_the_files_batch_follow_another_batch(
+    model, read, caplog, shape, batch, made
+) -> None:
+    node = helper.make_node("Reshape", ["x", "s"], ["y"], name="fold")
+    given = model([node], {"x": data(1, 3, 4)}, ["y"], {"s": ints(*shape)})
+    graph = read(given, OnnxOptions(batch=batch))
+    assert graph.tensors["y"].shape == made
+    told = "constant shapes for the file's batch 1 are taken for batch 5; nodes: 1"
+    is_told = told in caplog.text
+    assert is_told is (batch == 5 and shape[0] == 1)
+
+
+def test_shapes_of_data_that_do_not_begin_with_the_batch_stay(model, read) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        helper.make_node("Reshape", ["t", "s"], ["y"], name="fold"),
+    ]
+    given = model(nodes, {"x": data(1, 3, 4)}, ["y"], {"s": ints(1, -1)})
+    assert read(given, OnnxOptions(batch=5)).tensors["y"].shape == (1, 60)
 
 
 def test_a_shape_from_the_data_is_refused(model, read) -> None:

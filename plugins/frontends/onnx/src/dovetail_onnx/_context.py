@@ -51,6 +51,21 @@ class OpContext(ImportContext):
         """Return an output's declared type and shape; None if they are incomplete."""
         return self._values.declared.get(self.node.outputs[i])
 
+    def rebatched(self, extent: int, given: int) -> int:
+        """Return the first extent of a constant shape, for data that begin with the batch.
+
+        Models that are exported for one batch have it in the shapes of their nodes, too. Where the
+        user gave the inputs another batch, that one replaces it.
+
+        Args:
+            extent: The first extent in the file.
+            given: The first extent of the data.
+        """
+        if self._values.batch is None or (extent, given) != self._values.batch:
+            return extent
+        self._values.rebatched.append(self.node.name)
+        return given
+
     def read_tensor(self, proto: TensorProto) -> Constant:
         """Return the constant in a tensor attribute, under the name of the node's first output."""
         return self._values.reader.read(proto, self.node.outputs[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -27,6 +28,8 @@ from dovetail_opset.importing.budget import Budget
 from dovetail_opset.importing.constant import Constant, Result, Value, as_value
 from dovetail_opset.importing.outputs import finish_graph, warn_of_shapes
 from dovetail_opset.importing.problems import Refusal, problems_of, refusals_of
+
+_LOG = logging.getLogger("dovetail.importing")
 
 # Maximum number of nodes of a model's unrolled loops: some seconds.
 MAX_BODY_NODES = 10_000
@@ -67,6 +70,7 @@ class GraphReader:
         self._budget = Budget(lambda: held + tensors.mapped_bytes, len(source.nodes))
         declared = DeclaredSpecs(source, specs)
         self._values = OnnxValues(source, tensors, self._graph, declared, self._budget, updateable)
+        self._values.batch = _changed_batch(source, specs)
         self._tables = tables
         self._makers = {name: node for node in source.nodes for name in node.outputs if name}
         self._read_names = {n for node in source.nodes for n in node.reads}
@@ -247,6 +251,14 @@ class GraphReader:
             Problem("no node of the graph reads the updateable initializer", f"tensor '{n}'", hint)
             for n in self._values.unused_updateable()
         ]
+        if (batch := self._values.batch) and (nodes := self._values.rebatched):
+            _LOG.warning(
+                "constant shapes for the file's batch %d are taken for batch %d; nodes: %d, first: "
+                "'%s'",
+                *batch,
+                len(nodes),
+                nodes[0],
+            )
         declared = {name: dims_of(info) for name, info in source.declared.items()}
         warn_of_shapes(
             {n: (dims_of(source.inputs[n]), spec.shape) for n, spec in self._specs.items()},
@@ -258,6 +270,16 @@ def _held_bytes(source: SourceGraph) -> int:
     """Return the bytes of the constants that are in the model file itself."""
     held = sum(tensor.ByteSize() for tensor in source.initializers.values())
     return int(held) + sum(int(n.proto.ByteSize()) for n in source.nodes if n.op_type == "Constant")
+
+
+def _changed_batch(source: SourceGraph, specs: Mapping[str, Spec]) -> tuple[int, int] | None:
+    """Return the first dimension of inputs in the file and as bound, if one was changed."""
+    changed = set()
+    for name, spec in specs.items():
+        dims = dims_of(source.inputs[name])
+        if dims and spec.shape and isinstance(dims[0], int) and dims[0] not in (0, spec.shape[0]):
+            changed.add((dims[0], spec.shape[0]))
+    return changed.pop() if len(changed) == 1 else None
 
 
 def _element_type(source: SourceGraph, name: str) -> int:

@@ -27,6 +27,8 @@ class OnnxValues(Values):
     Attributes:
         reader: As given.
         declared: As given.
+        batch: The first dimension of the inputs in the file and in this graph, if they differ.
+        rebatched: Names of the nodes whose constant shapes begin with the one of the file.
     """
 
     def __init__(
@@ -40,6 +42,8 @@ class OnnxValues(Values):
     ) -> None:
         self.reader = reader
         self.declared = declared
+        self.batch: tuple[int, int] | None = None
+        self.rebatched: list[str] = []
         initializers = source.initializers
 
         def load(name: str) -> Constant | None:

@@ -26,6 +26,8 @@ def _reshape(op: OpContext, shape: Shape) -> Value:
 def reshape(op: OpContext) -> Value:
     """Reshape; 0 copies a size (unless allowzero), -1 is inferred."""
     x, wanted = op.spec(0).shape, list(op.need_ints(1, "shape"))
+    if x and wanted:
+        wanted[0] = op.rebatched(wanted[0], x[0])
     if not op.attr.integer("allowzero", 0):
         for i, extent in enumerate(wanted):
             if extent == 0 and i >= len(x):
