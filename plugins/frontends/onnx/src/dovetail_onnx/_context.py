@@ -51,18 +51,18 @@ class OpContext(ImportContext):
         """Return an output's declared type and shape; None if they are incomplete."""
         return self._values.declared.get(self.node.outputs[i])
 
-    def rebatched(self, extent: int, given: int) -> int:
-        """Return the first extent of a constant shape, for data that begin with the batch.
+    def rebatched(self, size: int, given: int) -> int:
+        """Return the first size of a constant shape, for data that begin with the batch.
 
         Models that are exported for one batch have it in the shapes of their nodes, too. Where the
         user gave the inputs another batch, that one replaces it.
 
         Args:
-            extent: The first extent in the file.
-            given: The first extent of the data.
+            size: The size of the first axis in the file.
+            given: That of the data.
         """
-        if self._values.batch is None or (extent, given) != self._values.batch:
-            return extent
+        if self._values.batch is None or (size, given) != self._values.batch:
+            return size
         self._values.rebatched.append(self.node.name)
         return given
 
