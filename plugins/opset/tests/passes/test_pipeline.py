@@ -46,6 +46,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "fold-transposed-matmul",
         "fold-softmax-scale",
         "reshape-transposes",
+        "join-axes",
         "remove-identities",
         "fold-constants",
         "dead-code",

@@ -1,10 +1,13 @@
 """Dead code, constants, identities: what goes, what must stay, and that values do not change."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dovetail.ir import (
     AxisScaleOffset,
@@ -17,7 +20,14 @@ from dovetail.ir import (
     find_faults,
 )
 from dovetail_opset.build import add, add_all, static
-from dovetail_opset.passes import DeadCode, FoldConstants, RemoveIdentities, ReshapeTransposes
+from dovetail_opset.passes import (
+    DeadCode,
+    FoldConstants,
+    JoinAxes,
+    RemoveIdentities,
+    ReshapeTransposes,
+)
+from dovetail_opset.passes.join_axes import joined
 
 Evaluate = Callable[..., Any]
 F32 = DType.FLOAT_32
@@ -210,3 +220,63 @@ def test_a_transpose_of_ones_with_scales_by_axis_stays() -> None:
     x = Tensor("x", DType.UFIXED_POINT_8, (2, 1, 1, 3), TensorKind.APP_WRITE, encoding=code)
     add(graph, "Transpose", [graph.add_tensor(x)], name="t", perm=[0, 3, 1, 2])
     assert not ReshapeTransposes().run(graph)
+
+
+# -- too many axes -----------------------------------------------------------------------------
+
+
+def test_windows_of_an_image_have_five_axes(evaluate: Evaluate) -> None:
+    graph = Graph("g")
+    x = graph.add_tensor(Tensor("x", F32, (1, 4, 6, 5), TensorKind.APP_WRITE))
+    cut = add(graph, "Reshape", [x], name="cut", spec=Spec(F32, (1, 2, 2, 3, 2, 5)))
+    moved = add(graph, "Transpose", [cut], name="windows", perm=[0, 1, 3, 2, 4, 5])
+    flat = add(graph, "Reshape", [moved], name="flat", spec=Spec(F32, (6, 4, 5)))
+    output(graph, flat)
+    feed = {"x": np.arange(120, dtype=np.float32).reshape(x.shape)}
+    before = evaluate(graph, feed)["y"]
+    assert JoinAxes().run(graph)
+    assert not JoinAxes().run(graph)
+    RemoveIdentities().run(graph)
+    assert [node.op_type for node in graph.nodes] == ["Reshape", "Transpose", "Reshape", "Relu"]
+    small = graph.node("windows.moved")
+    assert small.outputs[0].shape == (2, 3, 2, 10)
+    assert not find_faults(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
+@given(st.data())
+def test_transposes_with_joined_axes_move_the_same_data(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(6, 8))
+    shape = tuple(data.draw(st.lists(st.integers(1, 3), min_size=rank, max_size=rank)))
+    perm = tuple(data.draw(st.permutations(range(rank))))
+    small, moves = joined(shape, perm)
+    values = np.arange(int(np.prod(shape)))
+    wanted = values.reshape(shape).transpose(perm)
+    found = values.reshape(small).transpose(moves)
+    np.testing.assert_array_equal(found.reshape(-1), wanted.reshape(-1))
+    assert not any(b == a + 1 for a, b in pairwise(moves)), "neighbours that stay are one axis"
+
+
+def test_a_transpose_that_moves_six_axes_apart_stays() -> None:
+    graph = Graph("g")
+    x = graph.add_tensor(Tensor("x", F32, (2, 2, 2, 2, 2, 2), TensorKind.APP_WRITE))
+    add(graph, "Transpose", [x], name="t", perm=[5, 4, 3, 2, 1, 0])
+    assert not JoinAxes().run(graph)
+
+
+def test_an_unfolded_image_is_read_by_one_axis_of_indices(evaluate: Evaluate) -> None:
+    graph = Graph("g")
+    x = graph.add_tensor(Tensor("x", F32, (1, 2, 1, 1, 9), TensorKind.APP_WRITE))
+    indices = static(graph, "places", np.add.outer(np.arange(3), np.arange(7)).astype(np.int32))
+    read = add(graph, "Gather", [x, indices], name="unfold", axis=4)
+    assert read.shape == (1, 2, 1, 1, 3, 7)
+    output(graph, add(graph, "Reshape", [read], name="flat", spec=Spec(F32, (1, 6, 1, 7))))
+    feed = {"x": np.arange(18, dtype=np.float32).reshape(x.shape)}
+    before = evaluate(graph, feed)["y"]
+    assert JoinAxes().run(graph)
+    assert not JoinAxes().run(graph)
+    RemoveIdentities().run(graph)
+    FoldConstants().run(graph)
+    assert [node.op_type for node in graph.nodes] == ["Gather", "Reshape", "Relu"]
+    assert not find_faults(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)

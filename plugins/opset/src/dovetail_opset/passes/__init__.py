@@ -15,6 +15,7 @@ from dovetail_opset.passes.fuse_hard_swish import FuseHardSwish
 from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
 from dovetail_opset.passes.fuse_rms_norm import FuseRmsNorm
 from dovetail_opset.passes.interface import Interface, TensorForm
+from dovetail_opset.passes.join_axes import JoinAxes
 from dovetail_opset.passes.pipeline import Pipeline, ThirdPartyPass
 from dovetail_opset.passes.remove_identities import RemoveIdentities
 from dovetail_opset.passes.reshape_transposes import ReshapeTransposes
@@ -51,7 +52,7 @@ CONVERT_DEFAULT = Pipeline(
         FoldSoftmaxScale(),
     ),
     # what no other pass can move any more; reshapes in a row then become one
-    late=(ReshapeTransposes(), RemoveIdentities(), FoldConstants(), DeadCode()),
+    late=(ReshapeTransposes(), JoinAxes(), RemoveIdentities(), FoldConstants(), DeadCode()),
     final=(RestoreNames(),),
 )
 
@@ -76,6 +77,7 @@ __all__ = [
     "FuseLayerNorm",
     "FuseRmsNorm",
     "Interface",
+    "JoinAxes",
     "Pipeline",
     "RemoveIdentities",
     "ReshapeTransposes",

@@ -1,0 +1,114 @@
+"""Ops of more axes than backends take, on tensors with fewer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
+from dovetail_opset._package import is_op
+from dovetail_opset.build import add
+from dovetail_opset.passes._rewrite import bound, first_input, perm_of
+
+_MOST_AXES = 5  # of a tensor that backends of QNN take
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAxes:
+    """Give a Transpose or Gather of more than five axes fewer ones, with a Reshape around it.
+
+    A Transpose moves axes that stay neighbours as one, and none of size 1: the windows of a
+    transformer, (1, rows, 7, columns, 7, channels), then have five axes. A Gather with a matrix of
+    indices reads them as one axis, as where an image is unfolded.
+
+    It runs late, before reshapes in a row become one: other passes know an op and the Reshape
+    around it as a pattern.
+    """
+
+    name: str = "join-axes"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite the graph in place; return whether it changed anything."""
+        changed = False
+        for node in graph.nodes:
+            if is_op(node, "Transpose"):
+                changed |= _join_moved(graph, node)
+            elif is_op(node, "Gather"):
+                changed |= _join_indices(graph, node)
+        return changed
+
+
+def _has_too_many(node: Node) -> bool:
+    """Return whether the result has too many axes, with at most one scale for all of them."""
+    # scales by axis would have to say which axis that is now
+    x, y = first_input(node), node.outputs[0]
+    has_one_scale = x.encoding == y.encoding and isinstance(x.encoding, ScaleOffset | None)
+    return len(y.shape) > _MOST_AXES and has_one_scale
+
+
+def _join_moved(graph: Graph, node: Node) -> bool:
+    if not _has_too_many(node):
+        return False
+    x = first_input(node)
+    shape, perm = joined(x.shape, perm_of(node))
+    if len(shape) > _MOST_AXES:
+        return False
+    graph.remove_node(node)
+    spec = Spec(x.dtype, shape, x.encoding)
+    small = add(graph, "Reshape", [x], name=f"{node.name}.joined", spec=spec, sources=node.sources)
+    moved = add(
+        graph, "Transpose", [small], name=f"{node.name}.moved", sources=node.sources, perm=perm
+    )
+    _restore(graph, moved, node)
+    return True
+
+
+def _join_indices(graph: Graph, node: Node) -> bool:
+    x, indices = first_input(node), node.inputs[1]
+    op = bound(node)
+    if op is None or indices is None or len(indices.shape) < 2 or not _has_too_many(node):
+        return False
+    if len(x.shape) > _MOST_AXES:
+        return False
+    graph.remove_node(node)
+    flat = Spec(indices.dtype, (math.prod(indices.shape),), indices.encoding)
+    line = add(
+        graph, "Reshape", [indices], name=f"{node.name}.joined", spec=flat, sources=node.sources
+    )
+    read = add(
+        graph,
+        "Gather",
+        [x, line],
+        name=f"{node.name}.read",
+        sources=node.sources,
+        **{name: getattr(op, name) for name in node.params},
+    )
+    _restore(graph, read, node)
+    return True
+
+
+def _restore(graph: Graph, y: Tensor, node: Node) -> None:
+    """Give the result of a removed node its shape again."""
+    add(graph, "Reshape", [y], name=node.name, outputs=node.outputs[0], sources=node.sources)
+
+
+def joined(shape: Shape, perm: Shape) -> tuple[Shape, Shape]:
+    """Return the shape whose axes are those that stay neighbours, and how these move.
+
+    Args:
+        shape: The shape before a transpose.
+        perm: The transpose.
+    """
+    kept = [axis for axis, size in enumerate(shape) if size != 1]
+    place = {axis: i for i, axis in enumerate(kept)}
+    groups: list[list[int]] = []
+    for axis in perm:
+        if shape[axis] == 1:
+            continue
+        if groups and place[groups[-1][-1]] + 1 == place[axis]:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    ordered = sorted(groups)
+    sizes = tuple(math.prod(shape[axis] for axis in group) for group in ordered)
+    return sizes, tuple(ordered.index(group) for group in groups)
