@@ -15,7 +15,7 @@ _MOST_AXES = 5  # of a tensor that backends of QNN take
 
 @dataclass(frozen=True, slots=True)
 class JoinAxes:
-    """Give a Transpose or Gather of more than five axes fewer ones, with a Reshape around it.
+    """Replace a Transpose or Gather of more than five axes by one of fewer, between reshapes.
 
     A Transpose moves axes that stay neighbours as one, and none of size 1: the windows of a
     transformer, (1, rows, 7, columns, 7, channels), then have five axes. A Gather with a matrix of
@@ -88,7 +88,7 @@ def _join_indices(graph: Graph, node: Node) -> bool:
 
 
 def _restore(graph: Graph, y: Tensor, node: Node) -> None:
-    """Give the result of a removed node its shape again."""
+    """Add the Reshape that restores the result of a removed node."""
     add(graph, "Reshape", [y], name=node.name, outputs=node.outputs[0], sources=node.sources)
 
 
