@@ -42,6 +42,9 @@ class Quantizer:
             hooks.progress(Progress("guessing", 1))
         return Quantized(model, ())
 
+    def configured(self, options):
+        return options
+
     def write_encodings(self, model, model_path):
         return ()
 

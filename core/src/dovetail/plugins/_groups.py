@@ -104,6 +104,7 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
             members=(
                 "__init__()",
                 "quantize(model, calibration, options, ops)",
+                "configured(options)",
                 "write_encodings(model, model_path)",
                 "read_encodings(path, graph, ops)",
                 "encoding_for(tensor, values)",

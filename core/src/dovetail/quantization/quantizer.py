@@ -61,6 +61,13 @@ class Quantizer(Protocol):
             ConfigError: An option refers to something unknown.
         """
 
+    def configured(self, options: QuantizationOptions) -> QuantizationOptions:
+        """Return options completed by their config file; without one, the options.
+
+        Raises:
+            ConfigError: The file cannot be read or is wrong; all faults are listed.
+        """
+
     def write_encodings(self, model: Model, model_path: Path) -> tuple[Path, ...]:
         """Write the encodings of each graph of a quantized model and return the paths.
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dovetail.cli.configuration_option import shows_configuration
 from dovetail.cli.map_weights_option import NoMapWeights
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.output_format_option import OutputFormat
@@ -18,6 +19,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 @takes_quantization
+@shows_configuration
 def quantize(
     *,
     model: Annotated[

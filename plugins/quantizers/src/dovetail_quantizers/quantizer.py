@@ -165,6 +165,10 @@ class DefaultQuantizer:
         )
         return Quantized(made, report)
 
+    def configured(self, options: QuantizationOptions) -> QuantizationOptions:
+        """Return options completed by their config file; see `dovetail.quantization.Quantizer`."""
+        return with_config(options)[0]
+
     def write_encodings(self, model: Model, model_path: Path) -> tuple[Path, ...]:
         """Write the encodings of each graph; see `dovetail.quantization.Quantizer`."""
         return dump_model_encodings(model, model_path)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
+from dovetail.cli.configuration_option import shows_configuration
 from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.output_format_option import OutputFormat
@@ -33,6 +34,7 @@ class _Command(PairCommand):
 
 @app.command(cls=_Command)
 @takes_quantization
+@shows_configuration
 @takes(INTERFACE, GRAPH, EXPORT, ARTEFACT)
 def convert(
     model: Annotated[
