@@ -187,3 +187,28 @@ def test_joined_tensors_of_unlike_ranges_are_noted() -> None:
     assert "concat=requantize" in told
     assert "'small'" in told
     assert "requantize" not in notes(graph, SAMPLES, concat="requantize")
+
+
+@pytest.mark.parametrize("between", ["Relu", None])
+def test_nodes_that_quantize_are_kept_as_converts(between: str | None) -> None:
+    given = network(0.05, 0 if between else -100, between)
+    kept, removed = (
+        dt.quantize(model_of(given), SAMPLES, keep_quant_nodes=keep) for keep in (True, False)
+    )
+    (convert,) = (n for n in kept.graphs["net"].nodes if n.op_type == "Convert")
+    quantize = next(n for n in given.nodes if n.op_type == "Quantize")
+    assert convert.name == quantize.name
+    assert {t.encoding for t in (*convert.inputs, *convert.outputs)} == {
+        quantize.outputs[0].encoding
+    }
+    assert "Convert" not in [n.op_type for n in removed.graphs["net"].nodes]
+    np.testing.assert_array_equal(results(kept), results(removed))
+
+
+def test_inputs_and_outputs_of_the_graph_keep_their_quantizing_nodes() -> None:
+    graph, x = new_graph((1, 4))
+    output(paired(graph, paired(graph, x, 0.05, -100), 0.1, -100))
+    (made,) = dt.quantize(model_of(graph), keep_quant_nodes=True).graphs.values()
+    names = [n.name for n in graph.nodes if n.op_type == "Quantize"]
+    assert [(n.name, n.op_type) for n in made.nodes] == [(name, "Convert") for name in names]
+    assert [t.name for t in (*made.inputs, *made.outputs)] == ["x", graph.outputs[0].name]

@@ -59,6 +59,7 @@ _VALUES: Mapping[str, tuple[Any, str, str]] = {
 _FLAGS: Mapping[str, str] = {
     "use_per_channel_quantization": "One scale per output channel of a convolution.",
     "use_per_row_quantization": "One scale per output of MatMul and FullyConnected.",
+    "keep_quant_nodes": "Keep the model's nodes that quantize and dequantize activations.",
     "ignore_encodings": "Ignore the encodings in the model.",
     "use_aimet_quantizer": "Let AIMET choose the encodings; needs the package aimet-onnx.",
     "float_fallback": "Keep tensors without an encoding float instead of calibrating.",

@@ -91,6 +91,8 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
         skip_algorithm_check: Changes of algorithms are kept even if the error of the outputs does
             not fall.
         quantization_overrides: Path of an encodings file.
+        keep_quant_nodes: Nodes of the model that quantize activations stay, as Converts; otherwise
+            only their encodings do.
         ignore_encodings: Encodings in the model are ignored.
         lenient: Entries of an encodings file that match nothing, and infinities during calibration,
             are not errors.
@@ -131,6 +133,7 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     config_file: str | None = None
     skip_algorithm_check: bool = False
     quantization_overrides: str | None = None
+    keep_quant_nodes: bool = False
     ignore_encodings: bool = False
     lenient: bool = False
     float_fallback: bool = False

@@ -95,7 +95,7 @@ class DefaultQuantizer:
             SingleOps().run(work)  # the ops whose facts and names the steps below read
             check_statics(work, ops)
             put_back_for_blocks(work, options.weights_block_size)
-            overrides = extract_qdq(work, ops)
+            overrides = extract_qdq(work, ops, keeps_nodes=options.keep_quant_nodes)
             if options.use_per_channel_quantization:
                 leave_to_channels(work, ops, overrides)
             changes = overrides.changes

@@ -68,7 +68,11 @@ class Quantizing:
         Raises:
             ConfigError: Names all these options.
         """
-        names = ["--" + name.replace("_", "-") for name in self.given if name != "lenient"]
+        names = [
+            "--" + name.replace("_", "-")
+            for name in self.given
+            if name not in ("lenient", "keep_quant_nodes")  # a float model has its nodes anyway
+        ]
         names += ["--use-native-input-files"] * self.native
         names += ["--dump-encoding-json"] * self.dump + ["--report"] * self.show
         if self.wanted or not names:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dovetail.ir import Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
+from dovetail_opset.build import add
 from dovetail_opset.passes import DeadCode
 from dovetail_quantizers.planning.clipping import clipper, clips_as, put_clip
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
@@ -31,12 +32,13 @@ from dovetail_quantizers.planning.stored_weights import (
 _COMPUTED = "several scales, or other consumers of the integers"
 
 
-def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
+def extract_qdq(graph: Graph, ops: OpRegistry, *, keeps_nodes: bool = False) -> Overrides:
     """Extract the quantization of a graph and return it as overrides.
 
     Args:
         graph: Changed: it computes the same without rounding, and with clipping only at zero.
         ops: Finds ops.
+        keeps_nodes: Whether a Convert of the same encoding replaces each pair of activations.
     """
     work = _Extraction(graph, ops)
     for node in graph.nodes:
@@ -44,7 +46,9 @@ def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
             continue
         quantizing = quantizing_of(graph, node)
         if quantizing is not None and is_quantized(quantizing.x):
-            work.take(quantizing)
+            taken = work.take(quantizing)
+            if keeps_nodes and taken:
+                work.put_convert(taken[0], node)
     open_inputs(graph, work.found, work.take_given)
     if work.found.changes:
         DeadCode().run(graph)  # the unused scales and zero points
@@ -92,12 +96,16 @@ class _Extraction:
             Tensor, EncodingDecision
         ] = {}  # of tensors that need no clip: they stay within the grid
 
-    def take(self, quantizing: QdqPattern) -> None:
-        """Remove all ops that dequantize the integers of a tensor."""
+    def take(self, quantizing: QdqPattern) -> tuple[Tensor, ...]:
+        """Remove all ops that dequantize the integers of a tensor; return those with an encoding.
+
+        The first is the tensor or its replacement; there is none if no op is removed.
+        """
         x = quantizing.x
         if quantizing.encoding is None:
             self._drop(quantizing)
-            return
+            return ()
+        taken: tuple[Tensor, ...] = ()
         encoded = EncodingDecision(quantizing.dtype, quantizing.encoding, GIVEN_BY_MODEL)
         stands_for = clipper(self._graph, x, encoded, self._ops, self._given)
         clip = None if self._clip_themselves(quantizing.ends, stands_for) else stands_for
@@ -111,6 +119,37 @@ class _Extraction:
             if kept:
                 self._tell(kept[0], encoded, clip)
                 x = kept[0]  # the name of an output may have replaced its name
+                taken = kept
+        return taken
+
+    def put_convert(self, x: Tensor, like: Node) -> None:
+        """Put a Convert at a tensor with an encoding: before it, or after an input of the graph.
+
+        Args:
+            x: The tensor.
+            like: The node whose name and sources the Convert gets.
+        """
+        graph, producer = self._graph, self._graph.producer(x)
+        if not any(graph.consumers(t) for t in like.outputs):
+            graph.remove_node(like)  # its name is free then
+            for unused in like.outputs:
+                graph.remove_tensor(unused)
+        other = graph.add_tensor(
+            Tensor(
+                graph.fresh_name(f"{x.name}.converted"),
+                x.dtype,
+                x.shape,
+                source=x.source,
+                source_perm=x.source_perm,
+            )
+        )
+        self.found.encodings[other] = self.found.encodings[x]
+        if producer is None:
+            graph.replace_uses(x, other)
+        else:
+            graph.set_outputs(producer, [other if t is x else t for t in producer.outputs])
+        ends = (x, other) if producer is None else (other, x)
+        add(graph, "Convert", ends[:1], name=like.name, outputs=ends[1], sources=like.sources)
 
     def take_given(self, quantizing: QdqPattern, encoded: EncodingDecision) -> None:
         """Do the same for integers of the application, which clip nothing."""
