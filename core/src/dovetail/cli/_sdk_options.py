@@ -41,6 +41,7 @@ class Verdict:
         command: Our command.
         offered: Our spelling; empty if there is none.
         reason: Why the option has no meaning here; empty if it has, or might.
+        lack: What a missing option waits for; empty if that is not known, or it is not missing.
     """
 
     tool: str
@@ -48,13 +49,16 @@ class Verdict:
     command: str
     offered: str = ""
     reason: str = ""
+    lack: str = ""
 
     @property
     def text(self) -> str:
         """The verdict in words."""
         if self.offered:
             return f"offered as {self.offered}"
-        return f"meaningless here: {self.reason}" if self.reason else "missing"
+        if self.reason:
+            return f"meaningless here: {self.reason}"
+        return f"missing: {self.lack}" if self.lack else "missing"
 
 
 # The only reasons for which an option has no meaning on a workstation.
@@ -75,6 +79,34 @@ MEANINGLESS: Mapping[str, str] = {
     "--targetPath": ADB,
     "--testBackend": DEVICE,
 }
+# Options that concern one framework, in tools for several and in its own.
+_FRAMEWORKS: Mapping[str, str] = {
+    "--tf_": "tensorflow",
+    "--saved_model_": "tensorflow",
+    "--tflite_": "tflite",
+    "--pytorch_": "pytorch",
+}
+_OF_OWN_TOOLS = (
+    "--allow_unconsumed_nodes",
+    "--dump_out_names",
+    "--show_unconsumed_nodes",
+    "--signature_name",
+)
+_NO_OUTPUTS = "selects the type of files of outputs, and the command writes none"
+# Command -> missing options of the SDK, and what they wait for or why nothing can be done.
+_LACKS: Mapping[str, Mapping[str, str]] = {
+    "convert": {
+        "--arch_checker": "needs an architecture checker",
+        "--use_native_output_files": _NO_OUTPUTS,
+    },
+    "quantize": {"--use_native_output_files": _NO_OUTPUTS},
+    "op-package-generator": {
+        "--converter_op_package": "every package has shape rules for converters",
+    },
+    "net-run": {
+        "--binary_file": "on that page only in an example of qnn-context-binary-generator",
+    },
+}
 # Command -> options of the SDK that it spells otherwise.
 _SPELLED: Mapping[str, Mapping[str, str]] = {
     "*": {"--debug": "--log-level", "--verbose": "--log-level"},
@@ -91,12 +123,15 @@ def sdk_tools() -> tuple[SdkTool, ...]:
     )
 
 
-def verdicts(tool: SdkTool, declared: Collection[str]) -> tuple[Verdict, ...]:
+def verdicts(
+    tool: SdkTool, declared: Collection[str], frontends: Collection[str] = ()
+) -> tuple[Verdict, ...]:
     """Return a verdict on each option of a tool.
 
     Args:
         tool: The tool.
         declared: The options of our command and of the shell, with dashes.
+        frontends: Names of the installed frontends.
     """
     spelled = {**_SPELLED["*"], **_SPELLED.get(tool.command, {})}
     found = []
@@ -106,5 +141,15 @@ def verdicts(tool: SdkTool, declared: Collection[str]) -> tuple[Verdict, ...]:
             own = spelled.get(option, "")
         offered = own if own in declared else ""
         reason = "" if offered else MEANINGLESS.get(option, "")
-        found.append(Verdict(tool.name, option, tool.command, offered, reason))
+        lack = "" if offered or reason else _lack(tool, option, frontends)
+        found.append(Verdict(tool.name, option, tool.command, offered, reason, lack))
     return tuple(found)
+
+
+def _lack(tool: SdkTool, option: str, frontends: Collection[str]) -> str:
+    """Return what a missing option waits for; empty if that is not known."""
+    named = next((f for prefix, f in _FRAMEWORKS.items() if option.startswith(prefix)), None)
+    frontend = tool.frontend if option in _OF_OWN_TOOLS else named
+    if frontend is not None and frontend not in frontends:
+        return f"needs the frontend '{frontend}'"
+    return _LACKS.get(tool.command, {}).get(option, "")

@@ -73,7 +73,7 @@ def _explain_compat() -> None:
     rows, found = [], list[Verdict]()
     for tool in tools:
         app = apps[tool.command]
-        each = verdicts(tool, _declared(app)) if app is not None else ()
+        each = verdicts(tool, _declared(app), names(_FRONTENDS)) if app is not None else ()
         found += each
         offered = f"{sum(bool(v.offered) for v in each)} of {len(each)}" if app else ""
         state = _state(app, tool.command, tool.frontend)
@@ -88,6 +88,7 @@ def _explain_compat() -> None:
                 "option": v.option,
                 "offered": v.offered,
                 "reason": v.reason,
+                "lack": v.lack,
                 "verdict": v.text,
             }
             for v in found
