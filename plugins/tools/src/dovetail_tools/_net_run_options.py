@@ -5,7 +5,7 @@ Source: reference guide of the SDK, section on qnn-net-run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from dovetail_tools._option_values import (
     parse_platform_options,
     parse_set_outputs,
 )
+from dovetail_tools._pairs import split_values
 from dovetail_tools._request import CacheLimit, OutputData, Profiling, Request
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ PERF_PROFILES = (
     "extreme_power_saver",
     "system_settings",
 )
+_OWN_OUTPUTS = "cached graphs have their own outputs only"
 _EXCLUSIVE = (
     Rule("retrieve_context", "model", "a context binary has its graphs"),
     Rule("retrieve_context", "dlc_path", "a context binary has its graphs"),
@@ -49,6 +51,10 @@ _EXCLUSIVE = (
         "retrieve_context",
         "create sections with context-binary-generator --adapter-weight-config",
     ),
+    Rule("cache", "retrieve_context", "a context binary is prepared already"),
+    Rule("cache", "debug", _OWN_OUTPUTS),
+    Rule("cache", "set_output_tensors", _OWN_OUTPUTS),
+    Rule("cache", "op_packages", "install the op packages, so that the cache knows them"),
     Rule("use_mmap", "no_map_weights", "a file is either mapped or read"),
     Rule(
         "use_native_input_files",
@@ -138,6 +144,7 @@ def request_of(params: Mapping[str, Any]) -> Request:
         backend_options=options,
         map_weights=not params["no_map_weights"],
         input_format=input_format,
+        cache=_cache(params["cache"]),
     )
 
 
@@ -174,6 +181,14 @@ def _output_data(params: Mapping[str, Any]) -> OutputData:
 def _as(to: Callable[[Any], T], value: Any) -> T | None:
     """Return a value of the parser, which leaves paths and enumerations as text, as its type."""
     return None if value is None else to(value)
+
+
+def _cache(uses: Sequence[str] | None) -> Path | bool:
+    """Return the folder of the cache; True for the user's, False for none."""
+    if not uses:
+        return False
+    (folder,) = split_values(uses[-1]) or ("",)
+    return Path(folder) if folder else True
 
 
 def _cache_limit(params: Mapping[str, Any]) -> CacheLimit | None:

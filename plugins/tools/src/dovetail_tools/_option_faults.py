@@ -31,11 +31,11 @@ class OptionFaults:
 
     Args:
         params: The values of the command's parameters by name; an option that is not given has the
-            value None or False.
+            value None or False, or is an empty sequence.
     """
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        self._given = {name for name, value in params.items() if value not in (None, False)}
+        self._given = {name for name, value in params.items() if value not in (None, False, [], ())}
         self._problems: list[Problem] = []
 
     def check_exclusive(self, rules: Iterable[Rule]) -> None:

@@ -92,6 +92,7 @@ class Request:
         backend_options: Options of the backend, which replace those of the config.
         map_weights: Whether files of weights are mapped; otherwise they are read into memory.
         input_format: Name of the frontend that reads the models; None to find it.
+        cache: Folder that keeps prepared graphs; True for the user's, False for none.
     """
 
     models: tuple[Path, ...]
@@ -125,3 +126,4 @@ class Request:
     backend_options: Mapping[str, Any] = field(default_factory=dict)
     map_weights: bool = True
     input_format: str | None = None
+    cache: Path | bool = False

@@ -1,22 +1,23 @@
-"""Where the graphs of a run come from: models, or a context binary."""
+"""Where the graphs of a run come from: models, a cache of prepared graphs, or a context binary."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from dovetail.api import context_cache
 from dovetail.api.preparation import Preparer
 from dovetail.container import ContextFile, Model
 from dovetail.files import unreadable
 from dovetail.ir import Array, Graph, Tensor, TensorKind
 from dovetail.ir.copying import copy_tensor
-from dovetail.ops import OpRegistry
+from dovetail.ops import NOTHING, OpRegistry
 from dovetail.runtime import Graph as PreparedGraph
 from dovetail.runtime import SignalKind
 from dovetail.runtime.compatibility import Verdict
@@ -62,6 +63,8 @@ def source_of(request: Request, preparer: Preparer, ops: OpRegistry) -> Source:
     """
     if request.context is not None:
         return ContextSource(request, preparer, request.context)
+    if request.cache:
+        return CachedSource(request, preparer, ops)
     graphs = load_graphs(
         request.models, ops, map_weights=request.map_weights, input_format=request.input_format
     )
@@ -97,6 +100,62 @@ class ModelSource:
             adapter, config = self.request.adapter, self.request.adapter_config
             use_encodings(jobs, apply_adapter(context, config, adapter))
         return tuple(context.graphs[job.graph.name] for job in jobs)
+
+
+class CachedSource:
+    """Graphs of models, which a folder keeps once they are finalized.
+
+    Args:
+        request: The request.
+        preparer: The backend and its config.
+        ops: The ops.
+
+    Raises:
+        DovetailError: A model cannot be loaded or prepared; the config is for unknown graphs.
+    """
+
+    def __init__(self, request: Request, preparer: Preparer, ops: OpRegistry) -> None:
+        self._request = request
+        self._start = time.perf_counter()
+        self._profile = preparer.backend.create_profile()
+        cache = context_cache.ContextCache(
+            request.cache if isinstance(request.cache, Path) else None
+        )
+        self._context = cache.context(
+            context_cache.Request(request.models, preparer, request.input_format, NOTHING),
+            lambda: self._models(ops),
+            lambda models: preparer.prepare(models, lambda g: g.finalize(self._profile)),
+            self._profile,
+        )
+        self._took_s = time.perf_counter() - self._start
+        preparer.config.require_graphs(self._context.graphs)
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """See `Source.graphs`; without nodes."""
+        graphs = self._context.graphs.values()
+        return tuple(_without_nodes(g.name, [*g.inputs, *g.outputs]) for g in graphs)
+
+    def prepare(
+        self, preparer: Preparer, jobs: Sequence[Job], timings: Mapping[str, Timings]
+    ) -> tuple[PreparedGraph, ...]:
+        """See `Source.prepare`; the graphs are ready before."""
+        for i, job in enumerate(jobs):
+            if not i:  # one cache entry has all of them
+                timings[job.graph.name].take(self._profile)
+            timings[job.graph.name].prepared(job.graph.name, self._start, self._took_s)
+        self._profile.free()
+        if self._request.adapter is not None:
+            adapter, config = self._request.adapter, self._request.adapter_config
+            use_encodings(jobs, apply_adapter(self._context, config, adapter))
+        return tuple(self._context.graphs[job.graph.name] for job in jobs)
+
+    def _models(self, ops: OpRegistry) -> list[Model]:
+        request = self._request
+        pairs = load_graphs(
+            request.models, ops, map_weights=request.map_weights, input_format=request.input_format
+        )
+        return list({id(model): model for model, _ in pairs}.values())
 
 
 class ContextSource:
@@ -164,15 +223,20 @@ class ContextSource:
 
 def _interface_of(file: ContextFile, name: str) -> Graph:
     """Return a graph with the inputs and outputs that the application passes, and no nodes."""
-    graph = Graph(name)
     shared = file.graphs[name].shared
     inputs, outputs = file.interface(name)
     # inner tensors that became outputs are of another kind
-    ends: list[tuple[Tensor, TensorKind | None]] = [(t, None) for t in inputs]
-    ends += [(t, None if t.kind.is_output else TensorKind.APP_READ) for t in outputs]
-    for tensor, kind in ends:
-        if tensor.name not in shared and tensor.name not in graph.tensors:
-            graph.add_tensor(copy_tensor(tensor, kind))
+    ends = [*inputs]
+    ends += [t if t.kind.is_output else copy_tensor(t, TensorKind.APP_READ) for t in outputs]
+    return _without_nodes(name, [tensor for tensor in ends if tensor.name not in shared])
+
+
+def _without_nodes(name: str, ends: Iterable[Tensor]) -> Graph:
+    """Return a graph of inputs and outputs alone."""
+    graph = Graph(name)
+    for tensor in ends:
+        if tensor.name not in graph.tensors:
+            graph.add_tensor(copy_tensor(tensor))
     return graph
 
 

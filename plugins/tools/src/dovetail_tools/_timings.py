@@ -101,9 +101,10 @@ class Timings:
                         counters.setdefault(counter.name, Tally()).add(counter.value)
         profile.clear()
 
-    def prepared(self, graph: str, start_s: float) -> None:
-        """Add the time from a start, in seconds, to now, when a graph is prepared."""
-        self.prepare_us = (time.perf_counter() - start_s) * 1e6
+    def prepared(self, graph: str, start_s: float, took_s: float | None = None) -> None:
+        """Add the time from a start, in seconds, until a graph was prepared, by default now."""
+        took_s = time.perf_counter() - start_s if took_s is None else took_s
+        self.prepare_us = took_s * 1e6
         self.log.prepared(graph, start_s, self.prepare_us)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -11,6 +11,7 @@ from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.map_weights_option import NoMapWeights
 from dovetail.cli.op_package_option import OpPackages
 from dovetail_tools._net_run_options import request_of
+from dovetail_tools._pairs import Counts, PairCommand
 from dovetail_tools._request import MemoryHandle, OutputData, Profiling
 from dovetail_tools._shared_options import (
     BackendName,
@@ -26,7 +27,11 @@ from dovetail_tools._shared_options import (
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command()
+class _Command(PairCommand):
+    counts: ClassVar[Counts] = {"cache": (0, 1)}
+
+
+@app.command(cls=_Command)
 def net_run(
     context: typer.Context,
     input_list: Annotated[
@@ -169,6 +174,14 @@ def net_run(
         int | None,
         typer.Option(
             min=0, metavar="MICROSECONDS", help="Time limit of loading the context binary."
+        ),
+    ] = None,
+    cache: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[FOLDER]",
+            help="Keep the prepared graphs of the models in a folder, and load them from there if "
+            "they are in it; by default that of `dovetail cache`.",
         ),
     ] = None,
     use_mmap: Annotated[
