@@ -195,9 +195,10 @@ def test_the_command_writes_a_model_that_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (["-o", "out.tflite"], 2, "onnx-qdq writes .onnx files"),
-        (["-o", "."], 2, "use path NAME.onnx"),
-        (["-o", ".."], 2, "use path ../NAME.onnx"),
+        (["-o", "out.tflite"], 2, "has the suffix '.tflite'"),
+        (["-o", "out.tflite", "--format", "onnx-qdq"], 2, "onnx-qdq writes .onnx files"),
+        (["-o", "."], 2, "use --output-path NAME.onnx"),
+        (["-o", ".."], 2, "use --output-path ../NAME.onnx"),
         (["-o", "out.onnx", "--format", "onnx-qda"], 6, "did you mean 'onnx-qdq'?"),
         (["-o", "out.onnx", "--graph", "digit"], 2, "did you mean 'digits'?"),
         (["-o", str(ROOT / "examples/digits/digits.onnx")], 2, "would overwrite its source"),

@@ -308,7 +308,6 @@ def test_dry_run_shows_unused_inputs(run: Any) -> None:
         (["-s", "widht", "4"], 2, "did you mean 'width'?"),
         (["-d", "x", "1,4", "--out-node", "mud"], 2, "mid"),
         (["-d", "x", "1,4", "-o", "model.xyz"], 2, "--output-path model.dvt"),
-        (["-d", "x", "1,4", "-o", "model.onnx"], 2, "--output-format onnx or onnx-qdq"),
         (["-d", "x", "1,4", "-o", "a.onnx", "--output-format", "onxn"], 6, "not installed"),
         (["-d", "x", "1,4", "-o", "a.dvt", "--output-format", "onnx"], 2, "a.onnx"),
         (["-d", "x", "1,4", "-o", "none/model.dvt"], 3, "No such file or directory"),

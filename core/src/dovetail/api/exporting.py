@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -28,7 +29,7 @@ DEFAULT = "onnx-qdq"
 def export(
     model: Model | PathLike,
     path: PathLike,
-    format: str = DEFAULT,
+    format: str | None = None,
     options: ExportOptions | None = None,
     *,
     graph: str | None = None,
@@ -38,7 +39,8 @@ def export(
     Args:
         model: A `Model`, or a file that can be loaded or converted. It is not changed.
         path: The file to write; it appears only once it is complete.
-        format: Name of an installed exporter.
+        format: Name of an installed exporter; by default the one that has the path's suffix, of
+            several the one for ONNX with quantization (`onnx-qdq`).
         options: An `ExportOptions`, or an object of the exporter's own `options_type`. Version and
             copyright that they leave out are those of the model.
         graph: Name of the graph if the model has several.
@@ -47,16 +49,16 @@ def export(
         The differences in structure or meaning between the file and the graph, a sentence each.
 
     Raises:
-        ConfigError: The path has the wrong suffix or is that of the model itself, the options are
-            another exporter's, or there are several graphs and none is named.
+        ConfigError: The path has the wrong suffix, no exporter has it, or it is that of the model
+            itself; the options are another exporter's, or there are several graphs and none is
+            named.
         PluginError: The exporter is not installed, or it is broken.
         UnsupportedOpError: The format cannot express some nodes; all are listed.
         ContainerError: The file cannot be written.
     """
-    exporter = find_exporter(format)
-    chosen = options_for(exporter, options)
     target = Path(path)
-    check_suffix(target, exporter.suffix, f"{format} writes {exporter.suffix} files", "path")
+    exporter = exporter_for(target, format, "path")
+    chosen = options_for(exporter, options)
     if not isinstance(model, Model):
         source = Path(model)
         if os.path.exists(target) and os.path.exists(source) and target.samefile(source):
@@ -76,6 +78,31 @@ def find_exporter(name: str) -> Exporter:
         PluginError: The exporter is not installed, or it is broken.
     """
     return cast("type[Exporter]", load_plugin(GROUP, name))()
+
+
+def exporter_for(
+    path: Path, format: str | None, option: str, others: Sequence[str] = ()
+) -> Exporter:
+    """Return the exporter for a file, by its name or else by the suffix of the file.
+
+    Args:
+        path: The file.
+        format: Name of the exporter; None to find it.
+        option: The option that gives the path.
+        others: Other suffixes that the option accepts, for errors.
+
+    Raises:
+        ConfigError: The suffix belongs to no exporter or to several, or is not the exporter's.
+        PluginError: The exporter is not installed, or it is broken.
+    """
+    if format is not None:
+        exporter = find_exporter(format)
+        check_suffix(path, exporter.suffix, f"{format} writes {exporter.suffix} files", option)
+        return exporter
+    if path.suffix.lower() == SUFFIX:
+        hint = "use `dovetail convert`, or `Model.save` in Python"
+        raise _usage(f"no exporter writes {SUFFIX} files", f"{option} {path}", hint)
+    return _by_suffix(path, option, others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,34 +151,30 @@ def model_file(path: Path, source: Path, format: str | None, option: str) -> Mod
         PluginError: The exporter is not installed, or it is broken.
     """
     where = f"{option} {path}"
-    exporter = _exporter(path, format, option)
+    is_container = format is None and path.suffix.lower() == SUFFIX
+    exporter = None if is_container else exporter_for(path, format, option, [SUFFIX])
     if path.exists() and source.exists() and path.samefile(source):
         raise _usage("the file would overwrite its source", where, "use another name")
     return ModelFile(path, exporter)
 
 
-def _exporter(path: Path, format: str | None, option: str) -> Exporter | None:
-    if format is not None:
-        exporter = find_exporter(format)
-        check_suffix(path, exporter.suffix, f"{format} writes {exporter.suffix} files", option)
-        return exporter
+def _by_suffix(path: Path, option: str, others: Sequence[str]) -> Exporter:
     suffix = path.suffix.lower()
-    if suffix == SUFFIX:
-        return None
     usable = {n: cast("type[Exporter]", found)() for n, found in load_all(GROUP).items()}
     found = {name: each for name, each in usable.items() if each.suffix == suffix}
-    if len(found) > 1:
-        hint = f"choose one: --output-format {' or '.join(found)}"
+    if len(found) > 1 and DEFAULT not in found:
+        hint = f"choose one by its name: {' or '.join(found)}"
         raise _usage(f"several formats have the suffix {suffix}", f"{option} {path}", hint)
     if not found:
-        known = ", ".join(sorted({SUFFIX, *(each.suffix for each in usable.values())}))
-        better = with_suffix(path, SUFFIX) or path / f"NAME{SUFFIX}"
+        known = ", ".join(sorted({*others, *(each.suffix for each in usable.values())}))
+        suffix = next(iter(others), usable[DEFAULT].suffix if DEFAULT in usable else "")
+        better = with_suffix(path, suffix) or path / f"NAME{suffix}"
         raise _usage(
             f"no installed format has the suffix '{path.suffix}'; expected one of {known}",
             f"{option} {path}",
             f"use {option} {better}",
         )
-    return next(iter(found.values()))
+    return found.get(DEFAULT) or next(iter(found.values()))
 
 
 def _completed(options: ExportOptions, model: Model) -> ExportOptions:

@@ -61,6 +61,12 @@ def show_differences(notes: Iterable[str]) -> None:
         current_output().message(f"  differs: {note}")
 
 
+def named_files(files: Sequence[Path]) -> str:
+    """Return the paths of one or more files in words."""
+    *first, last = map(str, files)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def table(
     headers: Sequence[str], rows: Iterable[Iterable[object]], right: Collection[str] = ()
 ) -> str:

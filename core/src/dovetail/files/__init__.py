@@ -13,7 +13,7 @@ from dovetail.files._paths import (
 )
 from dovetail.files._reading import open_regular, read_limited
 from dovetail.files._reads import FileState, note_read, recorded_reads
-from dovetail.files._writing import Staging, atomic_write, staged_folder
+from dovetail.files._writing import Staging, atomic_write, recorded_writes, staged_folder
 
 __all__ = [
     "CachedFile",
@@ -28,6 +28,7 @@ __all__ = [
     "open_regular",
     "read_limited",
     "recorded_reads",
+    "recorded_writes",
     "safe_name",
     "staged_folder",
     "unreadable",

@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +28,29 @@ else:
 _LOG = logging.getLogger("dovetail.files")
 _TEMPORARY, _PART = ".dovetail-", ".part"
 _LOCK, _OLD = "lock", "old"  # in a temporary folder
+
+_written: ContextVar[list[Path] | None] = ContextVar("dovetail_written", default=None)
+
+
+@contextmanager
+def recorded_writes() -> Iterator[list[Path]]:
+    """Record the paths that `atomic_write` and `Staging.commit` write in this thread.
+
+    Returns:
+        The paths as they were given, in order.
+    """
+    found: list[Path] = []
+    token = _written.set(found)
+    try:
+        yield found
+    finally:
+        _written.reset(token)
+
+
+def _note_written(*paths: Path) -> None:
+    found = _written.get()
+    if found is not None:
+        found += paths
 
 
 @contextmanager
@@ -58,6 +82,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
                 temporary.replace(target)
         if not _HAS_LOCKS:  # an open file may not be renamed there
             temporary.replace(target)
+        _note_written(given)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         if error.filename not in (None, str(temporary)):
@@ -127,6 +152,7 @@ class Staging:
             for source, target in reversed(done):
                 target.replace(source)
             raise
+        _note_written(*(self._folder / name for name in new))
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from typing import Any
 from dovetail.api import load_model
 from dovetail.api.exporting import ModelFile, model_file
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
-from dovetail.cli.output import current_output, show_differences
+from dovetail.cli.output import current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
-from dovetail.files import with_suffix
+from dovetail.files import recorded_writes, with_suffix
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import Quantized
 from dovetail_quantizers.dumping import dump_model_encodings
@@ -79,15 +79,18 @@ def quantize_model(
     add_op_packages(ops, load_op_packages(op_packages))
     model = load_model(files.model, ops, map_weights=files.map_weights)
     made = quantized(model, input_list, given, ops, native=native)
-    show_differences(file.write(made.model))
+    with recorded_writes() as written:
+        notes = file.write(made.model)
+    show_differences(notes)
+    files_written = tuple(dict.fromkeys((target, *written)))
     dumped = dump_model_encodings(made.model, target) if files.dump else ()
     show_notes(made.report)
-    _tell(files.model, target, made, dumped, time.perf_counter() - start, show=show)
+    _tell(files.model, files_written, made, dumped, time.perf_counter() - start, show=show)
 
 
 def _tell(
     source: Path,
-    target: Path,
+    files: tuple[Path, ...],
     made: Quantized,
     dumped: tuple[Path, ...],
     seconds: float,
@@ -98,18 +101,20 @@ def _tell(
     decisions = [d for each in made.report.tensors.values() for d in each]
     fixed = sum(d.bitwidth is not None for d in decisions)
     samples = sum(made.report.samples.values())
+    size = sum(file.stat().st_size for file in files)
     output.message(
-        f"{source} -> {target}: {fixed} of {len(decisions)} tensors are fixed-point, "
-        f"{samples} samples, {target.stat().st_size / 1e6:.2f} MB, {seconds:.2f} s"
+        f"{source} -> {named_files(files)}: {fixed} of {len(decisions)} tensors are fixed-point, "
+        f"{samples} samples, {size / 1e6:.2f} MB, {seconds:.2f} s"
     )
     show_advice(made.report)
     if not output.json and not show:
         return
     data = {
         "source": str(source),
-        "model": str(target),
+        "model": str(files[0]),
+        "files": [str(file) for file in files],
         "encodings": [str(path) for path in dumped],
-        "file_bytes": target.stat().st_size,
+        "file_bytes": size,
         "seconds": seconds,
         "report": made.report.to_builtins(),
     }

@@ -20,9 +20,9 @@ from dovetail.api.quantization import write_encodings
 from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
-from dovetail.cli.output import current_output, show_differences
+from dovetail.cli.output import current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
-from dovetail.files import unwritable, with_suffix
+from dovetail.files import recorded_writes, unwritable, with_suffix
 from dovetail.ir import Pass, Shape, static_tensors
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
@@ -184,19 +184,27 @@ def convert_file(
     quantizing.check()
     model = conversion.run()
     if not quantizing.wanted:
-        show_differences(file.write(model))
-        _report(source, target, model, time.perf_counter() - start)
+        files = _write(file, model)
+        _report(source, files, model, time.perf_counter() - start)
         return
     made = quantized(
         model, quantizing.input_list, quantizing.given, conversion.ops, native=quantizing.native
     )
-    show_differences(file.write(made.model))
+    files = _write(file, made.model)
     dumped = write_encodings(made.model, target) if quantizing.dump else ()
     show_notes(made.report)
     more = {"encodings": [str(path) for path in dumped], "report": made.report.to_builtins()}
     text = report_table(made.report) if quantizing.show else None
-    _report(source, target, made.model, time.perf_counter() - start, more, text)
+    _report(source, files, made.model, time.perf_counter() - start, more, text)
     show_advice(made.report)
+
+
+def _write(file: ModelFile, model: Model) -> tuple[Path, ...]:
+    """Write a model, show how the file differs, and return all written files, the model first."""
+    with recorded_writes() as files:
+        notes = file.write(model)
+    show_differences(notes)
+    return tuple(dict.fromkeys((file.path, *files)))
 
 
 def target_file(source: Path, output: Path | None, output_format: str | None) -> ModelFile:
@@ -225,7 +233,7 @@ def target_file(source: Path, output: Path | None, output_format: str | None) ->
 
 def _report(
     source: Path,
-    target: Path,
+    files: Sequence[Path],
     model: Model,
     seconds: float,
     more: Mapping[str, Any] | None = None,
@@ -237,18 +245,19 @@ def _report(
     weights = _weight_bytes(model)
     output = current_output()
     output.message(
-        f"{source} -> {target}: {len(sources)} nodes in, {len(nodes)} nodes out, "
+        f"{source} -> {named_files(files)}: {len(sources)} nodes in, {len(nodes)} nodes out, "
         f"{weights / 1e6:.2f} MB of weights, {seconds:.2f} s"
     )
     if output.json or text is not None:
         data = {
             "source": str(source),
-            "model": str(target),
+            "model": str(files[0]),
+            "files": [str(file) for file in files],
             "graphs": list(model.graphs),
             "source_nodes": len(sources),
             "nodes": len(nodes),
             "weight_bytes": weights,
-            "file_bytes": target.stat().st_size,
+            "file_bytes": sum(file.stat().st_size for file in files),
             "seconds": seconds,
         }
         output.data(data | dict(more or {}), text or "")

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dovetail.api import export
-from dovetail.api.exporting import find_exporter
+from dovetail.api.exporting import exporter_for
 from dovetail.cli.exporter_options import exporter_options
-from dovetail.cli.output import current_output, show_differences
+from dovetail.cli.output import current_output, named_files, show_differences
+from dovetail.files import recorded_writes
 
 
 def export_file(
-    source: Path, target: Path, format: str, graph: str | None, texts: Sequence[str]
+    source: Path, target: Path, format: str | None, graph: str | None, texts: Sequence[str]
 ) -> None:
     """Export a model, print a line about the result, and list the differences.
 
     Args:
         source: A model that can be loaded or converted.
         target: Path of the exported model.
-        format: Name of the exporter.
+        format: Name of the exporter; None to find it by the suffix of the file.
         graph: Name of the graph; None if the model has one graph.
         texts: Options of the exporter as NAME=VALUE.
 
@@ -28,16 +29,20 @@ def export_file(
         DovetailError: The model cannot be loaded or exported, or the file not written.
     """
     start = time.perf_counter()
-    options = exporter_options(find_exporter(format), texts)
-    notes = export(source, target, format, options, graph=graph)
+    exporter = exporter_for(target, format, "--output-path")
+    options = exporter_options(exporter, texts)
+    with recorded_writes() as written:
+        notes = export(source, target, format or exporter.name, options, graph=graph)
     seconds = time.perf_counter() - start
-    output, size = current_output(), target.stat().st_size
-    output.message(f"{source} -> {target}: {size / 1e6:.2f} MB, {seconds:.2f} s")
+    files = list(dict.fromkeys((target, *written)))
+    output, size = current_output(), sum(file.stat().st_size for file in files)
+    output.message(f"{source} -> {named_files(files)}: {size / 1e6:.2f} MB, {seconds:.2f} s")
     show_differences(notes)
     if output.json:
         data = {
             "source": str(source),
             "model": str(target),
+            "files": [str(file) for file in files],
             "notes": list(notes),
             "file_bytes": size,
             "seconds": seconds,

@@ -20,14 +20,15 @@ def export(
         typer.Option("-o", "--output-path", metavar="FILE", help="Path of the exported model."),
     ],
     format: Annotated[
-        str,
+        str | None,
         typer.Option(
             "-f",
             "--format",
             metavar="NAME",
-            help="The exporter; `dovetail plugins` lists the installed ones.",
+            help="The exporter; by default the one for the suffix of the file, for .onnx onnx-qdq. "
+            "`dovetail plugins` lists the installed ones.",
         ),
-    ] = "onnx-qdq",
+    ] = None,
     graph: Annotated[
         str | None,
         typer.Option(
@@ -43,11 +44,11 @@ def export(
     ] = False,
     exporter_option: ExporterOptions = None,
 ) -> None:
-    """Write a model in another format: by default ONNX that ONNX Runtime runs.
+    """Write a model in another format, which the suffix of the file selects.
 
-    A quantized tensor becomes a QuantizeLinear and a DequantizeLinear; inputs and outputs are real
-    values. Differences between the exported model and the graph are listed. The file appears only
-    when it is complete.
+    In ONNX, a quantized tensor becomes a QuantizeLinear and a DequantizeLinear; inputs and outputs
+    are real values. Differences between the exported model and the graph are listed, and so are
+    all files if there are several. They appear only when they are complete.
     """
     # imported here: the help needs no numpy
     from dovetail_tools._export import export_file
