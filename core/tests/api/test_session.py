@@ -242,9 +242,13 @@ def test_parts_of_a_config_that_fit_nothing_are_refused_or_told(
 
 def test_a_closed_session_says_so() -> None:
     net = session(chain("Scale"))
+    assert repr(net) == "<Session on reference: net>"
     net.close()
-    with pytest.raises(BackendError, match="was freed"):
+    assert repr(net) == "<Session on reference: closed>"
+    with pytest.raises(BackendError, match="the session was closed") as caught:
         net.run({"x": X})
+    assert caught.value.code == "BACKEND_ERROR_INVALID_HANDLE"
+    assert "from_context" in caught.value.hint
 
 
 def test_a_session_from_a_file_and_its_refusals(tmp_path: Path) -> None:

@@ -204,8 +204,9 @@ def test_a_plain_session_gives_its_graph_too(frontend: Doubler) -> None:
 
 def test_a_closed_session_says_so_before_it_converts(frontend: Doubler) -> None:
     net = session()
+    assert repr(net) == "<Session on reference: no graph yet>"
     net.close()
-    with pytest.raises(BackendError, match="was freed"):
+    with pytest.raises(BackendError, match="the session was closed"):
         run(net, 1)
     assert frontend.reads == []
 

@@ -268,14 +268,14 @@ class Session(Closing):
         if self._specializer is None:
             handle = self._sole
             if handle is None or graph is not None or handle.is_freed:
-                self.backend.require_alive()
+                self._require_open()
                 handle = _graph_of(self._fixed, graph)
             if not isinstance(inputs, dict):
                 inputs = _by_name(inputs, tuple(handle.interface.inputs))
             if profile is None and self._profile is not None:
                 profile = self._profile_of(handle, self._profile)
             return run_graph(handle, inputs, profile, signal, native=native)
-        self.backend.require_alive()
+        self._require_open()
         inputs = _by_name(inputs, self._specializer.names)
         with self._specializer.context(inputs) as context:
             handle = _graph_of(context, graph)
@@ -297,7 +297,7 @@ class Session(Closing):
             BackendError: One of these inputs is missing, or there are several graphs.
             DovetailError: The model cannot be converted or prepared for them.
         """
-        self.backend.require_alive()
+        self._require_open()
         found = self._specializer.context(inputs) if self._specializer else nullcontext(self._fixed)
         with found as context:
             yield _graph_of(context, None)
@@ -356,7 +356,7 @@ class Session(Closing):
         Raises:
             BackendError: They do.
         """
-        self.backend.require_alive()
+        self._require_open()
         if self._specializer is not None:
             raise BackendError(
                 "adapters require graphs with fixed shapes",
@@ -364,6 +364,23 @@ class Session(Closing):
                 hint="create the session without `specialize`",
             )
         return self._fixed.graphs
+
+    def _require_open(self) -> None:
+        """Raise if the session was closed.
+
+        Raises:
+            BackendError: It was.
+        """
+        if self.backend.is_freed:
+            raise BackendError(
+                "the session was closed",
+                code=self.backend.invalid_code,
+                hint="create another session, from a model or by `from_context`",
+            )
+
+    def __repr__(self) -> str:
+        state = ", ".join(self.graphs) or ("closed" if self.backend.is_freed else "no graph yet")
+        return f"<Session on {self.backend.name}: {state}>"
 
     def close(self) -> None:
         """Free everything; a second call does nothing."""
