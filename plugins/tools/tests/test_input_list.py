@@ -73,8 +73,10 @@ def test_all_faults_are_told_with_their_lines(
         ("list.txt:5", "'right': . is not a file"),
         ("list.txt:6", "expected 16 bytes (float32 of shape (1, 4)), got 12"),
         ("list.txt:6", "size fits float64 values"),
-        ("list.txt:7", "left:=PATH right:=PATH"),
-        ("list.txt:7", "left:=PATH right:=PATH"),
+        (
+            "list.txt:7",
+            "has no input name; and 1 other like it (expected the form: left:=",
+        ),
         ("list.txt:8", "missing path of input 'left'"),
     ]
     assert len(texts) == len(wanted)
@@ -117,7 +119,8 @@ def test_bare_path_in_quotes(two_steps: str, run: Any, raw: Any, listing: Any, r
     assert net_run(run).code == 0
     np.testing.assert_array_equal(result("y.raw"), -x)
     listing('"my file.raw" ""')
-    assert "'\"\"' has no input name" in net_run(run).err.replace('\\"', '"')
+    (problem,) = net_run(run).error["problems"]  # one for both paths
+    assert problem["message"] == "path 'my file.raw' has no input name; and 1 other like it"
 
 
 @pytest.mark.parametrize("line", ['"my file.raw', 'x:="my file.raw', 'x:="', '"'])
@@ -133,10 +136,23 @@ def test_unclosed_quote(two_steps: str, run: Any, raw: Any, listing: Any, line: 
 
 
 def test_many_faults_are_counted(two_steps: str, run: Any, listing: Any) -> None:
-    listing(*["none.raw"] * 73)
+    listing(*[f"n{i}:=none.raw" for i in range(73)])
     problems = net_run(run).error["problems"]
     assert len(problems) == 51
     assert problems[-1]["message"] == "and 23 more"
+
+
+def test_faults_of_one_kind_are_one_with_the_first_line(
+    two_steps: str, run: Any, raw: Any, listing: Any
+) -> None:
+    for i in range(4):
+        raw(f"{i}.raw", np.zeros(5 if i < 3 else 4))
+    missing = [f"none{i}.raw" for i in range(30)]
+    listing("3.raw", *missing, "0.raw", "1.raw", "2.raw")
+    problems = [(p["where"], p["message"]) for p in net_run(run).error["problems"]]
+    assert [where for where, _ in problems] == ["list.txt:1", "list.txt:2", "list.txt:32"]
+    assert problems[1][1] == "input 'x': none0.raw does not exist; and 29 others like it"
+    assert problems[2][1].endswith("got 20 in 0.raw; and 2 others like it")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dovetail.cli.inputs.errors import ListProblem
 from dovetail.cli.inputs.listed import InputList, Line, resolve_line
 from dovetail.cli.inputs.raw_files import RawFormat, RawReader
 from dovetail.errors import Problem
@@ -96,7 +97,8 @@ class _Sizes:
         for name, path in files.items():
             size = _size(path)
             if isinstance(size, str):
-                problems.append(Problem(f"input '{name}': {path} {size}", where))
+                kind = f"input '{name}' {size}"
+                problems.append(ListProblem(f"input '{name}': {path} {size}", where, kind=kind))
             elif size == forms[name].nbytes:
                 verdicts.add(True)
             elif self.batch > 1 and size * self.batch == forms[name].nbytes:
@@ -115,7 +117,8 @@ class _Sizes:
             f"input '{name}': expected {form.nbytes} bytes ({form}){either}, got {size} in {path}"
         )
         hint = "; ".join(_guesses(size, form, {1, self.batch}))
-        return Problem(message, self.listed.where(self.line.number), hint)
+        kind = f"input '{name}' of {size} bytes"
+        return ListProblem(message, self.listed.where(self.line.number), hint, kind=kind)
 
 
 def _guesses(size: int, form: RawFormat, parts: set[int]) -> Iterator[str]:
@@ -148,9 +151,10 @@ def _mixed(listed: InputList, line: Line, first: tuple[int, bool], batch: int) -
     here, there = "all", "one"
     if not first[1]:
         here, there = there, here
-    return Problem(
+    return ListProblem(
         f"files of this line have {here} of the {batch} elements of the batch, those of line "
         f"{first[0]} have {there}",
         listed.where(line.number),
         "use the same form in all lines",
+        kind="mixed forms",
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dovetail.cli.inputs.errors import InputError
+from dovetail.cli.inputs.errors import InputError, ListProblem
 from dovetail.errors import Problem, suggest_name
 from dovetail.files import safe_name, unreadable
 
@@ -112,14 +112,15 @@ def resolve_line(
     for given, text in items:
         if _is_unclosed(text, listed.path):
             hint = "end the path with a quote; nothing but a space may follow"
-            problems.append(Problem(f"unclosed quote in '{text}'", where, hint))
+            message = f"unclosed quote in '{text}'"
+            problems.append(ListProblem(message, where, hint, kind="unclosed quote"))
             return found  # the other items may be parts of this path
         if given is None and len(names) == len(items) == 1:
             name: str | Problem = names[0]
         else:
             name = _name(given, text, spelled)
         if isinstance(name, Problem):
-            problems.append(Problem(name.message, where, name.hint))
+            problems.append(replace(name, where=where))
         elif name in found:
             problems.append(Problem(f"duplicate input '{name}'", where))
         else:
@@ -156,7 +157,7 @@ def _items(text: str, spelled: Mapping[str, str]) -> list[tuple[str | None, str]
 def _name(given: str | None, text: str, spelled: Mapping[str, str]) -> str | Problem:
     if given is None:
         message = f"path '{text}' has no input name"
-        return Problem(message, hint=_example(spelled))
+        return ListProblem(message, hint=_example(spelled), kind="path without a name")
     if given not in spelled:
         hint = suggest_name(given, list(dict.fromkeys(spelled.values())))
         return Problem(f"input '{given}' not found in the graph", hint=hint)
