@@ -12,7 +12,7 @@ import pytest
 import dovetail
 from dovetail import runtime
 from dovetail.container import ContextFile, ContextParts
-from dovetail.ir import Array, DType, Tensor, TensorKind
+from dovetail.ir import Array, DType, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import EVERYTHING, Observed
 
 W = np.random.default_rng(5).standard_normal((64, 1000)).astype("f4")
@@ -330,3 +330,17 @@ def test_models_of_other_formats_are_converted(new_net: Any, run: Any) -> None:
     # the converter makes it a FullyConnected, whose weights are transposed
     (w,) = done.data["tensors"]
     assert {d["fact"] for d in w["differences"]} == {"values", "shape"}
+
+
+def test_the_table_of_weights_fits_a_terminal(new_net: Any, run: Any) -> None:
+    paths = []
+    for i in (0, 1):
+        net = new_net("net")
+        w = net.static("a_rather_long_name_of_a_layer/w", np.full(3, i, np.uint8))
+        w.dtype = DType.UFIXED_POINT_8
+        w.encoding = ScaleOffset(0.018937259912490845 * (1 + i), -143)
+        net.save(net.node("ElementWiseNeg", w, name="y"), path=f"{i}.dvt")
+        paths.append(f"{i}.dvt")
+    text = run("weights", "compare", *paths).out
+    assert max(map(len, text.splitlines())) <= 100
+    assert "scales 0.0189373 / 0.0378745" in " ".join(text.split())

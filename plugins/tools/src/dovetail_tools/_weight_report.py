@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -9,6 +12,7 @@ import msgspec
 from dovetail.api import load_model
 from dovetail.cli.output import current_output, table
 from dovetail.container import (
+    Difference,
     TensorDifference,
     WeightComparison,
     Weights,
@@ -18,6 +22,11 @@ from dovetail.container import (
     only_graph,
     read_weights,
 )
+
+_COLUMNS = 100
+_MIN_WRAPPED = 30  # columns of differences next to long names
+_MD5_SHOWN = 8  # digits; --json has all
+_LONG = re.compile(r"\d+\.\d{7,}(?:e[-+]?\d+)?")
 
 
 def report_weights(first: Path, second: Path, graphs: tuple[str | None, str | None]) -> bool:
@@ -72,14 +81,37 @@ def comparison_text(found: WeightComparison, first: str, second: str) -> str:
         f" {contents.renamed} of them under another name",
     ]
     if found.tensors:
-        headings = ("NOT SHARED", "DIFFERENCES", "COSINE", "MD5", "OTHER MD5")
-        parts.append(table(headings, map(_row, found.tensors)))
+        parts.append(_tensor_table(found.tensors))
     for file, names in ((first, found.unmatched_first), (second, found.unmatched_second)):
         if names:
             parts.append("\n".join([f"only in {file}:", *(f"  {name}" for name in names)]))
     return "\n\n".join(parts)
 
 
-def _row(tensor: TensorDifference) -> tuple[str, ...]:
+def _tensor_table(tensors: Sequence[TensorDifference]) -> str:
+    """Return a table whose last column is wrapped."""
+    headings = ("NOT SHARED", "COSINE", "MD5", "OTHER MD5", "DIFFERENCES")
+    longest = max(len(headings[0]), *(len(tensor.name) for tensor in tensors))
+    left = longest + sum(len(each) + 2 for each in ("1.000000", "0" * _MD5_SHOWN, headings[3])) + 2
+    width = max(_MIN_WRAPPED, _COLUMNS - left)
+    return table(headings, (row for tensor in tensors for row in _rows(tensor, width)))
+
+
+def _rows(tensor: TensorDifference, width: int) -> Iterator[tuple[str, ...]]:
+    first, *others = textwrap.wrap(", ".join(map(_difference_text, tensor.differences)), width)
     cosine = "" if tensor.cosine is None else f"{tensor.cosine:.6f}"
-    return tensor.name, ", ".join(map(str, tensor.differences)), cosine, *tensor.md5
+    yield tensor.name, cosine, *(md5[:_MD5_SHOWN] for md5 in tensor.md5), first
+    for line in others:
+        yield "", "", "", "", line
+
+
+def _difference_text(difference: Difference) -> str:
+    """Return a difference with numbers of six digits, unless these are the same."""
+    short = [_LONG.sub(_six_digits, each) for each in (difference.first, difference.second)]
+    if short[0] == short[1]:
+        return str(difference)
+    return str(Difference(difference.fact, *short))
+
+
+def _six_digits(found: re.Match[str]) -> str:
+    return f"{float(found[0]):.6g}"
