@@ -40,7 +40,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except _UNPARSABLE as error:
         raise _malformed(path, "JSON", str(error)) from error
     if not isinstance(data, dict):
-        raise _malformed(path, "JSON", "expected an object")
+        raise _other_kind(path, "an object", data)
     return data
 
 
@@ -59,7 +59,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except (*_UNPARSABLE, TypeError, yaml.YAMLError) as error:  # TypeError: a key that is a list
         raise _malformed(path, "YAML", " ".join(str(error).split())) from error
     if not isinstance(data, dict):
-        raise _malformed(path, "YAML", "expected a mapping")
+        raise _other_kind(path, "a mapping", data)
     return data
 
 
@@ -125,6 +125,13 @@ def _text(path: Path) -> str:
         raise ConfigError(
             f"cannot read the config file: {reason}", code="CONFIG_UNREADABLE", where=str(path)
         ) from error
+
+
+def _other_kind(path: Path, expected: str, data: object) -> ConfigError:
+    kind = "nothing" if data is None else "a list" if isinstance(data, list) else "a single value"
+    return ConfigError(
+        f"expected {expected}, got {kind}", code="CONFIG_UNREADABLE", where=str(path)
+    )
 
 
 def _malformed(path: Path, form: str, reason: str) -> ConfigError:
