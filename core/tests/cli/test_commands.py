@@ -457,3 +457,9 @@ def test_inspect_a_model_that_is_converted(
     assert ["toy.neg::Neg", "1"] in [line.split() for line in out.splitlines()]
     shown = run_json(capsys, "inspect", str(path))
     assert shown["graphs"][0]["outputs"][0]["name"] == "y"
+
+
+@pytest.mark.parametrize("action", ["list", "clear"])
+def test_a_folder_of_a_cache_must_exist(action: str, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["cache", action, "--folder", str(tmp_path / "nosuch")]) == 2
+    assert "the folder does not exist" in capsys.readouterr().err

@@ -290,3 +290,12 @@ def test_handles_are_created_as_needed_and_freed(
     assert (
         calls["signal_create"] == calls["signal_free"] == (profiles - 1) * ("--timeout" in options)
     )
+
+
+def test_the_report_counts_in_the_singular_and_within_limits(run: Any, three: list[Any]) -> None:
+    given = ("net-run", "--model", "net.dvt", "--input-list", "list.txt", "--num-inferences")
+    assert ": 1 inference; " in run(*given, 1).err
+    assert ": 2 inferences; " in run(*given, 2).err
+    done = run(*given, 2**31)
+    assert done.code == 2
+    assert "2147483647" in done.err

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dovetail.api.context_cache import ContextCache
-from dovetail.cli.output import current_output, table
+from dovetail.cli.output import counted, current_output, table
 from dovetail.container import ContextFile
 from dovetail.errors import ConfigError, DovetailError
 from dovetail.files import CachedFile, FileCache
@@ -35,7 +35,7 @@ def cache() -> None:
 @app.command("list")
 def list_contexts(folder: Folder = None) -> None:
     """List the contexts, those used most recently first, and the limit of their size."""
-    contexts = ContextCache(folder)
+    contexts = _existing(folder)
     files = _files(contexts)
     entries = [_described(file) for file in contexts.entries()]
     size = sum(file.nbytes for file in files.files())
@@ -53,12 +53,12 @@ def list_contexts(folder: Folder = None) -> None:
 @app.command()
 def clear(folder: Folder = None) -> None:
     """Remove all contexts."""
-    files = _files(ContextCache(folder))
+    files = _files(_existing(folder))
     size = sum(file.nbytes for file in files.files())
     count = files.clear()
     current_output().data(
         {"folder": str(files.folder), "files": count, "bytes": size},
-        f"removed {count} files of {size} bytes from {files.folder}",
+        f"removed {counted(count, 'file')} of {counted(size, 'byte')} from {files.folder}",
     )
 
 
@@ -85,6 +85,18 @@ def limit(
         {"folder": str(files.folder), "limit_bytes": files.limit_bytes},
         f"{files.folder} keeps at most {files.limit_bytes} bytes",
     )
+
+
+def _existing(folder: Path | None) -> ContextCache:
+    """Return the cache in a folder; the user's may still be without one.
+
+    Raises:
+        ConfigError: The given folder does not exist.
+    """
+    if folder is not None and not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise ConfigError(f"the folder {what}", code="USAGE", where=f"--folder {folder}")
+    return ContextCache(folder)
 
 
 def _files(contexts: ContextCache) -> FileCache:

@@ -11,7 +11,7 @@ from typing import Any
 from dovetail.api import load_model
 from dovetail.api.exporting import ModelFile, model_file
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
-from dovetail.cli.output import current_output, named_files, show_differences
+from dovetail.cli.output import counted, current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.files import recorded_writes, with_suffix
 from dovetail.plugins.ops import installed_ops
@@ -104,7 +104,7 @@ def _tell(
     size = sum(file.stat().st_size for file in files)
     output.message(
         f"{source} -> {named_files(files)}: {fixed} of {len(decisions)} tensors are fixed-point, "
-        f"{samples} samples, {size / 1e6:.2f} MB, {seconds:.2f} s"
+        f"{counted(samples, 'sample')}, {size / 1e6:.2f} MB, {seconds:.2f} s"
     )
     show_advice(made.report)
     if not output.json and not show:

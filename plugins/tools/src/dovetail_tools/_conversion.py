@@ -20,7 +20,7 @@ from dovetail.api.quantization import write_encodings
 from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
-from dovetail.cli.output import current_output, named_files, show_differences
+from dovetail.cli.output import counted, current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.files import recorded_writes, unwritable, with_suffix
 from dovetail.ir import Pass, Shape, static_tensors
@@ -244,8 +244,9 @@ def _report(
     sources = {name for node in nodes for name in node.sources}
     weights = _weight_bytes(model)
     output = current_output()
+    read, written = counted(len(sources), "node"), counted(len(nodes), "node")
     output.message(
-        f"{source} -> {named_files(files)}: {len(sources)} nodes in, {len(nodes)} nodes out, "
+        f"{source} -> {named_files(files)}: {read} in, {written} out, "
         f"{weights / 1e6:.2f} MB of weights, {seconds:.2f} s"
     )
     if output.json or text is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dovetail.cli.output import current_output
+from dovetail.cli.output import counted, current_output
 from dovetail_tools import _profiling
 from dovetail_tools._job_run import JobOutcome
 from dovetail_tools._run import Outcome
@@ -50,8 +50,9 @@ def _data(outcome: Outcome) -> dict[str, Any]:
 def _text(outcome: Outcome, job: JobOutcome) -> str:
     times = job.timings.inference_ms()
     shown = ", ".join(f"{what} {value:.3f}" for what, value in times.items())
+    count = len(job.timings.execute_us)
     return (
-        f"{job.job.graph.name} on {outcome.backend}: {len(job.timings.execute_us)} inferences; "
+        f"{job.job.graph.name} on {outcome.backend}: {counted(count, 'inference')}; "
         f"ms per inference: {shown}; {job.timings.inferences_per_s:.1f} inferences/s; "
         f"{'; '.join(_locations(outcome, job))}"
     )

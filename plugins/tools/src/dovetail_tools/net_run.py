@@ -127,7 +127,10 @@ def net_run(
     num_inferences: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Number of inferences of each graph, in a loop over its list."
+            min=1,
+            max=2**31 - 1,
+            metavar="N",
+            help="Number of inferences of each graph, in a loop over its list.",
         ),
     ] = None,
     duration: Annotated[
