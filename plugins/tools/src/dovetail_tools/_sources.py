@@ -14,6 +14,7 @@ import numpy as np
 from dovetail.api import context_cache
 from dovetail.api.preparation import Preparer
 from dovetail.container import ContextFile, Model
+from dovetail.errors import ConfigError
 from dovetail.files import unreadable
 from dovetail.ir import Array, Graph, Tensor, TensorKind
 from dovetail.ir.copying import copy_tensor
@@ -30,6 +31,7 @@ from dovetail_tools._request import Request
 from dovetail_tools._timings import Timings
 
 _LOG = logging.getLogger("dovetail.net-run")
+_SHARING = "weight_sharing_enabled"
 
 
 class Source(Protocol):
@@ -59,10 +61,11 @@ def source_of(request: Request, preparer: Preparer, ops: OpRegistry) -> Source:
 
     Raises:
         DovetailError: A file cannot be read, or a model cannot be loaded; the config is for unknown
-            graphs.
+            graphs, or requests weight sharing for models.
     """
     if request.context is not None:
         return ContextSource(request, preparer, request.context)
+    _require_no_sharing(preparer)
     if request.cache:
         return CachedSource(request, preparer, ops)
     graphs = load_graphs(
@@ -70,6 +73,21 @@ def source_of(request: Request, preparer: Preparer, ops: OpRegistry) -> Source:
     )
     preparer.config.require_graphs(graph.name for _, graph in graphs)
     return ModelSource(request, tuple(graphs))
+
+
+def _require_no_sharing(preparer: Preparer) -> None:
+    """Raise if the config requests weight sharing, which graphs prepared in a run lack in the SDK.
+
+    Raises:
+        ConfigError: It does.
+    """
+    if getattr(preparer.config.context, _SHARING, False):  # a key of single backends
+        raise ConfigError(
+            "no weight sharing of models that are prepared in the run",
+            where=f"context.{_SHARING}",
+            hint="create a context binary with context-binary-generator and pass it as "
+            "--retrieve-context, or remove the key; equal weights are stored once in any case",
+        )
 
 
 @dataclass(frozen=True, slots=True)
