@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import forked
@@ -10,7 +11,10 @@ import pytest
 from dlc_files import float_graph, small_graph, write_dlc
 
 import dovetail
+from dovetail.cli import main
 from dovetail.ir import DType, Graph, ScaleOffset, Spec
+
+DIGITS = Path(__file__).parents[1] / "examples/digits/digits.onnx"
 
 
 def stated(graph: Graph) -> Graph:
@@ -42,6 +46,53 @@ def test_a_float_file_with_encodings_is_quantized_without_samples(tmp_path: Path
     inside = np.abs(expected - 7.5) < 7  # within the stated range
     assert np.abs(found_z - expected)[inside].max() < 0.5  # some steps of y
     assert inside.sum() > 100
+
+
+@pytest.fixture(scope="module")
+def encodings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file with all encodings of the digits network, some of them per channel."""
+    folder = tmp_path_factory.mktemp("encodings")
+    images = np.random.default_rng(5).uniform(0, 16, (2, 1, 1, 8, 8)).astype(np.float32)
+    options = {"bias_bitwidth": 32, "use_per_channel_quantization": True}
+    made = dovetail.quantize(DIGITS, list(images), **options)
+    (path,) = dovetail.api.quantization.write_encodings(made, folder / "digits.dvt")
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["dlc", "dvt"])
+def test_overrides_are_cached_in_a_float_model(
+    encodings: Path, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = [str(DIGITS), "-o", f"m.{suffix}", "--quantization-overrides", str(encodings)]
+    assert main(["convert", *given, "--cache-overrides"]) == 0
+    (cached,) = dovetail.load_model(f"m.{suffix}").graphs.values()
+    (plain,) = dovetail.convert(DIGITS).graphs.values()
+    assert [t.spec for t in cached.tensors.values()] == [t.spec for t in plain.tensors.values()]
+    assert main(["quantize", "-i", f"m.{suffix}", "-o", "q.dvt"]) == 0
+    wanted = dovetail.quantize(DIGITS, quantization_overrides=encodings)
+    wanted.save("wanted.dvt")
+    assert main(["diff", "q.dvt", "wanted.dvt"]) == 0
+    assert all(t.dtype.is_fixed_point for t in dovetail.load("q.dvt").graphs["digits"].inputs)
+
+
+def test_what_a_float_model_cannot_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    entries = {"scores": [{"bitwidth": 16, "dtype": "float"}]}
+    text = {"version": "0.6.1", "activation_encodings": entries, "param_encodings": {}}
+    Path("o.json").write_text(json.dumps(text))
+    given = ["convert", str(DIGITS), "-o", "m.dlc", "--cache-overrides"]
+    assert main([*given, "--quantization-overrides", "o.json"]) == 0
+    assert "are left out: 'scores'" in capsys.readouterr().err
+    for more in ([], ["--quantization-overrides", "o.json", "--act-bitwidth", "16"]):
+        assert main([*given, *more]) == 2
+        assert "--cache-overrides" in capsys.readouterr().err
+    text["activation_encodings"] = {"score": entries["scores"]}
+    Path("o.json").write_text(json.dumps(text))
+    assert main([*given, "--quantization-overrides", "o.json"]) == 3
+    assert "did you mean 'scores'?" in capsys.readouterr().err
 
 
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,9 @@ class Quantizer:
     def configured(self, options):
         return options
 
+    def state_encodings(self, model, options, ops):
+        return model, ()
+
     def write_encodings(self, model, model_path):
         return ()
 

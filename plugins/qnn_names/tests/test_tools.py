@@ -87,8 +87,8 @@ ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient"
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json",
-            "-i a.onnx --quantization_overrides o.json --lenient --quantization-style sdk "
-            "--float-fallback --output-path a.dlc --output-format dlc",
+            "-i a.onnx --quantization_overrides o.json --lenient --cache-overrides "
+            "--output-path a.dlc --output-format dlc",
         ),
         (
             "qairt-converter",

@@ -82,6 +82,17 @@ def run_quantizer(
     return installed_quantizer().quantize(model, _by_graph(model, calibration), options, ops)
 
 
+def run_stating(
+    model: Model, options: QuantizationOptions, ops: OpRegistry
+) -> tuple[Model, tuple[str, ...]]:
+    """Return a float model that states the encodings of a file, and notes on the others.
+
+    Raises:
+        DovetailError: The file has faults, or no quantizer is installed.
+    """
+    return installed_quantizer().state_encodings(model, options, ops)
+
+
 @check_arguments
 def write_encodings(model: Model, model_path: PathLike) -> tuple[Path, ...]:
     """Write the encodings of a quantized model, a file for each graph; return their paths.

@@ -105,6 +105,7 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
                 "__init__()",
                 "quantize(model, calibration, options, ops)",
                 "configured(options)",
+                "state_encodings(model, options, ops)",
                 "write_encodings(model, model_path)",
                 "read_encodings(path, graph, ops)",
                 "encoding_for(tensor, values)",

@@ -68,6 +68,25 @@ class Quantizer(Protocol):
             ConfigError: The file cannot be read or is wrong; all faults are listed.
         """
 
+    def state_encodings(
+        self, model: Model, options: QuantizationOptions, ops: OpRegistry
+    ) -> tuple[Model, tuple[str, ...]]:
+        """Return a float model that states the encodings of a file, for a later `quantize`.
+
+        Args:
+            model: The float model. Not changed.
+            options: They name the file.
+            ops: Finds ops.
+
+        Returns:
+            A model with the encodings in `Graph.source_encodings`, and notes on entries that it
+            cannot state.
+
+        Raises:
+            FrontendError: The file cannot be read.
+            QuantizationError: The file has faults, or entries match no tensor; all are listed.
+        """
+
     def write_encodings(self, model: Model, model_path: Path) -> tuple[Path, ...]:
         """Write the encodings of each graph of a quantized model and return the paths.
 

@@ -45,8 +45,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         tensor: Its name in the user's model.
-        kind: `encoding`, quantization of an activation that became its encoding; `weight`, `bias`
-            and `constant`, the result for stored integers; `clip`, a Relu that a grid represented;
+        kind: `encoding`, quantization of an activation that became its encoding; `stated`, an
+            encoding that the float model states; `weight`, `bias` and `constant`, the result for
+            stored integers; `clip`, a Relu that a grid represented;
             `kept`, quantization that stays in the graph as ops; `dropped`, left out because of an
             option; `fixed`, a tensor that is float in the source model and fixed-point now;
             `float`, a node that stays float; `convert`, an op inserted between different encodings.

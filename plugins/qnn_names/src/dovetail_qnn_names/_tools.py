@@ -68,6 +68,17 @@ _QUANTIZED = (
     Implied("--quantization-overrides", ("--input-list", *_STYLE[:1]), _STYLE),
     _OVERRIDES,
 )
+# qairt-converter stores the encodings in its float DLC, for the quantizer.
+_CACHED = (
+    Implied("--float-fallback", _STYLE[:1], _STYLE),
+    Implied("--floatFallback", _STYLE[:1], _STYLE),
+    Implied("--input-list", _STYLE[:1], _STYLE),
+    Implied(
+        "--quantization-overrides",
+        ("--cache-overrides", *_OVERRIDES.unless),
+        ("--cache-overrides",),
+    ),
+)
 _UNCONSUMED = Option(
     ("--allow-unconsumed-nodes", "--show-unconsumed-nodes"), why="`--dry_run` shows unused inputs"
 )
@@ -100,7 +111,7 @@ TOOLS: Mapping[str, Tool] = {
         "convert",
         _CONVERTER,
         (("--lenient",),),
-        _QUANTIZED,
+        _CACHED,
         frontends={
             "": "tensorflow",  # a folder with a SavedModel
             ".onnx": "onnx",

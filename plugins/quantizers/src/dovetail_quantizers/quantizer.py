@@ -39,7 +39,7 @@ from dovetail_quantizers.annotation.statics import check_statics
 from dovetail_quantizers.calibration.cache import RangeCache, key_of
 from dovetail_quantizers.calibration.observer import Observed, observe
 from dovetail_quantizers.dumping import dump_model_encodings
-from dovetail_quantizers.files import EncodingsFile
+from dovetail_quantizers.entries import check_entries
 from dovetail_quantizers.judgement.judge import Judge, can_judge
 from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
@@ -47,8 +47,6 @@ from dovetail_quantizers.planning.overrides import (
     Overrides,
     overrides_for,
     overrides_of,
-    unmatched,
-    without_tensor,
 )
 from dovetail_quantizers.planning.plan import Plan, make_plan
 from dovetail_quantizers.planning.propagation import propagate
@@ -57,6 +55,7 @@ from dovetail_quantizers.planning.recipe import MIN_MAX, recipes_of
 from dovetail_quantizers.planning.stored_weights import leave_to_channels
 from dovetail_quantizers.refinement.walk import Walk
 from dovetail_quantizers.sdk_config import with_config
+from dovetail_quantizers.stating import with_stated_encodings
 from dovetail_quantizers.targets import Target
 from dovetail_quantizers.trials import Trials, chosen_overrides
 from dovetail_quantizers.updating import encoding_for, encodings_in, save_encodings
@@ -81,7 +80,7 @@ class DefaultQuantizer:
         require_aimet(options)
         recipes = recipes_of(options)
         target = Target(options, recipes, ops)
-        notes += _check_entries(file, model, options)
+        notes += check_entries(file, model, options)
         graphs: dict[str, Graph] = {}
         tensors: dict[str, tuple[TensorDecision, ...]] = {}
         samples: dict[str, int] = {}
@@ -169,6 +168,12 @@ class DefaultQuantizer:
         """Return options completed by their config file; see `dovetail.quantization.Quantizer`."""
         return with_config(options)[0]
 
+    def state_encodings(
+        self, model: Model, options: QuantizationOptions, ops: OpRegistry
+    ) -> tuple[Model, tuple[str, ...]]:
+        """Return a float model that states encodings; see `dovetail.quantization.Quantizer`."""
+        return with_stated_encodings(model, options, ops)
+
     def write_encodings(self, model: Model, model_path: Path) -> tuple[Path, ...]:
         """Write the encodings of each graph; see `dovetail.quantization.Quantizer`."""
         return dump_model_encodings(model, model_path)
@@ -186,29 +191,6 @@ class DefaultQuantizer:
     ) -> None:
         """Write encodings of tensors; see `dovetail.quantization.Quantizer`."""
         save_encodings(graph, encodings, path, ops)
-
-
-def _check_entries(
-    file: EncodingsFile | None, model: Model, options: QuantizationOptions
-) -> list[str]:
-    """Return notes on entries without a tensor; raise if these are errors."""
-    if file is None:
-        return []
-    graphs = tuple(model.graphs.values())
-    problems = unmatched(file, graphs)
-    if problems and not options.lenient:
-        raise QuantizationError(
-            f"{len(problems)} of {len(file.entries)} entries match no tensor",
-            code="ENCODING_UNMATCHED",
-            where=str(options.quantization_overrides),
-            hint="--lenient ignores them",
-            problems=problems,
-        )
-    removed_sources = without_tensor(file, graphs)
-    return [
-        str(each)
-        for each in (*file.notes, *problems, *([removed_sources] if removed_sources else []))
-    ]
 
 
 def _sources(graph: Graph) -> frozenset[str]:

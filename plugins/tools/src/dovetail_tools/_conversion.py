@@ -16,7 +16,7 @@ import msgspec
 from dovetail.api import Model
 from dovetail.api import convert as convert_model
 from dovetail.api.exporting import ModelFile, model_file
-from dovetail.api.quantization import write_encodings
+from dovetail.api.quantization import run_stating, write_encodings
 from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
@@ -27,6 +27,7 @@ from dovetail.ir import Pass, Shape, static_tensors
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
+from dovetail.quantization import options_from
 from dovetail_tools._artefact import with_artefact
 from dovetail_tools._errors import usage
 from dovetail_tools.op_definitions import load_definitions
@@ -43,6 +44,7 @@ class Quantizing:
         input_list: Path of an input list.
         given: The quantizer's options that were given.
         native: Whether raw inputs have values of the inputs' types.
+        only_states: Whether the model stays float and only states the encodings of a file.
         dump: Whether encodings are written next to the .dvt.
         show: Whether the report is printed.
     """
@@ -50,12 +52,15 @@ class Quantizing:
     input_list: str | None
     given: Mapping[str, Any]
     native: bool = False
+    only_states: bool = False
     dump: bool = False
     show: bool = False
 
     @property
     def wanted(self) -> bool:
         """True if the model is quantized."""
+        if self.only_states:
+            return False
         half = self.given.get("float_bitwidth") == 16
         alone = {"quantization_overrides", "float_fallback", "keep_weights_quantized"}
         return self.input_list is not None or bool(self.given.keys() & alone) or half
@@ -68,6 +73,9 @@ class Quantizing:
         Raises:
             ConfigError: Names all these options.
         """
+        if self.only_states:
+            self._check_stating()
+            return
         names = [
             "--" + name.replace("_", "-")
             for name in self.given
@@ -86,6 +94,31 @@ class Quantizing:
                 "--keep-weights-quantized or --float-bitwidth 16",
             )
         _LOG.warning(text)
+
+    def _check_stating(self) -> None:
+        needless = self.given.keys() - {"quantization_overrides", "lenient", "keep_quant_nodes"}
+        if "quantization_overrides" not in self.given:
+            text = "--cache-overrides requires --quantization-overrides"
+        elif self.input_list is not None or needless:
+            names = ["input_list"] * (self.input_list is not None) + sorted(needless)
+            options = ", ".join("--" + name.replace("_", "-") for name in names)
+            text = f"--cache-overrides stores encodings without quantizing: no effect of {options}"
+        else:
+            return
+        raise usage(text, where="dovetail convert", hint="quantize with them later")
+
+    def stated(self, model: Model, ops: OpRegistry) -> Model:
+        """Return the float model, with the encodings of the file if it only states them.
+
+        Raises:
+            DovetailError: The file has faults, or does not match the model.
+        """
+        if not self.only_states:
+            return model
+        made, notes = run_stating(model, options_from(self.given, "command line"), ops)
+        for note in notes:
+            current_output().message(f"note: {note}")
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +217,7 @@ def convert_file(
     quantizing.check()
     model = conversion.run()
     if not quantizing.wanted:
+        model = quantizing.stated(model, conversion.ops)
         files = _write(file, model)
         _report(source, files, model, time.perf_counter() - start)
         return

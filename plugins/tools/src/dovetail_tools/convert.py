@@ -192,6 +192,14 @@ def convert(
             "only adapters compute, or all.",
         ),
     ] = "none",
+    cache_overrides: Annotated[
+        bool,
+        typer.Option(
+            "--cache-overrides",
+            help="Only store the encodings of --quantization-overrides in the float model, which "
+            "`dovetail quantize` uses later.",
+        ),
+    ] = False,
     dry_run: Annotated[
         list[str] | None,
         typer.Option(
@@ -237,6 +245,7 @@ def convert(
         input_list,
         quantization,
         native=use_native_input_files,
+        only_states=cache_overrides,
         dump=dump_encoding_json,
         show=report,
     )

@@ -19,6 +19,7 @@ from dovetail_quantizers.planning.rules import is_quantized, joins
 from dovetail_quantizers.planning.value_range import ValueRange, span
 
 _SUMMARY = {
+    "stated": "{} encodings that it states are used",
     "encoding": "{} activations keep their encodings",
     "weight": "{} weights",
     "constant": "{} constants",
@@ -153,7 +154,7 @@ def differences_of(
 
 def dropped(changes: Sequence[Difference]) -> list[Difference]:
     """Return the changes for ignored quantization of the model."""
-    left_out = ("encoding", "weight", "bias", "constant")
+    left_out = ("stated", "encoding", "weight", "bias", "constant")
     return [
         Difference(tensor=each.tensor, kind="dropped", text="left out: ignore_encodings")
         if each.kind in left_out
@@ -166,7 +167,8 @@ def summary_of(graph: str, differences: Sequence[Difference]) -> str:
     """Return one line on all differences of a graph."""
     counts = Counter(each.kind for each in differences)
     parts = [text.format(counts[kind]) for kind, text in _SUMMARY.items() if counts[kind]]
-    return f"graph '{graph}' was quantized before: {', '.join(parts)}; the report lists each"
+    before = "is float" if counts["stated"] and not counts["weight"] else "was quantized before"
+    return f"graph '{graph}' {before}: {', '.join(parts)}; the report lists each"
 
 
 def _readers(plan: Plan, tensor: Tensor) -> str:

@@ -48,12 +48,15 @@ def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
         found: The encodings of activations; those of constants are added.
     """
     searches = bool(found.encodings)
+    is_stated = _states_activations(graph)
     put_back_where(graph, lambda tensor: _has_blocks(graph.source_encodings.get(tensor.source)))
     for node in graph.nodes:
         roles = roles_of(node, ops)
         for i, tensor in present(node):
             role = roles.get(i)
             if not tensor.kind.is_static or not is_quantized(tensor) or not tensor.shape:
+                continue
+            if is_stated and _take_stated(graph, tensor, found):
                 continue
             if isinstance(role, Bias):
                 if searches or tensor.source in graph.source_encodings:
@@ -159,12 +162,29 @@ def take_stated(graph: Graph, found: Overrides) -> None:
     for tensor in graph.tensors.values():
         if tensor.kind.is_static or not is_quantized(tensor) or tensor in found.encodings:
             continue
-        spec = _recorded(graph, tensor)
-        if spec is None or spec.encoding is None:
-            continue
-        found.encodings[tensor] = EncodingDecision(spec.dtype, spec.encoding, STATED_BY_MODEL)
-        found.covered.add(tensor.source)
-        found.change(tensor, "encoding", describe_encoding(spec.dtype, spec.encoding))
+        _take_stated(graph, tensor, found)
+
+
+def _take_stated(graph: Graph, tensor: Tensor, found: Overrides) -> bool:
+    """Use the encoding that a float model states for a tensor; return whether it does."""
+    spec = _recorded(graph, tensor)
+    if spec is None or spec.encoding is None:
+        return False
+    found.encodings[tensor] = EncodingDecision(spec.dtype, spec.encoding, STATED_BY_MODEL)
+    found.covered.add(tensor.source)
+    found.change(tensor, "stated", describe_encoding(spec.dtype, spec.encoding))
+    return True
+
+
+def _states_activations(graph: Graph) -> bool:
+    """Return whether a float model states encodings for activations, as from an encodings file.
+
+    Those of its constants are then stated, too; otherwise they say how the constants were stored.
+    """
+    return any(
+        not tensor.kind.is_static and is_quantized(tensor) and _recorded(graph, tensor) is not None
+        for tensor in graph.tensors.values()
+    )
 
 
 def _lies_on(values: NDArray[np.float32], dtype: DType, encoding: Encoding) -> bool:
