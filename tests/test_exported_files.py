@@ -71,3 +71,12 @@ def test_other_suffixes(target: str, text: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=text) as caught:
         dt.export(DIGITS, target)
     assert hint in caught.value.hint
+
+
+def test_nodes_of_a_file_with_a_graph_are_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--json", "convert", DIGITS, "-o", "m.dlc"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["source_nodes"] > made["nodes"]  # some were fused
+    assert main(["--json", "convert", "m.dlc", "-o", "m.dvt"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["source_nodes"] == again["nodes"] == made["nodes"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -112,6 +112,7 @@ def convert(
     ops: OpRegistry | None = None,
     input_format: str | None = None,
     quant_updatable_mode: UpdatableMode = "none",
+    on_read: Callable[[Graph], None] | None = None,
 ) -> Model:
     """Convert a model file.
 
@@ -131,6 +132,7 @@ def convert(
         input_format: Name of the frontend; by default it is found by suffix, then by content.
         quant_updatable_mode: The tensors whose encodings adapters may replace, besides those of
             updateable weights; see `dovetail.api.updateability`.
+        on_read: Called with each graph as the frontend reads it, before the passes.
 
     Raises:
         FrontendError: No frontend reads the file, or it is damaged.
@@ -153,6 +155,8 @@ def convert(
         _rename(read, name, each.suffix, source)
         _require_constants(options, read, source)
         for graph in read:
+            if on_read is not None:
+                on_read(graph)
             checker = OpChecker(registry)
             checker.require(graph)  # passes require a valid graph; these faults are not theirs
             _optimize(graph, steps, checker)

@@ -104,7 +104,11 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Frontend(Protocol):
-    """Reads the model files of one format."""
+    """Reads the model files of one format.
+
+    A frontend for files that hold graphs as they are sets `stores_graphs = True`: each node of a
+    graph is one of the file, whatever `Node.sources` says. This member is optional.
+    """
 
     name: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]

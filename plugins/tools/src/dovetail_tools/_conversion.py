@@ -6,7 +6,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 
 from dovetail.api import Model
 from dovetail.api import convert as convert_model
+from dovetail.api.conversion import find_frontend
 from dovetail.api.exporting import ModelFile, model_file
 from dovetail.api.quantization import run_stating, write_encodings
 from dovetail.api.shape_sets import shape_sets
@@ -23,7 +24,7 @@ from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import counted, current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.files import recorded_writes, unwritable, with_suffix
-from dovetail.ir import Pass, Shape, static_tensors
+from dovetail.ir import Graph, Pass, Shape, static_tensors
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
@@ -159,8 +160,11 @@ class Conversion:
             for each in shape_sets(self.shapes)
         ]
 
-    def run(self) -> Model:
+    def run(self, on_read: Callable[[Graph], None] | None = None) -> Model:
         """Return the converted model.
+
+        Args:
+            on_read: Called with each graph as the frontend reads it.
 
         Raises:
             DovetailError: The model cannot be converted.
@@ -176,6 +180,7 @@ class Conversion:
             ops=self.ops,
             input_format=self.input_format,
             quant_updatable_mode=self.mode,
+            on_read=on_read,
         )
         return with_artefact(model, self.artefact)
 
@@ -215,11 +220,12 @@ def convert_file(
     source = conversion.source
     target = file.path
     quantizing.check()
-    model = conversion.run()
+    read = _ReadNodes(conversion)
+    model = conversion.run(read.add)
     if not quantizing.wanted:
         model = quantizing.stated(model, conversion.ops)
         files = _write(file, model)
-        _report(source, files, model, time.perf_counter() - start)
+        _report(source, files, read.count, model, time.perf_counter() - start)
         return
     made = quantized(
         model, quantizing.input_list, quantizing.given, conversion.ops, native=quantizing.native
@@ -229,8 +235,29 @@ def convert_file(
     show_notes(made.report)
     more = {"encodings": [str(path) for path in dumped], "report": made.report.to_builtins()}
     text = report_table(made.report) if quantizing.show else None
-    _report(source, files, made.model, time.perf_counter() - start, more, text)
+    _report(source, files, read.count, made.model, time.perf_counter() - start, more, text)
     show_advice(made.report)
+
+
+class _ReadNodes:
+    """The nodes of the source model, from the graphs that its frontend reads."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        frontend = find_frontend(conversion.source, conversion.input_format)
+        self._stores_graphs = getattr(frontend, "stores_graphs", False)
+        self._names: set[tuple[str, str]] = set()
+
+    @property
+    def count(self) -> int:
+        """Number of nodes; those of one name count once in graphs of several shapes."""
+        return len(self._names)
+
+    def add(self, graph: Graph) -> None:
+        """Add the nodes of a graph, or their sources where nodes become several or none."""
+        if self._stores_graphs:
+            self._names |= {(graph.name, node.name) for node in graph.nodes}
+        else:
+            self._names |= {("", name) for node in graph.nodes for name in node.sources}
 
 
 def _write(file: ModelFile, model: Model) -> tuple[Path, ...]:
@@ -268,6 +295,7 @@ def target_file(source: Path, output: Path | None, output_format: str | None) ->
 def _report(
     source: Path,
     files: Sequence[Path],
+    read: int,
     model: Model,
     seconds: float,
     more: Mapping[str, Any] | None = None,
@@ -275,12 +303,11 @@ def _report(
 ) -> None:
     """Report the result: in a message, and as data with --json or if there is a text."""
     nodes = [node for graph in model.graphs.values() for node in graph.nodes]
-    sources = {name for node in nodes for name in node.sources}
     weights = _weight_bytes(model)
     output = current_output()
-    read, written = counted(len(sources), "node"), counted(len(nodes), "node")
     output.message(
-        f"{source} -> {named_files(files)}: {read} in, {written} out, "
+        f"{source} -> {named_files(files)}: {counted(read, 'node')} in, "
+        f"{counted(len(nodes), 'node')} out, "
         f"{weights / 1e6:.2f} MB of weights, {seconds:.2f} s"
     )
     if output.json or text is not None:
@@ -289,7 +316,7 @@ def _report(
             "model": str(files[0]),
             "files": [str(file) for file in files],
             "graphs": list(model.graphs),
-            "source_nodes": len(sources),
+            "source_nodes": read,
             "nodes": len(nodes),
             "weight_bytes": weights,
             "file_bytes": sum(file.stat().st_size for file in files),

@@ -18,6 +18,7 @@ from dovetail_qnn._options import apply_options
 class GraphFileFrontend:
     """Reads files that hold graphs as they are."""
 
+    stores_graphs: ClassVar[bool] = True
     options_type: ClassVar[type[FrontendOptions]] = FrontendOptions
 
     def read(
