@@ -97,16 +97,18 @@ class Quantizing:
         _LOG.warning(text)
 
     def _check_stating(self) -> None:
+        hint = "quantize with them later"
         needless = self.given.keys() - {"quantization_overrides", "lenient", "keep_quant_nodes"}
         if "quantization_overrides" not in self.given:
             text = "--cache-overrides requires --quantization-overrides"
+            hint = "pass the encodings file there"
         elif self.input_list is not None or needless:
             names = ["input_list"] * (self.input_list is not None) + sorted(needless)
             options = ", ".join("--" + name.replace("_", "-") for name in names)
             text = f"--cache-overrides stores encodings without quantizing: no effect of {options}"
         else:
             return
-        raise usage(text, where="dovetail convert", hint="quantize with them later")
+        raise usage(text, where="dovetail convert", hint=hint)
 
     def stated(self, model: Model, ops: OpRegistry) -> Model:
         """Return the float model, with the encodings of the file if it only states them.

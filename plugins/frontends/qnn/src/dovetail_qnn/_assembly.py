@@ -96,7 +96,7 @@ def _completed(tensor: Tensor, extras: TensorExtras) -> Iterable[Problem]:
     where = f"tensor '{tensor.name}'"
     try:
         apply_extras(tensor, extras)
-    except FrontendError as error:
+    except DovetailError as error:
         yield Problem(error.message, where, error.hint)
 
 
@@ -105,6 +105,7 @@ def apply_extras(tensor: Tensor, extras: TensorExtras) -> None:
 
     Raises:
         FrontendError: The extras do not match it.
+        ContainerError: Arrays of its encoding do not match.
     """
     name = tensor.name
     tensor.name = name if extras.name is None else extras.name
@@ -116,6 +117,10 @@ def apply_extras(tensor: Tensor, extras: TensorExtras) -> None:
         raise FrontendError(f"`source_perm` {perm} is not a permutation of its axes")
     tensor.dynamic = tensor.dynamic or (extras.dynamic if any(extras.dynamic) else ())
     tensor.memory_type = tensor.memory_type or extras.memory_type
+    if extras.encoding is not None:
+        if tensor.encoding is not None:
+            raise FrontendError("`encoding` is given twice, here and in the rest of the file")
+        tensor.encoding = read_entry(extras.encoding, f"tensor '{name}'")
 
 
 def _add_node(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -29,6 +29,7 @@ def describe(
     *,
     has_layouts: bool,
     has_omitted: bool = False,
+    own: Container[Tensor] = (),
     stated: Collection[str] = (),
     order: Sequence[str] = (),
 ) -> Extras | None:
@@ -40,14 +41,16 @@ def describe(
         file_name: The name that the file gives the graph.
         has_layouts: Whether the file states layouts.
         has_omitted: Whether the file states omitted inputs at the end, too.
+        own: Tensors whose encodings the file cannot state.
         stated: Sources whose encodings in `Graph.source_encodings` are in the file.
         order: The order of the tensors in the file; by default that of the graph.
     """
     tensors = {
-        names.tensors[t]: _tensor(t, names.tensors[t], has_layouts) for t in graph.tensors.values()
+        names.tensors[t]: _tensor(t, names.tensors[t], has_layouts, own)
+        for t in graph.tensors.values()
     }
     nodes = {
-        names.nodes[node]: _node(node, names.nodes[node], has_layouts, has_omitted)
+        names.nodes[node]: _node(node, names.nodes[node], has_layouts, has_omitted, own)
         for node in graph.nodes
     }
     wanted = tuple(names.tensors[t] for t in graph.tensors.values())
@@ -66,7 +69,9 @@ def describe(
     return None if extras == NOTHING else extras
 
 
-def _tensor(tensor: Tensor, file_name: str, has_layouts: bool) -> TensorExtras:
+def _tensor(
+    tensor: Tensor, file_name: str, has_layouts: bool, own: Container[Tensor]
+) -> TensorExtras:
     layouts = layouts_of(tensor.source_perm, static=tensor.kind.is_static)
     stated = permutation_of(*layouts) if has_layouts else None
     return TensorExtras(
@@ -75,13 +80,20 @@ def _tensor(tensor: Tensor, file_name: str, has_layouts: bool) -> TensorExtras:
         source_perm=UNSET if tensor.source_perm == stated else tensor.source_perm,
         dynamic=tensor.dynamic,
         memory_type=MemoryType(tensor.memory_type),
+        encoding=(
+            dump_encoding(tensor.encoding, None, "")
+            if tensor.encoding is not None and tensor in own
+            else None
+        ),
     )
 
 
-def _node(node: Node, file_name: str, has_layouts: bool, has_omitted: bool) -> NodeExtras:
+def _node(
+    node: Node, file_name: str, has_layouts: bool, has_omitted: bool, own: Container[Tensor]
+) -> NodeExtras:
     stated = len(node.inputs if has_omitted else without_trailing(node.inputs))
     params = {
-        name: _tensor(param, f"{node.name}.{name}", has_layouts)
+        name: _tensor(param, f"{node.name}.{name}", has_layouts, own)
         for name, param in node.params.items()
         if isinstance(param, Tensor)
     }

@@ -38,6 +38,7 @@ class TensorExtras(_Part, frozen=True):
     Attributes:
         name: Its name in the graph.
         source, source_perm, dynamic, memory_type: As in `dovetail.ir.Tensor`.
+        encoding: Its encoding, of a kind whose form in the file is not known.
     """
 
     name: str | None = None
@@ -45,6 +46,7 @@ class TensorExtras(_Part, frozen=True):
     source_perm: Dims | UnsetType | None = UNSET
     dynamic: Marks = ()
     memory_type: MemoryType = MemoryType.RAW
+    encoding: EncodingEntry | None = None
 
 
 class NodeExtras(_Part, frozen=True):

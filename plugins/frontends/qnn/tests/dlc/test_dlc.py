@@ -26,8 +26,10 @@ from dovetail.container import MappedBlob
 from dovetail.errors import ConfigError, GraphError, UnsupportedOpError
 from dovetail.ir import (
     AxisScaleOffset,
+    Block,
     BlockwiseExpansion,
     DType,
+    Encoding,
     Graph,
     Node,
     Scalar,
@@ -40,7 +42,8 @@ from dovetail.ops.frontend import FrontendOptions
 from dovetail.testing import OpCase, bind
 from dovetail_opset import PACKAGE
 from dovetail_opset.testing import CASES
-from dovetail_qnn.dlc import DlcFrontend
+from dovetail_qnn._export_options import QnnExportOptions
+from dovetail_qnn.dlc import DlcExporter, DlcFrontend
 from dovetail_qnn.dlc._streams import pack_stream
 from dovetail_qnn.dlc._tables import (
     GRAPHS,
@@ -265,17 +268,30 @@ def test_omitted_inputs_and_scalars_of_all_types(tmp_path: Path) -> None:
     assert_same(read(write_dlc(graph, tmp_path / "net.dlc")), graph)
 
 
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        BlockwiseExpansion(0, np.ones(300, np.float32), np.ones((300, 2), np.uint8)),
+        Block((1, 4), np.full((300, 2), 0.5, np.float32)),
+    ],
+)
+def test_encodings_of_blocks_are_extras(encoding: Encoding, tmp_path: Path) -> None:
+    graph = float_graph()
+    w = graph.tensor("w")
+    w.dtype, w.encoding = DType.SFIXED_POINT_8, encoding
+    w.data = Tensor.static("w", np.zeros((300, 8), np.int8)).data
+    notes = DlcExporter().export(graph, tmp_path / "net.dlc", QnnExportOptions())
+    kind = encoding.kind.name
+    assert notes == (f"encodings of kind {kind} are in dovetail.json, which only Dovetail reads",)
+    assert_same(read(tmp_path / "net.dlc"), graph)
+
+
 def test_what_a_dlc_cannot_express_is_listed(tmp_path: Path) -> None:
     graph = float_graph()
     graph.tensor("x").dynamic = (True, False)
-    blocks = BlockwiseExpansion(0, np.ones(300, np.float32), np.ones((300, 2), np.uint8))
-    w = graph.tensor("w")
-    w.dtype, w.encoding = DType.SFIXED_POINT_8, blocks
-    w.data = Tensor.static("w", np.zeros((300, 8), np.int8)).data
     with pytest.raises(UnsupportedOpError) as caught:
         write_dlc(graph, tmp_path / "net.dlc")
-    assert [p.where for p in caught.value.problems] == ["tensor 'x'", "tensor 'w'"]
-    assert "BLOCKWISE_EXPANSION" in caught.value.problems[1].message
+    assert [p.where for p in caught.value.problems] == ["tensor 'x'"]
     graph = float_graph()
     graph.rename({graph.tensor("y"): "\ud800"}, {})
     with pytest.raises(UnsupportedOpError, match="surrogate"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -70,16 +70,29 @@ class DlcExporter:
             ) from error
         with atomic_write(path) as file:
             write_archive(file, (OUTSIDE, regions), streams)
-        return ()
+        return tuple(_notes(writer))
 
 
 def _extras(graph: Graph, writer: GraphWriter) -> Mapping[str, bytes]:
     """Return the member of what the tables do not say; empty if they say all."""
     names = OwnNames(graph)
     found = describe(
-        graph, names, graph.name, has_layouts=False, has_omitted=True, stated=writer.stated
+        graph,
+        names,
+        graph.name,
+        has_layouts=False,
+        has_omitted=True,
+        own=writer.own,
+        stated=writer.stated,
     )
     return {} if found is None else {EXTRAS: msgspec.json.encode({graph.name: found})}
+
+
+def _notes(writer: GraphWriter) -> Iterator[str]:
+    """Yield the facts of the graph that other readers of the file do not find."""
+    kinds = {t.encoding.kind.name for t in writer.own if t.encoding is not None}
+    for kind in sorted(kinds):
+        yield f"encodings of kind {kind} are in {EXTRAS}, which only Dovetail reads"
 
 
 def _metadata(options: ExportOptions) -> str:

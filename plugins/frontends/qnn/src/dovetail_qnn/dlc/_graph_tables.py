@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dovetail.errors import DovetailError, Problem, QuantizationError
+from dovetail.errors import Problem, QuantizationError
 from dovetail.ir import DataFormat, DType, Graph, Node, Param, Scalar, Tensor, TensorKind
 from dovetail_qnn.dlc._graphs import EXTRA, PACKAGE_KEY, PARAM
 from dovetail_qnn.dlc._op_types import write_op
@@ -37,12 +37,14 @@ class GraphWriter:
         regions: Receives its payloads.
         problems: Everything that a DLC cannot express.
         stated: Sources of float tensors whose encodings are in the tables.
+        own: Tensors whose encodings are of a kind that no table has.
     """
 
     graph: Graph
     regions: PayloadRegions
     problems: list[Problem] = field(default_factory=list)
     stated: set[str] = field(default_factory=set)
+    own: set[Tensor] = field(default_factory=set)
     _ids: int = 0
 
     def tables(self) -> tuple[GraphTable, GraphPayloadsTable]:
@@ -80,20 +82,20 @@ class GraphWriter:
             kind=int(tensor.kind),
             shape=tensor.shape,
             unknown_4=-1,
-            quantization=self._quantization(tensor, where),
+            quantization=self._quantization(tensor),
             dtype=int(tensor.dtype),
             source_dtype=int(tensor.dtype),
             unknown_8=0 if is_param else 1,
             unknown_12=-1,
         )
 
-    def _quantization(self, tensor: Tensor, where: str) -> Quantization:
+    def _quantization(self, tensor: Tensor) -> Quantization:
         try:
             if tensor.encoding is None and tensor.dtype.is_float:
                 return self._cached(tensor)
             return write_encoding(tensor.encoding, tensor.dtype)
-        except DovetailError as error:
-            self.problems.append(Problem(error.message, where, error.hint))
+        except QuantizationError:
+            self.own.add(tensor)
             return Quantization(UNDEFINED)
 
     def _cached(self, tensor: Tensor) -> Quantization:
