@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from opencl_driver import ALL, require_opencl
+from opencl_driver import require_opencl
 
 import dovetail as dt
 from dovetail.container import Model, Producer
@@ -16,7 +16,7 @@ from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.runtime.plan import PlanPrepared
 from dovetail.testing import prepare
-from dovetail_gpu import GpuBackend, GpuOptions, programs
+from dovetail_gpu import GpuBackend, GpuOptions
 from dovetail_gpu.kernels import _rows
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add_all
@@ -34,14 +34,9 @@ def run_on(backend: str, graph: Graph, feeds: Mapping[str, Array]) -> dict[str, 
 
 @pytest.fixture(scope="session", autouse=True)
 def opencl_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Skip all tests, with the reason, if there is no device; keep the user's cache as it is.
-
-    `make test` compiles without optimization, which takes half the time.
-    """
+    """Skip all tests, with the reason, if there is no device; keep the user's cache as it is."""
     name = require_opencl()
     with pytest.MonkeyPatch.context() as patch:
-        if not ALL:
-            patch.setattr(programs, "OPTIONS", (*programs.OPTIONS, "-cl-opt-disable"))
         patch.setenv("DOVETAIL_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield name
 
