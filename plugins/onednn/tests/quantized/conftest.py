@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from instruction_limits import IS_LIMITED, selected
 
 from dovetail.container import WeightStore
 from dovetail.ir import (
@@ -140,3 +141,8 @@ class Network:
 @pytest.fixture(name="new_network", scope="session")
 def fixture_new_network() -> type[Network]:
     return Network
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if IS_LIMITED:
+        items[:] = selected(items)

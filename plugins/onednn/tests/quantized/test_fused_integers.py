@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from instruction_limits import examples
 
 from dovetail.ir import DType, ScaleOffset
 from dovetail_onednn import library
@@ -37,7 +38,7 @@ def steps(net: Any, *results: Any) -> int:
     return len(net.prepare().steps)
 
 
-@settings(max_examples=120, derandomize=True)
+@examples(120)
 @given(
     op_type=st.sampled_from(["Relu", "ReluMinMax", "Relu6"]),
     grid=GRIDS,
@@ -69,7 +70,7 @@ CURVES = {
 }
 
 
-@settings(max_examples=300, derandomize=True)
+@examples(300)
 @given(
     op_type=st.sampled_from(sorted(CURVES)),
     kind=st.sampled_from(["Conv2d", "DepthWiseConv2d", "MatMul"]),
@@ -125,7 +126,7 @@ def test_functions_without_post_ops_run_alone(new_network: Any) -> None:
     assert len(net.prepare().steps) == 2
 
 
-@settings(max_examples=250, derandomize=True)
+@examples(250)
 @given(
     op_type=st.sampled_from(["ElementWiseAdd", "ElementWiseSubtract"]),
     product=GRIDS,

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from instruction_limits import VARIABLE
 
 from dovetail_onednn import library
 
@@ -37,7 +38,7 @@ FILES = [
 def test_equal_to_definition(limit: str) -> None:
     if library().instruction_set_name == "AVX2":
         pytest.skip("this processor has no more than AVX2, with which all tests run")
-    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": limit}
+    environment = os.environ | {VARIABLE: limit}
     environment.pop("PYTEST_XDIST_WORKER", None)
     files = [str(Path(__file__).parent / name) for name in FILES]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from instruction_limits import examples
 
 from dovetail.ir import DType
 from dovetail_onednn import library
@@ -56,7 +57,7 @@ def convolutions(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@examples(300)
 @given(case=convolutions())
 def test_convolution(new_network: Any, case: dict[str, Any]) -> None:
     net = new_network(extreme=case["extreme"])

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from instruction_limits import examples
 
 from dovetail.ir import DType, ScaleOffset, Tensor, TensorKind
 from dovetail.runtime.plan import PlanPrepared
@@ -71,7 +72,7 @@ def check_bits(net: Any, result: Tensor, feeds: dict[str, Any]) -> PlanPrepared:
     drawn=st.tuples(grids(), grids(), grids()),
     is_swapped=st.booleans(),
 )
-@settings(max_examples=60, derandomize=True, deadline=None)
+@examples(60)
 def test_two_tensors(new_network: Any, op: str, shapes: Any, drawn: Any, is_swapped: bool) -> None:
     net = new_network()
     given_shapes = shapes[::-1] if is_swapped else shapes
@@ -96,7 +97,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("op", FUNCTIONS)
 @given(shape=st.sampled_from([(256, 256), (37, 131)]), drawn=st.tuples(grids(), grids()))
-@settings(max_examples=30, derandomize=True, deadline=None)
+@examples(30)
 def test_one_tensor(new_network: Any, op: str, shape: Any, drawn: Any) -> None:
     net = new_network()
     x = input_of(net, "a", shape, **encoded(drawn[0]))
@@ -133,7 +134,7 @@ def test_engine_computes_usual_encodings(new_network: Any, op: str, shapes: Any)
     start=st.floats(-5000, 5000),
     limits=st.tuples(st.integers(0, 255), st.integers(0, 255)),
 )
-@settings(max_examples=300, derandomize=True, deadline=None)
+@examples(300)
 def test_line_through_points_of_a_line(slope: float, start: float, limits: Any) -> None:
     low, high = min(limits), max(limits)
     wanted = np.clip(np.rint(slope * EVERY + start), low, high).astype(np.int64)

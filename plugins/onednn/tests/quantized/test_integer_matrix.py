@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from instruction_limits import examples
 
 from dovetail.ir import DType
 from dovetail.runtime.plan.binds import VIEW
@@ -16,7 +17,7 @@ U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
 SIZES = st.integers(1, 70)
 
 
-@settings(max_examples=200, derandomize=True)
+@examples(200)
 @given(
     op=st.sampled_from(["FullyConnected", "MatMul", "transposed MatMul"]),
     stack=st.lists(st.integers(1, 3), min_size=0, max_size=2),
@@ -61,7 +62,7 @@ def test_one_matrix(
     net.check(net.add("Relu", y, name="relu", **grid) if fused else y)
 
 
-@settings(max_examples=150, derandomize=True)
+@examples(150)
 @given(
     stack=st.lists(st.integers(1, 3), min_size=0, max_size=2),
     sizes=st.tuples(SIZES, SIZES, SIZES),
@@ -93,7 +94,7 @@ def test_two_activations(
     net.check(y)
 
 
-@settings(max_examples=30, derandomize=True)
+@examples(30)
 @given(
     op=st.sampled_from(["FullyConnected", "MatMul"]),
     rows=st.sampled_from([1, 3, 40]),

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from instruction_limits import examples
 
 from dovetail.ir import DType, Tensor, TensorKind
 from dovetail.runtime.plan import PlanPrepared
@@ -49,7 +50,7 @@ GRIDS = st.tuples(
 
 @pytest.mark.parametrize("dtype", [U8, S8, U16, S16])
 @given(case=poolings(), zero=st.sampled_from([0, 7, 100]), extreme=st.booleans())
-@settings(max_examples=50, derandomize=True, deadline=None)
+@examples(50)
 def test_maximum(new_network: Any, dtype: DType, case: Any, zero: int, extreme: bool) -> None:
     shape, params = case
     net = new_network(extreme=extreme)
@@ -66,7 +67,7 @@ def test_maximum(new_network: Any, dtype: DType, case: Any, zero: int, extreme: 
     scale=st.sampled_from([0.02, 0.0137, 1.0, 1e-4]),
     counts_padding=st.booleans(),
 )
-@settings(max_examples=120, derandomize=True, deadline=None)
+@examples(120)
 def test_average(
     new_network: Any, case: Any, source: Any, target: Any, scale: float, counts_padding: bool
 ) -> None:
@@ -87,7 +88,7 @@ def test_average(
     grids=st.tuples(GRIDS, GRIDS),
     scale=st.sampled_from([0.02, 0.0137, 1.0]),
 )
-@settings(max_examples=60, derandomize=True, deadline=None)
+@examples(60)
 def test_reduction(
     new_network: Any, op_type: str, shape: Any, axes: Any, keeps: bool, grids: Any, scale: float
 ) -> None:

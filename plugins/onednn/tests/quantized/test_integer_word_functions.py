@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from instruction_limits import examples
 
 from dovetail.ir import DType, TensorKind
 
@@ -21,7 +22,7 @@ ZEROS = {
 }
 
 
-@settings(max_examples=60, derandomize=True)
+@examples(60)
 @given(
     source=st.sampled_from([U16, S16, U8, S8]),
     target=st.sampled_from([U16, S16, U8, S8]),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from instruction_limits import examples
 
 from dovetail.ir import DType
 from dovetail_onednn import library
@@ -24,7 +25,7 @@ ENDS = {
 }
 
 
-@settings(max_examples=120, derandomize=True)
+@examples(120)
 @given(
     op=st.sampled_from(["Conv2d", "DepthWiseConv2d", "grouped"]),
     sizes=st.tuples(st.integers(3, 9), st.integers(3, 9), st.integers(1, 40), st.integers(1, 40)),
@@ -68,7 +69,7 @@ def test_convolution(
     net.check(y, engine=library().has_vnni or not (extreme and op == "grouped"))
 
 
-@settings(max_examples=100, derandomize=True)
+@examples(100)
 @given(
     op=st.sampled_from(["FullyConnected", "MatMul"]),
     sizes=st.tuples(*[st.integers(1, 60)] * 3),
@@ -98,7 +99,7 @@ def test_one_matrix(
     net.check(y, engine=True)
 
 
-@settings(max_examples=60, derandomize=True)
+@examples(60)
 @given(
     sizes=st.tuples(st.integers(1, 3), *[st.integers(1, 40)] * 3),
     transposed=st.tuples(st.booleans(), st.booleans()),
