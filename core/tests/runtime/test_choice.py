@@ -199,24 +199,6 @@ def test_rules_that_exclude_all_are_a_failed_check() -> None:
         assert str(caught.value).count("rounding of float32 values is float16") == 2
 
 
-@pytest.mark.parametrize(
-    ("power", "delay_ms", "fast"),
-    [
-        ("performance", 1.1, "first"),
-        ("balanced", 1.1, "second"),
-        ("balanced", 2.5, "first"),
-        ("saving", 2.5, "second"),
-        ("saving", 9, "first"),
-    ],
-)
-def test_power(power: str, delay_ms: float, fast: str) -> None:
-    efficient = {"delay_ms": 10 * delay_ms, "efficiency": 0.9}
-    choice = chosen(options({"delay_ms": 10}, efficient, power=power))
-    assert choice.backend == fast
-    if power != "performance":
-        assert choice.reason.startswith("the most power-efficient within")
-
-
 def test_without_a_measurement_the_rules_decide() -> None:
     given = options(SLOW, {"delay_ms": 1, "efficiency": 0.1}, measure=False)
     assert chosen(given).backend == "first"  # the more efficient one comes first

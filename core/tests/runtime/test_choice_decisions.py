@@ -151,6 +151,32 @@ def test_a_trial_serves_every_power_preference() -> None:
     assert saving.cached
 
 
+@pytest.mark.parametrize(
+    ("power", "ms", "chosen"),
+    [
+        ("performance", 11, "first"),
+        ("balanced", 11, "second"),
+        ("balanced", 25, "first"),
+        ("saving", 25, "second"),
+        ("saving", 90, "first"),
+    ],
+)
+def test_power_decides_between_measured_times(
+    folder: Path, power: str, ms: float, chosen: str
+) -> None:
+    """The times are those of the file: measured ones would depend on the load of the machine."""
+    members = {"first": SLOW, "second": {**FAST, "efficiency": 0.9}}
+    choice(members=members)
+    (file,) = files(folder)
+    data = msgspec.json.decode(file.read_bytes())
+    file.write_bytes(msgspec.json.encode(data | {"ms": {"first": 10.0, "second": float(ms)}}))
+    found = choice(members=members, power=power)
+    assert (found.backend, found.cached) == (chosen, True)
+    assert [each.ms for each in found.candidates] == [10.0, ms]
+    if power != "performance":
+        assert found.reason.startswith("the most power-efficient within")
+
+
 def test_a_folder_in_the_file_s_location(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     choice()
     (file,) = files(folder)
