@@ -25,8 +25,12 @@ DOCUMENTS = [
     "examples/sample_app/README.md",
 ]
 BLOCK = re.compile(r"^```(?P<kind>console|python)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-# `make test` runs this test, `make demo` has its own, and the smoke test of wheels installs them.
-ELSEWHERE = ("make ", "python -m pip ")
+# `make test` runs this test, demos have tests of their own, and the smoke test of wheels installs.
+ELSEWHERE = ("make ", "python -m pip ", "python examples/contexts/demo.py")
+# All of its cases run in a test of conformance.
+KIT = "pytest -q -p dovetail.testing.plugin --pyargs dovetail.testing.suite --backend cpu "
+# Later commands read its files, which the demo's own test has, too.
+DEMO = "python examples/digits/demo.py --output-dir out"
 # Its commands go through a shell, as a reader's do; those of the others are forked.
 IN_A_SHELL = "README.md"
 NEEDS_OPENCL = "docs/gpu.md"
@@ -103,8 +107,20 @@ def run_in_a_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What the demo of the digits prints, and the folder in which it ran."""
+    folder = tmp_path_factory.mktemp("demo")
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    done = forked.run(DEMO, folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, folder
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_commands_and_python_run(document: str, tmp_path: Path) -> None:
+def test_commands_and_python_run(
+    document: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     if document == NEEDS_OPENCL:
         require_opencl()
     shutil.copytree(
@@ -120,30 +136,33 @@ def test_commands_and_python_run(document: str, tmp_path: Path) -> None:
             if lines[0].startswith(ELSEWHERE):
                 continue  # what follows in the block is its output
             for line in lines:
+                if line == DEMO:
+                    _, folder = request.getfixturevalue("demo")
+                    shutil.copytree(folder / "out", tmp_path / "out")
+                    continue
+                line += " -k Relu" if line.startswith(KIT) else ""
                 done = run(line, tmp_path)
                 assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
-def test_the_demo_reaches_its_accuracy_and_says_where_things_are(tmp_path: Path) -> None:
-    demo = ROOT / "examples" / "digits" / "demo.py"
-    done = forked.run(["python", str(demo), "--output-dir", str(tmp_path)], tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = re.search(r"top-1 accuracy +([\d.]+)%", done.stdout)
-    assert found is not None, done.stdout
+def test_the_demo_reaches_its_accuracy_and_says_where_things_are(demo: tuple[str, Path]) -> None:
+    printed, folder = demo
+    found = re.search(r"top-1 accuracy +([\d.]+)%", printed)
+    assert found is not None, printed
     assert float(found[1]) >= 97
-    quantized = re.search(r"8-bit accuracy +([\d.]+)%", done.stdout)
-    assert quantized is not None, done.stdout
+    quantized = re.search(r"8-bit accuracy +([\d.]+)%", printed)
+    assert quantized is not None, printed
     # half a point is what 8 bits may cost
     assert float(quantized[1]) >= float(found[1]) - 0.5
-    agreement = re.search(r"agreement +([\d.]+)%", done.stdout)
-    assert agreement is not None, done.stdout
+    agreement = re.search(r"agreement +([\d.]+)%", printed)
+    assert agreement is not None, printed
     assert float(agreement[1]) >= 99
     # both backends compute on integers by one definition
     replay = "on htp: 360 of 360 outputs equal; on cpu: 360 of 360 outputs equal"
-    assert re.search(f"replay +{replay}", done.stdout)
-    assert len(list(tmp_path.glob("results/Result_*/scores.raw"))) == 360
-    assert "time per image" in done.stdout
-    assert "What to try next" in done.stdout
+    assert re.search(f"replay +{replay}", printed)
+    assert len(list(folder.glob("out/results/Result_*/scores.raw"))) == 360
+    assert "time per image" in printed
+    assert "What to try next" in printed
 
 
 def test_the_demo_of_contexts_shares_weights(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-import forked
+import fuzz_files
 import pytest
 from fuzz import workers
 from fuzz.containers import mutate_container
@@ -18,29 +19,31 @@ from onnx import ModelProto
 
 from dovetail.errors import FrontendError, GraphError
 
-SCRIPT = Path(__file__).parents[1] / "tools" / "fuzz_files.py"
+# `make fuzz` reads 20,000.
+COUNT = 150
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return forked.run(["python", str(SCRIPT), *arguments], SCRIPT.parent)
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[None]:
+    """The driver disables them."""
+    yield
+    logging.disable(logging.NOTSET)
 
 
-TARGETS = ["onnx", "extremes", "dvt", "context", "trace", "saver", "qnn-cpp", "qnn-json", "dlc"]
+@pytest.mark.parametrize("target", fuzz_files.TARGETS)
+def test_mutated_files_are_read_or_refused(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status = fuzz_files.main(["--target", target, "--count", str(COUNT), "--details"])
+    told = capsys.readouterr().out
+    assert status == 0, told
+    assert f"mutations        {COUNT}" in told
+    assert "findings         0" in told
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_mutated_files_are_read_or_refused(target: str) -> None:
-    done = run("--target", target, "--count", "300", "--details")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "mutations        300" in done.stdout
-    assert "findings         0" in done.stdout
-
-
-def test_one_file_can_be_had_again(tmp_path: Path) -> None:
+def test_one_file_can_be_had_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = mutate_container(container_seeds(), 3, 17)
-    done = run("--target", "dvt", "--seed", "3", "--only", "17", "--save", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert wanted.origin in done.stdout
+    arguments = ["--target", "dvt", "--seed", "3", "--only", "17", "--save", str(tmp_path)]
+    assert fuzz_files.main(arguments) == 0
+    assert wanted.origin in capsys.readouterr().out
     assert (tmp_path / "3-17.dvt").read_bytes() == wanted.data
 
 
