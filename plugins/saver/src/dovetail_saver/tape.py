@@ -192,8 +192,9 @@ def _new_writer(folder: Path, policy: PayloadPolicy) -> TraceWriter:
             return TraceWriter(path, header)
         except ConfigError:
             require_usable(folder)
-        number += 1  # the system uses the numbers of processes again
-        path = folder / (f"process-{os.getpid()}" + (f"-{number}" if number > 1 else ""))
+        while not number or path.exists():  # the system uses the numbers of processes again
+            number += 1
+            path = folder / (f"process-{os.getpid()}" + (f"-{number}" if number > 1 else ""))
 
 
 def _text(error: Any) -> str:
