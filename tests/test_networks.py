@@ -38,7 +38,6 @@ CASES = {
     SOFTMAX_OF_EQUALS: lambda: networks.light("squeezenet"),
     "squeezenet, constant fill": lambda: networks.light("squeezenet", logits=True),
     "squeezenet, drawn": lambda: networks.light("squeezenet", seed=1, logits=True),
-    "resnet50, constant fill": lambda: networks.light("resnet50"),
     "resnet50, drawn": lambda: networks.light("resnet50", seed=2, logits=True),
     **{
         f"{name}, drawn": functools.partial(
