@@ -197,7 +197,7 @@ def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.Mo
             raise PluginError("a convolution: wrong results")
         return checked_library(kinds)
 
-    for module in ("dovetail_onednn.choice", "dovetail_onednn.kernels"):
+    for module in ("dovetail_onednn.choice", "dovetail_onednn.known_answer"):
         monkeypatch.setattr(f"{module}.checked_library", checked)
     graph, feeds = network()
     numpy, _ = run(graph, feeds, EngineChoice.NUMPY)

@@ -2,12 +2,15 @@
 
 `onednn_kernels` returns kernels, `reorder` converts between their layouts for `build_plan`, and
 `checked_library` loads oneDNN and checks its results, or says why it cannot be used. Importing this
-package does not load oneDNN.
+package loads neither oneDNN nor the kernels.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.choice import EngineChoice, about, choose_engine, choose_precision
-from dovetail_onednn.kernels import onednn_kernels
 from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.precision import Precision, computing_in
@@ -16,6 +19,9 @@ from dovetail_onednn.recipes import BUILDERS, record_layout
 from dovetail_onednn.reorder import reorder
 from dovetail_onednn.threads import Activity, Computing, ReleaseGil, threads_note
 from dovetail_onednn.work import is_for_one_thread
+
+if TYPE_CHECKING:
+    from dovetail_onednn.kernels import onednn_kernels
 
 __all__ = [
     "BUILDERS",
@@ -40,3 +46,11 @@ __all__ = [
     "threads_note",
     "usable_processors",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "onednn_kernels":
+        from dovetail_onednn.kernels import onednn_kernels
+
+        return onednn_kernels
+    raise AttributeError(f"module 'dovetail_onednn' has no attribute '{name}'")

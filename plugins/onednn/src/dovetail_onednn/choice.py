@@ -6,10 +6,8 @@ import enum
 import logging
 
 from dovetail.errors import DovetailError
-from dovetail.runtime.plan import PLAN_BUILDERS, Engine, OnIntegers
-from dovetail_numpy import KERNELS
-from dovetail_onednn.kernels import onednn_kernels
-from dovetail_onednn.known_answer import Kind, checked_library
+from dovetail.runtime.plan import PLAN_BUILDERS, Engine, KernelRegistry, OnIntegers
+from dovetail_onednn.known_answer import Kind, checked_library, is_right
 from dovetail_onednn.precision import Precision
 from dovetail_onednn.recipes import BUILDERS, record_layout
 from dovetail_onednn.reorder import reorder
@@ -42,8 +40,11 @@ def choose_engine(
     Raises:
         PluginError: ONEDNN is the choice and cannot be used.
     """
-    numpy = KERNELS.for_backend(backend, on_integers)
-    plain = Engine(numpy, computing=lambda _: Activity(), dists=_DISTS[:1])
+    plain = Engine(
+        KernelRegistry(backend, on_integers, _numpy_kernels),
+        computing=lambda _: Activity(),
+        dists=_DISTS[:1],
+    )
     if choice is EngineChoice.NUMPY:
         return plain
     is_demanded = choice is EngineChoice.ONEDNN
@@ -54,9 +55,10 @@ def choose_engine(
             raise
         _LOG.info("computing with NumPy alone: %s", error.message)
         return plain
-    kernels = onednn_kernels(backend, strict=is_demanded).for_backend(backend, on_integers)
+    if is_right(Kind.CONVOLUTION, strict=is_demanded):
+        is_right(Kind.INTEGER, strict=is_demanded)
     return Engine(
-        kernels.with_fallback(numpy),
+        KernelRegistry(backend, on_integers, lambda: _kernels(backend, strict=is_demanded)),
         reorder,
         Computing,
         is_for_one_thread,
@@ -66,6 +68,19 @@ def choose_engine(
         library.own_threads,
         _DISTS,
     )
+
+
+# Imported at the first use: a process that only restores graphs does without kernels.
+def _numpy_kernels() -> KernelRegistry:
+    from dovetail_numpy import KERNELS
+
+    return KERNELS
+
+
+def _kernels(backend: str, *, strict: bool) -> KernelRegistry:
+    from dovetail_onednn.kernels import onednn_kernels
+
+    return onednn_kernels(backend, strict=strict).with_fallback(_numpy_kernels())
 
 
 def choose_precision(choice: EngineChoice, wanted: Precision) -> Precision:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import math
 
-from dovetail.errors import PluginError
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_numpy.kernels.directions import can_fuse_sibling
 from dovetail_onednn import movement
 from dovetail_onednn.convolution import convolution, depthwise_convolution
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
-from dovetail_onednn.known_answer import Kind, checked_library
+from dovetail_onednn.known_answer import Kind, is_right
 from dovetail_onednn.local_response import lrn
 from dovetail_onednn.matrix import fully_connected, matmul
 from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
@@ -30,8 +28,6 @@ from dovetail_onednn.winograd import winograd_convolution
 
 OPSET = "qti.aisw"
 
-_LOG = logging.getLogger("dovetail.onednn")
-
 
 def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     """Return the kernels for ops of the standard op set.
@@ -47,7 +43,7 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     """
     kernels = KernelRegistry(backend)
     sums_of_products: dict[str, Make] = {"FullyConnected": fully_connected, "MatMul": matmul}
-    has_convolutions = _is_right(Kind.CONVOLUTION, strict=strict)
+    has_convolutions = is_right(Kind.CONVOLUTION, strict=strict)
     if has_convolutions:
         sums_of_products |= {
             "Conv1d": convolution,
@@ -89,7 +85,7 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         kernels.register(OPSET, op_type)(_alone_if_small(make))
     for op_type, make in OF_INTEGERS.items():
         kernels.register(OPSET, op_type, quantized=True)(_alone_if_small(make))
-    if has_convolutions and _is_right(Kind.INTEGER, strict=strict):
+    if has_convolutions and is_right(Kind.INTEGER, strict=strict):
         for op_type, make in PRODUCTS.items():
             kernels.register(OPSET, op_type, can_fuse=can_fuse_integers, quantized=True)(make)
     return kernels
@@ -110,15 +106,3 @@ def _alone_if_small(make: Make) -> Make:
             return make(call)
 
     return make_step
-
-
-def _is_right(kind: Kind, *, strict: bool) -> bool:
-    """Return whether the library passes a check; raise if it does not, and `strict`."""
-    try:
-        checked_library((kind,))
-    except PluginError as error:
-        if strict:
-            raise
-        _LOG.info("%s are left to other kernels: %s", kind.value, error.message)
-        return False
-    return True

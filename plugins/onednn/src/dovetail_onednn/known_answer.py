@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import logging
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,6 +34,8 @@ from dovetail_onednn.threads import threads
 
 Case = tuple[str, Callable[[], bool]]  # description, and whether the library is right
 Operands = Mapping[int, tuple[MemoryDesc, Array]]  # descriptor and array by argument
+
+_LOG = logging.getLogger("dovetail.onednn")
 
 _CHECKING = threading.Lock()
 _RELU = Eltwise(Algorithm.RELU)
@@ -71,6 +74,26 @@ def checked_library(kinds: Iterable[Kind] = Kind) -> Library:
                 hint="install another version of oneDNN, or compute with NumPy (engine = 'numpy')",
             )
     return found
+
+
+def is_right(kind: Kind, *, strict: bool) -> bool:
+    """Return whether the library passes the check of a kind.
+
+    Args:
+        kind: The kind.
+        strict: Whether a failed check is an error.
+
+    Raises:
+        PluginError: The check failed, and `strict`.
+    """
+    try:
+        checked_library((kind,))
+    except PluginError as error:
+        if strict:
+            raise
+        _LOG.info("%s are left to other kernels: %s", kind.value, error.message)
+        return False
+    return True
 
 
 @functools.cache

@@ -46,7 +46,15 @@ from dovetail_onednn.primitives import (
 )
 from dovetail_onednn.threads import current_threads, threads
 
-BUILDERS = Builders()
+# Builders of kernels for few ops, imported with the first step that needs one.
+BUILDERS = Builders(
+    {
+        "onednn.maximum_with_nan": "dovetail_onednn.maximum",
+        "onednn.maximum_with_zeros": "dovetail_onednn.maximum",
+        "onednn.softmax": "dovetail_onednn.softmax",
+        "onednn.words": "dovetail_onednn.quantized.word_conversions",
+    }
+)
 
 _MEMORY, _PRIMITIVE = "onednn.memory", "onednn.primitive"
 _LAYOUT, _NARROW, _STRIDED = "onednn.layout", "onednn.narrow", "onednn.strided"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from dovetail.errors import PluginError
 from dovetail.ops import NodeView, OpRegistry
@@ -65,13 +66,27 @@ class KernelRegistry:
         backend: Name of the backend, as in the entry points `BACKEND:PACKAGE` of
             `dovetail.kernels`.
         on_integers: Returns whether the kernels for quantized nodes may run one; by default each.
+        load: Returns the kernels to begin with; by default none. It is called at the first use, so
+            that a process that restores graphs imports no kernels.
     """
 
-    def __init__(self, backend: str, on_integers: OnIntegers = lambda _: True) -> None:
+    def __init__(
+        self,
+        backend: str,
+        on_integers: OnIntegers = lambda _: True,
+        load: Callable[[], KernelRegistry] | None = None,
+    ) -> None:
         self.backend = backend
         self._on_integers = on_integers
-        self._kernels: dict[Key, Kernel] = {}
-        self._quantized: dict[Key, Kernel] = {}
+        self._load = load
+
+    @cached_property
+    def _kernels(self) -> dict[Key, Kernel]:
+        return {} if self._load is None else dict(self._load()._kernels)
+
+    @cached_property
+    def _quantized(self) -> dict[Key, Kernel]:
+        return {} if self._load is None else dict(self._load()._quantized)
 
     def register(
         self,

@@ -8,7 +8,10 @@ trusted: it raises a `RecipeError` for data that no recipe records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import importlib
+from collections import ChainMap
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -82,10 +85,16 @@ class Source(Protocol):
 
 
 class Builders:
-    """Functions that return binds and items from recorded data, by name."""
+    """Functions that return binds and items from recorded data, by name.
 
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[type[Data], Callable[[Any, Any], Any]]] = {}
+    Args:
+        homes: Modules that register builders, by the builders' names; each is imported when its
+            first builder is used.
+    """
+
+    def __init__(self, homes: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._homes = dict(homes)
+        self._found: MutableMapping[str, tuple[type[Data], Callable[[Any, Any], Any]]] = {}
 
     def builds(
         self, name: str, data: type[D]
@@ -102,8 +111,8 @@ class Builders:
 
     def joined(self, other: Builders) -> Builders:
         """Return the builders of both."""
-        both = Builders()
-        both._found = self._found | other._found
+        both = Builders(self._homes | other._homes)
+        both._found = ChainMap(self._found, other._found)
         return both
 
     def build(self, name: str, data: object, source: Source) -> Any:
@@ -112,6 +121,8 @@ class Builders:
         Raises:
             RecipeError: The builder is unknown, or the data are not its own.
         """
+        if name not in self._found and name in self._homes:
+            importlib.import_module(self._homes[name])
         if name not in self._found:
             raise RecipeError(f"unknown builder '{name}' of a step")
         kind, function = self._found[name]
