@@ -20,7 +20,7 @@ X = np.ones((1, WIDTH), np.float32)
 PROGRAM = """
 import os, sys
 import numpy as np
-from dovetail.api.conversion import load_model
+from dovetail.api.loading import load_model
 from dovetail.errors import DovetailError
 from dovetail.runtime import Backend
 

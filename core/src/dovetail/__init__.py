@@ -12,8 +12,9 @@ command line does it.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dovetail.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dovetail import runtime
@@ -36,25 +37,27 @@ __all__ = [
     "runtime",
 ]
 
-_HOMES = {
-    "DovetailError": "dovetail.errors",
-    "Model": "dovetail.api",
-    "Session": "dovetail.api",
-    "convert": "dovetail.api",
-    "export": "dovetail.api",
-    "load": "dovetail.api",
-    "load_model": "dovetail.api",
-    "quantize": "dovetail.api",
-    "record": "dovetail.api",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name == "runtime":
-        return importlib.import_module("dovetail.runtime")
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'dovetail' has no attribute '{name}'")
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "DovetailError": "dovetail.errors",
+            **dict.fromkeys(
+                (
+                    "Model",
+                    "Session",
+                    "convert",
+                    "export",
+                    "load",
+                    "load_model",
+                    "quantize",
+                    "record",
+                ),
+                "dovetail.api",
+            ),
+            "runtime": "dovetail.runtime",
+        },
+    )
 
 
 def __dir__() -> list[str]:

@@ -62,8 +62,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def frontend(monkeypatch: pytest.MonkeyPatch) -> Doubler:
     """Create the frontend look installed."""
     made = Doubler()
-    for module in ("conversion", "specialization"):
-        monkeypatch.setattr(f"dovetail.api.{module}.find_frontend", lambda *_: made)
+    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: made)
     monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
     monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
     return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -17,8 +16,8 @@ from dovetail.api.updateability import UpdatableMode, make_encodings_updateable
 from dovetail.arguments import check_arguments
 from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import ConfigError, FrontendError, PluginError
-from dovetail.files import unreadable
-from dovetail.ir import Blob, Graph, Pass, Shape, run_passes, share_blobs
+from dovetail.files import PathLike, unreadable
+from dovetail.ir import Graph, Pass, Shape, run_passes, share_blobs
 from dovetail.ops import OpChecker, OpRegistry
 from dovetail.ops.frontend import Frontend, FrontendOptions
 from dovetail.plugins import load as load_plugin
@@ -26,77 +25,11 @@ from dovetail.plugins import load_usable
 from dovetail.plugins import names as plugin_names
 from dovetail.plugins.events import PassFinished
 from dovetail.plugins.hooks import hooks
-from dovetail.plugins.models import model_path
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime.names import reject_foreign
 
-PathLike = str | os.PathLike[str]
 _FRONTENDS = "dovetail.frontends"
-SUFFIX = ".dvt"
 MODE_OPTION = "quant_updatable_mode"  # in `Producer.options`
-
-
-@check_arguments
-def load(path: PathLike, *, map_weights: bool = True) -> Model:
-    """Load a `.dvt` model.
-
-    Args:
-        path: The file, or the name of an installed model.
-        map_weights: Whether weights are read from the file when they are used, so that the file
-            must not be changed in place. Otherwise the whole file is read into memory.
-
-    Raises:
-        ContainerError: The file is not a container, or is damaged.
-        ConfigError: `path` is not a path.
-    """
-    source = model_path(path)
-    if not is_container(source):
-        reject_foreign(source)
-    return Model.load(source, map_weights=map_weights)
-
-
-@check_arguments
-def load_model(
-    path: PathLike,
-    ops: OpRegistry | None = None,
-    *,
-    map_weights: bool = True,
-    input_format: str | None = None,
-) -> Model:
-    """Load a `.dvt` model, or convert any other model file that an installed frontend reads.
-
-    Args:
-        path: The file, or the name of an installed model.
-        ops: Ops for a conversion; by default those of all installed op packages.
-        map_weights: As for `load`; if it is off, a conversion reads all external data into memory.
-        input_format: As for `convert`; a `.dvt` model needs none.
-
-    Raises:
-        DovetailError: The file cannot be loaded or converted.
-    """
-    path = model_path(path)
-    if input_format is None and is_converted(path):
-        return load(path, map_weights=map_weights)
-    model = convert(path, ops=ops, input_format=input_format)
-    if not map_weights:
-        _detach(model)
-    return model
-
-
-def _detach(model: Model) -> None:
-    """Move all weights into private memory; tensors that share a blob still do."""
-    private: dict[Blob, Blob] = {}
-    for graph in model.graphs.values():
-        for tensor in graph.tensors.values():
-            if tensor.data is not None:
-                if tensor.data not in private:
-                    private[tensor.data] = tensor.data.detached()
-                tensor.data = private[tensor.data]
-
-
-def is_converted(path: PathLike) -> bool:
-    """Return whether a file is a Dovetail model, by its name or its first bytes."""
-    return Path(path).suffix.lower() == SUFFIX or is_container(path)
 
 
 @check_arguments

@@ -10,12 +10,12 @@ from typing import cast
 
 import msgspec
 
-from dovetail.api.conversion import SUFFIX, PathLike, load_model
+from dovetail.api.loading import SUFFIX, load_model
 from dovetail.api.plugin_options import options_for
 from dovetail.arguments import check_arguments
 from dovetail.container import Model
 from dovetail.errors import ConfigError, suggest_name
-from dovetail.files import check_suffix, with_suffix
+from dovetail.files import PathLike, check_suffix, with_suffix
 from dovetail.ir import Graph
 from dovetail.ops.exporter import Exporter, ExportOptions
 from dovetail.plugins import load as load_plugin

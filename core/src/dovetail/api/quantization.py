@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dovetail.api.conversion import PathLike, load_model
+from dovetail.api.loading import load_model
 from dovetail.arguments import check_arguments
 from dovetail.container import Model
 from dovetail.errors import ConfigError, suggest_name
+from dovetail.files import PathLike
 from dovetail.ops import OpRegistry
 from dovetail.plugins import load as load_plugin
 from dovetail.plugins.ops import installed_ops

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.api.specialization import as_array
 from dovetail.errors import BackendError
 from dovetail.ir import Array, DType
 from dovetail.ops import from_real, to_real, unstorable
@@ -35,6 +34,23 @@ def run_graph(
     if native or interface.gives_real:
         return outputs
     return {name: _real(outputs[name], end) for name, end in interface.outputs.items()}
+
+
+def as_array(value: object, name: str) -> Array:
+    """Return the array of an input as NumPy converts it.
+
+    Raises:
+        BackendError: NumPy cannot convert it.
+    """
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BackendError(
+            f"cannot convert a {type(value).__name__} to an array: {error}",
+            code="INPUT_INVALID",
+            where=f"input '{name}'",
+            hint="pass a NumPy array, or nested lists with rows of equal lengths",
+        ) from error
 
 
 def _stored(value: Any, end: Endpoint) -> Array:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dovetail.api.context_cache import ContextCache, Request
-from dovetail.api.conversion import PathLike, load_model
+from dovetail.api.loading import load_model
 from dovetail.api.preparation import Preparer, backend_of
 from dovetail.api.running import run_graph
 from dovetail.api.specialization import (
@@ -21,6 +21,7 @@ from dovetail.api.specialization import (
 from dovetail.arguments import check_arguments
 from dovetail.container import Closing, Model
 from dovetail.errors import BackendError, ConfigError, suggest_name
+from dovetail.files import PathLike
 from dovetail.ir import Array
 from dovetail.ops import NOTHING, Observed, OpRegistry
 from dovetail.runtime import (

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from dovetail.api.conversion import PathLike, convert, find_frontend, is_converted
+from dovetail.api.loading import is_converted
+from dovetail.api.running import as_array
 from dovetail.container import Model
 from dovetail.errors import BackendError, ConfigError, Problem, suggest_name
+from dovetail.files import PathLike
 from dovetail.ir import Array, share_blobs
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions, InputsNeededError
@@ -71,6 +71,9 @@ class Specializer:
         limit: int = MAX_SPECIALIZATIONS,
         input_format: str | None = None,
     ) -> None:
+        # imported here, as below: a session without a specializer does without
+        from dovetail.api.conversion import find_frontend
+
         _check_names(names)
         check_limit(limit)
         find_frontend(Path(path), input_format)
@@ -170,6 +173,8 @@ class Specializer:
             used.context.free()
 
     def _convert(self, given: Mapping[str, Array]) -> Model:
+        from dovetail.api.conversion import convert
+
         while True:
             try:
                 options = self._options(given)
@@ -203,23 +208,6 @@ class Specializer:
             (name, array.shape, _digest(array) if name in self._constant_inputs else None)
             for name, array in given.items()
         )
-
-
-def as_array(value: object, name: str) -> Array:
-    """Return the array of an input as NumPy converts it.
-
-    Raises:
-        BackendError: NumPy cannot convert it.
-    """
-    try:
-        return np.asarray(value)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise BackendError(
-            f"cannot convert a {type(value).__name__} to an array: {error}",
-            code="INPUT_INVALID",
-            where=f"input '{name}'",
-            hint="pass a NumPy array, or nested lists with rows of equal lengths",
-        ) from error
 
 
 def sole_source(models: Sequence[Model | PathLike]) -> Path:

@@ -1,9 +1,13 @@
-"""The container file format of models and context binaries, and prepacked weights."""
+"""The container file format of models and context binaries, and prepacked weights.
+
+Summaries and comparisons are imported on first use: a process that runs a model does without.
+"""
+
+from typing import TYPE_CHECKING
 
 from dovetail.container._format import Kind, is_container
 from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.container._reader import kind_of
-from dovetail.container._verify import verify
 from dovetail.container._writer import BlobTable
 from dovetail.container.context import ContextFile
 from dovetail.container.context_content import (
@@ -12,37 +16,69 @@ from dovetail.container.context_content import (
     graph_digest,
 )
 from dovetail.container.context_parts import ContextParts
-from dovetail.container.context_summary import (
-    ContextSummary,
-    PreparedSummary,
-    summarize_context,
-)
 from dovetail.container.embedded import embedded_model
 from dovetail.container.lifetime import Closing, Finalizer
 from dovetail.container.memory import aligned_copy, aligned_empty, aligned_zeros, read_only
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
-from dovetail.container.summarizing import summarize
-from dovetail.container.summary import GraphSummary, Summary, TensorSummary
-from dovetail.container.tensor_facts import (
-    Difference,
-    ValueComparison,
-    compare_values,
-    cosine_similarity,
-    differences,
-    form_differences,
-)
-from dovetail.container.weight_comparison import (
-    TensorDifference,
-    WeightComparison,
-    Weights,
-    compare_weights,
-    constants_of,
-    context_weights,
-    only_graph,
-    read_weights,
-)
 from dovetail.container.weights import HOST, FormKey, MakeForm, Packed, WeightStore
+from dovetail.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from dovetail.container._verify import verify
+    from dovetail.container.context_summary import (
+        ContextSummary,
+        PreparedSummary,
+        summarize_context,
+    )
+    from dovetail.container.summarizing import summarize
+    from dovetail.container.summary import GraphSummary, Summary, TensorSummary
+    from dovetail.container.tensor_facts import (
+        Difference,
+        ValueComparison,
+        compare_values,
+        cosine_similarity,
+        differences,
+        form_differences,
+    )
+    from dovetail.container.weight_comparison import (
+        TensorDifference,
+        WeightComparison,
+        Weights,
+        compare_weights,
+        constants_of,
+        context_weights,
+        only_graph,
+        read_weights,
+    )
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "verify": "dovetail.container._verify",
+            "ContextSummary": "dovetail.container.context_summary",
+            "PreparedSummary": "dovetail.container.context_summary",
+            "summarize_context": "dovetail.container.context_summary",
+            "summarize": "dovetail.container.summarizing",
+            "GraphSummary": "dovetail.container.summary",
+            "Summary": "dovetail.container.summary",
+            "TensorSummary": "dovetail.container.summary",
+            "Difference": "dovetail.container.tensor_facts",
+            "ValueComparison": "dovetail.container.tensor_facts",
+            "compare_values": "dovetail.container.tensor_facts",
+            "cosine_similarity": "dovetail.container.tensor_facts",
+            "differences": "dovetail.container.tensor_facts",
+            "form_differences": "dovetail.container.tensor_facts",
+            "TensorDifference": "dovetail.container.weight_comparison",
+            "WeightComparison": "dovetail.container.weight_comparison",
+            "Weights": "dovetail.container.weight_comparison",
+            "compare_weights": "dovetail.container.weight_comparison",
+            "constants_of": "dovetail.container.weight_comparison",
+            "context_weights": "dovetail.container.weight_comparison",
+            "only_graph": "dovetail.container.weight_comparison",
+            "read_weights": "dovetail.container.weight_comparison",
+        },
+    )
 
 __all__ = [
     "HOST",

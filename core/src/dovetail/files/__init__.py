@@ -4,6 +4,7 @@ from dovetail.files._cache import user_cache
 from dovetail.files._file_cache import CachedFile, FileCache
 from dovetail.files._file_facts import FileFacts
 from dovetail.files._paths import (
+    PathLike,
     check_suffix,
     contained,
     safe_name,
@@ -20,6 +21,7 @@ __all__ = [
     "FileCache",
     "FileFacts",
     "FileState",
+    "PathLike",
     "Staging",
     "atomic_write",
     "check_suffix",

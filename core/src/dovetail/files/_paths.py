@@ -9,6 +9,8 @@ from pathlib import Path
 
 from dovetail.errors import ConfigError, ContainerError, DovetailError, FrontendError
 
+PathLike = str | os.PathLike[str]
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
