@@ -31,7 +31,7 @@ def with_fast_path(
     method: Callable[..., Any],
     slow: Callable[..., Any],
     accepted: Mapping[str, set[type]],
-    announced: Callable[..., Any] | None = None,
+    announced: Callable[..., Any],
 ) -> Callable[..., Any]:
     """Return a function with a method's parameters that calls it, or another where it must.
 
@@ -59,13 +59,10 @@ def with_fast_path(
         tests.append(f"({each.name} is not None and {test})" if each.default is None else test)
     given = ", ".join((owner.name, *accepted))
     named = ", ".join(f"{name!r}: {name}" for name in accepted)
-    announcing = (
-        "    if _hooks.active:\n"
-        f"        return _announced({owner.name}, {{{named}}})\n"
-    )  # fmt: skip
     text = (
         f"def {method.__name__}({', '.join(declared)}):\n"
-        f"{announcing if announced else ''}"
+        "    if _hooks.active:\n"
+        f"        return _announced({owner.name}, {{{named}}})\n"
         f"    if {' or '.join(tests)}:\n"
         f"        return _slow({given})\n"
         f"    return _method({given})\n"

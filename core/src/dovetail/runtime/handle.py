@@ -91,8 +91,7 @@ def api_call(name: str) -> Callable[[Method], Method]:
             arguments.check(values)
             return method(owner, *values)
 
-        checked = with_fast_path(method, slow, arguments.accepted)
-        announced = _announced(function, checked)
+        announced = _announced(function, slow)
         run = with_fast_path(method, slow, arguments.accepted, announced)
         setattr(run, CALL_MARK, name)
         return cast("Method", run)
