@@ -103,7 +103,9 @@ class ContextFile:
             ContainerError: As for `open`.
         """
         check_integrity(integrity)
-        container = container_in(read_only(data), where, _kind(section), ContextManifest)
+        # what a section has is copied when it is used: the alignment of its numbers is enough
+        aligned = read_only(data, 8) if section else read_only(data)
+        container = container_in(aligned, where, _kind(section), ContextManifest)
         return cls(container, integrity)
 
     @property

@@ -61,9 +61,14 @@ def aligned_copy(array: Array) -> Array:
     return copy
 
 
-def read_only(array: Array) -> Array:
-    """Return a C-contiguous, aligned, read-only view of an array, or else of a copy."""
-    is_aligned = array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
+def read_only(array: Array, alignment: int = ALIGNMENT) -> Array:
+    """Return a C-contiguous, read-only view of an array, or else of an aligned copy.
+
+    Args:
+        array: The array.
+        alignment: The address of the first byte must be a multiple of it.
+    """
+    is_aligned = array.flags.c_contiguous and array.ctypes.data % alignment == 0
     view = array.view() if is_aligned else aligned_copy(array)
     view.flags.writeable = False
     return view
