@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dovetail import testing
+from dovetail.errors import PluginError
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
 from dovetail.ops import (
     EVERYTHING,
@@ -22,10 +23,20 @@ from dovetail.ops import (
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, Quantized
+from dovetail_onednn import checked_library
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, add_all
 
 REGISTRY = OpRegistry.of(PACKAGE)
+
+
+@pytest.fixture
+def onednn() -> None:
+    """Skip the test where oneDNN cannot be used."""
+    try:
+        checked_library()
+    except PluginError as error:
+        pytest.skip(f"no oneDNN here: {error.message}")
 
 
 @dataclass(frozen=True)

@@ -54,14 +54,6 @@ def no_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "checked_library", missing)
 
 
-@pytest.fixture
-def onednn() -> None:
-    try:
-        checked_library()
-    except PluginError as error:
-        pytest.skip(f"no oneDNN here: {error.message}")
-
-
 def network(*, fixed: bool = True) -> tuple[Graph, dict[str, Array]]:
     """A convolution, a depthwise one, a residual sum and a pooling."""
     rng = np.random.default_rng(3)

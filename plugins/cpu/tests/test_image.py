@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from dovetail.container import WeightStore
-from dovetail.errors import BackendError, ContainerError, DovetailError, ExitCode, PluginError
+from dovetail.errors import BackendError, ContainerError, DovetailError, ExitCode
 from dovetail.ir import Array, DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ops import CheckedGraph, OpRegistry, check_ops
 from dovetail.runtime.contract import (
@@ -31,7 +31,7 @@ from dovetail.runtime.contract import (
 )
 from dovetail.runtime.measurements import EventUnit, Recorder
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, Quantized
-from dovetail_onednn import checked_library, library
+from dovetail_onednn import library
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
@@ -49,14 +49,6 @@ feeds = dict(np.load(sys.argv[2]))
 for name, value in run(found, feeds).items():
     np.save(sys.argv[3], value)
 """
-
-
-@pytest.fixture
-def onednn() -> None:
-    try:
-        checked_library()
-    except PluginError as error:
-        pytest.skip(f"no oneDNN here: {error.message}")
 
 
 def vision(kind: TensorKind = TensorKind.STATIC) -> Graph:

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from dovetail.container import WeightStore
-from dovetail.errors import ContainerError, PluginError
+from dovetail.errors import ContainerError
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail.ops import CheckedGraph, OpRegistry, check_ops
 from dovetail.runtime.contract import Image, PrepareRequest, RunControl
 from dovetail.runtime.plan.slots import Slot
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
-from dovetail_onednn import checked_library
 from dovetail_onednn._api import Arg
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
@@ -24,14 +23,6 @@ from dovetail_opset.build import add, static
 ITEMS, VALUES, STEPS, OFFSETS = "items", "values", "steps", "offsets"
 READS, WRITES, BUILDER, DATA = 1, 2, 4, 5  # of a step
 OPS = OpRegistry.of(PACKAGE)
-
-
-@pytest.fixture
-def onednn() -> None:
-    try:
-        checked_library()
-    except PluginError as error:
-        pytest.skip(f"no oneDNN here: {error.message}")
 
 
 def small() -> Graph:

@@ -1,0 +1,59 @@
+"""Start of a process whose context is in the cache: what it must not import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail.container import Model, Producer
+from dovetail.ir import DType, Graph, Tensor, TensorKind
+from dovetail.plugins.ops import installed_ops
+from dovetail_opset.build import add, static
+
+# Each takes milliseconds to import, or imports many others.
+UNUSED = {
+    "dovetail.adapters",
+    "dovetail.api.conversion",
+    "dovetail.api.exporting",
+    "dovetail.api.quantization",
+    "dovetail.container.tensor_facts",
+    "dovetail.container.weight_comparison",
+    "dovetail.quantization",
+    "dovetail.runtime.sharing",
+    "dovetail_numpy.integer",
+    "dovetail_numpy.registry",
+    "dovetail_onednn.kernels",
+    "dovetail_onednn.quantized",
+    "dovetail_opset.passes",
+    "packaging",
+    "pluggy",
+    "yaml",
+}
+START = """
+import sys
+import dovetail
+session = dovetail.Session(sys.argv[1], cache=sys.argv[2])
+session.run(dict.fromkeys(session.graphs["net"].interface.inputs, [[1.0] * 8]))
+print(*sys.modules)
+"""
+
+
+@pytest.mark.usefixtures("onednn")
+def test_a_cached_start_imports_neither_kernels_nor_conversions(tmp_path: Path) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 8), TensorKind.APP_WRITE))
+    weights = static(graph, "w", np.eye(8, dtype=np.float32))
+    out = add(graph, "MatMul", [x, weights], name="product")
+    out.kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "1"), registry=installed_ops())
+    model.save(tmp_path / "net.dvt")
+    dovetail.Session(tmp_path / "net.dvt", cache=tmp_path / "cache").close()
+    command = [sys.executable, "-c", START, tmp_path / "net.dvt", tmp_path / "cache"]
+    imported = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert "dovetail_cpu._backend" in imported
+    assert UNUSED & set(imported) == set()
