@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
+import msgspec
 import numpy as np
 
 from dovetail.errors import ConfigError, Problem
@@ -138,8 +139,7 @@ class _Rule:
         return next((f"contain {fault.partition(' ')[2]}" for fault in faults if fault), "")
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentRules:
+class ArgumentRules(msgspec.Struct, frozen=True):
     """The rules of a function's parameters, from its annotations.
 
     Attributes:

@@ -6,7 +6,6 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +50,7 @@ _LOADING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """The models that a context is prepared from, and how.
 
     Attributes:

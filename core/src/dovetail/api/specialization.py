@@ -7,9 +7,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from dovetail.api.loading import is_converted
 from dovetail.api.running import as_array
@@ -25,8 +26,7 @@ from dovetail.runtime import Context
 MAX_SPECIALIZATIONS = 8
 
 
-@dataclass(slots=True, eq=False)
-class _Specialization:
+class _Specialization(msgspec.Struct, eq=False):
     """A context with the graph for one set of shapes and values.
 
     Attributes:

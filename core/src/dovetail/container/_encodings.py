@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from dovetail.container._manifest import (
@@ -157,8 +157,7 @@ def _load_blocks(entry: BlockEntry | ExpansionEntry, read: ReadArray) -> Block |
     return BlockwiseExpansion(entry.axis, scales, factors, offsets, entry.bitwidth, factor_bits)
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayReader:
+class ArrayReader(msgspec.Struct, frozen=True):
     """Reads the arrays of encodings: a `ReadArray`.
 
     Attributes:

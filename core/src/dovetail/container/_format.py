@@ -11,9 +11,9 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,8 +43,7 @@ class Kind(enum.IntEnum):
     SECTION = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(msgspec.Struct, frozen=True):
     """The fixed first bytes of a container."""
 
     kind: Kind
@@ -54,8 +53,7 @@ class Header:
     version: int = VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Positions in a file, determined by the sizes of the manifest and the blobs alone.
 
     Attributes:

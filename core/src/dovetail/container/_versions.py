@@ -7,7 +7,8 @@ reader must know (`requires`). Of a newer minor version a reader ignores unknown
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from dovetail.container._manifest import EncodingEntry, GraphEntry, TensorEntry
 from dovetail.errors import ContainerError
@@ -15,8 +16,7 @@ from dovetail.errors import ContainerError
 MINOR = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Addition:
+class _Addition(msgspec.Struct, frozen=True):
     """A key or an encoding that the format has gained.
 
     Attributes:

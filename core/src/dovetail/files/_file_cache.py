@@ -8,8 +8,9 @@ import re
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from dovetail.errors import DovetailError
 from dovetail.files._reading import read_limited
@@ -23,8 +24,7 @@ _BLOCK = 4096  # what a file of a few bytes takes, about
 DEFAULT_LIMIT = 4 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class CachedFile:
+class CachedFile(msgspec.Struct, frozen=True):
     """A file in a cache.
 
     Attributes:

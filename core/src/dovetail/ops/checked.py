@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import msgspec
+
 from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind
 from dovetail.ops.op import Op
 from dovetail.ops.schema import OpSchema
@@ -72,8 +74,7 @@ class NodeView:
         return self.schema, self.op
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(msgspec.Struct, frozen=True):
     """Tensors of a graph that can be read after each step, besides its outputs.
 
     Attributes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from dovetail.errors import OpError
 
@@ -19,8 +20,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeText:
+class ShapeText(msgspec.Struct, frozen=True):
     """A shape as terms: integers, names, and their sums, differences, products and quotients.
 
     Attributes:

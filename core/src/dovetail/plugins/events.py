@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -59,8 +58,7 @@ class ApiCall(msgspec.Struct, frozen=True, eq=False):
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class PassFinished:
+class PassFinished(msgspec.Struct, frozen=True):
     """A pass finished on a graph.
 
     Attributes:
@@ -76,8 +74,7 @@ class PassFinished:
     duration_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class NodeExecuted:
+class NodeExecuted(msgspec.Struct, frozen=True):
     """A step of a watched run finished.
 
     Attributes:
@@ -93,8 +90,7 @@ class NodeExecuted:
     duration_us: float
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """A long task made progress.
 
     Attributes:

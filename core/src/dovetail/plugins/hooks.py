@@ -15,9 +15,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from dovetail.errors import DovetailError, PluginError, suggest_name
 from dovetail.plugins import registry
@@ -32,8 +33,7 @@ PREFIX = "dovetail_"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Listener:
+class _Listener(msgspec.Struct, frozen=True):
     """One implementation of one hook."""
 
     plugin: object

@@ -10,6 +10,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from dovetail.ir import DataFormat, DType, MemoryType, TensorKind
 from dovetail.runtime.enums import LogLevel, SignalKind
 
@@ -47,8 +49,7 @@ class ArgKind(enum.Enum):
 REQUIRED = object()  # in the position of a default: there is none
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """Type of an argument or a result.
 
     Attributes:

@@ -25,8 +25,7 @@ class Options(msgspec.Struct, frozen=True):
         return dict(options)
 
 
-@dataclass(frozen=True, slots=True)
-class Configs:
+class Configs(msgspec.Struct, frozen=True):
     """Types of a backend's four configs: Structs whose fields all have defaults.
 
     Attributes:

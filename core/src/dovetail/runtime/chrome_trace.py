@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from dovetail.runtime.enums import ProfiledCall
 from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
@@ -45,12 +46,11 @@ def chrome_trace(sections: Iterable[LogSection]) -> dict[str, Any]:
     return {"displayTimeUnit": "ms", "traceEvents": [*tracks.names(), *slices]}
 
 
-@dataclass(slots=True)
-class _Tracks:
+class _Tracks(msgspec.Struct):
     """The processes and threads of a trace, numbered in order of appearance."""
 
-    backends: dict[str, int] = field(default_factory=dict)
-    queues: dict[tuple[int, str], int] = field(default_factory=dict)
+    backends: dict[str, int] = msgspec.field(default_factory=dict)
+    queues: dict[tuple[int, str], int] = msgspec.field(default_factory=dict)
 
     def of(self, backend: str, queue: str) -> tuple[int, int]:
         process = self.backends.setdefault(backend, len(self.backends) + 1)

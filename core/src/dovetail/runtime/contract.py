@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import msgspec
+
 from dovetail.container import WeightStore
 from dovetail.ir import Array, DType, Shape, Tensor
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
@@ -226,8 +228,7 @@ class Prepared(Protocol):
         """Release what it holds; called once, while nothing runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(msgspec.Struct, frozen=True):
     """A graph of an image, ready to run, with its inputs and outputs."""
 
     interface: Interface

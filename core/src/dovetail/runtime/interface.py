@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from dovetail.ir import DType, Shape, Tensor
@@ -14,8 +15,7 @@ from dovetail.ir import DType, Shape, Tensor
 _SMALL = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """An input or output of a graph, as the application sees it.
 
     Attributes:

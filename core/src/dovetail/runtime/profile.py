@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from dovetail.errors import BackendError
 from dovetail.ir import Array
@@ -22,8 +23,7 @@ if TYPE_CHECKING:  # a profile belongs to a backend, which imports it
 Sink = Callable[[ProfileEvent], None]
 
 
-@dataclass(frozen=True, slots=True)
-class EventData:
+class EventData(msgspec.Struct, frozen=True):
     """The data of an event, as in QNN's API.
 
     Attributes:
@@ -39,8 +39,7 @@ class EventData:
     identifier: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExtendedEventData:
+class ExtendedEventData(msgspec.Struct, frozen=True):
     """The data of an event with its time, as in QNN's API.
 
     Attributes:
@@ -58,8 +57,7 @@ class ExtendedEventData:
     identifier: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnnouncedWatch:
+class AnnouncedWatch(msgspec.Struct, frozen=True):
     """A `Watch` that notifies the hooks of each step, then another watch if there is one."""
 
     graph: str

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -66,8 +65,7 @@ class LogRecord(msgspec.Struct, frozen=True):
     event: ProfileEvent
 
 
-@dataclass(frozen=True, slots=True)
-class LogSection:
+class LogSection(msgspec.Struct, frozen=True):
     """The part of a log that one process wrote.
 
     Attributes:

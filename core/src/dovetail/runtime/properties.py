@@ -6,7 +6,8 @@ Source: spec/qnn_enums.md, "Property / capability keys".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from dovetail.ir import DataFormat, EncodingKind
 from dovetail.runtime.contract import Capabilities
@@ -16,8 +17,7 @@ from dovetail.runtime.contract import Capabilities
 Condition = bool | tuple[str, ...] | DataFormat | EncodingKind
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(msgspec.Struct, frozen=True):
     """A property that an application can query.
 
     Attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
+import msgspec
 import numpy as np
 
 from dovetail.errors import BackendError
@@ -14,8 +14,7 @@ from dovetail.runtime.contract import Binding, Token
 from dovetail.runtime.plugin_errors import log_errors
 
 
-@dataclass(slots=True)
-class _Registered:
+class _Registered(msgspec.Struct):
     token: Token
     users: int = 0  # executions
     is_ending: bool = False  # deregistered; released with the last user

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from dovetail_onednn._api import (
     MULTIPLE_SOURCE,
     POST_OP_BASE,
@@ -26,8 +28,7 @@ _OUTPUTS = (Arg.DESTINATION, Arg.DESTINATION_ITER, Arg.DESTINATION_ITER_C, Arg.S
 _INPUTS = frozenset(Arg) - frozenset(_OUTPUTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Eltwise:
+class Eltwise(msgspec.Struct, frozen=True):
     """Post-op: a function of each element of the result."""
 
     algorithm: Algorithm
@@ -48,8 +49,7 @@ class Eltwise:
 RELU = Eltwise(Algorithm.HARDSWISH, 3.4028234663852886e38)
 
 
-@dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(msgspec.Struct, frozen=True):
     """Post-op: an elementwise function of the result and another tensor.
 
     The library can also add to the previous content of the destination. Its depthwise and small
@@ -68,8 +68,7 @@ class Binary:
         return self.algorithm.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Slopes:
+class Slopes(msgspec.Struct, frozen=True):
     """Post-op: the result where it is positive, else the result times a slope.
 
     Attributes:
@@ -89,8 +88,7 @@ class Slopes:
         return "relu" if self.is_zero else "prelu"
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(msgspec.Struct, frozen=True):
     """Post-op: the result plus the previous content of the destination times a scale.
 
     Attributes:

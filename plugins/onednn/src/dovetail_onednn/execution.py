@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from dovetail.runtime.plan import (
@@ -54,8 +54,7 @@ class ExecutionData(Data, frozen=True):
     pad: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(msgspec.Struct, frozen=True):
     """An argument of a primitive.
 
     Attributes:
@@ -69,8 +68,7 @@ class Argument:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """A primitive and its arguments.
 
     Attributes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from dovetail.runtime.plan import KernelCall, Layout
 from dovetail_onednn._api import DataType
@@ -23,8 +24,7 @@ BYTES = {DataType.F32: FLOAT_BYTES, DataType.BF16: 2}
 STRIDED_BYTES = BYTES | {DataType.U8: 1, DataType.S8: 1}
 
 
-@dataclass(frozen=True, slots=True)
-class OneDnnLayout:
+class OneDnnLayout(msgspec.Struct, frozen=True):
     """A memory layout chosen by oneDNN.
 
     Attributes:
@@ -47,8 +47,7 @@ class OneDnnLayout:
         return f"{library().fingerprint}/{self.dense.key}/{self.desc.key}"
 
 
-@dataclass(frozen=True, slots=True)
-class Narrow:
+class Narrow(msgspec.Struct, frozen=True):
     """A dense, row-major tensor whose elements are rounded to a narrower type.
 
     Attributes:
@@ -71,8 +70,7 @@ class Narrow:
         return f"onednn.narrow {self.type.name} {self.count}"
 
 
-@dataclass(frozen=True, slots=True)
-class Strided:
+class Strided(msgspec.Struct, frozen=True):
     """A dense tensor read with its axes in another order: a transpose without a copy.
 
     Attributes:

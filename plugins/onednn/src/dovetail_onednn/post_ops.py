@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from dovetail.ir import DType, Shape, TensorKind
 from dovetail.ops import NodeView
@@ -29,8 +30,7 @@ Functions = tuple[Eltwise, ...]
 Describe = Callable[[Shape], MemoryDesc]
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True):
     """The post-ops of a call.
 
     Attributes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from dovetail.ir import Shape
@@ -18,8 +18,7 @@ from dovetail_onednn.primitives import ENGINE, Description
 POOLING = "pooling_forward"
 
 
-@dataclass(frozen=True, slots=True)
-class Pooling:
+class Pooling(msgspec.Struct, frozen=True):
     """Windows over (n, *spatial, c).
 
     Attributes:

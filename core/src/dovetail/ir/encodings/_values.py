@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -67,8 +67,7 @@ def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = 
     return stored
 
 
-@dataclass(frozen=True, slots=True)
-class _Grid:
+class _Grid(msgspec.Struct, frozen=True):
     """The stored integers of real numbers: `clip(rint(real / step + fraction) + zero)`."""
 
     step: Array

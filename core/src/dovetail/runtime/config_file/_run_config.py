@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -38,8 +37,7 @@ class OverlapConfig(msgspec.Struct, frozen=True):
     execute_enqueue_tasks_limit: QueueDepth | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GraphSettings:
+class GraphSettings(msgspec.Struct, frozen=True):
     """One `[[graph]]`.
 
     Attributes:
@@ -51,8 +49,7 @@ class GraphSettings:
     config: GraphConfig
 
 
-@dataclass(frozen=True, slots=True)
-class RunConfig:
+class RunConfig(msgspec.Struct, frozen=True):
     """Content of a config file, for one backend.
 
     Attributes:
@@ -65,13 +62,13 @@ class RunConfig:
         overlap: Limits of executions that overlap.
     """
 
-    options: Mapping[str, Any] = field(default_factory=dict)
-    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    device: DeviceConfig = DeviceConfig()  # noqa: RUF009 - immutable
-    context: ContextConfig = ContextConfig()  # noqa: RUF009 - immutable
+    options: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    others: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
+    device: DeviceConfig = DeviceConfig()
+    context: ContextConfig = ContextConfig()
     graphs: tuple[GraphSettings, ...] = ()
-    profile: ProfileConfig = ProfileConfig()  # noqa: RUF009 - immutable
-    overlap: OverlapConfig = OverlapConfig()  # noqa: RUF009 - immutable
+    profile: ProfileConfig = ProfileConfig()
+    overlap: OverlapConfig = OverlapConfig()
 
     def graph_config(self, name: str) -> GraphConfig | None:
         """Return the settings of a graph; None if it has none."""

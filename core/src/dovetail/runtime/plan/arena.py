@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from dovetail.container import aligned_empty
@@ -57,8 +58,7 @@ def padded(value: Value) -> int:
     return -(-max(value.nbytes, 1) // alignment) * alignment
 
 
-@dataclass(slots=True)
-class Life:
+class Life(msgspec.Struct):
     """The first and the last step that use a value."""
 
     first: int

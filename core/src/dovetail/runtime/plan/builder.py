@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from dovetail.container import FormKey, MakeForm, Packed, WeightStore, aligned_empty
@@ -32,8 +33,7 @@ Reorder = Callable[[Value, Value], Step]
 SIMULATED = -1  # the choice for a node without a kernel
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """The origin of a step: its nodes and its kernel.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from dovetail.container import MakeForm, Packed, WeightStore
 from dovetail.ir import Array, Node, Spec, Tensor
@@ -16,8 +17,7 @@ from dovetail.runtime.plan.spaces import Space, uploaded
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Value
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(msgspec.Struct, frozen=True):
     """A node that is fused with the head of a call.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from dovetail.errors import PluginError
 from dovetail.ops import NodeView, OpRegistry
@@ -29,8 +30,7 @@ class Branch(enum.Enum):
     SIBLING = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(msgspec.Struct, frozen=True):
     """A registered kernel.
 
     Attributes:
