@@ -20,11 +20,17 @@ is generated, from nothing but the names of the parameters. For a method with th
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 
 from dovetail.plugins.hooks import hooks
+
+
+def parameters_of(method: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of a function's parameters, all of which can be passed by position."""
+    code = cast("FunctionType", method).__code__  # `inspect.signature` takes 10 times as long
+    return code.co_varnames[: code.co_argcount]
 
 
 def with_fast_path(
@@ -43,26 +49,30 @@ def with_fast_path(
             accepted where it is the default.
         announced: Called with the handle and a new dict of all arguments if there are hooks.
     """
-    owner, *parameters = inspect.signature(method).parameters.values()
+    owner, *parameters = parameters_of(method)
+    given_defaults = cast("FunctionType", method).__defaults__ or ()
+    defaults = dict(zip(reversed(parameters), reversed(given_defaults), strict=False))
     names: dict[str, object] = {
         "_hooks": hooks, "_announced": announced, "_method": method, "_slow": slow,
     }  # fmt: skip
-    declared, tests = [owner.name], [f"{owner.name}._freed"]
-    for each in parameters:
-        test = f"type({each.name}) not in {each.name}_types"
-        names[f"{each.name}_types"] = accepted[each.name]
-        if each.default is each.empty:
-            declared.append(each.name)
+    declared, tests = [owner], [f"{owner}._freed"]
+    for name in parameters:
+        test = f"type({name}) not in {name}_types"
+        names[f"{name}_types"] = accepted[name]
+        if name in defaults:
+            declared.append(f"{name}={name}_default")
+            names[f"{name}_default"] = defaults[name]
+            if defaults[name] is None:
+                test = f"({name} is not None and {test})"
         else:
-            declared.append(f"{each.name}={each.name}_default")
-            names[f"{each.name}_default"] = each.default
-        tests.append(f"({each.name} is not None and {test})" if each.default is None else test)
-    given = ", ".join((owner.name, *accepted))
+            declared.append(name)
+        tests.append(test)
+    given = ", ".join((owner, *accepted))
     named = ", ".join(f"{name!r}: {name}" for name in accepted)
     text = (
         f"def {method.__name__}({', '.join(declared)}):\n"
         "    if _hooks.active:\n"
-        f"        return _announced({owner.name}, {{{named}}})\n"
+        f"        return _announced({owner}, {{{named}}})\n"
         f"    if {' or '.join(tests)}:\n"
         f"        return _slow({given})\n"
         f"    return _method({given})\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -14,7 +13,7 @@ from dovetail.errors import BackendError
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
 from dovetail.runtime.api_table import API, ApiFunction
-from dovetail.runtime.fast_path import with_fast_path
+from dovetail.runtime.fast_path import parameters_of, with_fast_path
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -108,7 +107,7 @@ class _Arguments:
     """
 
     def __init__(self, method: Callable[..., object]) -> None:
-        self.names = tuple(inspect.signature(method).parameters)[1:]
+        self.names = parameters_of(method)[1:]
         self.accepted: dict[str, set[type]] = {name: set() for name in self.names}
         # annotations may name what is defined after the method
         self._rules = functools.cache(lambda: ArgumentRules.of(method))
