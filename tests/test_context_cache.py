@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import forked
 import numpy as np
 import onnx
 import pytest
+from msgspec.structs import replace
 from onnx import TensorProto, helper, numpy_helper
 
 import dovetail as dt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from pathlib import Path
 
@@ -177,7 +176,7 @@ def test_damage_that_has_correct_checksums_is_found_in_each_graph(
     context: ContextContent, tmp_path: Path
 ) -> None:
     one, two = context.graphs
-    other = dataclasses.replace(two, model=dataclasses.replace(one).model)
+    other = msgspec.structs.replace(two, model=msgspec.structs.replace(one).model)
     faults = verify(write(tmp_path / "c.bin", content(one, other)))
     assert [fault.message for fault in faults] == ["the model has the name 'one'"]
     assert "graph 'two'" in faults[0].where
@@ -191,7 +190,7 @@ def test_a_file_states_what_its_interface_uses(tmp_path: Path) -> None:
 
 
 def test_a_context_tensor_must_be_in_the_file(context: ContextContent, tmp_path: Path) -> None:
-    one = dataclasses.replace(context.graphs[0], shared=("s",))
+    one = msgspec.structs.replace(context.graphs[0], shared=("s",))
     shared = Tensor("s", DType.FLOAT_32, (2,), TensorKind.APP_READWRITE)
     path = write(tmp_path / "c.bin", content(one, tensors=(shared,)))
     summary = summarize(path)
@@ -229,9 +228,9 @@ def test_no_mutated_manifest_raises_anything_but_a_container_error(
 ) -> None:
     tensor = Tensor("w", DType.FLOAT_32, (6,), TensorKind.UPDATEABLE_STATIC)
     tensor.data = Blob(np.arange(6, dtype=np.float32))
-    graphs = tuple(dataclasses.replace(g, updated=(tensor,)) for g in context.graphs)
+    graphs = tuple(msgspec.structs.replace(g, updated=(tensor,)) for g in context.graphs)
     shared = Tensor("s", DType.FLOAT_32, (2,), TensorKind.APP_READWRITE)
-    changed = dataclasses.replace(context, graphs=graphs, tensors=(shared,), is_section=section)
+    changed = msgspec.structs.replace(context, graphs=graphs, tensors=(shared,), is_section=section)
     saved = write(tmp_path / "c.bin", changed)
     rng, rejected = random.Random(11), 0
     for _ in range(100):

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec.structs import fields
 
 from dovetail.container import WeightStore
 from dovetail.errors import BackendError, ContainerError

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import reference_backend
+from msgspec.structs import replace
 from reference_backend import OPS, BareBackend, ReferenceBackend, chain, out
 
 from dovetail import runtime

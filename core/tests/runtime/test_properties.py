@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import fields
 from reference_backend import OPS, ReferenceBackend, chain
 from updating_backend import SUM_OPS, UpdatingBackend
 

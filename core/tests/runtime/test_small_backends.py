@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fake_device
+import msgspec
 import numpy as np
 import pytest
 import trial_ops
@@ -196,7 +196,7 @@ def test_runs_overlap_and_end_in_the_devices_thread(gate: threading.Event) -> No
 def test_an_update_waits_for_overlapped_runs(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    able = dataclasses.replace(SpacedBackend.capabilities(None), updates=True)  # type: ignore[arg-type]
+    able = msgspec.structs.replace(SpacedBackend.capabilities(None), updates=True)  # type: ignore[arg-type]
     monkeypatch.setattr(SpacedBackend, "capabilities", lambda self: able)
     updated = threading.Event()
     monkeypatch.setattr(SpacedPrepared, "update", lambda self, tensors: updated.set())

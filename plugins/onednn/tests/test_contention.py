@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from dovetail_onednn import Computing, contention, library, primitives, threads
 from dovetail_onednn._api import Arg

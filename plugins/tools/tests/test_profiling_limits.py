@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -141,7 +141,7 @@ def test_a_level_of_the_backends_own(run: Any, monkeypatch: pytest.MonkeyPatch) 
     capabilities = CpuBackend.capabilities
 
     def with_level(self: Any) -> Any:
-        return dataclasses.replace(capabilities(self), profile_levels=(1003, 1004))
+        return msgspec.structs.replace(capabilities(self), profile_levels=(1003, 1004))
 
     monkeypatch.setattr(CpuBackend, "capabilities", with_level)
     levels = Levels()

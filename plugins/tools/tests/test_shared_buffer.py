@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -89,7 +89,7 @@ def test_a_backend_without_memory_handles(
     monkeypatch.setattr(
         CpuBackend,
         "capabilities",
-        lambda self: dataclasses.replace(capabilities(self), memory_handles=False),
+        lambda self: msgspec.structs.replace(capabilities(self), memory_handles=False),
     )
     before = entries()
     done = net_run(run, "--shared-buffer")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -54,8 +53,7 @@ class ContextManifest(Manifest, frozen=True):
     is_whole: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredContextGraph:
+class StoredContextGraph(msgspec.Struct, frozen=True, kw_only=True):
     """A prepared graph to be written.
 
     Attributes:
@@ -80,7 +78,7 @@ class StoredContextGraph:
     shared: tuple[str, ...] = ()
     model: Graph | None = None
     digest: str = ""
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = msgspec.field(default_factory=dict)
     observed: tuple[str, ...] = ()
     all_observed: bool = False
     added_outputs: tuple[str, ...] = ()
@@ -88,8 +86,7 @@ class StoredContextGraph:
     memory_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextContent:
+class ContextContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a context binary or section to be written; attributes as in the manifest.
 
     Attributes:

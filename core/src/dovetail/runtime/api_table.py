@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -68,8 +67,7 @@ class Value(msgspec.Struct, frozen=True):
     default: object = REQUIRED
 
 
-@dataclass(frozen=True, slots=True)
-class ApiFunction:
+class ApiFunction(msgspec.Struct, frozen=True):
     """A call of the API.
 
     Attributes:
@@ -86,7 +84,7 @@ class ApiFunction:
     qnn: str
     owner: str
     method: str
-    args: Mapping[str, Value] = field(default_factory=dict)
+    args: Mapping[str, Value] = msgspec.field(default_factory=dict)
     result: Value | None = None
     ends_later: bool = False
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -55,8 +54,7 @@ class FloatPrecision(enum.Enum):
 _LINEAR_ENCODINGS = frozenset(kind for kind in EncodingKind if kind < EncodingKind.VECTOR)
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(msgspec.Struct, frozen=True):
     """Capabilities of a backend beyond running float graphs. Using a missing one is an error.
 
     Attributes:
@@ -105,8 +103,7 @@ class Capabilities:
     power_efficiency: float = 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceInfo:
+class DeviceInfo(msgspec.Struct, frozen=True):
     """A device that a backend can use.
 
     Attributes:
@@ -120,8 +117,7 @@ class DeviceInfo:
     soc: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Platform:
+class Platform(msgspec.Struct, frozen=True):
     """The devices and libraries of a backend, as `doctor` shows them.
 
     Attributes:

@@ -61,8 +61,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(msgspec.Struct, frozen=True):
     """A backend's verdict on a node: supported, or the rule it breaks and how to meet it.
 
     Attributes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from dovetail.errors import ContainerError, UnsupportedOpError
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from dovetail.container import WeightStore
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry

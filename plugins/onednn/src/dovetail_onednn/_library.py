@@ -16,8 +16,9 @@ import os
 import platform
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from dovetail.errors import PluginError, Problem
 from dovetail_onednn._api import declare
@@ -49,8 +50,7 @@ _LOADING = threading.Lock()
 _LOADED: list[Library] = []  # read without the lock, which would take most of a call's time
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Library:
+class Library(msgspec.Struct, frozen=True, eq=False):
     """A loaded oneDNN.
 
     Attributes:

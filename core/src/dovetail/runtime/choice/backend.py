@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from dovetail import __version__
 from dovetail.container import WeightStore

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from dovetail.ir import Array
 from dovetail.ops import CheckedGraph
@@ -22,8 +23,7 @@ from dovetail.runtime.plan.values import Step
 CountStep = Callable[[Step, Callable[[], Mapping[str, Array]]], tuple[Counter, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(msgspec.Struct, frozen=True):
     """An engine's kernels.
 
     Attributes:

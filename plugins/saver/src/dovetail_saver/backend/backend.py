@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
+
+from msgspec.structs import fields, replace
 
 from dovetail.container import WeightStore
 from dovetail.ir import DataFormat, EncodingKind
