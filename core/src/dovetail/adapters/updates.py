@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +24,9 @@ from dovetail.ir import (
     quantize,
 )
 from dovetail.ops import OpRegistry
-from dovetail.quantization import Quantizer
+
+if TYPE_CHECKING:
+    from dovetail.quantization import Quantizer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
