@@ -5,7 +5,8 @@
 Without models, it makes networks of its own. Each measurement is a process of its own, in which the
 backend exists and nothing was computed before; they alternate, and the medians are printed. The
 page cache is warm. The library's calls are those that create the descriptors, primitives and
-memories of the restored graph, timed one by one.
+memories of the restored graph, timed one by one. Finalizing includes the import of the kernels,
+which loading does without.
 """
 
 from __future__ import annotations
