@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -159,6 +160,25 @@ def test_forms_of_an_image_are_in_host_memory() -> None:
 
 
 @pytest.mark.usefixtures("onednn")
+def test_values_have_layouts_alone_for_layouts() -> None:
+    image = image_of(small())
+    plan = plan_of(image)
+    number = next(i for i, value in enumerate(plan[VALUES]) if value[3] == "CONSTANT")
+    kinds = {name for name, _ in plan[ITEMS]}
+    assert len(kinds) > 1
+    seen = set()
+    for i, (name, _) in enumerate(plan[ITEMS]):
+        altered = plan_of(image)
+        altered[VALUES][number][4] = i
+        with suppress(ContainerError):  # of an item that is one
+            seen.add(name)
+            opened().restore(
+                replace(image, graphs={"net": altered}), None, lambda _: PrepareRequest()
+            )
+    assert seen == kinds
+
+
+@pytest.mark.usefixtures("onednn")
 def test_values_that_are_needed_at_the_same_time_share_no_bytes() -> None:
     image = image_of(small())
     plan = plan_of(image)
@@ -260,14 +280,13 @@ def test_windows_with_nan_are_those_of_a_pooling() -> None:
     assert "not those of a pooling" in rejection(image, plan)
 
 
-def test_faults_of_binding_are_those_of_the_image() -> None:
-    """Steps are bound, and the arena is allocated, after the plan was read."""
+def test_an_arena_beyond_the_machines_memory_is_not_allocated() -> None:
     image = image_of(turned())
     plan = plan_of(image)
     number = len(plan[VALUES])
     plan[VALUES].append(["huge", DType.UINT_8.value, [1 << 60], "ARENA"])
     plan[OFFSETS].append([number, 0])
-    assert "restored" in rejection(image, plan, turned())
+    assert "bytes of memory" in rejection(image, plan, turned())
 
 
 def test_steps_made_again_have_values_of_their_types() -> None:

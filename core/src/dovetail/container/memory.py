@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -10,6 +11,14 @@ from numpy.typing import NDArray
 from dovetail.ir import Array
 
 ALIGNMENT = 64  # a cache line, and the widest vector register
+
+
+def machine_bytes() -> int | None:
+    """Return the bytes of this machine's memory; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # such as on Windows
+        return None
 
 
 def aligned_zeros(nbytes: int) -> NDArray[np.uint8]:

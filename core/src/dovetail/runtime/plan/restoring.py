@@ -16,6 +16,7 @@ import numpy as np
 
 from dovetail.container import HOST, FormKey, Packed, WeightStore, read_only
 from dovetail.container.entries import load_tensor
+from dovetail.container.memory import machine_bytes
 from dovetail.errors import BackendError, ContainerError, DovetailError
 from dovetail.ir import Array, Blob, DType, Spec, Tensor
 from dovetail.runtime.interface import Interface
@@ -210,7 +211,7 @@ class PlanReader:
             raise RecipeError(f"unknown storage '{data.storage}' of '{data.name}'")
         storage = Storage[data.storage]
         layout = None if data.layout is None else self.item(data.layout, object)
-        if layout is not None and not isinstance(getattr(layout, "nbytes", None), int):
+        if layout is not None and not _is_layout(layout):
             raise RecipeError(f"item {data.layout} is no layout")
         if layout is None:
             _dense_bytes(spec)
@@ -262,6 +263,11 @@ class PlanReader:
             most = sum(padded(value) for value in offsets if value.space is space)
             if size > most:  # a gap, for which memory would be allocated
                 raise RecipeError(f"impossible arena of {size} bytes for values of {most}")
+        most_here = machine_bytes()
+        if most_here is not None and arena.nbytes > most_here:
+            raise RecipeError(
+                f"the arena has {arena.nbytes} bytes, this machine {most_here} bytes of memory"
+            )
         self._placed = frozenset(offsets)
         return arena
 
@@ -332,6 +338,12 @@ def _in_space(packed: Packed, space: Space | None) -> Packed:
     if space is None or not isinstance(packed.data, np.ndarray):
         return packed
     return Packed(packed.key, uploaded(space, packed.data))
+
+
+def _is_layout(item: object) -> bool:
+    """Return whether an item has what a `Layout` has; its size is computed from untrusted data."""
+    has_names = hasattr(item, "key") and hasattr(item, "space")
+    return has_names and isinstance(getattr(item, "nbytes", None), int)
 
 
 def _at(found: Sequence[T], number: int, what: str) -> T:
