@@ -194,6 +194,9 @@ def test_several_models_of_one_file(tmp_path: Path) -> None:
   VALIDATE(m.addTensor("i", {simple}), err);
 }}"""
     assert [graph.name for graph in read(tmp_path, text)] == ["net", "other"]
+    with pytest.raises(FrontendError, match="graphs with the same name") as caught:
+        read(tmp_path, text.replace('"other"', '"net"'))
+    assert [str(problem) for problem in caught.value.problems] == ["graph 'net': 2 graphs"]
 
 
 @pytest.mark.parametrize(

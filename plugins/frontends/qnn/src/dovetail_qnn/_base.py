@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from dovetail.errors import ConfigError, DovetailError
+from dovetail.errors import ConfigError, DovetailError, FrontendError, Problem
 from dovetail.ir import Graph
 from dovetail.ops import OpRegistry, find_op_faults
 from dovetail.ops.frontend import DryRun, FrontendOptions, OpUse
@@ -38,6 +38,13 @@ class GraphFileFrontend:
             FrontendError: The file has faults; all are listed.
         """
         graphs = self._load(path)
+        names = Counter(graph.name for graph in graphs)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise FrontendError(
+                "graphs with the same name",
+                where=str(path),
+                problems=[Problem(f"{names[name]} graphs", f"graph '{name}'") for name in twice],
+            )
         try:
             apply_options(graphs, options or FrontendOptions())
         except ConfigError as error:
