@@ -47,7 +47,10 @@ PerfProfile = Literal[
     "llm_decode_default",
 ]
 _SOC = "selects the emulated system on chip, by model number or name"
-_SHARING = "an error below v73, as in the SDK; equal weights are shared with and without it"
+_SHARING = (
+    "an error below v73, and for models that `net-run` prepares itself, as in the SDK; equal "
+    "weights are shared with and without it"
+)
 _VTCM = "size of VTCM in estimates; 0 is that of the system on chip"
 
 
