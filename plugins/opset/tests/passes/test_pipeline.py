@@ -45,6 +45,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "fuse-bias",
         "fold-transposed-matmul",
         "fold-softmax-scale",
+        "narrow-integers",
         "reshape-transposes",
         "join-axes",
         "remove-identities",

@@ -16,6 +16,7 @@ from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
 from dovetail_opset.passes.fuse_rms_norm import FuseRmsNorm
 from dovetail_opset.passes.interface import Interface, TensorForm
 from dovetail_opset.passes.join_axes import JoinAxes
+from dovetail_opset.passes.narrow_integers import NarrowIntegers
 from dovetail_opset.passes.pipeline import Pipeline, ThirdPartyPass
 from dovetail_opset.passes.remove_identities import RemoveIdentities
 from dovetail_opset.passes.reshape_transposes import ReshapeTransposes
@@ -52,7 +53,14 @@ CONVERT_DEFAULT = Pipeline(
         FoldSoftmaxScale(),
     ),
     # what no other pass can move any more; reshapes in a row then become one
-    late=(ReshapeTransposes(), JoinAxes(), RemoveIdentities(), FoldConstants(), DeadCode()),
+    late=(
+        NarrowIntegers(),
+        ReshapeTransposes(),
+        JoinAxes(),
+        RemoveIdentities(),
+        FoldConstants(),
+        DeadCode(),
+    ),
     final=(RestoreNames(),),
 )
 
@@ -78,6 +86,7 @@ __all__ = [
     "FuseRmsNorm",
     "Interface",
     "JoinAxes",
+    "NarrowIntegers",
     "Pipeline",
     "RemoveIdentities",
     "ReshapeTransposes",

@@ -1,0 +1,171 @@
+"""Integers of 64 bits whose values fit 32 bits, in 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dovetail.ir import DType, Graph, Node, Tensor, TensorKind, pack
+from dovetail_opset._package import is_op
+from dovetail_opset.build import static
+from dovetail_opset.passes._rewrite import bypass, first_input, is_constant
+
+Range = tuple[int, int]
+_WIDE, _NARROW = DType.INT_64, DType.INT_32
+_LOWEST, _HIGHEST = _NARROW.stored_range()
+
+
+def _moved(ins: Sequence[Range]) -> Range:
+    return ins[0]
+
+
+def _any_of(ins: Sequence[Range]) -> Range:
+    return min(low for low, _ in ins), max(high for _, high in ins)
+
+
+def _sum(ins: Sequence[Range]) -> Range:
+    (a, b), (c, d) = ins
+    return a + c, b + d
+
+
+def _difference(ins: Sequence[Range]) -> Range:
+    (a, b), (c, d) = ins
+    return a - d, b - c
+
+
+def _product(ins: Sequence[Range]) -> Range:
+    (a, b), (c, d) = ins
+    ends = (a * c, a * d, b * c, b * d)
+    return min(ends), max(ends)
+
+
+def _maximum(ins: Sequence[Range]) -> Range:
+    return max(low for low, _ in ins), max(high for _, high in ins)
+
+
+def _minimum(ins: Sequence[Range]) -> Range:
+    return min(low for low, _ in ins), min(high for _, high in ins)
+
+
+# Ops whose operands of 64 bits may all have 32, and the range of their results from those of these
+# operands. Comparisons have other results.
+_RESULTS: Mapping[str, Callable[[Sequence[Range]], Range]] = {
+    **dict.fromkeys(
+        ("Reshape", "ExpandDims", "Squeeze", "Transpose", "StridedSlice", "Split", "Tile"), _moved
+    ),
+    **dict.fromkeys(("Gather", "GatherElements", "GatherNd"), _moved),
+    **dict.fromkeys(("Concat", "Pack", "ElementWiseSelect"), _any_of),
+    "ElementWiseAdd": _sum,
+    "ElementWiseSubtract": _difference,
+    "ElementWiseMultiply": _product,
+    "ElementWiseMaximum": _maximum,
+    "ElementWiseMinimum": _minimum,
+    **dict.fromkeys(
+        (
+            "ElementWiseEqual",
+            "ElementWiseNotEqual",
+            "ElementWiseGreater",
+            "ElementWiseGreaterEqual",
+            "ElementWiseLess",
+            "ElementWiseLessEqual",
+        ),
+        _moved,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowIntegers:
+    """Compute 64-bit integers in 32 bits where that gives the same values.
+
+    Frontends have 64-bit integers for shapes and indices, and most backends have none. Integers
+    that were cast from 32 bits, such as inputs to which the user gave that type, stay in range
+    through moves, sums and limits; limits that do nothing there are removed.
+    """
+
+    name: str = "narrow-integers"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite the graph in place; return whether it changed anything."""
+        ranges = _ranges(graph)
+        small = {t for t, (low, high) in ranges.items() if low >= _LOWEST and high <= _HIGHEST}
+        inner = {t for t in small if t.kind is TensorKind.NATIVE}
+        nodes = _narrowed(graph, inner, {t for t in small if is_constant(t)})
+        if not inner:
+            return False
+        for tensor in inner:
+            tensor.dtype = _NARROW
+        for node in nodes:
+            _narrow_constants(graph, node, nodes)
+        for node in nodes:
+            _drop_limit(graph, node, ranges)
+        return True
+
+
+def _ranges(graph: Graph) -> dict[Tensor, Range]:
+    """Return the range of each tensor of 64-bit integers for which one is known."""
+    found: dict[Tensor, Range] = {}
+    for tensor in graph.tensors.values():
+        if tensor.dtype is _WIDE and is_constant(tensor) and 0 not in tensor.shape:
+            values = tensor.values()
+            found[tensor] = int(values.min()), int(values.max())
+    for node in graph.nodes:
+        if not any(tensor.dtype is _WIDE for tensor in node.outputs):
+            continue
+        if is_op(node, "Cast"):
+            source = first_input(node).dtype
+            if source is DType.BOOL_8:
+                found[node.outputs[0]] = 0, 1
+            elif source.is_int and source.bits <= _NARROW.bits:
+                found[node.outputs[0]] = source.stored_range()
+        elif is_op(node, *_RESULTS):
+            wide = [t for t in node.inputs if t is not None and t.dtype is _WIDE]
+            if wide and all(t in found for t in wide):
+                result = _RESULTS[node.op_type]([found[t] for t in wide])
+                found |= dict.fromkeys(node.outputs, result)
+    return found
+
+
+def _narrowed(graph: Graph, inner: set[Tensor], constants: set[Tensor]) -> list[Node]:
+    """Return the nodes that compute in 32 bits, and remove from `inner` what others need wide."""
+    while True:
+        nodes: list[Node] = []
+        refused: set[Tensor] = set()
+        for node in graph.nodes:
+            wide = [t for t in (*node.inputs, *node.outputs) if t is not None and t.dtype is _WIDE]
+            if is_op(node, "Cast") or not wide:
+                continue
+            if is_op(node, *_RESULTS) and all(t in inner or t in constants for t in wide):
+                nodes.append(node)
+            else:
+                refused.update(t for t in wide if t in inner)
+        if not refused:
+            return nodes
+        inner -= refused
+
+
+def _narrow_constants(graph: Graph, node: Node, nodes: Sequence[Node]) -> None:
+    inputs = list(node.inputs)
+    for i, tensor in enumerate(inputs):
+        if tensor is None or tensor.dtype is not _WIDE:
+            continue
+        values = tensor.values()
+        if all(reader in nodes for reader in graph.consumers(tensor)):
+            tensor.data, tensor.dtype = pack(values, _NARROW), _NARROW
+        else:
+            inputs[i] = static(graph, tensor.name, values, _NARROW, source=tensor.source)
+    graph.set_inputs(node, inputs)
+
+
+def _drop_limit(graph: Graph, node: Node, ranges: Mapping[Tensor, Range]) -> None:
+    """Remove a maximum or minimum with a constant that no value of its first input reaches."""
+    if not is_op(node, "ElementWiseMaximum", "ElementWiseMinimum") or None in node.inputs:
+        return
+    x, limit = first_input(node), node.inputs[1]
+    if limit is None or not is_constant(limit) or x not in ranges:
+        return
+    low, high = ranges[x]
+    values = limit.values()
+    is_idle = values.max() <= low if node.op_type == "ElementWiseMaximum" else values.min() >= high
+    if is_idle:
+        bypass(graph, node)

@@ -1,0 +1,101 @@
+"""64-bit integers in 32 bits: the same values, and only where these fit."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dovetail.ir import DType, Graph, Spec, Tensor, TensorKind, find_faults
+from dovetail_opset.build import add, static
+from dovetail_opset.passes import NarrowIntegers, RemoveIdentities
+
+Evaluate = Callable[..., Any]
+WIDE, NARROW = DType.INT_64, DType.INT_32
+LOWEST, HIGHEST = NARROW.stored_range()
+
+
+@pytest.fixture
+def graph() -> Graph:
+    graph = Graph("g")
+    graph.add_tensor(Tensor("x", NARROW, (2, 3), TensorKind.APP_WRITE))
+    return graph
+
+
+def wide(graph: Graph, name: str = "x") -> Tensor:
+    x = graph.tensor(name)
+    return add(graph, "Cast", [x], name=f"{name}.wide", spec=Spec(WIDE, x.shape))
+
+
+def constant(graph: Graph, value: int) -> Tensor:
+    return static(graph, "c", np.array(value, np.int64), WIDE)
+
+
+def finish(graph: Graph, x: Tensor, dtype: DType = NARROW) -> None:
+    y = Tensor("y", dtype, x.shape, TensorKind.APP_READ)
+    add(graph, "Cast", [x], name="end", outputs=y, spec=Spec(dtype, x.shape))
+
+
+def types(graph: Graph) -> set[DType]:
+    return {tensor.dtype for tensor in graph.tensors.values()}
+
+
+def test_limits_of_32_bits_are_removed(graph: Graph) -> None:
+    x = add(graph, "ElementWiseMaximum", [wide(graph), constant(graph, LOWEST)], name="low")
+    x = add(graph, "ElementWiseMinimum", [x, constant(graph, HIGHEST)], name="high")
+    finish(graph, add(graph, "Reshape", [x], name="flat", spec=Spec(WIDE, (6,))))
+    assert NarrowIntegers().run(graph)
+    assert not NarrowIntegers().run(graph)
+    RemoveIdentities().run(graph)
+    assert [node.op_type for node in graph.nodes] == ["Reshape"]
+    assert not find_faults(graph)
+
+
+def test_sums_that_may_not_fit_stay_wide(graph: Graph) -> None:
+    x = wide(graph)
+    finish(graph, add(graph, "ElementWiseAdd", [x, x], name="sum"), DType.FLOAT_32)
+    assert not NarrowIntegers().run(graph)
+
+
+def test_what_the_application_reads_stays_wide(graph: Graph) -> None:
+    y = Tensor("y", WIDE, (6,), TensorKind.APP_READ)
+    add(graph, "Reshape", [wide(graph)], name="flat", outputs=y)
+    assert not NarrowIntegers().run(graph)
+
+
+def test_a_constant_that_others_read_wide_is_copied(graph: Graph, evaluate: Evaluate) -> None:
+    graph.add_tensor(Tensor("z", WIDE, (2, 3), TensorKind.APP_WRITE))
+    five = constant(graph, 5)
+    near = add(graph, "ElementWiseMinimum", [wide(graph), five], name="near")
+    finish(graph, near)
+    far = Tensor("far", WIDE, (2, 3), TensorKind.APP_READ)
+    add(graph, "ElementWiseMinimum", [graph.tensor("z"), five], name="all", outputs=far)
+    feed = {"x": np.array([[1, 9, -3]] * 2, np.int32), "z": np.full((2, 3), 1 << 40)}
+    before = evaluate(graph, feed)
+    assert NarrowIntegers().run(graph)
+    assert not find_faults(graph)
+    assert (graph.tensor("near").dtype, five.dtype) == (NARROW, WIDE)
+    after = evaluate(graph, feed)
+    for name in ("y", "far"):
+        np.testing.assert_array_equal(after[name], before[name])
+
+
+@given(data=st.data())
+def test_values_are_the_same(evaluate: Evaluate, data: st.DataObject) -> None:
+    graph = Graph("g")
+    graph.add_tensor(Tensor("x", DType.INT_16, (2, 3), TensorKind.APP_WRITE))
+    made = [wide(graph)]
+    binary = ["Add", "Subtract", "Multiply", "Maximum", "Minimum"]
+    for i in range(data.draw(st.integers(1, 6))):
+        op = data.draw(st.sampled_from(binary))
+        number = st.builds(constant, st.just(graph), st.integers(-(1 << 18), 1 << 18))
+        pair = [data.draw(st.sampled_from(made)), data.draw(number | st.sampled_from(made))]
+        made.append(add(graph, f"ElementWise{op}", pair, name=f"n{i}"))
+    finish(graph, made[-1], DType.FLOAT_32)
+    feed = {"x": np.array([[-32768, 32767, 0], [5, -1, 77]], np.int16)}
+    before = evaluate(graph, feed)["y"]
+    NarrowIntegers().run(graph)
+    assert not find_faults(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
