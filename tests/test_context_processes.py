@@ -90,8 +90,8 @@ def test_equal_contexts_have_equal_bytes_in_all_processes(tmp_path: Path) -> Non
         assert first == second
 
 
-# Children that load one file measure their share of its pages while all of them have loaded it, after
-# a small one, for which they have imported and loaded everything else.
+# Children that load one file measure their share of its pages while all of them have loaded it.
+# They have loaded a small one before, and with it everything that is imported.
 _READERS = """
 import json, os, sys
 import numpy as np

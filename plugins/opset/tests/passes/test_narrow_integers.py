@@ -59,6 +59,17 @@ def test_sums_that_may_not_fit_stay_wide(graph: Graph) -> None:
     assert not NarrowIntegers().run(graph)
 
 
+def test_counts_of_bools_are_narrow(graph: Graph, evaluate: Evaluate) -> None:
+    is_one = add(graph, "ElementWiseEqual", [wide(graph), constant(graph, 1)], name="is")
+    ones = add(graph, "Cast", [is_one], name="ones", spec=Spec(WIDE, is_one.shape))
+    finish(graph, add(graph, "ReduceSum", [ones], name="count", axes=[1]))
+    feed = {"x": np.array([[1, 1, 0], [0, 5, 1]], np.int32)}
+    before = evaluate(graph, feed)["y"]
+    assert NarrowIntegers().run(graph)
+    assert WIDE not in types(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
 def test_what_the_application_reads_stays_wide(graph: Graph) -> None:
     y = Tensor("y", WIDE, (6,), TensorKind.APP_READ)
     add(graph, "Reshape", [wide(graph)], name="flat", outputs=y)

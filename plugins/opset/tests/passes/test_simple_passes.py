@@ -280,3 +280,17 @@ def test_an_unfolded_image_is_read_by_one_axis_of_indices(evaluate: Evaluate) ->
     assert [node.op_type for node in graph.nodes] == ["Gather", "Reshape", "Relu"]
     assert not find_faults(graph)
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
+def test_keys_of_groups_of_heads_are_repeated_on_four_axes(evaluate: Evaluate) -> None:
+    graph = Graph("g")
+    x = graph.add_tensor(Tensor("x", F32, (1, 2, 1, 3, 4), TensorKind.APP_WRITE))
+    wide = add(graph, "Tile", [x], name="keys", multiples=[1, 1, 5, 1, 1])
+    output(graph, add(graph, "Reshape", [wide], name="flat", spec=Spec(F32, (1, 10, 3, 4))))
+    feed = {"x": np.arange(24, dtype=np.float32).reshape(x.shape)}
+    before = evaluate(graph, feed)["y"]
+    assert JoinAxes().run(graph)
+    assert not JoinAxes().run(graph)
+    assert graph.node("keys.tiled").outputs[0].shape == (2, 5, 12)
+    assert not find_faults(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)

@@ -11,15 +11,17 @@ from dovetail_opset.build import add
 from dovetail_opset.passes._rewrite import bound, first_input, perm_of
 
 _MOST_AXES = 5  # of a tensor that backends of QNN take
+_MOST_TILED = 4  # of one that is repeated
 
 
 @dataclass(frozen=True, slots=True)
 class JoinAxes:
-    """Replace a Transpose or Gather of more than five axes by one of fewer, between reshapes.
+    """Replace a Transpose, Gather or Tile of too many axes by one of fewer, between reshapes.
 
     A Transpose moves axes that stay neighbours as one, and none of size 1: the windows of a
     transformer, (1, rows, 7, columns, 7, channels), then have five axes. A Gather with a matrix of
-    indices reads them as one axis, as where an image is unfolded.
+    indices reads them as one axis, as where an image is unfolded. A Tile repeats neighbouring axes
+    that stay as they are as one: keys that groups of heads share.
 
     It runs late, before reshapes in a row become one: other passes know an op and the Reshape
     around it as a pattern.
@@ -35,15 +37,17 @@ class JoinAxes:
                 changed |= _join_moved(graph, node)
             elif is_op(node, "Gather"):
                 changed |= _join_indices(graph, node)
+            elif is_op(node, "Tile"):
+                changed |= _join_repeated(graph, node)
         return changed
 
 
-def _has_too_many(node: Node) -> bool:
+def _has_too_many(node: Node, most: int = _MOST_AXES) -> bool:
     """Return whether the result has too many axes, with at most one scale for all of them."""
     # scales by axis would have to say which axis that is now
     x, y = first_input(node), node.outputs[0]
     has_one_scale = x.encoding == y.encoding and isinstance(x.encoding, ScaleOffset | None)
-    return len(y.shape) > _MOST_AXES and has_one_scale
+    return len(y.shape) > most and has_one_scale
 
 
 def _join_moved(graph: Graph, node: Node) -> bool:
@@ -84,6 +88,32 @@ def _join_indices(graph: Graph, node: Node) -> bool:
         **{name: getattr(op, name) for name in node.params},
     )
     _restore(graph, read, node)
+    return True
+
+
+def _join_repeated(graph: Graph, node: Node) -> bool:
+    if not _has_too_many(node, _MOST_TILED):
+        return False
+    x, y = first_input(node), node.outputs[0]
+    if 0 in x.shape:
+        return False
+    sizes: list[int] = []
+    counts: list[int] = []
+    for size, result in zip(x.shape, y.shape, strict=True):
+        if counts and counts[-1] == 1 and result == size:
+            sizes[-1] *= size
+        else:
+            sizes.append(size)
+            counts.append(result // size)
+    if len(sizes) > _MOST_TILED:
+        return False
+    graph.remove_node(node)
+    spec = Spec(x.dtype, tuple(sizes), x.encoding)
+    small = add(graph, "Reshape", [x], name=f"{node.name}.joined", spec=spec, sources=node.sources)
+    repeated = add(
+        graph, "Tile", [small], name=f"{node.name}.tiled", sources=node.sources, multiples=counts
+    )
+    _restore(graph, repeated, node)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from dovetail_opset.passes._rewrite import bypass, first_input, is_constant
 Range = tuple[int, int]
 _WIDE, _NARROW = DType.INT_64, DType.INT_32
 _LOWEST, _HIGHEST = _NARROW.stored_range()
+_INDICES = ("TopK", "Argmax", "Argmin")  # ops whose integers are positions on an axis of an input
 
 
 def _moved(ins: Sequence[Range]) -> Range:
@@ -113,17 +115,30 @@ def _ranges(graph: Graph) -> dict[Tensor, Range]:
         if not any(tensor.dtype is _WIDE for tensor in node.outputs):
             continue
         if is_op(node, "Cast"):
-            source = first_input(node).dtype
-            if source is DType.BOOL_8:
-                found[node.outputs[0]] = 0, 1
-            elif source.is_int and source.bits <= _NARROW.bits:
-                found[node.outputs[0]] = source.stored_range()
+            if (known := _range_before(graph, first_input(node))) is not None:
+                found[node.outputs[0]] = known
+        elif is_op(node, "ReduceSum") and (known := found.get(first_input(node))) is not None:
+            x, y = math.prod(first_input(node).shape), math.prod(node.outputs[0].shape)
+            terms = x // max(1, y)
+            found[node.outputs[0]] = min(0, known[0] * terms), max(0, known[1] * terms)
         elif is_op(node, *_RESULTS):
             wide = [t for t in node.inputs if t is not None and t.dtype is _WIDE]
             if wide and all(t in found for t in wide):
                 result = _RESULTS[node.op_type]([found[t] for t in wide])
                 found |= dict.fromkeys(node.outputs, result)
     return found
+
+
+def _range_before(graph: Graph, x: Tensor) -> Range | None:
+    """Return the range of a tensor before it is cast; None for real numbers and wide integers."""
+    if x.dtype is DType.BOOL_8:
+        return 0, 1
+    if not x.dtype.is_int or x.dtype.bits > _NARROW.bits:
+        return None
+    maker = graph.producer(x)
+    if maker is not None and is_op(maker, *_INDICES):
+        return 0, max(first_input(maker).shape, default=1)
+    return x.dtype.stored_range()
 
 
 def _narrowed(graph: Graph, inner: set[Tensor], constants: set[Tensor]) -> list[Node]:
@@ -135,7 +150,9 @@ def _narrowed(graph: Graph, inner: set[Tensor], constants: set[Tensor]) -> list[
             wide = [t for t in (*node.inputs, *node.outputs) if t is not None and t.dtype is _WIDE]
             if is_op(node, "Cast") or not wide:
                 continue
-            if is_op(node, *_RESULTS) and all(t in inner or t in constants for t in wide):
+            if is_op(node, *_RESULTS, "ReduceSum") and all(
+                t in inner or t in constants for t in wide
+            ):
                 nodes.append(node)
             else:
                 refused.update(t for t in wide if t in inner)
