@@ -82,26 +82,29 @@ def test_a_given_encoding_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("largest", "is_prescribed"), [(0.9, True), (1.0, True), (1.01, False)], ids=str
+    ("largest", "is_shared"), [(0.9, True), (1.0, True), (1.01, False)], ids=str
 )
-def test_a_shared_encoding_is_prescribed_unless_others_are_wider(
-    largest: float, is_prescribed: bool
-) -> None:
+def test_a_convert_follows_where_others_need_a_wider_one(largest: float, is_shared: bool) -> None:
     graph, y = function("Sigmoid")
     more = static(graph, "more", np.array([0.1, largest], np.float32))
     output(add(graph, "Concat", [y, more], name="all", axis=0))
-    found = decisions(graph, SAMPLES, act_bitwidth=16)["y"]
-    assert found.scale is not None
-    assert (found.scale == 2**-16) is is_prescribed
-    if not is_prescribed:
-        assert found.scale == pytest.approx(largest / 65535, rel=1e-6)
+    made = quantized(graph, SAMPLES, act_bitwidth=16)
+    assert encoding(made, "y") == PRESCRIBED["Sigmoid", U16]
+    assert [node.op_type for node in made.nodes if node.op_type == "Convert"] == (
+        [] if is_shared else ["Convert"]
+    )
+    scale = 2**-16 if is_shared else largest / 65535
+    assert encoding(made, "all").scale == pytest.approx(scale, rel=1e-6)
 
 
-def test_two_prescribed_encodings_are_none() -> None:
+def test_two_prescribed_encodings_are_converted() -> None:
     graph, y = function("Sigmoid")
     (x,) = graph.inputs
     z = add(graph, "Tanh", [x], name="z")
     output(add(graph, "Concat", [y, z], name="all", axis=0))
-    found = encoding(quantized(graph, SAMPLES, act_bitwidth=16), "y")
-    assert found == encoding(quantized(graph, SAMPLES, act_bitwidth=16), "z")
-    assert found.scale == pytest.approx(2 / 65535, rel=1e-6)
+    made = quantized(graph, SAMPLES, act_bitwidth=16)
+    assert encoding(made, "y") == PRESCRIBED["Sigmoid", U16]
+    assert encoding(made, "z") == PRESCRIBED["Tanh", U16]
+    assert encoding(made, "all").scale == pytest.approx(2 / 65535, rel=1e-6)
+    told = decisions(graph, SAMPLES, act_bitwidth=16)
+    assert told["z"].why == "prescribed by Tanh"

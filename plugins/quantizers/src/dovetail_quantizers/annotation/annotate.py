@@ -10,16 +10,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind, pack, quantize
-from dovetail.ops import from_real
+from dovetail.ir import DType, Graph, Node, Spec, Tensor, TensorKind, pack, quantize
 from dovetail_opset.build import add
 from dovetail_quantizers.annotation.input_encodings import InputEncodings, as_float, input_encodings
 from dovetail_quantizers.annotation.statics import values_of
+from dovetail_quantizers.planning.decide import decide_result
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.recipe import float_type
 from dovetail_quantizers.planning.rules import is_quantized
+
+_FLOAT16_MAX = float(np.finfo(np.float16).max)
 
 Decisions = dict[Tensor, EncodingDecision]
 
@@ -79,7 +81,7 @@ class _Writer:
                     )
                 )
                 self._redirect(tensor, made, places)
-            _store(made, values, wanted)
+            self._store(made, values, wanted)
             self.decisions[made] = wanted
 
     def write_flowing(self, tensor: Tensor) -> None:
@@ -117,7 +119,10 @@ class _Writer:
             if not fixed:
                 return readers[0][2] if readers else None
         group = self._plan.groups.get(tensor)
-        return None if group is None else self._decided.get(group)
+        if group is None or group not in self._decided:
+            return None
+        shared = self._decided[group]
+        return shared if producer is None else decide_result(self._plan, producer, tensor, shared)
 
     def _kept_float(self, tensor: Tensor, stored: EncodingDecision) -> Tensor | None:
         """Return the inner tensor of an interface that stays float, None for other tensors."""
@@ -172,15 +177,21 @@ class _Writer:
             inputs = [new if j == i and t is old else t for j, t in enumerate(node.inputs)]
             self._graph.set_inputs(node, inputs)
 
+    def _store(self, tensor: Tensor, values: np.ndarray, wanted: EncodingDecision) -> None:
+        """Store values in a static tensor, in a type and an encoding.
 
-def _store(tensor: Tensor, values: np.ndarray, wanted: EncodingDecision) -> None:
-    """Store values in a static tensor, in a type and an encoding."""
-    tensor.dtype, tensor.encoding = wanted.dtype, wanted.encoding
-    if wanted.encoding is None:
-        tensor.data = (
-            pack(values, wanted.dtype)
-            if wanted.dtype.bits > 16
-            else pack(from_real(values, tensor.spec), wanted.dtype)
-        )
-    else:
-        tensor.data = pack(quantize(values, wanted.encoding, wanted.dtype), wanted.dtype)
+        As float16, finite numbers beyond its range become its largest, not infinity: masks multiply
+        such numbers by 0, too.
+        """
+        tensor.dtype, tensor.encoding = wanted.dtype, wanted.encoding
+        if wanted.dtype is DType.FLOAT_16:
+            beyond = np.isfinite(values) & (np.abs(values) > _FLOAT16_MAX)
+            if beyond.any():
+                values = np.where(beyond, np.copysign(_FLOAT16_MAX, values), values)
+                self._plan.notes.append(
+                    f"{np.count_nonzero(beyond)} of {beyond.size} values of '{tensor.source}' are "
+                    f"beyond float16, and became {_FLOAT16_MAX:g} or {-_FLOAT16_MAX:g}"
+                )
+        if wanted.encoding is not None:
+            values = quantize(values, wanted.encoding, wanted.dtype)
+        tensor.data = pack(values, wanted.dtype)

@@ -49,7 +49,7 @@ def decisions_of(
             plan,
             tensor,
             roles.get(tensor, "activation"),
-            decisions[tensor],
+            decisions,
             name=tensor.name if lines[tensor.source] > 1 else None,
         )
         for tensor in told
@@ -57,12 +57,19 @@ def decisions_of(
 
 
 def _line(
-    plan: Plan, tensor: Tensor, role: str, got: EncodingDecision, *, name: str | None
+    plan: Plan,
+    tensor: Tensor,
+    role: str,
+    decisions: Mapping[Tensor, EncodingDecision],
+    *,
+    name: str | None,
 ) -> TensorDecision:
-    group = plan.groups.get(tensor)
+    got, group = decisions[tensor], plan.groups.get(tensor)
     leader = None if group is None or got.encoding is None else group.leader
+    # an interface that stays float leads by its inner tensor
+    led = None if leader is None or leader not in decisions else decisions[leader].encoding
     why, shared = got.why, None
-    if group is not None and leader is not None and leader is not tensor:
+    if group is not None and leader not in (None, tensor) and led in (None, got.encoding):
         shared = leader.source
         clipper = group.squashed.get(tensor)
         why = (

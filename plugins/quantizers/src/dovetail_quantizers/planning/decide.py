@@ -8,6 +8,7 @@ that a Softmax gives 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from dovetail_quantizers.grid import Grid
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
+from dovetail_quantizers.planning.rules import op_of
 from dovetail_quantizers.planning.value_range import ValueRange, span, value_range_of
 
 _NOTHING = ValueRange(0.0, 0.0)
@@ -84,6 +86,23 @@ def prescribed(group: Group, grid: Grid, minimum: float, maximum: float) -> Grid
     made = Grid(grid.dtype, grid.bitwidth, encoding.scale, encoding.offset)
     low, high = made.range
     return made if low <= minimum and maximum <= high + made.scale else None
+
+
+def decide_result(
+    plan: Plan, node: Node, tensor: Tensor, shared: EncodingDecision
+) -> EncodingDecision:
+    """Return the decision on a node's result: the one that its group shares, or a prescribed one.
+
+    Other tensors of the group, such as those of a Concat, may need another encoding than the one
+    that the op prescribes for its result: then a Convert follows.
+    """
+    own = op_of(node, plan.ops).result_encodings.get(shared.dtype)
+    if own is None or node.outputs[0] is not tensor or tensor in plan.overrides.encodings:
+        return shared
+    recipe = plan.recipe(plan.groups[tensor])
+    if own == shared.encoding or recipe.steps is not None or recipe.bitwidth < shared.dtype.bits:
+        return shared
+    return replace(shared, encoding=own, why=f"prescribed by {node.op_type}")
 
 
 def _reason(plan: Plan, group: Group, observed: ValueRange | None, has_infinity: bool) -> str:
