@@ -15,12 +15,13 @@ import dovetail
 from dovetail.api.preparation import Preparer
 from dovetail.arguments import check_arguments
 from dovetail.container import ContextFile, Model, graph_digest, hash_source
-from dovetail.errors import DovetailError
+from dovetail.errors import ConfigError, DovetailError
 from dovetail.files import (
     CachedFile,
     FileCache,
     FileFacts,
     FileState,
+    PathLike,
     recorded_reads,
     unreadable,
     user_cache,
@@ -124,6 +125,27 @@ class ContextCache:
         """Return the contexts, those used most recently first."""
         files = [] if self.files is None else self.files.files()
         return [file for file in files if file.path.suffix == BINARY]
+
+
+def chosen_cache(
+    cache: bool | PathLike | ContextCache, specialize: Sequence[str]
+) -> ContextCache | None:
+    """Return the cache that a session uses; None if it uses none.
+
+    Raises:
+        ConfigError: The session specializes graphs, too.
+    """
+    if cache is False:
+        return None
+    if specialize:
+        raise ConfigError(
+            "`cache` and `specialize` are mutually exclusive",
+            code="USAGE",
+            hint="convert the model for the shapes that you need, and cache these sessions",
+        )
+    if isinstance(cache, ContextCache):
+        return cache
+    return ContextCache() if cache is True else ContextCache(cache)
 
 
 class _Entry:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from dovetail.arguments import check_arguments
 from dovetail.container import Model, is_container
+from dovetail.errors import ConfigError
 from dovetail.files import PathLike
 from dovetail.ir import Blob
 from dovetail.ops import OpRegistry
@@ -63,6 +66,36 @@ def load_model(
     if not map_weights:
         _detach(model)
     return model
+
+
+def given_models(
+    model: Model | PathLike | Sequence[Model | PathLike],
+) -> tuple[Model | PathLike, ...]:
+    """Return the models of a session, none of them loaded yet.
+
+    Raises:
+        ConfigError: There are none.
+    """
+    found = (model,) if isinstance(model, Model | str | os.PathLike) else tuple(model)
+    if not found:
+        raise ConfigError("no model given", code="USAGE", hint="pass a model or its path")
+    return found
+
+
+def load_models(
+    given: Sequence[Model | PathLike],
+    ops: OpRegistry | None,
+    *,
+    map_weights: bool,
+    input_format: str | None,
+) -> list[Model]:
+    """Return the models of a session: paths are loaded as by `load_model`."""
+    return [
+        each
+        if isinstance(each, Model)
+        else load_model(each, ops, map_weights=map_weights, input_format=input_format)
+        for each in given
+    ]
 
 
 def _detach(model: Model) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dovetail.errors import BackendError
+from dovetail.errors import BackendError, suggest_name
 from dovetail.ir import Array, DType
 from dovetail.ops import from_real, to_real, unstorable
-from dovetail.runtime import Graph, Profile, Signal
+from dovetail.runtime import Context, Graph, Profile, Signal
 from dovetail.runtime.interface import Endpoint
 
 
@@ -34,6 +34,47 @@ def run_graph(
     if native or interface.gives_real:
         return outputs
     return {name: _real(outputs[name], end) for name, end in interface.outputs.items()}
+
+
+def chosen_graph(context: Context, name: str | None) -> Graph:
+    """Return a graph of a context, by default the only one.
+
+    Raises:
+        BackendError: It does not exist, or there are several.
+    """
+    context.require_alive()
+    graphs = context.graphs
+    if name is None and len(graphs) == 1:
+        return next(iter(graphs.values()))
+    if not isinstance(name, str) or name not in graphs:
+        wanted = (
+            "the session has several graphs: name one with `graph`"
+            if name is None
+            else f"graph '{name}' not found"
+        )
+        raise BackendError(
+            wanted,
+            code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
+            hint=suggest_name(str(name or ""), graphs),
+        )
+    return graphs[name]
+
+
+def inputs_by_name(inputs: object, names: Sequence[str]) -> Mapping[str, Any]:
+    """Return the inputs of a run by name; a value that is not a mapping is the only input.
+
+    Raises:
+        BackendError: The value is not a mapping, and the number of inputs is not one.
+    """
+    if isinstance(inputs, Mapping):
+        return inputs
+    if len(names) == 1:
+        return {names[0]: inputs}
+    raise BackendError(
+        f"expected a mapping from input names to arrays, got {type(inputs).__name__}",
+        code="INPUT_INVALID",
+        hint=f"the inputs are {', '.join(names)}" if names else "the graph has no inputs",
+    )
 
 
 def as_array(value: object, name: str) -> Array:

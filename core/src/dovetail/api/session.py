@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dovetail.api.context_cache import ContextCache, Request
-from dovetail.api.loading import load_model
+from dovetail.api.context_cache import ContextCache, Request, chosen_cache
+from dovetail.api.loading import given_models, load_models
 from dovetail.api.preparation import Preparer, backend_of
-from dovetail.api.running import run_graph
+from dovetail.api.running import chosen_graph, inputs_by_name, run_graph
 from dovetail.api.specialization import (
     MAX_SPECIALIZATIONS,
     Specializer,
@@ -20,7 +19,7 @@ from dovetail.api.specialization import (
 )
 from dovetail.arguments import check_arguments
 from dovetail.container import Closing, Model
-from dovetail.errors import BackendError, ConfigError, suggest_name
+from dovetail.errors import BackendError
 from dovetail.files import PathLike
 from dovetail.ir import Array
 from dovetail.ops import NOTHING, Observed, OpRegistry
@@ -99,18 +98,13 @@ class Session(Closing):
         cache: bool | PathLike | ContextCache = False,
     ) -> None:
         check_limit(max_specializations)
-        given = _models(model)
+        given = given_models(model)
         names = [specialize] if isinstance(specialize, str) else list(specialize)
         path = sole_source(given) if names else None
-        contexts = _cache(cache, names)
+        contexts = chosen_cache(cache, names)
 
         def load() -> list[Model]:
-            return [
-                m
-                if isinstance(m, Model)
-                else load_model(m, ops, map_weights=map_weights, input_format=input_format)
-                for m in given
-            ]
+            return load_models(given, ops, map_weights=map_weights, input_format=input_format)
 
         models = load() if path is None and contexts is None else []
         self._preparer = Preparer(backend, config, options, ops)
@@ -270,16 +264,16 @@ class Session(Closing):
             handle = self._sole
             if handle is None or graph is not None or handle.is_freed:
                 self._require_open()
-                handle = _graph_of(self._fixed, graph)
+                handle = chosen_graph(self._fixed, graph)
             if not isinstance(inputs, dict):
-                inputs = _by_name(inputs, tuple(handle.interface.inputs))
+                inputs = inputs_by_name(inputs, tuple(handle.interface.inputs))
             if profile is None and self._profile is not None:
                 profile = self._profile_of(handle, self._profile)
             return run_graph(handle, inputs, profile, signal, native=native)
         self._require_open()
-        inputs = _by_name(inputs, self._specializer.names)
+        inputs = inputs_by_name(inputs, self._specializer.names)
         with self._specializer.context(inputs) as context:
-            handle = _graph_of(context, graph)
+            handle = chosen_graph(context, graph)
             known, constant = handle.interface.inputs, self._specializer.names
             given = {n: v for n, v in inputs.items() if n in known or n not in constant}
             if profile is None and self._profile is not None:
@@ -301,7 +295,7 @@ class Session(Closing):
         self._require_open()
         found = self._specializer.context(inputs) if self._specializer else nullcontext(self._fixed)
         with found as context:
-            yield _graph_of(context, None)
+            yield chosen_graph(context, None)
 
     @check_arguments
     def apply_adapter(
@@ -415,72 +409,3 @@ class Session(Closing):
             graph.finalize(self._profile, observed=self._observed)
 
         return self._preparer.prepare(models, finalize)
-
-
-def _models(
-    model: Model | PathLike | Sequence[Model | PathLike],
-) -> tuple[Model | PathLike, ...]:
-    """Return the models of a session, none of them loaded yet.
-
-    Raises:
-        ConfigError: There are none.
-    """
-    found = (model,) if isinstance(model, Model | str | os.PathLike) else tuple(model)
-    if not found:
-        raise ConfigError("no model given", code="USAGE", hint="pass a model or its path")
-    return found
-
-
-def _cache(cache: bool | PathLike | ContextCache, specialize: Sequence[str]) -> ContextCache | None:
-    """Return the cache that a session uses; None if it uses none.
-
-    Raises:
-        ConfigError: The session specializes graphs, too.
-    """
-    if cache is False:
-        return None
-    if specialize:
-        raise ConfigError(
-            "`cache` and `specialize` are mutually exclusive",
-            code="USAGE",
-            hint="convert the model for the shapes that you need, and cache these sessions",
-        )
-    if isinstance(cache, ContextCache):
-        return cache
-    return ContextCache() if cache is True else ContextCache(cache)
-
-
-def _by_name(inputs: object, names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the inputs of a run by name; a value that is not a mapping is the only input.
-
-    Raises:
-        BackendError: The value is not a mapping, and the number of inputs is not one.
-    """
-    if isinstance(inputs, Mapping):
-        return inputs
-    if len(names) == 1:
-        return {names[0]: inputs}
-    raise BackendError(
-        f"expected a mapping from input names to arrays, got {type(inputs).__name__}",
-        code="INPUT_INVALID",
-        hint=f"the inputs are {', '.join(names)}" if names else "the graph has no inputs",
-    )
-
-
-def _graph_of(context: Context, name: str | None) -> Graph:
-    context.require_alive()
-    graphs = context.graphs
-    if name is None and len(graphs) == 1:
-        return next(iter(graphs.values()))
-    if not isinstance(name, str) or name not in graphs:
-        wanted = (
-            "the session has several graphs: name one with `graph`"
-            if name is None
-            else f"graph '{name}' not found"
-        )
-        raise BackendError(
-            wanted,
-            code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
-            hint=suggest_name(str(name or ""), graphs),
-        )
-    return graphs[name]

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from dovetail.lazy import lazy_names
 from dovetail.runtime.api_table import API, ApiFunction, ArgKind, Value
-from dovetail.runtime.backend import Backend, Device
+from dovetail.runtime.backend import Backend
 from dovetail.runtime.chrome_trace import chrome_trace
 from dovetail.runtime.compatibility import Compatibility, Reason, Verdict
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, Priority
 from dovetail.runtime.context import Context
 from dovetail.runtime.context_binaries import Binary
+from dovetail.runtime.device import Device
 from dovetail.runtime.enums import LogLevel, ProfiledCall, ProfileLevel, SignalKind
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.measurements import Counter, EventType, EventUnit, ProfileEvent, Recorder

@@ -1,4 +1,4 @@
-"""Backend and device handles."""
+"""Backends in use, from which all other handles are created."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from dovetail.runtime.config import (
 )
 from dovetail.runtime.context import Context
 from dovetail.runtime.context_binaries import Binary, compatibility_of, open_binary
+from dovetail.runtime.device import Device, platform_of
 from dovetail.runtime.enums import ProfileLevel, SignalKind
 from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.installed import backend_class, checked_class, named_options
@@ -36,45 +37,10 @@ from dovetail.runtime.names import backend_name
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.profile import Profile
 from dovetail.runtime.properties import PROPERTIES
-from dovetail.runtime.queue import ExecutionQueue
 from dovetail.runtime.signal import Signal, controlled
 from dovetail.runtime.support import verdict
 
 H = TypeVar("H", bound=Handle)
-
-
-class Device(Handle):
-    """A device of a backend, with the queue of its asynchronous executions."""
-
-    kind = "device"
-    invalid_code = "DEVICE_ERROR_INVALID_HANDLE"
-
-    def __init__(self, backend: Backend, config: DeviceConfig) -> None:
-        super().__init__()
-        self.backend = backend
-        self.config = config
-        self.queue = ExecutionQueue(f"dovetail-{backend.name}-{self.id}")
-
-    @api_call("device_get_info")
-    def get_info(self) -> contract.Platform:
-        """Return what the handle gives access to: the backend's devices and libraries."""
-        return _platform(self.backend)
-
-    @api_call("device_free")
-    def free(self) -> None:
-        """End the handle.
-
-        Raises:
-            BackendError: A context still uses the device.
-        """
-        users = [c for c in self.backend.contexts if c.device is self]
-        if users:
-            raise BackendError(
-                f"{len(users)} context(s) still use the device",
-                code="DEVICE_ERROR_ASSOCIATED_TO_CONTEXT",
-                hint="free the contexts first",
-            )
-        self.invalidate()
 
 
 class Backend(Handle, Closing):
@@ -242,7 +208,7 @@ class Backend(Handle, Closing):
     @api_call("device_get_platform_info")
     def get_platform_info(self) -> contract.Platform:
         """Return the backend's devices and libraries."""
-        return _platform(self)
+        return platform_of(self)
 
     @api_call("device_create")
     def create_device(self, config: DeviceConfig | Mapping[str, Any] | None = None) -> Device:
@@ -451,8 +417,3 @@ class Backend(Handle, Closing):
             context.free()
         if not self.is_freed:
             self.free()
-
-
-def _platform(backend: Backend) -> contract.Platform:
-    with translate_errors(backend.name, "`platform` failed", "DEVICE_ERROR_HARDWARE_UNAVAILABLE"):
-        return backend.plugin.platform()

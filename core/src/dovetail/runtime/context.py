@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -25,21 +24,18 @@ from dovetail.runtime.context_binaries import (
     compatibility_of,
     enabled_graphs,
     open_binary,
-    section_graphs,
-    section_images,
-    section_parts,
     written,
 )
 from dovetail.runtime.context_tensors import ContextTensor
-from dovetail.runtime.contract import MemoryDescriptor, RunControl
+from dovetail.runtime.contract import RunControl
 from dovetail.runtime.executions import Executions
 from dovetail.runtime.graph import Graph
 from dovetail.runtime.handle import Handle, api_call
-from dovetail.runtime.host_memory import host_array
 from dovetail.runtime.measurements import Recorder
-from dovetail.runtime.memory import Memory
+from dovetail.runtime.memory import Memory, register
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.residency import prepare_lazily
+from dovetail.runtime.sections import apply_section, section_parts
 from dovetail.runtime.signal import Signal, controlled
 from dovetail.runtime.stored_graphs import StoredGraph, prepare_all
 from dovetail.runtime.tensor import owned_blob
@@ -47,7 +43,8 @@ from dovetail.runtime.tokens import Tokens
 from dovetail.runtime.updates import checked_update
 
 if TYPE_CHECKING:  # a context belongs to a backend, which imports it
-    from dovetail.runtime.backend import Backend, Device
+    from dovetail.runtime.backend import Backend
+    from dovetail.runtime.device import Device
 
 
 class Context(Handle, Closing):
@@ -349,24 +346,12 @@ class Context(Handle, Closing):
             self.backend.require(capability, "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
         file = open_binary(section, is_persistent=False, section=True)
         graphs = () if graph is None else self._chosen(graph)
-        graphs = section_graphs(file, self, graphs)
-        # before the first one is changed
-        tensors = [each.section_tensors(file) for each in graphs]
-        images = section_images(file, [each.name for each in graphs])
-        found: dict[str, dict[str, Encoding]] = {}
         with controlled(signal) as control:
             self.executions.enter(control)
             try:
-                with ExitStack() as undo:  # all graphs are changed, or none
-                    for each, changed, image in zip(graphs, tensors, images, strict=True):
-                        revert = each.undo_of(changed) if each is not graphs[-1] else None
-                        found[each.name] = each.apply(changed, image, control)
-                        if revert is not None:
-                            undo.callback(revert)
-                    undo.pop_all()
+                return apply_section(file, self, graphs, control)
             finally:
                 self.executions.leave(control)
-        return found
 
     def restore(
         self, file: ContextFile, record: Recorder | None, control: RunControl
@@ -455,21 +440,7 @@ class Context(Handle, Closing):
             BackendError: The backend does not support memory handles or this memory, or the array
                 is unsuitable.
         """
-        self.backend.require("memory_handles", "MEM_ERROR_NOT_SUPPORTED")
-        values = None
-        if array is None:
-            self.backend.require("custom_memory", "MEM_ERROR_UNSUPPORTED_MEMTYPE")
-        else:
-            values = host_array(array, dtype, shape)
-            shape = values.shape
-        descriptor = MemoryDescriptor(dtype, tuple(shape or ()), values, custom)
-        memory = Memory(self, descriptor)
-        with translate_errors(
-            self.backend.name, "`register_memory` failed", "MEM_ERROR_INVALID_ARGUMENT"
-        ):
-            binding = self.plugin.register_memory(descriptor)
-        self.tokens.add(binding)
-        memory.binding = binding
+        memory = register(self, array, dtype, shape, custom)
         try:
             with self.executions.open():
                 self._memory.add(memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,18 +18,19 @@ from dovetail.container import (
     StoredContextGraph,
     read_only,
 )
-from dovetail.errors import BackendError, ContainerError, Problem, suggest_name
+from dovetail.errors import BackendError, Problem, suggest_name
 from dovetail.ir import Array, Blob
 from dovetail.runtime.compatibility import Compatibility, judge, used_facts
 from dovetail.runtime.config import ContextConfig, DeviceConfig, changed_settings
 from dovetail.runtime.contract import Prepared
-from dovetail.runtime.image import Fingerprint, Image
+from dovetail.runtime.image import Image
 from dovetail.runtime.plugin_errors import translate_errors
 from dovetail.runtime.residency import all_loaded
 
 if TYPE_CHECKING:  # contexts create and read binaries
-    from dovetail.runtime.backend import Backend, Device
+    from dovetail.runtime.backend import Backend
     from dovetail.runtime.context import Context
+    from dovetail.runtime.device import Device
     from dovetail.runtime.graph import Graph
 
 # Bytes, an array of them, or the path of a file that has them.
@@ -91,43 +92,6 @@ def enabled_graphs(file: ContextFile, config: ContextConfig) -> list[str]:
             ],
         )
     return list(dict.fromkeys(wanted))
-
-
-def section_graphs(
-    file: ContextFile, context: Context, chosen: Sequence[Graph]
-) -> tuple[Graph, ...]:
-    """Return the graphs of a context that a section changes, after checking their bases.
-
-    Args:
-        file: The section.
-        context: The context.
-        chosen: The graphs that may be changed; empty for all.
-
-    Raises:
-        ContainerError: The section lacks a chosen graph, or has graphs that the context does not
-            have, or with another base; all are listed.
-    """
-    faults: list[Problem] = []
-    found: list[Graph] = []
-    names = [graph.name for graph in chosen] or list(file.graphs)
-    for name in names:
-        entry, graph = file.graphs.get(name), context.graphs.get(name)
-        if entry is None or graph is None:
-            where = "the section" if entry is None else "the context"
-            faults.append(Problem(f"{where} has no graph '{name}'"))
-        elif not entry.digest or entry.digest != graph.base_digest():
-            faults.append(Problem("the section is of another base", f"graph '{name}'"))
-        else:
-            found.append(graph)
-    if faults:
-        raise ContainerError(
-            "the section does not match the context",
-            code="CONTAINER_INCOMPATIBLE",
-            where=file.where,
-            problems=faults,
-            hint="apply it to the context binary that it was created with",
-        )
-    return tuple(found)
 
 
 def compatibility_of(file: ContextFile, backend: Backend, device: Device) -> Compatibility:
@@ -196,7 +160,7 @@ def binary_parts(
         )
         for graph in graphs
     )
-    return _parts(context, graphs, image, stored, context.shared_tensors(), where)
+    return content_parts(context, graphs, image, stored, context.shared_tensors(), where)
 
 
 def _require_recipes(graphs: Mapping[str, Prepared]) -> None:
@@ -212,67 +176,6 @@ def _require_recipes(graphs: Mapping[str, Prepared]) -> None:
             problems=[Problem("needs its model", f"graph '{name}'") for name in found],
             hint="embed the models (`embed_model=True`, --embed-model)",
         )
-
-
-def section_parts(
-    context: Context, graphs: Sequence[Graph], where: str = "section"
-) -> Iterable[bytes | memoryview]:
-    """Return the bytes of a section: the tensors of graphs that were updated.
-
-    Args:
-        context: The context.
-        graphs: The graphs.
-        where: Name of the file, for errors.
-
-    Raises:
-        BackendError: The backend has no sections, or updates have not been finalized.
-    """
-    for capability in ("caching", "updates"):
-        context.backend.require(capability, "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
-    stored: list[StoredContextGraph] = []
-    blobs: dict[str, Array] = {}
-    facts: dict[str, str] = {}
-    for i, graph in enumerate(graphs):
-        with translate_errors(
-            context.backend.name, "`section` failed", "CONTEXT_ERROR_GET_BINARY_FAILED"
-        ):
-            image = graph.prepared().section(graph.revision.names)
-        facts |= image.fingerprint.facts
-        # backends choose their keys, which may be the same for all graphs
-        blobs |= {f"{i}/{key}": array for key, array in image.blobs.items()}
-        if image.opaque:
-            blobs[str(i)] = np.frombuffer(image.opaque, np.uint8)
-        stored.append(
-            StoredContextGraph(
-                name=graph.name,
-                plan=image.graphs.get(graph.name),
-                digest=graph.base_digest(),
-                updated=graph.updated_tensors(),
-            )
-        )
-    joined = Image(Fingerprint(facts), {}, blobs)
-    return _parts(context, graphs, joined, tuple(stored), (), where, is_section=True)
-
-
-def section_images(file: ContextFile, names: Sequence[str]) -> list[Image]:
-    """Return the images of graphs in a section; see `section_parts`.
-
-    Raises:
-        ContainerError: One is damaged.
-    """
-    blobs: dict[str, dict[str, Array]] = {}
-    for key, array in file.blobs.items():
-        index, _, rest = key.partition("/")
-        blobs.setdefault(index, {})[rest] = array
-    facts = Fingerprint(file.manifest.fingerprint)
-    numbers = {name: str(i) for i, name in enumerate(file.graphs)}
-    images = []
-    for name in names:
-        plan, own = file.plan(name), blobs.get(numbers[name], {})
-        opaque = own.pop("", None)
-        plans = {} if plan is None else {name: plan}
-        images.append(Image(facts, plans, own, b"" if opaque is None else opaque.tobytes()))
-    return images
 
 
 def written(parts: Iterable[bytes | memoryview], buffer: Array | None) -> Array:
@@ -301,7 +204,7 @@ def written(parts: Iterable[bytes | memoryview], buffer: Array | None) -> Array:
     return buffer[:end]
 
 
-def _parts(
+def content_parts(
     context: Context,
     graphs: Iterable[Graph],
     image: Image,
@@ -311,6 +214,17 @@ def _parts(
     *,
     is_section: bool = False,
 ) -> Iterable[bytes | memoryview]:
+    """Return the bytes of a context binary or a section, in order.
+
+    Args:
+        context: The context.
+        graphs: Its graphs that are stored.
+        image: What the backend stores of them.
+        stored: Their entries in the manifest.
+        tensors: The context's tensors.
+        where: Name of the file, for errors.
+        is_section: Whether it is a section.
+    """
     backend = context.backend
     packages = dict(sorted(item for graph in graphs for item in graph.op_packages().items()))
     options = type(backend.options).without_files(changed_settings(backend.options))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dovetail.ir import DType, Shape
 from dovetail.runtime.contract import Binding, MemoryDescriptor
 from dovetail.runtime.handle import Handle, api_call
+from dovetail.runtime.host_memory import host_array
+from dovetail.runtime.plugin_errors import translate_errors
 
 if TYPE_CHECKING:  # memory belongs to a context, which imports it
     from dovetail.runtime.context import Context
@@ -50,3 +54,27 @@ class Memory(Handle):
         self.context.unbind()
         if binding is not None:
             self.context.tokens.release(binding)
+
+
+def register(
+    context: Context,
+    array: object | None,
+    dtype: DType,
+    shape: Shape | None,
+    custom: Mapping[str, Any] | None,
+) -> Memory:
+    """Return a handle of memory that the backend accepts; see `Context.register_memory`."""
+    backend = context.backend
+    backend.require("memory_handles", "MEM_ERROR_NOT_SUPPORTED")
+    values = None
+    if array is None:
+        backend.require("custom_memory", "MEM_ERROR_UNSUPPORTED_MEMTYPE")
+    else:
+        values = host_array(array, dtype, shape)
+        shape = values.shape
+    descriptor = MemoryDescriptor(dtype, tuple(shape or ()), values, custom)
+    memory = Memory(context, descriptor)
+    with translate_errors(backend.name, "`register_memory` failed", "MEM_ERROR_INVALID_ARGUMENT"):
+        memory.binding = context.plugin.register_memory(descriptor)
+    context.tokens.add(memory.binding)
+    return memory
