@@ -41,21 +41,18 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_names(
         __name__,
         {
-            "DovetailError": "dovetail.errors",
-            **dict.fromkeys(
-                (
-                    "Model",
-                    "Session",
-                    "convert",
-                    "export",
-                    "load",
-                    "load_model",
-                    "quantize",
-                    "record",
-                ),
-                "dovetail.api",
-            ),
-            "runtime": "dovetail.runtime",
+            "dovetail.api": [
+                "Model",
+                "Session",
+                "convert",
+                "export",
+                "load",
+                "load_model",
+                "quantize",
+                "record",
+            ],
+            "dovetail.errors": ["DovetailError"],
+            "dovetail.runtime": [],
         },
     )
 

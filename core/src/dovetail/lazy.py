@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package.
 
     Args:
         package: Name of the package.
-        homes: Modules by the names that they define, or that are their own.
+        modules: The names that each module defines; none for a module that is itself a name.
     """
+    homes = {name: module for module, names in modules.items() for name in names}
+    own = {module.rpartition(".")[2]: module for module, names in modules.items() if not names}
 
     def load(name: str) -> Any:
+        if name in own:
+            return importlib.import_module(own[name])
         if name not in homes:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        module = importlib.import_module(homes[name])
-        return module if module.__name__ == f"{package}.{name}" else getattr(module, name)
+        return getattr(importlib.import_module(homes[name]), name)
 
     return load

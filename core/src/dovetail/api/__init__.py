@@ -16,14 +16,13 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "Model": "dovetail.container",
-            "Session": "dovetail.api.session",
-            "convert": "dovetail.api.conversion",
-            "export": "dovetail.api.exporting",
-            "load": "dovetail.api.loading",
-            "load_model": "dovetail.api.loading",
-            "quantize": "dovetail.api.quantization",
-            "record": "dovetail.api.recording",
+            "dovetail.container": ["Model"],
+            "dovetail.api.session": ["Session"],
+            "dovetail.api.conversion": ["convert"],
+            "dovetail.api.exporting": ["export"],
+            "dovetail.api.loading": ["load", "load_model"],
+            "dovetail.api.quantization": ["quantize"],
+            "dovetail.api.recording": ["record"],
         },
     )
 

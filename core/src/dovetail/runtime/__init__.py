@@ -36,14 +36,15 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "Log": "dovetail.runtime.log",
-            "read_profile_log": "dovetail.runtime.profile_log_reader",
-            "SharedBuffers": "dovetail.runtime.shared_buffers",
-            "set_io_memory_type": "dovetail.runtime.shared_buffers",
-            "GraphShare": "dovetail.runtime.sharing",
-            "SharingReport": "dovetail.runtime.sharing",
-            "Unshared": "dovetail.runtime.sharing",
-            "sharing_report": "dovetail.runtime.sharing",
+            "dovetail.runtime.log": ["Log"],
+            "dovetail.runtime.profile_log_reader": ["read_profile_log"],
+            "dovetail.runtime.shared_buffers": ["SharedBuffers", "set_io_memory_type"],
+            "dovetail.runtime.sharing": [
+                "GraphShare",
+                "SharingReport",
+                "Unshared",
+                "sharing_report",
+            ],
         },
     )
 
