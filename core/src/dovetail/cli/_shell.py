@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +77,8 @@ def main(
     except Exception as error:  # noqa: BLE001  reported here, with exit code 6 or 70
         code = _report_unexpected(error, run)
     _settle_stdout()
+    if argv is None:  # the process ends: without this, Python would search its objects for cycles
+        gc.freeze()
     return code
 
 
