@@ -169,6 +169,12 @@ def test_a_scalar_brings_its_own_type() -> None:
     ]
 
 
+def test_a_whole_number_of_a_float_type_is_a_float() -> None:
+    field = scalar(0.0, dtypes=(F32, DType.INT_32))
+    assert type(field.value_of(Scalar(F32, 0))) is float
+    assert type(field.value_of(Scalar(DType.INT_32, 0))) is int
+
+
 def test_params_of_a_node_are_bound_by_the_schema(registry: OpRegistry) -> None:
     schema = registry.find("test.ops", "Scale")
     ins = [Spec(F32, (2, 3))]

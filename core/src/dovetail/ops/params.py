@@ -115,6 +115,8 @@ class ParamField(Generic[T]):
             value = param.values()
         elif self.choices is not None:
             value = self.choices(int(param.value))
+        elif param.dtype.is_float:
+            value = float(param.value)  # files have whole numbers without a point, too
         else:
             value = param.value
         return value  # type: ignore[no-any-return]

@@ -264,8 +264,14 @@ def test_omitted_inputs_and_scalars_of_all_types(tmp_path: Path) -> None:
         "h": Scalar(DType.STRING, "ä text"),
         "operation": Scalar(DType.UINT_32, 7),
     }
+    scalars["i"], scalars["j"] = Scalar(DType.FLOAT_32, 0.0), Scalar(DType.INT_32, 0)
     graph.add_node(Node("node", "my.pkg", "Pool", [None, x, None], [y], scalars))
-    assert_same(read(write_dlc(graph, tmp_path / "net.dlc")), graph)
+    made = read(write_dlc(graph, tmp_path / "net.dlc"))
+    assert_same(made, graph)
+    params = made.nodes[0].params
+    assert {n: type(params[n].value) for n in scalars} == {
+        n: type(each.value) for n, each in scalars.items()
+    }
 
 
 @pytest.mark.parametrize(

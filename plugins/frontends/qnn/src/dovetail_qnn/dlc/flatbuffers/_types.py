@@ -102,8 +102,10 @@ def slot(number: int, type: FieldType, default: Any = None) -> Any:
 
 
 def _absent(type: FieldType) -> Any:
-    if isinstance(type, Number | WideNumber):
-        return 0
+    if isinstance(type, WideNumber):
+        return _absent(type.wide)
+    if isinstance(type, Number):
+        return type.code.unpack(bytes(type.size))[0]
     return () if isinstance(type, Vector) else None
 
 
