@@ -29,6 +29,13 @@ def test_stft(check, rng, step, length, onesided) -> None:
     assert [node.op_type for node in graph.nodes] == ["Stft"]
 
 
+@pytest.mark.parametrize("onesided", [0, 1])
+def test_stft_of_a_signal_without_the_axis_of_parts(check, rng, onesided) -> None:
+    signal = rng.standard_normal((2, 40)).astype(F32)
+    known = [number(4), np.hanning(8).astype(F32)]
+    check("STFT", [signal], known=known, onesided=onesided, **NEAR)
+
+
 def test_stft_of_a_complex_signal(check, model, read, rng) -> None:
     signal = rng.standard_normal((2, 20, 2)).astype(F32)
     known = [number(4), np.hanning(8).astype(F32)]

@@ -12,8 +12,14 @@ from dovetail_opset.importing.indices import narrowed
 
 @ONNX.importer("STFT", versions=(17,))
 def stft(op: OpContext) -> Tensor:
-    """Stft of a real signal, or of a complex one with all bins."""
+    """Stft of a real signal, or of a complex one with all bins.
+
+    A signal without the last axis is real: TorchScript's exporter writes it so.
+    """
     signal = op.spec(0)
+    x = op.tensor(0)
+    if len(signal.shape) == 2:
+        x = op.step("parts", "Reshape", [x], spec=Spec(signal.dtype, (*signal.shape, 1)))
     window = op.spec(2).shape if op.has(2) else None
     if op.has(3):
         length = _need_one(op, 3, "frame length")
@@ -29,7 +35,7 @@ def stft(op: OpContext) -> Tensor:
         raise op.unsupported("onesided needs a real signal, but the signal is complex")
     return op.emit(
         "Stft",
-        [op.tensor(0), op.tensor(2)] if op.has(2) else [op.tensor(0)],
+        [x, op.tensor(2)] if op.has(2) else [x],
         frame_step=step,
         frame_length=length,
         onesided=onesided,
