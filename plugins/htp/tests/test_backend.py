@@ -137,6 +137,20 @@ def test_every_unsupported_node_is_listed() -> None:
     assert "hetero:htp,cpu" in first
     assert second.startswith("dtype: out[0].dtype is FLOAT_64; allowed: ")
     assert "FLOAT_16" in second
+    assert "follow the advice on each node" in caught.value.hint
+
+
+def test_the_advice_on_inputs_of_64_bits() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("ids", DType.INT_64, (2,), TensorKind.APP_WRITE))
+    y = Tensor("y", DType.INT_64, (2,), TensorKind.APP_READ)
+    add(graph, "ElementWiseMaximum", [x, x], name="max", outputs=y)
+    with runtime.Backend.create("htp") as backend:
+        (composed,) = backend.create_context().compose(model_of(graph))
+        with pytest.raises(UnsupportedOpError) as caught:
+            composed.finalize()
+    hint = "convert the model with 32-bit inputs: `--input-dtype ids int32`"
+    assert caught.value.hint == hint
 
 
 def test_a_newer_architecture_takes_more() -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dovetail import ir
 from dovetail.errors import GraphError, Problem, UnsupportedOpError, suggest_name
+from dovetail.ir import DType
 from dovetail.ir.check import find_faults, raise_faults
 from dovetail.ops import CheckedGraph, NodeView, Observed
 from dovetail.runtime.config import GraphConfig
-from dovetail.runtime.contract import Prepared, PrepareRequest, RunControl
+from dovetail.runtime.contract import Prepared, PrepareRequest, RunControl, Support
 from dovetail.runtime.measurements import Recorder
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.support import verdict
 
 _INPUT = re.compile(r"in\[(\d+)\]")
+_WIDE = (DType.INT_64, DType.UINT_64)
+_WIDE_NAMES = tuple(dtype.name for dtype in _WIDE)
 
 if TYPE_CHECKING:  # it imports graphs, which are prepared here
     from dovetail.runtime.backend import Backend
@@ -153,18 +156,25 @@ def _require_support(graph: CheckedGraph, context: Context, config: GraphConfig)
     with translate_errors(backend.name, "`validate` failed", "GRAPH_ERROR_GENERAL"):
         plugin, able = backend.plugin, backend.capabilities
         verdicts = [(v.node, verdict(plugin, able, v, device, config)) for v in graph.nodes]
-    unsupported = [
-        Problem(str(v), node.where, _origin(graph, node, v.field))
-        for node, v in verdicts
-        if not v.ok
-    ]
-    if unsupported:
+    rejected = [(node, v) for node, v in verdicts if not v.ok]
+    if rejected:
         raise UnsupportedOpError(
-            f"backend '{backend.name}' does not support "
-            f"{len(unsupported)} of {len(verdicts)} nodes",
+            f"backend '{backend.name}' does not support {len(rejected)} of {len(verdicts)} nodes",
             where=graph.where,
-            problems=unsupported,
+            problems=[
+                Problem(str(v), node.where, _origin(graph, node, v.field)) for node, v in rejected
+            ],
+            hint=_hint(graph, [v for _, v in rejected], backend.name),
         )
+
+
+def _hint(graph: CheckedGraph, verdicts: Iterable[Support], backend: str) -> str:
+    """Return what to do about nodes that a backend rejects, besides the advice on each of them."""
+    inputs = [f"--input-dtype {t.source} int32" for t in graph.inputs if t.dtype in _WIDE]
+    if inputs and any(each.found in _WIDE_NAMES for each in verdicts):
+        return f"convert the model with 32-bit inputs: `{' '.join(inputs)}`"
+    others = f"run these nodes on another backend: `--backend hetero:{backend},cpu`"
+    return f"follow the advice on each node, or {others}" if backend != "cpu" else ""
 
 
 def _origin(graph: CheckedGraph, node: ir.Node, field: str) -> str:
