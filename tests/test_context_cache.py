@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from onnx import TensorProto, helper, numpy_helper
 
 import dovetail as dt
-from dovetail.api import session
+from dovetail.api import loading
 from dovetail.api.context_cache import ContextCache
 from dovetail.errors import ConfigError, FrontendError
 from dovetail.ir import Array
@@ -58,13 +58,13 @@ def binaries(folder: Path) -> list[Path]:
 def converted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that are converted."""
     found: list[str] = []
-    load = session.load_model
+    load = loading.load_model
 
     def noted(path: Any, *args: Any, **kwargs: Any) -> dt.Model:
         found.append(Path(path).name)
         return load(path, *args, **kwargs)
 
-    monkeypatch.setattr(session, "load_model", noted)
+    monkeypatch.setattr(loading, "load_model", noted)
     return found
 
 
