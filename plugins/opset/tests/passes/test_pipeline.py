@@ -39,6 +39,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "fold-flatten",
         "fuse-layer-norm",
         "fuse-rms-norm",
+        "fuse-l2-norm",
         "fuse-hard-swish",
         "fuse-bias",
         "fold-batchnorm",
@@ -69,6 +70,7 @@ def test_extras_join_in_an_order_of_their_own() -> None:
     fusion = [
         "fuse-layer-norm",
         "fuse-rms-norm",
+        "fuse-l2-norm",
         "fuse-hard-swish",
         "fuse-bias",
         "fold-batchnorm",

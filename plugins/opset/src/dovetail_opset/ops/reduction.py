@@ -34,7 +34,9 @@ def need_elements(x: Spec, axes: tuple[int, ...]) -> None:
         raise OpError(f"in[0] {x.shape} has no elements along axes {axes}")
 
 
-class _Reduction(Op):
+class Reduction(Op):
+    """An op that combines the elements along axes."""
+
     inputs = (In("in[0]"),)
 
     axes = tensor((None,))
@@ -50,7 +52,7 @@ class _Reduction(Op):
 
 
 @PACKAGE.op("ReduceMean")
-class ReduceMean(_Reduction):
+class ReduceMean(Reduction):
     """The mean over `axes`, which stay as 1 with keep_dims; integers truncate.
 
     Any shape. Over no elements the mean is NaN; integers have none, and this is an error.
@@ -69,7 +71,7 @@ class ReduceMean(_Reduction):
 
 
 @PACKAGE.op("ReduceSum")
-class ReduceSum(_Reduction):
+class ReduceSum(Reduction):
     """The sum over `axes`, which stay as 1 with keep_dims. Any shape."""
 
     def reference(self, x: Array) -> Array:
@@ -77,7 +79,7 @@ class ReduceSum(_Reduction):
 
 
 @PACKAGE.op("ReduceProd")
-class ReduceProd(_Reduction):
+class ReduceProd(Reduction):
     """The product over `axes`, which stay as 1 with keep_dims; 1 over no elements. Any shape."""
 
     def reference(self, x: Array) -> Array:
@@ -85,7 +87,7 @@ class ReduceProd(_Reduction):
 
 
 @PACKAGE.op("ReduceSumSquare")
-class ReduceSumSquare(_Reduction):
+class ReduceSumSquare(Reduction):
     """The sum of squares over `axes`, which stay as 1 with keep_dims. Any shape.
 
     A scalar is squared, whatever the params are.
@@ -101,7 +103,7 @@ class ReduceSumSquare(_Reduction):
         return self.over_axes(np.sum, x * x, dtype=x.dtype) if x.ndim else x * x
 
 
-class _Extreme(_Reduction):
+class _Extreme(Reduction):
     keeps = (0,)
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:

@@ -12,6 +12,7 @@ from dovetail_opset.passes.fuse_channel_shuffle import FuseChannelShuffle
 from dovetail_opset.passes.fuse_concat import FuseConcat
 from dovetail_opset.passes.fuse_depth_to_space import FuseDepthToSpace
 from dovetail_opset.passes.fuse_hard_swish import FuseHardSwish
+from dovetail_opset.passes.fuse_l2_norm import FuseL2Norm
 from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
 from dovetail_opset.passes.fuse_rms_norm import FuseRmsNorm
 from dovetail_opset.passes.interface import Interface, TensorForm
@@ -43,6 +44,7 @@ CONVERT_DEFAULT = Pipeline(
         # a LayerNorm holds the RmsNorm of what it centred
         FuseLayerNorm(),
         FuseRmsNorm(),
+        FuseL2Norm(),
         FuseHardSwish(),
         # a bias may stand before a batchnorm, and be what is left of one
         FuseBias(),
@@ -82,6 +84,7 @@ __all__ = [
     "FuseConcat",
     "FuseDepthToSpace",
     "FuseHardSwish",
+    "FuseL2Norm",
     "FuseLayerNorm",
     "FuseRmsNorm",
     "Interface",

@@ -22,7 +22,7 @@ from dovetail.ir.patterns import (
 from dovetail_opset._package import PACKAGE, is_op
 from dovetail_opset._shapes import ints
 from dovetail_opset.build import add, static
-from dovetail_opset.ops.reduction import ReduceMean
+from dovetail_opset.ops.reduction import Reduction
 from dovetail_opset.passes._rewrite import bound, is_constant, is_float, is_inner, merge
 from dovetail_opset.passes.dead_code import DeadCode
 
@@ -36,12 +36,12 @@ def square(x: Pattern) -> Pattern:
     return either(op("ElementWisePower", x, number(2)), op("ElementWiseMultiply", x, x))
 
 
-def mean_axes(node: Node | None) -> Shape | None:
-    """Return the axes of a mean in order; None if it does not keep them as 1."""
-    mean = bound(node)
-    return (
-        tuple(sorted(ints(mean.axes))) if isinstance(mean, ReduceMean) and mean.keep_dims else None
-    )
+def kept_axes(node: Node | None) -> Shape | None:
+    """Return the axes of a reduction in order; None if it does not keep them as 1."""
+    found = bound(node)
+    if not isinstance(found, Reduction) or not found.keep_dims:
+        return None
+    return tuple(sorted(ints(found.axes)))
 
 
 def fuse_matches(graph: Graph, pattern: Pattern, fuse: Callable[[Graph, Found], bool]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph
 from dovetail.ir.patterns import any_number, commutative, op, value
-from dovetail_opset.passes._patterns import Found, fuse_matches, fuse_norm, mean_axes, square
+from dovetail_opset.passes._patterns import Found, fuse_matches, fuse_norm, kept_axes, square
 
 _X = value("x")
 _CENTRED = op("ElementWiseSubtract", _X, value("mean", op("ReduceMean", _X)))
@@ -36,5 +36,5 @@ class FuseLayerNorm:
 
 
 def _fuse(graph: Graph, match: Found) -> bool:
-    axes, others = (mean_axes(graph.producer(match.values[n])) for n in ("mean", "variance"))
+    axes, others = (kept_axes(graph.producer(match.values[n])) for n in ("mean", "variance"))
     return axes is not None and axes == others and fuse_norm(graph, match, "LayerNorm", axes)

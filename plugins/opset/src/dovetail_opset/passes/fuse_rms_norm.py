@@ -12,7 +12,7 @@ from dovetail_opset.passes._patterns import (
     Found,
     fuse_matches,
     fuse_norm,
-    mean_axes,
+    kept_axes,
     over_axes,
     square,
 )
@@ -60,7 +60,7 @@ class FuseRmsNorm:
 
 
 def _fuse(graph: Graph, match: Found) -> bool:
-    x, axes = match.values["x"], mean_axes(graph.producer(match.values["mean"]))
+    x, axes = match.values["x"], kept_axes(graph.producer(match.values["mean"]))
     if axes is None:
         return False
     gamma = over_axes(match.values.get("gamma"), x, axes)
