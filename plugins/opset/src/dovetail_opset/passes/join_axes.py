@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add
+from dovetail_opset.passes._alike_axes import MOST_AXES, join_alike
 from dovetail_opset.passes._rewrite import bound, first_input, perm_of
 
 _MOST_AXES = 5  # of a tensor that backends of QNN take
@@ -16,12 +17,13 @@ _MOST_TILED = 4  # of one that is repeated
 
 @dataclass(frozen=True, slots=True)
 class JoinAxes:
-    """Replace a Transpose, Gather or Tile of too many axes by one of fewer, between reshapes.
+    """Replace an op on too many axes by one on fewer, between reshapes.
 
     A Transpose moves axes that stay neighbours as one, and none of size 1: the windows of a
     transformer, (1, rows, 7, columns, 7, channels), then have five axes. A Gather with a matrix of
     indices reads them as one axis, as where an image is unfolded. A Tile repeats neighbouring axes
-    that stay as they are as one: keys that groups of heads share.
+    that stay as they are as one: keys that groups of heads share. A MatMul, a norm, a Softmax or an
+    op on elements has axes along which it does the same: attention within windows, videos.
 
     It runs late, before reshapes in a row become one: other passes know an op and the Reshape
     around it as a pattern.
@@ -39,6 +41,9 @@ class JoinAxes:
                 changed |= _join_indices(graph, node)
             elif is_op(node, "Tile"):
                 changed |= _join_repeated(graph, node)
+            elif is_op(node, *MOST_AXES) and (small := join_alike(graph, node)) is not None:
+                _restore(graph, small, node)
+                changed = True
         return changed
 
 

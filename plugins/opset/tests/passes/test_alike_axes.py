@@ -1,0 +1,98 @@
+"""Ops on more axes than backends take: axes along which they do the same become one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import AxisScaleOffset, DType, Graph, ScaleOffset, Shape, Tensor, TensorKind
+from dovetail.ir.check import find_faults
+from dovetail_opset.build import add, static
+from dovetail_opset.passes import JoinAxes
+
+Evaluate = Callable[..., Any]
+SHAPE = (2, 3, 1, 4, 5)
+Params = dict[str, Any]
+
+
+def network(op_type: str, shapes: list[Shape], **params: Any) -> Graph:
+    graph = Graph("net")
+    inputs = [
+        graph.add_tensor(Tensor(name, DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+        for name, shape in zip("abc", shapes, strict=False)
+    ]
+    add(graph, op_type, inputs, name="y", **params).kind = TensorKind.APP_READ
+    return graph
+
+
+def feeds(graph: Graph) -> dict[str, Any]:
+    rng = np.random.default_rng(8)
+    return {t.name: rng.uniform(0.1, 1, t.shape).astype(np.float32) for t in graph.inputs}
+
+
+CASES: list[tuple[str, list[Shape], Params, Shape]] = [
+    ("MatMul", [SHAPE, (2, 3, 1, 5, 6)], {}, (6, 1, 4, 6)),
+    ("MatMul", [SHAPE, (2, 3, 1, 6, 5)], {"transpose_in1": True}, (6, 1, 4, 6)),
+    ("MatMul", [SHAPE, (5, 6)], {}, (6, 1, 4, 6)),
+    # in[1] varies along the first axis alone
+    ("MatMul", [(2, 3, 7, 4, 5), (2, 1, 1, 5, 6)], {}, (2, 21, 4, 6)),
+    ("MatMul", [(2, 3, 7, 2, 4, 5), (7, 2, 5, 6)], {}, (6, 14, 4, 6)),
+    ("Gelu", [(2, 3, 4, 5, 6, 7)], {}, (24, 5, 6, 7)),
+    ("Prelu", [SHAPE, (5,)], {}, (6, 1, 4, 5)),
+    ("Softmax", [(2, 3, 1, 4, 2, 5)], {"axis": 5}, (6, 1, 4, 2, 5)),
+    ("LogSoftmax", [SHAPE], {"axis": 4}, (6, 1, 4, 5)),
+    ("LayerNorm", [SHAPE, (4, 5), (4, 5)], {"axes": [3, 4]}, (6, 1, 4, 5)),
+    ("RmsNorm", [SHAPE, (5,)], {"axes": [4]}, (6, 1, 4, 5)),
+    ("L2Norm", [SHAPE], {"axis": 4}, (6, 1, 4, 5)),
+    ("L2Norm", [SHAPE], {"axes": [2, 4]}, (6, 1, 4, 5)),
+    ("ElementWiseAdd", [(2, 3, 1, 4, 2, 5), (2, 5)], {}, (6, 1, 4, 2, 5)),
+    ("ElementWiseMultiply", [(2, 3, 1, 4, 2, 5), (2, 1, 1, 4, 1, 5)], {}, (2, 3, 4, 2, 5)),
+    ("ElementWiseDivide", [(3, 1, 4, 2, 5), (2, 3, 1, 4, 2, 5)], {}, (2, 3, 4, 2, 5)),
+]
+
+
+@pytest.mark.parametrize(("op_type", "shapes", "params", "computed"), CASES, ids=str)
+def test_axes_are_joined(
+    evaluate: Evaluate, op_type: str, shapes: list[Shape], params: Params, computed: Shape
+) -> None:
+    graph = network(op_type, shapes, **params)
+    fed = feeds(graph)
+    before = evaluate(graph, fed)["y"]
+    assert JoinAxes().run(graph)
+    assert not JoinAxes().run(graph)
+    assert not find_faults(graph)
+    (node,) = [n for n in graph.nodes if n.op_type == op_type]
+    assert node.outputs[0].shape == computed
+    np.testing.assert_allclose(evaluate(graph, fed)["y"], before, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "shapes", "params"),
+    [
+        ("MatMul", [(2, 3, 4, 5), (2, 3, 5, 6)], {}),  # few enough
+        ("MatMul", [(2, 3, 4, 5, 6), (1, 3, 1, 6, 5)], {}),  # in[1] varies along every second one
+        ("Softmax", [(2, 3, 1, 4, 2, 5)], {"axis": 1}),
+        ("LayerNorm", [SHAPE, (2, 5)], {"axes": [0, 4]}),
+        ("L2Norm", [SHAPE], {}),
+    ],
+    ids=str,
+)
+def test_what_stays(op_type: str, shapes: list[Shape], params: Params) -> None:
+    graph = network(op_type, shapes, **params)
+    assert not JoinAxes().run(graph)
+
+
+@pytest.mark.parametrize("by_axis", [False, True])
+def test_encodings_are_kept_or_the_op_stays(by_axis: bool) -> None:
+    graph, u8 = Graph("net"), DType.UFIXED_POINT_8
+    grid = ScaleOffset(0.5, -3)
+    x = Tensor("x", u8, SHAPE, TensorKind.APP_WRITE, encoding=grid)
+    y = Tensor("y", u8, (2, 3, 1, 4, 6), TensorKind.APP_READ, encoding=grid)
+    weight = static(graph, "w", np.ones((2, 3, 1, 5, 6), np.int8), DType.SFIXED_POINT_8)
+    weight.encoding = AxisScaleOffset(4, np.ones(6, np.float32)) if by_axis else ScaleOffset(0.1)
+    add(graph, "MatMul", [graph.add_tensor(x), weight], name="product", outputs=y)
+    assert JoinAxes().run(graph) is not by_axis
+    assert not find_faults(graph)
+    (node,) = [n for n in graph.nodes if n.op_type == "MatMul"]
+    assert [t.encoding for t in (node.inputs[0], node.outputs[0])] == [grid, grid]
