@@ -30,6 +30,14 @@ def test_gather_elements(check, opset, axis, dtype) -> None:
         check("GatherElements", inputs, known=[indices] * known, opset=opset, axis=axis)
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("shape", [(1, 512), (1, 5), (40, 40)])
+def test_gather_elements_at_import(check, axis, shape) -> None:
+    indices = np.array([[0, -1, 0]] if shape[0] == 1 and axis == 0 else [[0, 2, -1]], I64)
+    graph = check("GatherElements", [], known=[data(*shape), indices], axis=axis)
+    assert not any(node.op_type == "GatherElements" for node in graph.nodes)
+
+
 @pytest.mark.parametrize("opset", [11, 12, 13])
 @pytest.mark.parametrize("indices", [[[0, 1], [1, -2]], [[[1]], [[-2]]], [[1, 0, 2]]])
 def test_gather_nd(check, opset, indices) -> None:

@@ -79,7 +79,6 @@ def fold(
         return None  # releases of onnx convert numbers beyond 4 bits differently
     if _crops(node, ins):
         return None  # which the evaluator rejects
-    _check_indices(node, ins)
     outs = _sizes(node, ins, ir_version)
     if outs is None or not allows(
         budget, node.proto, [c.shape for c in ins.values()], [shape for shape, _ in outs]
@@ -90,6 +89,18 @@ def fold(
         if node.op_type in _ONLY_FOLDED:
             raise _too_large(node, f"would take {made} bytes more than all the others")
         return None
+    found = _evaluated(node, ins)
+    return None if found is None else on_grids(node, ins, _constants(node, found, packed))
+
+
+def _evaluated(node: SourceNode, ins: dict[str, Constant]) -> list[Array] | None:
+    """Return the results of a node; None if the evaluator has no such operator.
+
+    Raises:
+        FrontendError: The inputs do not go together.
+    """
+    if node.op_type == "GatherElements" and (gathered := _gathered(node, ins)) is not None:
+        return [gathered]
     try:
         evaluator = ReferenceEvaluator(_as_graph(node, list(ins)), opsets={"": node.opset})
     except ValueError as error:
@@ -104,7 +115,7 @@ def fold(
         return None
     except _FAILURES as error:
         raise _uncomputed(node, error) from error
-    return on_grids(node, ins, _constants(node, found, packed))
+    return found
 
 
 def _crops(node: SourceNode, ins: dict[str, Constant]) -> bool:
@@ -117,18 +128,27 @@ def _crops(node: SourceNode, ins: dict[str, Constant]) -> bool:
     return min(said, default=0) < 0
 
 
-def _check_indices(node: SourceNode, ins: dict[str, Constant]) -> None:
-    """Raise if an index is out of range: the evaluator would wrap it step by step."""
-    if node.op_type != "GatherElements" or len(node.inputs) != 2:
-        return
+def _gathered(node: SourceNode, ins: dict[str, Constant]) -> Array | None:
+    """Return the result of a GatherElements; None if its inputs do not go together.
+
+    The evaluator wraps indices that are out of range, and fails for one row of many elements.
+    """
     data, indices = (ins[name].values for name in node.inputs)
     axis = next((a.i for a in node.proto.attribute if a.name == "axis"), 0)
-    if not -data.ndim <= axis < data.ndim or not indices.size:
-        return  # the evaluator says it
-    low, high, extent = int(indices.min()), int(indices.max()), data.shape[axis]
-    if low < -extent or high >= extent:
-        why = f"indices range from {low} to {high}, but there are {extent} elements"
+    if data.ndim != indices.ndim or not -data.ndim <= axis < data.ndim:
+        return None
+    extent = data.shape[axis]
+    if indices.size and (indices.min() < -extent or indices.max() >= extent):
+        ends = f"{indices.min()} to {indices.max()}"
+        why = f"indices range from {ends}, but there are {extent} elements"
         raise _uncomputed(node, ValueError(why))
+    places = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
+    places[axis] = np.where(indices < 0, indices + extent, indices)
+    try:
+        found: Array = data[tuple(places)]
+    except IndexError as error:
+        raise _uncomputed(node, error) from error
+    return found
 
 
 def _uncomputed(node: SourceNode, error: Exception) -> FrontendError:
