@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from graph_strategies import graphs
 from hypothesis import HealthCheck, given, settings
@@ -68,6 +71,34 @@ def test_a_viewer_finds_everything(tmp_path: Path) -> None:
     assert nodes["_conv"]["scalar_params"] == {"group": {"306": 1}}
     assert list(nodes["_conv"]["tensor_params"]["stride"]) == ["_conv_stride"]
     assert data["Total MACs per inference"] == "0.000216M"
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((), [0]),
+        ((3,), [0, 1, 2]),
+        ((0,), []),
+        ((2, 2), [[0, 1], [2, 3]]),
+        ((2, 0), [[], []]),
+        ((2, 1, 2), [[0, 1], [2, 3]]),
+        ((1, 2, 1, 2), [[0, 1], [2, 3]]),
+    ],
+)
+def test_a_viewer_reads_params_of_any_rank(
+    shape: tuple[int, ...], expected: list[Any], tmp_path: Path
+) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2,), TensorKind.APP_WRITE))
+    y = graph.add_tensor(Tensor("y", DType.FLOAT_32, (2,), TensorKind.APP_READ))
+    values = np.arange(math.prod(shape), dtype=np.uint32).reshape(shape)
+    param = Tensor.static("mine.p", values)
+    graph.add_node(Node("mine", "my.pkg", "Mine", [x], [y], {"p": param}))
+    path = written(graph, tmp_path)
+    assert broken_rules(path) == []
+    (node,) = json.loads(path.read_bytes())["graph"]["nodes"].values()
+    assert node["tensor_params"]["p"]["mine_p"]["data"] == expected
+    assert description(QnnJsonFrontend().read(path)[0]) == description(graph)
 
 
 def test_weights_are_mapped(tmp_path: Path) -> None:

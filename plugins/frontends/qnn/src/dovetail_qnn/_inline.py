@@ -51,16 +51,22 @@ def read_scalar(given: dict[str, Any]) -> Scalar:
     return scalar
 
 
-def dump_values(tensor: Tensor) -> list[Any] | Any:
-    """Return the values of a static tensor as nested lists."""
-    values = tensor.values()
+def dump_values(tensor: Tensor) -> list[Any]:
+    """Return the values of a static tensor as a list, from rank 2 on as a list of rows.
+
+    The viewer Netron opens no file with a value outside a list, and resolves one level of lists.
+    """
+    values: np.ndarray[Any, Any] = tensor.values()
+    if values.ndim != 1:
+        values = values.reshape(math.prod(tensor.shape[:-1]), *tensor.shape[-1:])
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         texts = np.empty(values.shape, object)
         texts.reshape(-1)[:] = [_finite_or_text(v) for v in values.reshape(-1).tolist()]
-        return texts.tolist()
-    if tensor.dtype is DType.BOOL_8:
-        return values.astype(np.uint8).tolist()
-    return values.tolist()
+        values = texts
+    elif tensor.dtype is DType.BOOL_8:
+        values = values.astype(np.uint8)
+    listed: list[Any] = values.tolist()
+    return listed
 
 
 def read_values(given: Any, dtype: DType, count: int) -> Blob:

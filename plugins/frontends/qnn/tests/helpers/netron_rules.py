@@ -29,6 +29,7 @@ def broken_rules(path: Path) -> list[str]:
     ]
     for name, tensor in (*tensors.items(), *params):
         found += [f"{name}: {rule}" for rule in _tensor_rules(tensor)]
+    found += [f"{name}: no rows of values" for name, tensor in params if not _rows(tensor["data"])]
     for name, node in data["graph"]["nodes"].items():
         found += [f"{name}: {rule}" for rule in _node_rules(node)]
     static = [f"{name}.raw" for name, tensor in tensors.items() if tensor["type"] == 4]
@@ -54,6 +55,13 @@ def _tensor_rules(tensor: dict[str, Any]) -> list[str]:
     if is_per_tensor and not {"scale", "offset"} <= quant["scale_offset"].keys():
         found.append("no scale and offset")
     return found
+
+
+def _rows(data: Any) -> bool:
+    """Return whether data are a list of values, or of lists of values."""
+    if not isinstance(data, list):
+        return False
+    return not any(isinstance(v, list) for row in data if isinstance(row, list) for v in row)
 
 
 def _node_rules(node: dict[str, Any]) -> list[str]:
