@@ -12,6 +12,9 @@ BENCH_READY := $(VENV)/bench-ready
 # The vendor's simulator has an environment of its own: nothing else may depend on it.
 VENDOR_VENV := .venv-vendor
 VENDOR_PYTHON := $(VENDOR_VENV)/bin/python
+# The viewer Netron, too.
+NETRON_VENV := .venv-netron
+NETRON_PYTHON := $(NETRON_VENV)/bin/python
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STAGE = @$(BIN)/python tools/stage.py
 # One worker for each core, and two on a single core: some tests wait. Each computes in one thread, or
@@ -27,7 +30,7 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-avx2 test-gpu check lint types imports sizes tests wheels bench
-.PHONY: bench-quantization vendor-test fuzz clean
+.PHONY: bench-quantization vendor-test netron-test fuzz clean
 
 help:
 	@echo 'make demo    run the digits model in float, and quantized on an emulated HTP; then'
@@ -39,6 +42,8 @@ help:
 	@echo '             the CPU; on the first OpenCL device, or on the one that DEVICE names'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make vendor-test   compare integer ops with the HTP simulator of onnxruntime-qnn'
+	@echo 'make netron-test   open JSON, DLC and ONNX files of ours in Netron; needs Chromium (on Debian,'
+	@echo '             apt-get install chromium), and installs Netron in .venv-netron'
 	@echo 'make fuzz    read 20,000 mutated ONNX files, and as many contexts, traces, Saver programs'
 	@echo '             and files of its converters: each must succeed or be rejected; FUZZ=--help'
 	@echo '             lists more'
@@ -117,6 +122,14 @@ vendor-test: $(READY)
 	  --disable-pip-version-check 'onnxruntime-qnn==2.7.0' 'onnxruntime>=1.20,<2'
 	@$(BIN)/python -m benchmarks.vendor --python $(VENDOR_PYTHON) $(VENDOR)
 
+# Chromium comes from the system; if it is missing, the check says so and its status is not 0. Set
+# NETRON for options: NETRON='--only digits'. The range is what the check was run with.
+netron-test: $(READY)
+	@test -x $(NETRON_PYTHON) || $(PYTHON) -m venv --clear $(NETRON_VENV)
+	-$(STAGE) 'install Netron' $(NETRON_PYTHON) -m pip install --quiet \
+	  --disable-pip-version-check 'netron>=9.0,<9.4'
+	@$(BIN)/python tools/check_netron.py --python $(NETRON_PYTHON) $(NETRON)
+
 # Set FUZZ='--seed 2' or FUZZ='--target dvt' to read those files alone.
 fuzz: $(READY)
 	@$(BIN)/python tools/fuzz_files.py --details $(FUZZ)
@@ -132,4 +145,4 @@ $(BENCH_READY): $(READY)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENDOR_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.cache
+	rm -rf $(VENV) $(VENDOR_VENV) $(NETRON_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.cache
