@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.ir import AxisScaleOffset, DType, Graph, ScaleOffset, Shape, Tensor, TensorKind
 from dovetail.ir.check import find_faults
-from dovetail_opset.build import add, static
+from dovetail_opset.build import add, add_all, static
 from dovetail_opset.passes import JoinAxes
 
 Evaluate = Callable[..., Any]
@@ -41,11 +41,14 @@ CASES: list[tuple[str, list[Shape], Params, Shape]] = [
     ("Gelu", [(2, 3, 4, 5, 6, 7)], {}, (24, 5, 6, 7)),
     ("Prelu", [SHAPE, (5,)], {}, (6, 1, 4, 5)),
     ("Softmax", [(2, 3, 1, 4, 2, 5)], {"axis": 5}, (6, 1, 4, 2, 5)),
+    ("Softmax", [(2, 3, 1, 4, 2, 5)], {"axis": 1}, (2, 3, 4, 2, 5)),
     ("LogSoftmax", [SHAPE], {"axis": 4}, (6, 1, 4, 5)),
+    ("LogSoftmax", [SHAPE], {"axis": 2}, (6, 1, 4, 5)),
     ("LayerNorm", [SHAPE, (4, 5), (4, 5)], {"axes": [3, 4]}, (6, 1, 4, 5)),
     ("RmsNorm", [SHAPE, (5,)], {"axes": [4]}, (6, 1, 4, 5)),
     ("L2Norm", [SHAPE], {"axis": 4}, (6, 1, 4, 5)),
     ("L2Norm", [SHAPE], {"axes": [2, 4]}, (6, 1, 4, 5)),
+    ("L2Norm", [SHAPE], {"axis": 1}, (2, 3, 4, 5)),
     ("ElementWiseAdd", [(2, 3, 1, 4, 2, 5), (2, 5)], {}, (6, 1, 4, 2, 5)),
     ("ElementWiseMultiply", [(2, 3, 1, 4, 2, 5), (2, 1, 1, 4, 1, 5)], {}, (2, 3, 4, 2, 5)),
     ("ElementWiseDivide", [(3, 1, 4, 2, 5), (2, 3, 1, 4, 2, 5)], {}, (2, 3, 4, 2, 5)),
@@ -72,15 +75,35 @@ def test_axes_are_joined(
     [
         ("MatMul", [(2, 3, 4, 5), (2, 3, 5, 6)], {}),  # few enough
         ("MatMul", [(2, 3, 4, 5, 6), (1, 3, 1, 6, 5)], {}),  # in[1] varies along every second one
-        ("Softmax", [(2, 3, 1, 4, 2, 5)], {"axis": 1}),
-        ("LayerNorm", [SHAPE, (2, 5)], {"axes": [0, 4]}),
-        ("L2Norm", [SHAPE], {}),
+        ("LayerNorm", [SHAPE, (3, 4)], {"axes": [1, 3]}),
+        ("LogSoftmax", [(2, 3, 4, 5)], {"axis": 1}),
     ],
     ids=str,
 )
 def test_what_stays(op_type: str, shapes: list[Shape], params: Params) -> None:
     graph = network(op_type, shapes, **params)
     assert not JoinAxes().run(graph)
+
+
+@pytest.mark.parametrize(("axis", "computed"), [(0, (2, 3, 4, 2, 5)), (3, (6, 1, 2, 2, 5))])
+def test_every_result_of_a_split_gets_its_shape(
+    evaluate: Evaluate, axis: int, computed: Shape
+) -> None:
+    graph, shape = Graph("net"), (4, 3, 1, 4, 2, 5) if not axis else (2, 3, 1, 4, 2, 5)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    for part in add_all(
+        graph, "Split", [x], name="y", outputs=["a", "b"], axis=axis, split_index=[2]
+    ):
+        part.kind = TensorKind.APP_READ
+    before = evaluate(graph, feeds(graph))
+    assert JoinAxes().run(graph)
+    assert not JoinAxes().run(graph)
+    assert not find_faults(graph)
+    (node,) = [n for n in graph.nodes if n.op_type == "Split"]
+    assert [t.shape for t in node.outputs] == [computed] * 2
+    after = evaluate(graph, feeds(graph))
+    for name in ("a", "b"):
+        np.testing.assert_array_equal(after[name], before[name])
 
 
 @pytest.mark.parametrize("by_axis", [False, True])

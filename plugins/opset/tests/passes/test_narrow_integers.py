@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.ir import DType, Graph, Spec, Tensor, TensorKind, find_faults
-from dovetail_opset.build import add, static
+from dovetail_opset.build import add, add_all, static
 from dovetail_opset.passes import NarrowIntegers, RemoveIdentities
 
 Evaluate = Callable[..., Any]
@@ -68,6 +68,43 @@ def test_counts_of_bools_are_narrow(graph: Graph, evaluate: Evaluate) -> None:
     assert NarrowIntegers().run(graph)
     assert WIDE not in types(graph)
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
+@pytest.mark.parametrize("before", [NARROW, WIDE])
+def test_positions_of_tokens_are_narrow(graph: Graph, evaluate: Evaluate, before: DType) -> None:
+    """As in RoBERTa: 1 and the number of tokens so far that are no padding."""
+    pads = static(graph, "pad", np.array(1, np.int32))
+    is_pad = add(graph, "ElementWiseEqual", [graph.tensor("x"), pads], name="is")
+    ones = add(graph, "ElementWiseNot", [is_pad], name="not")
+    ones = add(graph, "Cast", [ones], name="ones", spec=Spec(before, ones.shape))
+    count = add(graph, "CumulativeSum", [ones], name="count", axis=1)
+    count = add(graph, "ElementWiseMultiply", [count, ones], name="masked")
+    count = add(graph, "Cast", [count], name="wide", spec=Spec(WIDE, count.shape))
+    count = add(graph, "ElementWiseAdd", [count, constant(graph, 1)], name="sum")
+    finish(graph, add(graph, "ElementWiseMaximum", [count, constant(graph, LOWEST)], name="low"))
+    feed = {"x": np.array([[7, 1, 0], [1, 5, 1]], np.int32)}
+    wanted = evaluate(graph, feed)["y"]
+    assert NarrowIntegers().run(graph)
+    assert WIDE not in types(graph)
+    assert "low" not in {node.name for node in graph.nodes}
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], wanted)
+
+
+def test_values_of_a_topk_are_no_positions(graph: Graph) -> None:
+    values, positions = add_all(
+        graph, "TopK", [graph.tensor("x")], name="best", outputs=["values", "at"], k=1
+    )
+    shape = values.shape
+    both = [
+        add(graph, "Cast", [t], name=f"{t.name}.wide", spec=Spec(WIDE, shape))
+        for t in (values, positions)
+    ]
+    sums = [add(graph, "ElementWiseAdd", [t, t], name=f"{t.name}.sum") for t in both]
+    for i, tensor in enumerate(sums):
+        y = Tensor(f"y{i}", DType.FLOAT_32, shape, TensorKind.APP_READ)
+        add(graph, "Cast", [tensor], name=f"end{i}", outputs=y)
+    assert NarrowIntegers().run(graph)
+    assert [t.dtype for t in sums] == [WIDE, NARROW]
 
 
 def test_what_the_application_reads_stays_wide(graph: Graph) -> None:

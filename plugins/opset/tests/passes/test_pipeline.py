@@ -47,6 +47,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "fold-transposed-matmul",
         "fold-softmax-scale",
         "narrow-integers",
+        "cast-last",
         "reshape-transposes",
         "join-axes",
         "remove-identities",

@@ -1,5 +1,6 @@
 """Graph passes on the standard op set, and the pipeline that `convert` runs."""
 
+from dovetail_opset.passes.cast_last import CastLast
 from dovetail_opset.passes.channels_last import ChannelsLast
 from dovetail_opset.passes.dead_code import DeadCode
 from dovetail_opset.passes.fold_batchnorm import FoldBatchnorm
@@ -57,6 +58,7 @@ CONVERT_DEFAULT = Pipeline(
     # what no other pass can move any more; reshapes in a row then become one
     late=(
         NarrowIntegers(),
+        CastLast(),
         ReshapeTransposes(),
         JoinAxes(),
         RemoveIdentities(),
@@ -72,6 +74,7 @@ __all__ = [
     "CONVERT_DEFAULT",
     "INTERFACE",
     "VARIANT_OPS",
+    "CastLast",
     "ChannelsLast",
     "DeadCode",
     "FoldBatchnorm",

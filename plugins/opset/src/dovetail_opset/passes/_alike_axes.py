@@ -3,61 +3,65 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
 from dovetail.ops import Op
 from dovetail_opset._package import is_op
 from dovetail_opset._shapes import ints
-from dovetail_opset.build import add
+from dovetail_opset.build import add, add_all
 from dovetail_opset.passes._rewrite import bound
 
 _NORMS = ("LayerNorm", "RmsNorm", "L2Norm")
+_ON_AN_AXIS = ("Softmax", "LogSoftmax", "Split")
 _ON_FIVE = ("Abs", "Add", "Divide", "Exp", "Multiply", "Power", "Rsqrt", "Select", "Subtract")
 # The most axes that backends of QNN take.
 MOST_AXES: Mapping[str, int] = {
     **dict.fromkeys(("MatMul", "LogSoftmax", *_NORMS), 4),
     **dict.fromkeys(("Cast", "Elu", "Gelu", "HardSwish", "Prelu", "Relu1", "Relu6", "Tanh"), 4),
-    **dict.fromkeys(("Softmax", "Relu", "ReluMinMax", "Sigmoid"), 5),
+    **dict.fromkeys(("Softmax", "Split", "Relu", "ReluMinMax", "Sigmoid"), 5),
     **dict.fromkeys((f"ElementWise{name}" for name in _ON_FIVE), 5),
 }
 
 
-def join_alike(graph: Graph, node: Node) -> Tensor | None:
-    """Replace a node of too many axes by one on fewer; return its result, which has fewer, too.
+def join_alike(graph: Graph, node: Node) -> Sequence[Tensor]:
+    """Replace a node of too many axes by one on fewer; return its results, which have fewer, too.
 
-    It joins neighbouring axes along both of which each operand varies, or does not.
+    It joins neighbouring axes along both of which each operand varies, or does not. Without enough
+    of them, the node stays and there are no results.
     """
-    op, y = bound(node), node.outputs[0]
+    op, results = bound(node), node.outputs
     operands = [t for t in node.inputs[: 1 if is_op(node, *_NORMS) else None] if t is not None]
-    excess = len(y.shape) - MOST_AXES[node.op_type]
-    if op is None or excess < 1 or not all(_has_one_scale(t) for t in (*operands, y)):
-        return None
+    rank = len(results[0].shape)
+    excess = rank - MOST_AXES[node.op_type]
+    if op is None or excess < 1 or not all(_has_one_scale(t) for t in (*operands, *results)):
+        return ()
     axes = _axes(op, node)
-    end = len(y.shape) - 2 if is_op(node, "MatMul") else min(axes, default=len(y.shape))
-    shapes = [(1,) * (len(y.shape) - len(t.shape)) + t.shape for t in (*operands, y)]
-    for count in range(excess):
-        pairs = (
-            i
-            for i in range(end - count - 1)
-            if all(_are_alike(s[i : i + 2], shapes[-1][i : i + 2]) for s in shapes)
-        )
+    shapes = [(1,) * (rank - len(t.shape)) + t.shape for t in (*operands, *results)]
+    for _ in range(excess):
+        kept = {rank - 1, rank - 2} if is_op(node, "MatMul") else {*axes}
+        rank -= 1
+        pairs = (i for i in range(rank) if not kept & {i, i + 1} and _are_alike(shapes, i))
         if (first := next(pairs, None)) is None:
-            return None
+            return ()
         shapes = [(*s[:first], s[first] * s[first + 1], *s[first + 2 :]) for s in shapes]
+        axes = tuple(axis - (axis > first) for axis in axes)
     graph.remove_node(node)
     small = {t: _reshaped(graph, node, t, s) for t, s in zip(operands, shapes, strict=False)}
     params = {name: getattr(op, name) for name in node.params}
     if axes:
-        moved = [axis - excess for axis in axes]
-        params |= {"axes": moved} if "axes" in params else {"axis": moved[0]}
-    return add(
+        params |= {"axes": axes} if "axes" in params else {"axis": axes[0]}
+    return add_all(
         graph,
         node.op_type,
         [small.get(t, t) if t is not None else None for t in node.inputs],
         name=f"{node.name}.computed",
-        spec=Spec(y.dtype, shapes[-1], y.encoding),
+        outputs=[f"{t.name}.computed" for t in results],
+        specs=[
+            Spec(t.dtype, s, t.encoding)
+            for t, s in zip(results, shapes[len(operands) :], strict=True)
+        ],
         sources=node.sources,
         **params,
     )
@@ -75,12 +79,18 @@ def _axes(op: Op, node: Node) -> Shape:
         return tuple(params.over())
     if is_op(node, *_NORMS):
         return ints(params.axes)
-    return (params.axis,) if is_op(node, "Softmax", "LogSoftmax") else ()
+    return (params.axis,) if is_op(node, *_ON_AN_AXIS) else ()
 
 
-def _are_alike(sizes: Shape, of_result: Shape) -> bool:
-    """Return whether an operand varies as the result does along some axes, or does not vary."""
-    return sizes == of_result or math.prod(sizes) == 1
+def _are_alike(shapes: Sequence[Shape], first: int) -> bool:
+    """Return whether each tensor varies along an axis and the next as the last one, or along none.
+
+    Args:
+        shapes: Their shapes, of the same rank.
+        first: The axis.
+    """
+    pairs = [shape[first : first + 2] for shape in shapes]
+    return all(pair == pairs[-1] or math.prod(pair) == 1 for pair in pairs)
 
 
 def _reshaped(graph: Graph, node: Node, tensor: Tensor, shape: Shape) -> Tensor:

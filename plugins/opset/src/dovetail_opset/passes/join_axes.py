@@ -41,8 +41,8 @@ class JoinAxes:
                 changed |= _join_indices(graph, node)
             elif is_op(node, "Tile"):
                 changed |= _join_repeated(graph, node)
-            elif is_op(node, *MOST_AXES) and (small := join_alike(graph, node)) is not None:
-                _restore(graph, small, node)
+            elif is_op(node, *MOST_AXES) and (small := join_alike(graph, node)):
+                _restore(graph, node, *small)
                 changed = True
         return changed
 
@@ -68,7 +68,7 @@ def _join_moved(graph: Graph, node: Node) -> bool:
     moved = add(
         graph, "Transpose", [small], name=f"{node.name}.moved", sources=node.sources, perm=perm
     )
-    _restore(graph, moved, node)
+    _restore(graph, node, moved)
     return True
 
 
@@ -92,7 +92,7 @@ def _join_indices(graph: Graph, node: Node) -> bool:
         sources=node.sources,
         **{name: getattr(op, name) for name in node.params},
     )
-    _restore(graph, read, node)
+    _restore(graph, node, read)
     return True
 
 
@@ -118,13 +118,14 @@ def _join_repeated(graph: Graph, node: Node) -> bool:
     repeated = add(
         graph, "Tile", [small], name=f"{node.name}.tiled", sources=node.sources, multiples=counts
     )
-    _restore(graph, repeated, node)
+    _restore(graph, node, repeated)
     return True
 
 
-def _restore(graph: Graph, y: Tensor, node: Node) -> None:
-    """Add the Reshape that restores the result of a removed node."""
-    add(graph, "Reshape", [y], name=node.name, outputs=node.outputs[0], sources=node.sources)
+def _restore(graph: Graph, node: Node, *results: Tensor) -> None:
+    """Add the reshapes that restore the results of a removed node."""
+    for small, whole in zip(results, node.outputs, strict=True):
+        add(graph, "Reshape", [small], name=node.name, outputs=whole, sources=node.sources)
 
 
 def joined(shape: Shape, perm: Shape) -> tuple[Shape, Shape]:

@@ -14,7 +14,7 @@ from dovetail_opset.passes._rewrite import bypass, first_input, is_constant
 Range = tuple[int, int]
 _WIDE, _NARROW = DType.INT_64, DType.INT_32
 _LOWEST, _HIGHEST = _NARROW.stored_range()
-_INDICES = ("TopK", "Argmax", "Argmin")  # ops whose integers are positions on an axis of an input
+_SUMS = ("ReduceSum", "CumulativeSum")
 
 
 def _moved(ins: Sequence[Range]) -> Range:
@@ -91,7 +91,7 @@ class NarrowIntegers:
         """Rewrite the graph in place; return whether it changed anything."""
         ranges = _ranges(graph)
         small = {t for t, (low, high) in ranges.items() if low >= _LOWEST and high <= _HIGHEST}
-        inner = {t for t in small if t.kind is TensorKind.NATIVE}
+        inner = {t for t in small if t.kind is TensorKind.NATIVE and t.dtype is _WIDE}
         nodes = _narrowed(graph, inner, {t for t in small if is_constant(t)})
         if not inner:
             return False
@@ -105,40 +105,51 @@ class NarrowIntegers:
 
 
 def _ranges(graph: Graph) -> dict[Tensor, Range]:
-    """Return the range of each tensor of 64-bit integers for which one is known."""
+    """Return the range of each tensor of integers for which more is known than its type says."""
     found: dict[Tensor, Range] = {}
     for tensor in graph.tensors.values():
-        if tensor.dtype is _WIDE and is_constant(tensor) and 0 not in tensor.shape:
+        if tensor.dtype.is_int and is_constant(tensor) and 0 not in tensor.shape:
             values = tensor.values()
             found[tensor] = int(values.min()), int(values.max())
     for node in graph.nodes:
-        if not any(tensor.dtype is _WIDE for tensor in node.outputs):
-            continue
-        if is_op(node, "Cast"):
-            if (known := _range_before(graph, first_input(node))) is not None:
-                found[node.outputs[0]] = known
-        elif is_op(node, "ReduceSum") and (known := found.get(first_input(node))) is not None:
-            x, y = math.prod(first_input(node).shape), math.prod(node.outputs[0].shape)
-            terms = x // max(1, y)
-            found[node.outputs[0]] = min(0, known[0] * terms), max(0, known[1] * terms)
-        elif is_op(node, *_RESULTS):
-            wide = [t for t in node.inputs if t is not None and t.dtype is _WIDE]
-            if wide and all(t in found for t in wide):
-                result = _RESULTS[node.op_type]([found[t] for t in wide])
-                found |= dict.fromkeys(node.outputs, result)
+        for tensor in node.outputs:
+            if not tensor.dtype.is_int or (known := _result(node, tensor, found)) is None:
+                continue
+            low, high = tensor.dtype.stored_range()
+            if low <= known[0] and known[1] <= high:  # else it wraps
+                found[tensor] = known
     return found
 
 
-def _range_before(graph: Graph, x: Tensor) -> Range | None:
-    """Return the range of a tensor before it is cast; None for real numbers and wide integers."""
-    if x.dtype is DType.BOOL_8:
-        return 0, 1
-    if not x.dtype.is_int or x.dtype.bits > _NARROW.bits:
+def _result(node: Node, y: Tensor, found: Mapping[Tensor, Range]) -> Range | None:
+    """Return the range of a node's result, of integers; None if it is not known."""
+    x = node.inputs[0]
+    if x is None:
         return None
-    maker = graph.producer(x)
-    if maker is not None and is_op(maker, *_INDICES):
-        return 0, max(first_input(maker).shape, default=1)
-    return x.dtype.stored_range()
+    if is_op(node, "Cast") or (is_op(node, "TopK") and y is node.outputs[0]):
+        return _range_of(x, found)
+    if is_op(node, "TopK", "Argmax", "Argmin"):  # positions on an axis
+        return 0, max(x.shape, default=1)
+    if is_op(node, *_SUMS):
+        known, results = _range_of(x, found), math.prod(y.shape) if is_op(node, "ReduceSum") else 1
+        terms = math.prod(x.shape) // max(1, results)
+        return known and (min(0, known[0] * terms), max(0, known[1] * terms))
+    if not is_op(node, *_RESULTS):
+        return None
+    ranges = [_range_of(t, found) for t in node.inputs if t is not None and t.dtype.is_int]
+    known_ranges = [each for each in ranges if each is not None]
+    is_known = known_ranges and len(known_ranges) == len(ranges)
+    return _RESULTS[node.op_type](known_ranges) if is_known else None
+
+
+def _range_of(tensor: Tensor, found: Mapping[Tensor, Range]) -> Range | None:
+    """Return the range of a tensor; None for real numbers and for wide integers of any size."""
+    if tensor in found:
+        return found[tensor]
+    if tensor.dtype is DType.BOOL_8:
+        return 0, 1
+    is_small = tensor.dtype.is_int and tensor.dtype.bits <= _NARROW.bits
+    return tensor.dtype.stored_range() if is_small else None
 
 
 def _narrowed(graph: Graph, inner: set[Tensor], constants: set[Tensor]) -> list[Node]:
@@ -150,9 +161,7 @@ def _narrowed(graph: Graph, inner: set[Tensor], constants: set[Tensor]) -> list[
             wide = [t for t in (*node.inputs, *node.outputs) if t is not None and t.dtype is _WIDE]
             if is_op(node, "Cast") or not wide:
                 continue
-            if is_op(node, *_RESULTS, "ReduceSum") and all(
-                t in inner or t in constants for t in wide
-            ):
+            if is_op(node, *_RESULTS, *_SUMS) and all(t in inner or t in constants for t in wide):
                 nodes.append(node)
             else:
                 refused.update(t for t in wide if t in inner)
