@@ -35,6 +35,25 @@ def test_batch_normalization_is_folded_in_double_precision(check, rng) -> None:
     np.testing.assert_allclose(found, 1 - 1e3 * weight, rtol=1e-6)
 
 
+def test_weights_are_standardized_at_import(agree, model, rng) -> None:
+    """As the convolutions of NFNets: by a normalization in training mode, of large constants."""
+    known = {
+        "w": rng.standard_normal((1, 64, 1200)).astype(F32),
+        "s": rng.uniform(0.5, 2, 64).astype(F32),
+        "b": np.zeros(64, F32),
+        "m": np.zeros(64, F32),
+        "v": np.ones(64, F32),
+    }
+    names = ["y", "mean", "variance"]
+    nodes = [
+        helper.make_node("BatchNormalization", list("wsbmv"), names, training_mode=1),
+        helper.make_node("Add", ["x", "y"], ["z"]),
+    ]
+    feeds = {"x": rng.standard_normal((1, 64, 1)).astype(F32)}
+    graph = agree(model(nodes, feeds, ["z"], known, opset=15), feeds, rtol=1e-5, atol=1e-5)
+    assert [node.op_type for node in graph.nodes] == ["ElementWiseAdd"]
+
+
 def test_batch_normalization_in_training_is_refused(model, read, rng) -> None:
     node = helper.make_node("BatchNormalization", ["x", *"sbmv"], ["y"], training_mode=1)
     known = dict(zip("sbmv", statistics(rng, 3), strict=True))

@@ -18,9 +18,10 @@ _MOST_IN_ATTRIBUTES = 1 << 12
 # fmt: off
 _VECTORIZED = frozenset(
     (
-        "Abs", "Add", "And", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
-        "Cast", "CastLike", "Ceil", "Clip", "Concat", "ConstantOfShape", "Cos", "CumSum",
-        "DepthToSpace", "Div", "Equal", "Exp", "Expand", "Flatten", "Floor",
+        "Abs", "Add", "And", "BatchNormalization", "BitShift", "BitwiseAnd", "BitwiseNot",
+        "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Concat",
+        "ConstantOfShape", "Cos", "CumSum", "DepthToSpace", "Div", "Equal", "Exp", "Expand",
+        "Flatten", "Floor",
         "Gather", "GatherElements", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log",
         "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pad", "Pow",
         "Range", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",

@@ -1,4 +1,4 @@
-"""Casts to bools behind the gathers that read them."""
+"""Casts to bools after the gathers that read them."""
 
 from __future__ import annotations
 
