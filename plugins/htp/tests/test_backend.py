@@ -11,7 +11,7 @@ from dovetail import runtime
 from dovetail.api.node_runs import NodeRuns
 from dovetail.container import Model, Producer
 from dovetail.errors import ConfigError, UnsupportedOpError
-from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
+from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ops import checked_node
 from dovetail_htp.socs import find_soc
 from dovetail_numpy.integer import DEFINITIONS, Definitions
@@ -140,16 +140,30 @@ def test_every_unsupported_node_is_listed() -> None:
     assert "follow the advice on each node" in caught.value.hint
 
 
-def test_the_advice_on_inputs_of_64_bits() -> None:
-    graph = Graph("net")
-    x = graph.add_tensor(Tensor("ids", DType.INT_64, (2,), TensorKind.APP_WRITE))
-    y = Tensor("y", DType.INT_64, (2,), TensorKind.APP_READ)
-    add(graph, "ElementWiseMaximum", [x, x], name="max", outputs=y)
+@pytest.mark.parametrize(
+    ("dtype", "hint"),
+    [
+        (
+            DType.INT_64,
+            "convert the model with 32-bit inputs: `--input-dtype ids int32`; use bool instead of "
+            "int32 for masks of 0 and 1",
+        ),
+        (
+            DType.INT_32,
+            "convert the model with `--input-dtype NAME bool` for inputs of 0 and 1 alone",
+        ),
+    ],
+)
+def test_the_advice_on_integers_of_64_bits(dtype: DType, hint: str) -> None:
+    graph, wide = Graph("net"), DType.INT_64
+    x = graph.add_tensor(Tensor("ids", dtype, (2,), TensorKind.APP_WRITE))
+    x = add(graph, "Cast", [x], name="wide", spec=Spec(wide, (2,)))
+    y = Tensor("y", wide, (2,), TensorKind.APP_READ)
+    add(graph, "ElementWiseAdd", [x, x], name="sum", outputs=y)
     with runtime.Backend.create("htp") as backend:
         (composed,) = backend.create_context().compose(model_of(graph))
         with pytest.raises(UnsupportedOpError) as caught:
             composed.finalize()
-    hint = "convert the model with 32-bit inputs: `--input-dtype ids int32`"
     assert caught.value.hint == hint
 
 

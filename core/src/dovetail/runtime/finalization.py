@@ -170,9 +170,13 @@ def _require_support(graph: CheckedGraph, context: Context, config: GraphConfig)
 
 def _hint(graph: CheckedGraph, verdicts: Iterable[Support], backend: str) -> str:
     """Return what to do about nodes that a backend rejects, besides the advice on each of them."""
-    inputs = [f"--input-dtype {t.source} int32" for t in graph.inputs if t.dtype in _WIDE]
-    if inputs and any(each.found in _WIDE_NAMES for each in verdicts):
-        return f"convert the model with 32-bit inputs: `{' '.join(inputs)}`"
+    if any(each.found in _WIDE_NAMES for each in verdicts):
+        wide = [f"--input-dtype {t.source} int32" for t in graph.inputs if t.dtype in _WIDE]
+        if wide:
+            flags = "use bool instead of int32 for masks of 0 and 1"
+            return f"convert the model with 32-bit inputs: `{' '.join(wide)}`; {flags}"
+        if any(t.dtype is DType.INT_32 for t in graph.inputs):
+            return "convert the model with `--input-dtype NAME bool` for inputs of 0 and 1 alone"
     others = f"run these nodes on another backend: `--backend hetero:{backend},cpu`"
     return f"follow the advice on each node, or {others}" if backend != "cpu" else ""
 
