@@ -1,12 +1,13 @@
 """Random networks as a frontend of a channels-first format makes them."""
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from dovetail.ir import Array, DType, Graph, Pass, Tensor, TensorKind, find_faults
+from dovetail.ir import Array, DType, Graph, Pass, Spec, Tensor, TensorKind, find_faults
 from dovetail_opset.build import add, add_all, static
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -85,6 +86,17 @@ class Maker:
         gamma, beta = self.constant(*extents), self.constant(*extents)
         return self.step("LayerNorm", x, gamma, beta, axes=[3, 1])
 
+    def tokens(self, x: Tensor) -> Tensor:
+        """Add a block of a transformer: pixels become a sequence, and an image again."""
+        n, c, *space = x.shape
+        flat = self.step("Reshape", x, spec=Spec(x.dtype, (n, c, math.prod(space))))
+        line = self.step("Transpose", flat, perm=[0, 2, 1])
+        line = self.step("LayerNorm", line, self.constant(c), self.constant(c), axes=[2])
+        if self.rng.integers(2):
+            line = self.step("MatMul", line, self.constant(c, c))
+        turned = self.step("Transpose", line, perm=[0, 2, 1])
+        return self.step("Reshape", turned, spec=Spec(x.dtype, x.shape))
+
     def hard_swish(self, x: Tensor) -> Tensor:
         three, six = (static(self.graph, "n", np.array([n], np.float32)) for n in (3, 6))
         gate = self.step("Relu6", self.step("ElementWiseAdd", three, x))
@@ -108,6 +120,7 @@ class Maker:
         "split": split,
         "gate": gate,
         "layer_norm": layer_norm,
+        "tokens": tokens,
         "relu": lambda m, x: m.step("Relu", x),
         "gelu": lambda m, x: m.step("Gelu", x),
         "softmax": lambda m, x: m.step("Softmax", x, axis=1),
@@ -143,9 +156,9 @@ class Maker:
         return self.graph
 
 
-def random_network(seed: int, steps: int = 8) -> Graph:
+def random_network(seed: int, steps: int = 8, without: str = "") -> Graph:
     maker = Maker(seed)
-    names = sorted(Maker.STEPS)
+    names = sorted({*Maker.STEPS} - {without})
     x = maker.values[0]
     for _ in range(steps):
         x = Maker.STEPS[names[int(maker.rng.integers(len(names)))]](maker, x)

@@ -13,6 +13,7 @@ from dovetail.ir import (
     DType,
     Graph,
     ScaleOffset,
+    Spec,
     Tensor,
     TensorKind,
     find_faults,
@@ -70,7 +71,7 @@ def test_moved_tensors_show_their_source(
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_one_transpose_at_each_edge(network: Any, seed: int) -> None:
-    graph = network(seed)
+    graph = network(seed, without="tokens")  # which turn an image that may be channels-first
     ChannelsLast().run(graph)
     assert count(graph) <= len(graph.inputs) + len(graph.outputs)
     for node in graph.nodes:
@@ -181,6 +182,47 @@ def test_transposes_of_attention_stay(maker: Any) -> None:
     graph = m.finish(m.step("Relu", heads))
     assert not ChannelsLast().run(graph)
     assert graph.nodes[0].op_type == "Transpose"
+
+
+@pytest.mark.parametrize("places", ["none", "before", "after"])
+def test_pixels_are_tokens_without_a_transpose(maker: Any, evaluate: Evaluate, places: str) -> None:
+    """As in SegFormer; and with an embedding of the places, as in ViT, in either layout."""
+    m = maker(5)
+    x = m.conv(m.values[0], 3)
+    n, c, h, w = x.shape
+    line = m.step("Reshape", x, spec=Spec(x.dtype, (n, c, h * w)))
+    if places == "before":
+        line = m.step("ElementWiseAdd", line, m.constant(1, c, h * w))
+    line = m.step("Transpose", line, perm=[0, 2, 1])
+    if places == "after":
+        line = m.step("ElementWiseAdd", line, m.constant(1, h * w, c))
+    line = m.step("LayerNorm", line, m.constant(c), m.constant(c), axes=[2])
+    product = m.step("MatMul", line, m.constant(c, c))
+    line = m.step("ElementWiseAdd", line, product)
+    turned = m.step("Transpose", line, perm=[0, 2, 1])
+    graph = m.finish(m.conv(m.step("Reshape", turned, spec=Spec(x.dtype, x.shape))))
+    feed = {"x": m.rng.standard_normal((2, 4, 6, 5), np.float32)}
+    (y,) = graph.outputs
+    before = evaluate(graph, feed)[y.name]
+    assert ChannelsLast().run(graph)
+    assert not find_faults(graph)
+    assert count(graph) == 2  # of the input and of the output
+    (norm,) = [n for n in graph.nodes if n.op_type == "LayerNorm"]
+    assert norm.params["axes"].values().tolist() == [2]
+    np.testing.assert_allclose(evaluate(graph, feed)[y.name], before, **TOLERANCE)
+
+
+def test_keys_of_attention_do_not_turn_the_norm_before_them(maker: Any) -> None:
+    m = maker(5)
+    x = m.step("Reshape", m.conv(m.values[0], 3), spec=Spec(DType.FLOAT_32, (2, 3, 30)))
+    line = m.step("MatMul", m.step("Transpose", x, perm=[0, 2, 1]), m.constant(3, 3))
+    norm = m.step("LayerNorm", line, m.constant(3), m.constant(3), axes=[2])
+    scores = m.step("MatMul", norm, m.step("Transpose", norm, perm=[0, 2, 1]))
+    graph = m.finish(scores)
+    ChannelsLast().run(graph)
+    (norm,) = [n for n in graph.nodes if n.op_type == "LayerNorm"]
+    assert norm.params["axes"].values().tolist() == [2]
+    assert count(graph) == 2  # of the input and of the keys
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 1, 1), (2, 1, 1), (1, 2, 1, 1)])

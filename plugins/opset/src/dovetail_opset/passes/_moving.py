@@ -8,7 +8,7 @@ from __future__ import annotations
 from dovetail.ir import AxisScaleOffset, Encoding, Graph, Node, ScaleOffset, Shape, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add, static
-from dovetail_opset.layouts import ONLY_FIRST_MOVES
+from dovetail_opset.layouts import ONLY_FIRST_MOVES, rule_of
 from dovetail_opset.passes._rewrite import (
     first_input,
     is_constant,
@@ -18,6 +18,9 @@ from dovetail_opset.passes._rewrite import (
     source_perm_after,
 )
 from dovetail_opset.perms import inverse, is_to_last
+
+# Ops of sequences, which have no layout with channels.
+_OF_TOKENS = ("MatMul", "FullyConnected", "Gather", "GatherNd", "Lstm", "Gru")
 
 
 def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Tensor | None] | None:
@@ -41,7 +44,7 @@ def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Ten
 def _free(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
     """Return a tensor in the new layout if the graph already has it."""
     maker = graph.producer(tensor)
-    if maker is not None and leads_to_first(maker) and perm_of(maker) == perm:
+    if maker is not None and turns_to_first(maker) and perm_of(maker) == perm:
         return first_input(maker)
     if len(tensor.shape) <= len(perm) and all(n == 1 for n in tensor.shape):
         return _same_ones(tensor)
@@ -127,13 +130,43 @@ def transposed_encoding(tensor: Tensor, perm: Shape) -> Encoding | None:
     return None if tensor.encoding is None else tensor.encoding.transposed(perm)
 
 
-def leads_to_first(node: Node) -> bool:
-    """Return whether a node is a transpose that a frontend adds after a spatial op.
-
-    Others, as in attention, have no counterpart to cancel with.
-    """
+def turns_to_first(node: Node) -> bool:
+    """Return whether a node is a transpose from channels-last to channels-first."""
     if not is_op(node, "Transpose") or not keeps_stored_values(node):
         return False
-    if first_input(node).kind.is_updateable:
+    return not first_input(node).kind.is_updateable and is_to_last(inverse(perm_of(node)))
+
+
+def leads_to_first(graph: Graph, node: Node) -> bool:
+    """Return whether a node is a transpose that a frontend adds after a spatial op.
+
+    Others, as in attention, have no counterpart to cancel with. Of three axes, (0, 2, 1) is also
+    what turns a sequence of tokens: it counts only after a spatial op, or where that is not known.
+    """
+    x = first_input(node) if turns_to_first(node) else None
+    return x is not None and (len(x.shape) > 3 or not _is_of_tokens(graph, x))
+
+
+def _is_of_tokens(graph: Graph, tensor: Tensor) -> bool:
+    """Return whether a value was computed by a product or a look-up since the last spatial op."""
+    while (maker := graph.producer(tensor)) is not None:
+        if is_op(maker, *_OF_TOKENS):
+            return True
+        if not is_op(maker, "Reshape") and rule_of(maker) is None:
+            return False
+        computed = [t for t in maker.inputs if t is not None and not t.kind.is_static]
+        tensor = computed[0] if computed else first_input(maker)
+    return False
+
+
+def is_before_spatial(graph: Graph, node: Node) -> bool:
+    """Return whether a node is a transpose that a frontend adds before a spatial op."""
+    if not is_op(node, "Transpose") or not is_to_last(perm_of(node)):
         return False
-    return is_to_last(inverse(perm_of(node)))
+    if len(first_input(node).shape) > 3:
+        return True
+    readers = list(graph.consumers(node.outputs[0]))
+    # one dimension of space becomes two
+    readers += [r for n in readers if is_op(n, "Reshape") for r in graph.consumers(n.outputs[0])]
+    others = ("Reshape", "Transpose", *_OF_TOKENS)
+    return any(rule_of(r) is None and not is_op(r, *others) for r in readers)

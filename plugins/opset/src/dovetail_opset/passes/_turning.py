@@ -8,32 +8,35 @@ from dovetail.ir import Graph, Node, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add
 from dovetail_opset.layouts import rule_of
-from dovetail_opset.passes._moving import add_transposed
-from dovetail_opset.passes._rewrite import first_input, perm_of
-from dovetail_opset.perms import inverse, is_to_last, to_last
+from dovetail_opset.passes._moving import add_transposed, is_before_spatial
+from dovetail_opset.passes._rewrite import first_input
+from dovetail_opset.perms import inverse, to_last
 
 
-def turn_sources(graph: Graph) -> bool:
-    """Add a transpose and its inverse after values that spatial ops read by way of other ops."""
+def turn_sources(graph: Graph) -> list[Node]:
+    """Add a transpose and its inverse after values that spatial ops read by way of other ops.
+
+    Returns:
+        The inverse transposes.
+    """
     leading = _leading_to_last(graph)
     made = (t for n in graph.nodes if rule_of(n) is None for t in n.outputs)
-    changed = False
+    added: list[Node] = []
     for tensor in (*graph.inputs, *made):
         maker, readers = graph.producer(tensor), graph.consumers(tensor)
         turned = maker is not None and is_op(maker, "Transpose")
         if tensor not in leading or turned or tensor.kind.is_updateable:
             continue
         if any(rule_of(r) is not None and not leading.isdisjoint(r.outputs) for r in readers):
-            _turn(graph, tensor, readers)
-            changed = True
-    return changed
+            added.append(_turn(graph, tensor, readers))
+    return added
 
 
 def _leading_to_last(graph: Graph) -> set[Tensor]:
     """Return the tensors that reach a transpose to channels-last through ops with a rule."""
     found: set[Tensor] = set()
     for node in reversed(graph.nodes):
-        if is_op(node, "Transpose") and is_to_last(perm_of(node)):
+        if is_before_spatial(graph, node):
             found.add(first_input(node))
         elif rule_of(node) is not None:
             ranks = {len(t.shape) for t in node.outputs if t in found}
@@ -41,7 +44,7 @@ def _leading_to_last(graph: Graph) -> set[Tensor]:
     return found
 
 
-def _turn(graph: Graph, tensor: Tensor, readers: Sequence[Node]) -> None:
+def _turn(graph: Graph, tensor: Tensor, readers: Sequence[Node]) -> Node:
     perm = to_last(len(tensor.shape))
     there = add_transposed(graph, tensor, inverse(perm))
     name = f"{tensor.name}.first"
@@ -49,3 +52,5 @@ def _turn(graph: Graph, tensor: Tensor, readers: Sequence[Node]) -> None:
     back.source, back.source_perm = tensor.source, tensor.source_perm
     for node in readers:
         graph.set_inputs(node, [back if t is tensor else t for t in node.inputs])
+    (added,) = [n for n in graph.consumers(there) if n.outputs[0] is back]
+    return added

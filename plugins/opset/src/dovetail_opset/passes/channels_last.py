@@ -6,10 +6,14 @@ these do not depend on the layout, until it meets a transpose to channels-last a
 values computed before the first spatial op, each channels-first value that leads to one is first
 transposed there and back. The remaining transposes are where the graph itself is channels-first:
 mostly at its inputs and outputs.
+
+A transformer turns an image to tokens, (n, c, h * w) to (n, h * w, c), and back: the transposes go
+through the Reshape before or after that, and cancel, too.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,13 +22,14 @@ from dovetail.ir import Encoding, Graph, Node, Shape
 from dovetail.ops import bind_node
 from dovetail_opset._package import is_op, schema_of
 from dovetail_opset.build import add
-from dovetail_opset.layouts import rule_of
+from dovetail_opset.layouts import Moved, rule_of
 from dovetail_opset.passes._moving import (
     leads_to_first,
     moved_inputs,
     moved_tensor,
     transposed_already,
     transposed_encoding,
+    turns_to_first,
 )
 from dovetail_opset.passes._rewrite import (
     bypass,
@@ -36,7 +41,9 @@ from dovetail_opset.passes._rewrite import (
 )
 from dovetail_opset.passes._turning import turn_sources
 from dovetail_opset.passes.dead_code import DeadCode
-from dovetail_opset.perms import composed, inverse, is_identity
+from dovetail_opset.perms import composed, inverse, is_identity, to_first
+
+_MOST_AXES = 5  # of a tensor that backends of QNN take
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +58,17 @@ class ChannelsLast:
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
-        changed = turn_sources(graph)
+        turned = turn_sources(graph)
+        changed = bool(turned)
         # One sweep: nodes that are added after a node are read by later nodes only.
         for node in graph.nodes:
             if not is_op(node, "Transpose"):
                 changed |= _sink(graph, node)
-            elif not leads_to_first(node):
+            elif not leads_to_first(graph, node) or (node not in turned and _undoes(graph, node)):
                 changed |= _shorten(graph, node) or _share(graph, node)
         # Only now, so that none is removed before it could move.
         for node in graph.nodes:
-            if leads_to_first(node):
+            if leads_to_first(graph, node):
                 changed |= _shorten(graph, node) or _share(graph, node)
         if changed:
             DeadCode().run(graph)
@@ -86,6 +94,14 @@ def _shorten(graph: Graph, node: Node) -> bool:
     return False
 
 
+def _undoes(graph: Graph, node: Node) -> bool:
+    """Return whether a node is the inverse of the transpose before it."""
+    before = graph.producer(first_input(node))
+    if before is None or not turns_to_first(before):
+        return False
+    return is_identity(composed(perm_of(before), perm_of(node)))
+
+
 def _share(graph: Graph, node: Node) -> bool:
     """Replace the second of two equal transposes of a tensor."""
     source, target = first_input(node), node.outputs[0]
@@ -100,11 +116,11 @@ def _share(graph: Graph, node: Node) -> bool:
 
 def _sink(graph: Graph, node: Node) -> bool:
     """Move the transposes before a node to its outputs, if its op allows it and it helps."""
-    rule, schema = rule_of(node), schema_of(node)
-    perm = _common_perm(graph, node)
-    if rule is None or schema is None or perm is None:
+    schema, perm = schema_of(node), _common_perm(graph, node)
+    if schema is None or perm is None:
         return False
-    moved = rule(bind_node(schema, node), perm)
+    rule = rule_of(node)
+    moved = _reshaped(node) if rule is None else rule(bind_node(schema, node), perm)
     if moved is None or any(t.kind.is_updateable for t in node.outputs):
         return False
     params, back = moved
@@ -121,6 +137,15 @@ def _sink(graph: Graph, node: Node) -> bool:
     if not is_identity(back):
         _write_moved(graph, node, back, encodings)
     return True
+
+
+def _reshaped(node: Node) -> Moved | None:
+    """Return what `Rule` does for a Reshape: it may divide or join the axes of space alone."""
+    if not is_op(node, "Reshape") or len(node.inputs) > 1:
+        return None
+    x, y = first_input(node).shape, node.outputs[0].shape
+    keeps = x[:2] == y[:2] and 3 <= len(y) <= _MOST_AXES
+    return ({}, to_first(len(y))) if keeps else None
 
 
 def _write_moved(
@@ -140,6 +165,9 @@ def _common_perm(graph: Graph, node: Node) -> Shape | None:
     perms = set()
     for tensor in node.inputs:
         maker = None if tensor is None else graph.producer(tensor)
-        if maker is not None and leads_to_first(maker):
+        moves = (
+            turns_to_first if is_op(node, "Reshape") else functools.partial(leads_to_first, graph)
+        )
+        if maker is not None and moves(maker):
             perms.add(perm_of(maker))
     return perms.pop() if len(perms) == 1 else None
