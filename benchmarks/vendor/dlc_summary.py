@@ -10,6 +10,8 @@ from benchmarks.targets import Target
 
 # Float networks are computed in another order: far less noise than the 40 dB of 8 bits.
 FLOAT_DB = 90.0
+# The vendor's library may write an op in float, between Dequantize and Quantize.
+EQUAL = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,10 @@ def targets(dlcs: Mapping[str, DlcResult]) -> list[Target]:
     """Return the targets of DLC files."""
     count = len(dlcs)
     exact = sum(each.is_exact for each in dlcs.values())
-    equal = sum(each.htp_equal == 1 for each in dlcs.values())
+    equal = sum(each.htp_equal >= EQUAL for each in dlcs.values())
     made = [
         Target("DLCs exported and read exactly", exact, count, at_least=True),
-        Target("DLCs with our outputs on htp", equal, count, at_least=True),
+        Target("DLCs, 99 % of outputs as ours on htp", equal, count, at_least=True),
     ]
     made += [
         Target(f"{name}, float DLC, SQNR", each.float_db, FLOAT_DB, "dB", at_least=True)
