@@ -45,7 +45,7 @@ def test_targets_and_table() -> None:
     found = {t.label: t.is_met for t in dlc_summary.targets({"a": result})}
     assert found == {
         "DLCs exported and read exactly": True,
-        "DLCs with our outputs on htp": True,
+        "DLCs, 99 % of outputs as ours on htp": True,
         "a, float DLC, SQNR": False,
     }
     assert "50.00" in dlc_summary.dlc_table({"a": result})
