@@ -189,3 +189,24 @@ def test_an_unknown_target_is_an_error_before_any_sample_is_read(
 
     with pytest.raises(error, match=name.rpartition(":")[2]):
         dt.quantize(network, never(), target_backend=name)
+
+
+def test_ops_that_the_htp_lacks_are_written_out() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 4, 4, 8), TensorKind.APP_WRITE))
+    soft = add(graph, "ElementWiseSoftplus", [x], name="soft")
+    energy = add(graph, "ReduceSumSquare", [soft], name="energy", axes=[1, 2], keep_dims=True)
+    add(graph, "ElementWiseDivide", [soft, energy], name="y").kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    rng = np.random.default_rng(3)
+    images = rng.standard_normal((4, 1, 4, 4, 8)).astype(np.float32)
+    assert rejected(quantize_with_report(model, images), "htp:v73")
+    made = quantize_with_report(model, images, target_backend="htp:v73", act_bitwidth=16)
+    assert rejected(made, "htp:v73") == []
+    text = "graph 'net': 1 {} are written out in other ops, since htp:v73 lacks the op"
+    wanted = {text.format(op) for op in ("ElementWiseSoftplus", "ReduceSumSquare")}
+    assert wanted <= {*made.report.notes}
+    with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as emulated:
+        signal, found = (s.run({"x": images[0]})["y"] for s in (exact, emulated))
+    noise = np.square(found - signal).sum()
+    assert 10 * np.log10(np.square(signal).sum() / noise) > 50

@@ -92,6 +92,7 @@ class DefaultQuantizer:
             check_ops(graph, ops)
             work = copy_graph(graph)
             SingleOps().run(work)  # the ops whose facts and names the steps below read
+            notes += target.write_out(work)
             check_statics(work, ops)
             put_back_for_blocks(work, options.weights_block_size)
             overrides = extract_qdq(work, ops, keeps_nodes=options.keep_quant_nodes)

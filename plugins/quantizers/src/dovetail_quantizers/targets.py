@@ -1,13 +1,15 @@
-"""The types of a quantized graph for the backend that is to run it."""
+"""The ops and types of a quantized graph for the backend that is to run it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from dovetail.ir import Graph
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
 from dovetail.runtime import Backend
+from dovetail_opset.passes import WriteOut, can_write_out
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.legal_types import Change, Port, notes_on, take_types
@@ -37,6 +39,22 @@ class Target:
         if options.target_backend is not None:
             with self._backend(options.target_backend):  # raise before anything is run
                 pass
+
+    def write_out(self, graph: Graph) -> list[str]:
+        """Write out nodes whose ops the backend lacks in ops that it has; return notes."""
+        name = self._options.target_backend
+        nodes = [node for node in graph.nodes if can_write_out(node)]
+        if name is None or not nodes:
+            return []
+        with self._backend(name) as backend:
+            lacking = {n.op_type for n in nodes if backend.validate_op(n).rule == "op"}
+        WriteOut(lacking).run(graph)
+        counts = Counter(node.op_type for node in nodes if node.op_type in lacking)
+        return [
+            f"graph '{graph.name}': {count} {op_type} are written out in other ops, since {name} "
+            "lacks the op"
+            for op_type, count in counts.items()
+        ]
 
     def take_types(self, graph: Graph, overrides: Overrides, *, floats_only: bool) -> None:
         """Add the types that it needs to the overrides of a float graph."""

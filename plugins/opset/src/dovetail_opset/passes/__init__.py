@@ -25,6 +25,7 @@ from dovetail_opset.passes.reshape_transposes import ReshapeTransposes
 from dovetail_opset.passes.restore_names import RestoreNames
 from dovetail_opset.passes.single_ops import SingleOps
 from dovetail_opset.passes.variant_ops import VariantOps
+from dovetail_opset.passes.write_out import WriteOut, can_write_out
 
 INTERFACE = Interface()
 VARIANT_OPS = VariantOps()
@@ -101,4 +102,6 @@ __all__ = [
     "TensorForm",
     "ThirdPartyPass",
     "VariantOps",
+    "WriteOut",
+    "can_write_out",
 ]
