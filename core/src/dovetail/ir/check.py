@@ -18,15 +18,12 @@ MAX_EXTENT = 2**32 - 1
 
 def find_faults(graph: Graph) -> list[Problem]:
     """Return every structural fault of a graph; none if it is well formed."""
-    found = [p for tensor in graph.tensors.values() for p in _tensor_faults(graph, tensor)]
-    found += [
-        Problem(
-            f"has the key '{name}' in the graph; a tensor cannot be renamed in place",
-            _location(tensor),
-        )
-        for name, tensor in graph.tensors.items()
-        if name != tensor.name
-    ]
+    found: list[Problem] = []
+    for name, tensor in graph.tensors.items():
+        texts = [*value_faults(tensor), *_link_texts(graph, tensor)]
+        if name != tensor.name:
+            texts.append(f"has the key '{name}' in the graph; a tensor cannot be renamed in place")
+        found += [Problem(text, _location(tensor)) for text in texts]
     for name, spec in graph.source_encodings.items():
         faults = [] if spec.encoding is None else spec.encoding.faults(spec.shape, spec.dtype)
         found += [Problem(text, f"grid of '{name}'") for text in faults]
@@ -74,47 +71,48 @@ def _location(tensor: Tensor) -> str:
     return f"tensor '{tensor.name}'"
 
 
-def _tensor_faults(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
-    where = _location(tensor)
-    yield from (Problem(text, where) for text in value_faults(tensor))
+def _link_texts(graph: Graph, tensor: Tensor) -> list[str]:
+    """Return the faults of what writes and reads a tensor."""
     producer, kind = graph.producer(tensor), tensor.kind
-    if producer is not None and (kind.is_static or kind is TensorKind.NULL):
-        yield Problem(f"is {kind.name}, but {producer.where} writes it", where)
-    if producer is not None and kind.is_input and not kind.is_output:
-        yield Problem(f"is a graph input, but {producer.where} writes it", where)
-    if producer is None and kind.is_output and not kind.is_input:
-        yield Problem("is a graph output, but no node writes it", where)
-    if producer is None and kind.is_internal:
-        readers = graph.consumers(tensor)
-        if readers:
-            yield Problem(f"is read by {readers[0].where}, but no node writes it", where)
+    if producer is not None:
+        if kind.is_static or kind is TensorKind.NULL:
+            return [f"is {kind.name}, but {producer.where} writes it"]
+        if kind.is_input and not kind.is_output:
+            return [f"is a graph input, but {producer.where} writes it"]
+    elif kind.is_output and not kind.is_input:
+        return ["is a graph output, but no node writes it"]
+    elif kind.is_internal and (readers := graph.consumers(tensor)):
+        return [f"is read by {readers[0].where}, but no node writes it"]
+    return []
 
 
-def value_faults(tensor: Tensor) -> Iterator[str]:
-    """Yield the faults of a tensor by itself: its shape, type, encoding, data and storage."""
+def value_faults(tensor: Tensor) -> list[str]:
+    """Return the faults of a tensor by itself: its shape, type, encoding, data and storage."""
+    found: list[str] = []
+    shape, dtype, kind, data = tensor.shape, tensor.dtype, tensor.kind, tensor.data
     if not tensor.name or "\0" in tensor.name:
-        yield "has no valid name"
-    shape = tensor.shape
+        found.append("has no valid name")
     if shape and (min(shape) < 0 or max(shape) > MAX_EXTENT):
-        yield f"has the impossible shape {tensor.shape}"
-        return
-    if tensor.dtype is DType.UNDEFINED and tensor.kind is not TensorKind.NULL:
-        yield "has no data type"
+        return [*found, f"has the impossible shape {shape}"]
+    if dtype is DType.UNDEFINED and kind is not TensorKind.NULL:
+        found.append("has no data type")
     if tensor.encoding is not None:
-        yield from tensor.encoding.faults(tensor.shape, tensor.dtype)
-    if tensor.kind.is_static and tensor.data is None:
-        yield missing_data(tensor.kind)
-    if tensor.data is not None:
-        if not tensor.kind.is_static:
-            yield f"is {tensor.kind.name}, but has data"
-        is_sized = tensor.dtype is not DType.STRING and tensor.data_format is DataFormat.DENSE
-        wanted = tensor.dtype.nbytes(tensor.shape)
-        if is_sized and tensor.data.nbytes != wanted:
-            yield (
-                f"has {tensor.data.nbytes} bytes of data, but {tensor.dtype.name} "
-                f"{tensor.shape} takes {wanted}"
+        found += tensor.encoding.faults(shape, dtype)
+    if data is None:
+        if kind.is_static:
+            found.append(missing_data(kind))
+    else:
+        if not kind.is_static:
+            found.append(f"is {kind.name}, but has data")
+        is_sized = dtype is not DType.STRING and tensor.data_format is DataFormat.DENSE
+        wanted = dtype.nbytes(shape)
+        if is_sized and data.nbytes != wanted:
+            found.append(
+                f"has {data.nbytes} bytes of data, but {dtype.name} {shape} takes {wanted}"
             )
-    yield from _storage_faults(tensor)
+    if tensor.dynamic or tensor.memory_type is not MemoryType.RAW:
+        found += _storage_faults(tensor)
+    return found
 
 
 def missing_data(kind: TensorKind) -> str:

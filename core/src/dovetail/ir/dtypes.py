@@ -6,6 +6,16 @@ import enum
 
 import numpy as np
 
+# The low byte of a code is the width in decimal digits, but for these; a bool takes one byte.
+_BITS = {"BFLOAT_16": 16, "BOOL_8": 8, "STRING": 0, "UNDEFINED": 0}
+# BFLOAT_16 is stored as its bit pattern.
+_STORAGE: dict[str, np.dtype[np.generic]] = {
+    "BFLOAT_16": np.dtype(np.uint16),
+    "BOOL_8": np.dtype(np.bool_),
+    "STRING": np.dtype(np.uint8),
+    "UNDEFINED": np.dtype(np.uint8),
+}
+
 
 class DType(enum.IntEnum):
     """QNN data types; the value is QNN's numeric code.
@@ -13,6 +23,15 @@ class DType(enum.IntEnum):
     The low byte is the width in bits written in decimal digits, the high byte the family
     (0 signed, 1 unsigned, 2 float, 3 signed fixed point, 4 unsigned fixed point, 5 bool, 6 string).
     Source: spec/qnn_enums.md, Qnn_DataType_t.
+
+    Attributes:
+        bits: Width of one stored element in bits; 0 for STRING and UNDEFINED.
+        storage: NumPy type of one stored element; for 4-bit types, that of an unpacked element.
+        is_packed: True if two elements share a byte.
+        is_float: True if the type is a floating-point type.
+        is_fixed_point: True if values are integers with an encoding.
+        is_int: True if the type is a plain integer type.
+        is_signed: True if stored values can be negative.
     """
 
     INT_8 = 0x0008
@@ -39,43 +58,26 @@ class DType(enum.IntEnum):
     STRING = 0x0608
     UNDEFINED = 0x7FFFFFFF
 
-    @property
-    def storage(self) -> np.dtype[np.generic]:
-        """NumPy type of one stored element.
+    # Found once: these are asked for each of thousands of tensors.
+    bits: int
+    storage: np.dtype[np.generic]
+    is_packed: bool
+    is_float: bool
+    is_fixed_point: bool
+    is_int: bool
+    is_signed: bool
 
-        For 4-bit types, that of an unpacked element; BFLOAT_16 is stored as its bit pattern.
-        """
-        return _STORAGE[self]
-
-    @property
-    def bits(self) -> int:
-        """Width of one stored element in bits; 0 for STRING and UNDEFINED."""
-        return _BITS[self]
-
-    @property
-    def is_packed(self) -> bool:
-        """True if two elements share a byte."""
-        return self in (DType.SFIXED_POINT_4, DType.UFIXED_POINT_4)
-
-    @property
-    def is_float(self) -> bool:
-        """True if the type is a floating-point type."""
-        return _family(self) == 2
-
-    @property
-    def is_fixed_point(self) -> bool:
-        """True if values are integers with an encoding."""
-        return _family(self) in (3, 4)
-
-    @property
-    def is_int(self) -> bool:
-        """True if the type is a plain integer type."""
-        return _family(self) in (0, 1)
-
-    @property
-    def is_signed(self) -> bool:
-        """True if stored values can be negative."""
-        return _family(self) in (0, 2, 3)
+    def __init__(self, code: int) -> None:
+        family = code >> 8
+        self.bits = _BITS[self.name] if self.name in _BITS else int(f"{code & 0xFF:x}")
+        self.is_packed = self.bits == 4
+        self.is_float = family == 2
+        self.is_fixed_point = family in (3, 4)
+        self.is_int = family in (0, 1)
+        self.is_signed = family in (0, 2, 3)
+        kind = "f" if self.is_float else "i" if self.is_signed else "u"
+        plain = np.dtype(f"{kind}{max(self.bits, 8) // 8}")
+        self.storage = _STORAGE.get(self.name, plain)
 
     def stored_range(self, bitwidth: int | None = None) -> tuple[int, int]:
         """Return the minimum and maximum stored integer.
@@ -83,10 +85,10 @@ class DType(enum.IntEnum):
         Args:
             bitwidth: Number of bits used, if an encoding narrows the type.
         """
-        bits = bitwidth or self.bits
+        width = bitwidth or self.bits
         if self.is_signed:
-            return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-        return 0, (1 << bits) - 1
+            return -(1 << (width - 1)), (1 << (width - 1)) - 1
+        return 0, (1 << width) - 1
 
     def nbytes(self, shape: tuple[int, ...]) -> int:
         """Return the size in bytes of a tensor of `shape`; 4-bit types are packed."""
@@ -114,27 +116,6 @@ class DType(enum.IntEnum):
         return _FIXED[bits, signed]
 
 
-def _family(dtype: DType) -> int:
-    return int(dtype) >> 8
-
-
-# The low byte is the width in decimal digits, but 26 for BFLOAT_16; a bool takes one byte.
-_BITS: dict[DType, int] = {d: int(f"{int(d) & 0xFF:x}") for d in DType if d is not DType.UNDEFINED}
-_BITS |= {DType.BFLOAT_16: 16, DType.BOOL_8: 8, DType.STRING: 0, DType.UNDEFINED: 0}
-
-
-def _storage_of(dtype: DType) -> np.dtype[np.generic]:
-    if dtype is DType.BFLOAT_16:
-        return np.dtype(np.uint16)
-    if dtype is DType.BOOL_8:
-        return np.dtype(np.bool_)
-    if dtype in (DType.STRING, DType.UNDEFINED):
-        return np.dtype(np.uint8)
-    kind = "f" if dtype.is_float else "i" if dtype.is_signed else "u"
-    return np.dtype(f"{kind}{max(_BITS[dtype], 8) // 8}")
-
-
-_STORAGE = {d: _storage_of(d) for d in DType}
 _PLAIN = [d for d in DType if d.is_int or (d.is_float and d is not DType.BFLOAT_16)]
 _OF_NUMPY: dict[np.dtype[np.generic], DType] = {d.storage: d for d in _PLAIN}
 _OF_NUMPY[np.dtype(np.bool_)] = DType.BOOL_8

@@ -17,6 +17,14 @@ class TensorKind(enum.IntEnum):
     """The writer and reader of a tensor; QNN's numbers.
 
     Source: spec/qnn_enums.md, Qnn_TensorType_t.
+
+    Attributes:
+        is_input: True if the application may write it before a run; see `Graph.is_input`.
+        is_output: True if the application may read it after a run; see `Graph.is_output`.
+        is_static: True if its data are part of the graph.
+        is_internal: True if only nodes write and read it.
+        is_updateable: True if its data or encoding may change after finalize; it must not be
+            folded.
     """
 
     APP_WRITE = 0
@@ -34,36 +42,20 @@ class TensorKind(enum.IntEnum):
     OPTIONAL_APP_READ = 12
     OPTIONAL_APP_READWRITE = 13
 
-    @property
-    def is_input(self) -> bool:
-        """True if the application may write it before a run; see `Graph.is_input`."""
-        return self in _INPUTS
+    # Found once: these are asked for each of thousands of tensors.
+    is_input: bool
+    is_output: bool
+    is_static: bool
+    is_internal: bool
+    is_updateable: bool
 
-    @property
-    def is_output(self) -> bool:
-        """True if the application may read it after a run; see `Graph.is_output`."""
-        return self in _OUTPUTS
-
-    @property
-    def is_static(self) -> bool:
-        """True if its data are part of the graph."""
-        return self in (TensorKind.STATIC, TensorKind.UPDATEABLE_STATIC)
-
-    @property
-    def is_internal(self) -> bool:
-        """True if only nodes write and read it."""
-        return self in (TensorKind.NATIVE, TensorKind.UPDATEABLE_NATIVE)
-
-    @property
-    def is_updateable(self) -> bool:
-        """True if its data or encoding may change after finalize; it must not be folded."""
-        return self in _UPDATEABLE
-
-
-# Sets, since this is asked for each of thousands of tensors.
-_INPUTS = frozenset(k for k in TensorKind if k.name.endswith(("APP_WRITE", "APP_READWRITE")))
-_OUTPUTS = frozenset(k for k in TensorKind if k.name.endswith(("APP_READ", "APP_READWRITE")))
-_UPDATEABLE = frozenset(k for k in TensorKind if k.name.startswith("UPDATEABLE"))
+    def __init__(self, _: int) -> None:
+        name = self.name
+        self.is_input = name.endswith(("APP_WRITE", "APP_READWRITE"))
+        self.is_output = name.endswith(("APP_READ", "APP_READWRITE"))
+        self.is_static = name.endswith("STATIC")
+        self.is_internal = name.endswith("NATIVE")
+        self.is_updateable = name.startswith("UPDATEABLE")
 
 
 class MemoryType(enum.IntEnum):
@@ -163,14 +155,13 @@ class Tensor:
     ) -> None:
         self.name = name
         self.dtype = dtype
-        self.shape = tuple(int(size) for size in shape)
+        self.shape = tuple(map(int, shape))
         self.kind = kind
         self.encoding = encoding
         self.data = data
         self.source = name if source is None else source
         self.source_perm = source_perm
-        marks = tuple(bool(d) for d in dynamic)
-        self.dynamic = marks if any(marks) else ()
+        self.dynamic = tuple(map(bool, dynamic)) if any(dynamic) else ()
         self.memory_type = memory_type
         self.data_format = data_format
 

@@ -178,7 +178,7 @@ def _faults(tensor: ir.Tensor) -> Iterator[str]:
     form = ir.Tensor(
         tensor.name, tensor.dtype, tensor.shape, TensorKind.APP_WRITE, encoding=tensor.encoding
     )
-    faults = list(value_faults(form))
+    faults = value_faults(form)
     yield from faults
     wanted = tensor.dtype.nbytes(tensor.shape)
     if not faults and tensor.data is not None and tensor.data.nbytes != wanted:

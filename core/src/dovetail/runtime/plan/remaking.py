@@ -126,7 +126,7 @@ class Remaker:
             mine = graph.tensors.get(tensor.name)
             if mine is None or not mine.kind.is_updateable:
                 raise RecipeError(f"the graph has no updateable '{tensor.name}'", where=where)
-            faults = list(value_faults(tensor))
+            faults = value_faults(tensor)
             if (mine.kind, mine.dtype, mine.shape) != (tensor.kind, tensor.dtype, tensor.shape):
                 faults = ["has another kind, type or shape"]
             if faults:

@@ -170,7 +170,13 @@ class OnnxFrontend:
         inputs = {name: info for name, info in source.inputs.items() if name in specs}
         source = replace(source, inputs=inputs)
         reader = GraphReader(
-            source, specs, look.survey, look.tensors, look.tables, look.options.updateable
+            source,
+            specs,
+            look.survey,
+            look.tensors,
+            look.tables,
+            path.stat().st_size,
+            look.options.updateable,
         )
         graph = reader.run()
         needed = reader.needed_inputs()

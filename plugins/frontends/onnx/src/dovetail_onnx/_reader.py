@@ -46,6 +46,7 @@ class GraphReader:
         survey: How each node is converted.
         tensors: Reads its constants.
         tables: The importers.
+        file_bytes: Size of the model file, without external data.
         updateable: Names of the initializers that become UPDATEABLE_STATIC tensors.
 
     Attributes:
@@ -60,14 +61,14 @@ class GraphReader:
         survey: Survey,
         tensors: TensorReader,
         tables: Tables,
+        file_bytes: int,
         updateable: Sequence[str] = (),
     ) -> None:
         self._source = source
         self._specs = specs
         self._survey = survey
         self._graph = Graph(source.name)
-        held = _held_bytes(source)
-        self._budget = Budget(lambda: held + tensors.mapped_bytes, len(source.nodes))
+        self._budget = Budget(lambda: file_bytes + tensors.mapped_bytes, len(source.nodes))
         declared = DeclaredSpecs(source, specs)
         self._values = OnnxValues(source, tensors, self._graph, declared, self._budget, updateable)
         self._values.batch = _changed_batch(source, specs)
@@ -264,12 +265,6 @@ class GraphReader:
             {n: (dims_of(source.inputs[n]), spec.shape) for n, spec in self._specs.items()},
             {name: (declared.get(name), shape) for name, shape in shapes.items()},
         )
-
-
-def _held_bytes(source: SourceGraph) -> int:
-    """Return the bytes of the constants that are in the model file itself."""
-    held = sum(tensor.ByteSize() for tensor in source.initializers.values())
-    return int(held) + sum(int(n.proto.ByteSize()) for n in source.nodes if n.op_type == "Constant")
 
 
 def _changed_batch(source: SourceGraph, specs: Mapping[str, Spec]) -> tuple[int, int] | None:
