@@ -31,6 +31,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "dead-code",
         "single-ops",
         "fold-constants",
+        "slice-gathers",
         "remove-identities",
         "fuse-concat",
         "fuse-channel-shuffle",

@@ -24,6 +24,7 @@ from dovetail_opset.passes.remove_identities import RemoveIdentities
 from dovetail_opset.passes.reshape_transposes import ReshapeTransposes
 from dovetail_opset.passes.restore_names import RestoreNames
 from dovetail_opset.passes.single_ops import SingleOps
+from dovetail_opset.passes.slice_gathers import SliceGathers
 from dovetail_opset.passes.variant_ops import VariantOps
 from dovetail_opset.passes.write_out import WriteOut, can_write_out
 
@@ -32,7 +33,7 @@ VARIANT_OPS = VariantOps()
 CONVERT_DEFAULT = Pipeline(
     "convert.default",
     # every other pass knows the single ops alone
-    early=(DeadCode(), SingleOps(), FoldConstants(), RemoveIdentities()),
+    early=(DeadCode(), SingleOps(), FoldConstants(), SliceGathers(), RemoveIdentities()),
     # what is written out with transposes of its own keeps those of the layout from cancelling;
     # only then it is known which flattening still has a transpose before it
     layout=(
@@ -99,6 +100,7 @@ __all__ = [
     "ReshapeTransposes",
     "RestoreNames",
     "SingleOps",
+    "SliceGathers",
     "TensorForm",
     "ThirdPartyPass",
     "VariantOps",
