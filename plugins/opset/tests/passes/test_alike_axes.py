@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import AxisScaleOffset, DType, Graph, ScaleOffset, Shape, Tensor, TensorKind
+from dovetail.ir import AxisScaleOffset, DType, Graph, ScaleOffset, Shape, Spec, Tensor, TensorKind
 from dovetail.ir.check import find_faults
 from dovetail_opset.build import add, add_all, static
 from dovetail_opset.passes import JoinAxes
@@ -83,6 +83,21 @@ def test_axes_are_joined(
 def test_what_stays(op_type: str, shapes: list[Shape], params: Params) -> None:
     graph = network(op_type, shapes, **params)
     assert not JoinAxes().run(graph)
+
+
+@pytest.mark.parametrize("by_axis", [False, True])
+def test_conversions_of_types_join_axes_under_one_scale(by_axis: bool) -> None:
+    graph, shape = Graph("net"), (2, 3, 1, 4, 2, 5)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    grid = AxisScaleOffset(5, np.ones(5, np.float32)) if by_axis else ScaleOffset(0.5)
+    y = Tensor("y", DType.SFIXED_POINT_8, shape, TensorKind.APP_READ, encoding=grid)
+    add(graph, "Quantize", [x], name="q", outputs=y)
+    assert JoinAxes().run(graph) is not by_axis
+    assert not find_faults(graph)
+    (node,) = [n for n in graph.nodes if n.op_type == "Quantize"]
+    assert node.outputs[0].spec == Spec(
+        DType.SFIXED_POINT_8, shape if by_axis else (6, 1, 4, 2, 5), grid
+    )
 
 
 @pytest.mark.parametrize(("axis", "computed"), [(0, (2, 3, 4, 2, 5)), (3, (6, 1, 2, 2, 5))])

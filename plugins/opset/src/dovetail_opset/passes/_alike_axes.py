@@ -20,6 +20,7 @@ _ON_FIVE = ("Abs", "Add", "Divide", "Exp", "Multiply", "Power", "Rsqrt", "Select
 MOST_AXES: Mapping[str, int] = {
     **dict.fromkeys(("MatMul", "LogSoftmax", *_NORMS), 4),
     **dict.fromkeys(("Cast", "Elu", "Gelu", "HardSwish", "Prelu", "Relu1", "Relu6", "Tanh"), 4),
+    **dict.fromkeys(("Convert", "Dequantize", "Quantize"), 5),
     **dict.fromkeys(("Softmax", "Split", "Relu", "ReluMinMax", "Sigmoid"), 5),
     **dict.fromkeys((f"ElementWise{name}" for name in _ON_FIVE), 5),
 }
