@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -147,6 +148,20 @@ def test_help_of_a_command_is_plain_text(echo: Any) -> None:
         assert done.stdout.startswith("Usage: dovetail echo-it [OPTIONS]")
         assert "--input-list" in done.stdout
         assert done.stdout.isascii()
+
+
+def test_only_a_process_of_a_command_ends_without_a_collection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frozen = gc.get_freeze_count()
+    assert main(["--version"]) == 0
+    assert gc.get_freeze_count() == frozen
+    monkeypatch.setattr(sys, "argv", ["dovetail", "--version"])
+    try:
+        assert main() == 0
+        assert gc.get_freeze_count() > frozen
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize("args", [["--version"], ["plugins", "--version"]])

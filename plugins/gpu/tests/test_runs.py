@@ -91,16 +91,16 @@ def test_the_time_of_a_step_is_that_of_all_its_launches() -> None:
             )
             one()
             found.settle()  # the driver compiles it for this size
-            times = []
-            for count in (1, 4):
+            times: dict[int, list[float]] = {1: [], 4: []}
+            for count in (1, 4) * 5:  # other processes may interrupt some
                 for _ in range(count):
                     one()
-                times.append(found.settle())
+                took = found.settle()
+                assert took is not None
+                times[count].append(took)
             assert found.settle() is None
-        first, four = times
-        assert first is not None
-        assert four is not None
-        assert 2 * first < four  # of the one and of the last launch alone it would be the same
+        # of the one and of the last launch alone it would be the same
+        assert 2 * min(times[1]) < min(times[4])
 
 
 @pytest.mark.parametrize("dtype", [DType.UFIXED_POINT_8, DType.SFIXED_POINT_16])

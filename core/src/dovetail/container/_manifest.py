@@ -3,7 +3,7 @@
 Field names are those of the format (docs/container.md). Tensors and blobs are referred to by index.
 """
 
-from __future__ import annotations
+# Annotations stay types: msgspec would compile texts at each start of a process (ADR 39).
 
 from typing import Annotated, Any
 

@@ -1,6 +1,6 @@
 """Content of context binaries and sections that are to be written."""
 
-from __future__ import annotations
+# Annotations stay types: msgspec would compile texts at each start of a process (ADR 39).
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

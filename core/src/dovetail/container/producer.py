@@ -1,6 +1,6 @@
 """Producer: the program that created a container, and its source."""
 
-from __future__ import annotations
+# Annotations stay types: msgspec would compile texts at each start of a process (ADR 39).
 
 import hashlib
 import os

@@ -1,10 +1,10 @@
 """Typed configs of backends, devices, contexts and graphs, with QNN's keys."""
 
-from __future__ import annotations
+# Annotations stay types: msgspec would compile texts at each start of a process (ADR 39).
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
 
@@ -27,7 +27,7 @@ class Priority(enum.IntEnum):
     HIGH = 200
 
     @classmethod
-    def of(cls, name: str, where: str) -> Priority:
+    def of(cls, name: str, where: str) -> Self:
         """Return a priority by its name in config files.
 
         Raises:

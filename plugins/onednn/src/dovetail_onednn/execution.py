@@ -1,6 +1,6 @@
 """Executions: the binds of steps that execute primitives on values of a plan."""
 
-from __future__ import annotations
+# Annotations stay types: msgspec would compile texts at each start of a process (ADR 39).
 
 import functools
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Maxima of windows with NaN, and with zeros: what the library ignores."""
 
-from __future__ import annotations
+# Annotations stay types: msgspec would compile texts at each start of a process (ADR 39).
 
 from collections.abc import Sequence
 from typing import Any

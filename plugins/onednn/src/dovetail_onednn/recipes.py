@@ -5,7 +5,7 @@ from an image is checked here: names and kinds of arguments, sizes, and that eac
 primitive is within its value.
 """
 
-from __future__ import annotations
+# Annotations stay types: msgspec would compile texts at each start of a process (ADR 39).
 
 import ctypes
 import math

@@ -1,6 +1,6 @@
 """Plans as data: steps by their recipes, values by number, constants as blobs."""
 
-from __future__ import annotations
+# Annotations stay types: msgspec would compile texts at each start of a process (ADR 39).
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping
