@@ -39,7 +39,6 @@ def test_what_the_installed_commands_still_lack(options: list[dict[str, Any]]) -
         "needs the frontend 'tflite'",
     }
     assert {(o["command"], o["option"]) for o in missing if o not in waiting} <= {
-        ("convert", "--arch_checker"),
         ("convert", "--use_native_output_files"),
         ("quantize", "--use_native_output_files"),
         ("op-package-generator", "--converter_op_package"),

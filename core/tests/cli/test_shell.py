@@ -575,10 +575,11 @@ def test_verdicts_on_options() -> None:
     assert found[:2] == ["offered as --out-dir", "offered as --log-level"]
     assert found[2].startswith("meaningless here: writes a form of models")
     assert found[3] == "missing"
-    other = SdkTool("tool", "convert", "tflite", ("--signature_name", "--arch_checker", "--tf_x"))
+    options = ("--signature_name", "--use_native_output_files", "--tf_x")
+    other = SdkTool("tool", "convert", "tflite", options)
     texts = [v.text for v in verdicts(other, (), ("tensorflow",))]
     assert texts[0] == "missing: needs the frontend 'tflite'"
-    assert texts[1] == "missing: needs an architecture checker"
+    assert texts[1] == "missing: selects the type of files of outputs, and the command writes none"
     assert texts[2] == "missing"  # its frontend is installed
     # an option that a command has is offered, whatever the table of reasons says
     assert verdicts(tool, {"--dump-relay"})[2].offered == "--dump-relay"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer import Typer
 
+from dovetail.api.architecture import ArchitectureRule
 from dovetail.api.inspection import Inspector
 from dovetail.api.recording import Recorder
 from dovetail.calibration import RangeEstimator
@@ -23,6 +24,7 @@ from dovetail.runtime import contract
 from dovetail.verification import Verifier
 
 PROTOCOLS = {
+    "dovetail.architecture_rules": ArchitectureRule,
     "dovetail.backends": contract.Backend,
     "dovetail.frontends": Frontend,
     "dovetail.exporters": Exporter,

@@ -35,6 +35,8 @@ PLACEHOLDERS = {
     "<output_folder>": ".",
     "<space separated list of names of inputs and outputs of the graph>": "input output",
     "<overrides.json>": "quantization_config.json",
+    "./model_net.json": "m/model_net.json",
+    "./model.bin": "m/model.bin",
     "<model-A.so>": "libraries/libQnnModel.so",
     "<model-B.so>": "libraries/libother.so",
     "${QNN_SDK_ROOT}/examples/Models/InceptionV3/tensorflow": ".",
@@ -42,6 +44,11 @@ PLACEHOLDERS = {
 }
 GUIDE, SUITE, QMEM, SHARING = "reference guide", "tutorial", "shared buffers", "weight sharing"
 CPP = ("model.cpp", "model.bin", "model_net.json")
+CHECK = (
+    "qnn-architecture-checker --input_json ./model_net.json --bin ./model.bin "
+    "--output_path ./archCheckerOutput"
+)
+CHECKED = "archCheckerOutput/model_architecture_checker.csv"
 ONNX = "${QNN_SDK_ROOT}/bin/x86_64-linux-clang/qnn-onnx-converter"
 MODEL = "--input_network model.onnx"
 # The tutorial's quantization_config.json.
@@ -75,6 +82,17 @@ class Sample:
 
 
 SAMPLES = (
+    Sample(GUIDE, 2867, CHECK, (CHECKED,)),
+    Sample(GUIDE, 2887, f"{CHECK} --modify", (CHECKED,), says="MODIFICATION"),
+    Sample(GUIDE, 2893, f"{CHECK} --modify show", (CHECKED,), says="MODIFICATION"),
+    Sample(GUIDE, 2900, f"{CHECK} --modify all", (CHECKED,), says="nothing to modify"),
+    Sample(
+        GUIDE,
+        2906,
+        f"{CHECK} --modify apply=prelu,elwisediv",
+        (CHECKED,),
+        says="nothing to modify",
+    ),
     Sample(
         GUIDE,
         833,

@@ -96,7 +96,6 @@ _NO_OUTPUTS = "selects the type of files of outputs, and the command writes none
 # Command -> missing options of the SDK, and what they wait for or why nothing can be done.
 _LACKS: Mapping[str, Mapping[str, str]] = {
     "convert": {
-        "--arch_checker": "needs an architecture checker",
         "--use_native_output_files": _NO_OUTPUTS,
     },
     "quantize": {"--use_native_output_files": _NO_OUTPUTS},

@@ -58,14 +58,15 @@ def _lines(graph: Graph) -> Iterator[str]:
 def _node_text(node: Node) -> str:
     outputs = ", ".join(f"%{t.name}: {tensor_type(t)}" for t in node.outputs)
     inputs = ", ".join("none" if t is None else f"%{t.name}" for t in node.inputs)
-    params = ", ".join(f"{name}={_param_text(p)}" for name, p in sorted(node.params.items()))
+    params = ", ".join(f"{name}={param_text(p)}" for name, p in sorted(node.params.items()))
     settings = f" {{{params}}}" if params else ""
     known = [s for s in node.sources if s != node.name]
     origin = f"  # {', '.join(known)}" if known else ""
     return f"{outputs} = {node.package}::{node.op_type}({inputs}){settings} '{node.name}'{origin}"
 
 
-def _param_text(param: Param) -> str:
+def param_text(param: Param) -> str:
+    """Return the value of a param; of a large array, its ends."""
     if isinstance(param, Scalar):
         return str(param.value)
     if param.data is None:

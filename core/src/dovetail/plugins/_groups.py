@@ -90,6 +90,12 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
         "dovetail.op_exporters": Contract(
             "exporters of an op package's ops", members=("package",), named=("", "package")
         ),
+        "dovetail.architecture_rules": Contract(
+            "an ArchitectureRule class",
+            is_class=True,
+            members=("name", "change", "__init__()", "issues(graph)"),
+            named=("name",),
+        ),
         "dovetail.passes": Contract(
             "a graph pass", members=("name", "run(graph)"), named=("name",), check=pass_faults
         ),

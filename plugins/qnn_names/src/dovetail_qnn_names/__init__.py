@@ -10,6 +10,7 @@ from dovetail_qnn_names._run import run_tool
 __all__ = [
     "qairt_converter",
     "qairt_quantizer",
+    "qnn_architecture_checker",
     "qnn_context_binary_generator",
     "qnn_context_binary_utility",
     "qnn_model_lib_generator",
@@ -23,6 +24,7 @@ __all__ = [
 
 qairt_converter = partial(run_tool, "qairt-converter")
 qairt_quantizer = partial(run_tool, "qairt-quantizer")
+qnn_architecture_checker = partial(run_tool, "qnn-architecture-checker")
 qnn_context_binary_generator = partial(run_tool, "qnn-context-binary-generator")
 qnn_context_binary_utility = partial(run_tool, "qnn-context-binary-utility")
 qnn_model_lib_generator = partial(run_tool, "qnn-model-lib-generator")

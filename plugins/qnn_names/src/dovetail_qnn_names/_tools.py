@@ -46,11 +46,7 @@ _CONVERTER = (
         ("--optimization-level",), takes_value=True, why="all passes run; see --no-simplification"
     ),
 )
-_LEGACY = (
-    *_CONVERTER,
-    _NATIVE_OUTPUTS,
-    Option(("--arch-checker",), why="the architecture checker is a tool of its own"),
-)
+_LEGACY = (*_CONVERTER, _NATIVE_OUTPUTS)
 _LEGACY_DEFAULTS: tuple[Tokens, ...] = (
     ("--legacy-io-layout",),
     ("--op-style", "2.27"),
@@ -160,6 +156,7 @@ TOOLS: Mapping[str, Tool] = {
             ),
         ),
     ),
+    "qnn-architecture-checker": Tool("architecture-checker"),
     "qnn-context-binary-utility": Tool("context-binary-utility"),
     "qnn-net-run": Tool("net-run", superseded={"--model": "--retrieve-context"}),
 }

@@ -29,6 +29,7 @@ from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import options_from
+from dovetail_tools._architecture import write_check
 from dovetail_tools._artefact import with_artefact
 from dovetail_tools._errors import usage
 from dovetail_tools.op_definitions import load_definitions
@@ -207,6 +208,8 @@ def convert_file(
     conversion: Conversion,
     file: ModelFile,
     quantizing: Quantizing,
+    *,
+    check: bool = False,
 ) -> None:
     """Convert a model file and print a line about the result.
 
@@ -214,6 +217,7 @@ def convert_file(
         conversion: The model and the options.
         file: The file to write.
         quantizing: Whether and how it is quantized.
+        check: Whether the architecture checker writes a file about the result.
 
     Raises:
         DovetailError: The model cannot be converted or the file not written; no file remains.
@@ -226,13 +230,13 @@ def convert_file(
     model = conversion.run(read.add)
     if not quantizing.wanted:
         model = quantizing.stated(model, conversion.ops)
-        files = _write(file, model)
+        files = _write(file, model, check=check)
         _report(source, files, read.count, model, time.perf_counter() - start)
         return
     made = quantized(
         model, quantizing.input_list, quantizing.given, conversion.ops, native=quantizing.native
     )
-    files = _write(file, made.model)
+    files = _write(file, made.model, check=check)
     dumped = write_encodings(made.model, target) if quantizing.dump else ()
     show_notes(made.report)
     more = {"encodings": [str(path) for path in dumped], "report": made.report.to_builtins()}
@@ -262,10 +266,15 @@ class _ReadNodes:
             self._names |= {("", name) for node in graph.nodes for name in node.sources}
 
 
-def _write(file: ModelFile, model: Model) -> tuple[Path, ...]:
-    """Write a model, show how the file differs, and return all written files, the model first."""
+def _write(file: ModelFile, model: Model, *, check: bool) -> tuple[Path, ...]:
+    """Write a model, show how the file differs, and return all written files, the model first.
+
+    With `check`, the file of the architecture checker is one of them.
+    """
     with recorded_writes() as files:
         notes = file.write(model)
+        if check:
+            write_check(model, file.path)
     show_differences(notes)
     return tuple(dict.fromkeys((file.path, *files)))
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.api import load_model
 from dovetail.cli.output import current_output
 from dovetail.errors import ConfigError, Problem
-from dovetail.files import staged_folder, unreadable, unwritable
+from dovetail.files import staged_folder, unwritable
 from dovetail_tools._model_wheel import ModelWheel
+from dovetail_tools._weights_file import next_to_weights
 
-_WEIGHTS, _NET = ".bin", "_net"
 _WINDOWS = "windows"
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc)[0-9]+)?(?:\.post[0-9]+)?(?:\.dev[0-9]+)?")
@@ -87,7 +83,7 @@ def generate(request: LibraryRequest) -> None:
     request.check()
     wheel = ModelWheel(request.name, request.version)
     with (
-        _next_to_weights(request.model, request.weights) as source,
+        next_to_weights(request.model, request.weights) as source,
         staged_folder(request.folder) as staging,
     ):
         model = load_model(source, input_format=request.input_format)
@@ -104,34 +100,6 @@ def generate(request: LibraryRequest) -> None:
             raise unwritable(request.folder, error) from error
         staging.commit([Path(wheel.file_name), *request.libraries])
     _report(request, wheel)
-
-
-@contextmanager
-def _next_to_weights(model: Path, weights: Path | None) -> Iterator[Path]:
-    """Yield the path of a model whose weights are next to it, where frontends look for them."""
-    stem = model.stem.removesuffix(_NET)
-    if weights is None or _is_same(weights, model.with_name(f"{stem}{_WEIGHTS}")):
-        yield model
-        return
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for path, copy in ((model, model.name), (weights, f"{stem}{_WEIGHTS}")):
-            try:
-                _link(path, folder / copy)
-            except OSError as error:
-                raise unreadable(path, error) from error
-        yield folder / model.name
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    return path.exists() and other.exists() and path.samefile(other)
-
-
-def _link(path: Path, to: Path) -> None:
-    try:
-        os.link(path.resolve(), to)
-    except OSError:  # another file system, or one without links
-        shutil.copyfile(path, to)
 
 
 def _report(request: LibraryRequest, wheel: ModelWheel) -> None:

@@ -14,8 +14,8 @@ from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.output_format_option import OutputFormat
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 from dovetail_tools._artefact_options import ARTEFACT
-from dovetail_tools._errors import usage
 from dovetail_tools._export_options import EXPORT, with_export_options
+from dovetail_tools._given_source import given_source
 from dovetail_tools._graph_options import GRAPH
 from dovetail_tools._interface_options import INTERFACE
 from dovetail_tools._option_groups import takes
@@ -211,6 +211,14 @@ def convert(
         ),
     ] = None,
     dump_encoding_json: DumpEncodingJson = False,
+    arch_checker: Annotated[
+        bool,
+        typer.Option(
+            "--arch-checker",
+            help="Write a CSV file about what is slow on an HTP, as `dovetail "
+            "architecture-checker` does.",
+        ),
+    ] = False,
     report: ShowReport = False,
     interface: Mapping[str, Any],
     graph: Mapping[str, Any],
@@ -240,7 +248,7 @@ def convert(
     from dovetail_tools._frontend_options import FrontendTexts
     from dovetail_tools._lora import updatable_mode, updateable_names
 
-    source = _source(model, input_network)
+    source = given_source(model, input_network, "--input-network", "dovetail convert")
     quantizing = Quantizing(
         input_list,
         quantization,
@@ -289,22 +297,4 @@ def convert(
     else:
         file = target_file(source, output_path, output_format)
         file = with_export_options(file, export, graph["op_style"])
-        convert_file(conversion, file, found.quantizing(quantizing))
-
-
-def _source(model: Path | None, input_network: Path | None) -> Path:
-    """Return the path of the model, which is given as an argument or as an option."""
-    if model is not None and input_network is not None and model != input_network:
-        raise usage(
-            f"two models: '{model}' and --input-network '{input_network}'",
-            where="dovetail convert",
-            hint="pass one of them; each model is converted by a command of its own",
-        )
-    source = model or input_network
-    if source is None:
-        raise usage(
-            "missing model",
-            where="dovetail convert",
-            hint="pass its path: `dovetail convert MODEL` or `dovetail convert -i MODEL`",
-        )
-    return source
+        convert_file(conversion, file, found.quantizing(quantizing), check=arch_checker)

@@ -1,0 +1,276 @@
+"""Rules of the architecture checker: what makes a network slow on an HTP.
+
+Sources: the vendor's reference, section on qnn-architecture-checker, and its public guidelines for
+networks on the HTP (low depth, number of channels, activation functions, datatypes). They state no
+factors, and the emulator does not confirm any: it computes the results of an HTP, not its times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dovetail.api.architecture import Issue
+from dovetail.ir import (
+    Array,
+    DType,
+    Graph,
+    Node,
+    Pass,
+    ScaleOffset,
+    Tensor,
+    TensorKind,
+    dequantize,
+    quantize,
+)
+from dovetail_htp.verdicts import STANDARD
+from dovetail_opset.build import static
+
+# The matrix unit computes and stores channels in groups of this size.
+_GROUP = 32
+# Padding that adds less than this share of the channels is no issue.
+_MAX_PADDING = 0.25
+
+_FLOATS = (DType.FLOAT_16, DType.FLOAT_32, DType.FLOAT_64)
+_CONVOLUTIONS = (
+    "Conv2d",
+    "Conv3d",
+    "DepthWiseConv2d",
+    "TransposeConv2d",
+    "TransposeConv3d",
+)
+# What the matrix unit does not compute together with the convolution before it.
+_NOT_FUSED = (
+    "ElementWiseSoftplus",
+    "Elu",
+    "Gelu",
+    "Sigmoid",
+    "Tanh",
+)
+
+
+class FewChannels:
+    """Convolutions of fewer than 32 channels."""
+
+    name: ClassVar[str] = "channels"
+    change: ClassVar[Pass | None] = None
+
+    def issues(self, graph: Graph) -> Iterator[Issue]:
+        """Return the convolutions whose input or output has fewer channels."""
+        for node in _nodes(graph, *_CONVOLUTIONS):
+            few = [t for t in _ends(node) if t.shape[-1] < _GROUP]
+            if few:
+                numbers = " and ".join(f"{t.shape[-1]} in '{t.name}'" for t in few)
+                yield Issue(
+                    node,
+                    f"fewer than {_GROUP} channels: {numbers}; the matrix unit computes "
+                    f"{_GROUP} at a time",
+                    f"use at least {_GROUP} channels, for example after space-to-depth",
+                )
+
+
+class PaddedChannels:
+    """Convolutions whose numbers of channels need much padding."""
+
+    name: ClassVar[str] = "padding"
+    change: ClassVar[Pass | None] = None
+
+    def issues(self, graph: Graph) -> Iterator[Issue]:
+        """Return the convolutions from 32 channels that are padded by a quarter or more."""
+        for node in _nodes(graph, *_CONVOLUTIONS):
+            channels = [t.shape[-1] for t in _ends(node)]
+            if min(channels) < _GROUP:
+                continue
+            worst = max(channels, key=_padding)
+            if _padding(worst) >= _MAX_PADDING:
+                yield Issue(
+                    node,
+                    f"{worst} channels are stored as {worst + -worst % _GROUP}, "
+                    f"{_padding(worst):.0%} more",
+                    f"use a multiple of {_GROUP}",
+                )
+
+
+class WideActivations:
+    """Graphs with 16-bit activations."""
+
+    name: ClassVar[str] = "activation16"
+    change: ClassVar[Pass | None] = None
+
+    def issues(self, graph: Graph) -> Iterator[Issue]:
+        """Return one issue of a graph whose nodes compute 16-bit values."""
+        results = [t for node in graph.nodes for t in node.outputs]
+        wide = [t for t in results if t.dtype.bits == 16 and not t.dtype.is_int]
+        if wide:
+            yield Issue(
+                None,
+                f"{len(wide)} of {len(results)} activations have 16 bits, and take twice the "
+                "memory of 8-bit ones",
+                "use 8 bits where the accuracy allows it",
+            )
+
+
+class SlowActivations:
+    """Activation functions that are not computed together with the convolution before them."""
+
+    name: ClassVar[str] = "activation"
+    change: ClassVar[Pass | None] = None
+
+    def issues(self, graph: Graph) -> Iterator[Issue]:
+        """Return the activation functions that directly follow a convolution."""
+        for node in _nodes(graph, *_NOT_FUSED):
+            before = graph.producer(_first(node))
+            if before is not None and _is(before, *_CONVOLUTIONS):
+                yield Issue(
+                    node,
+                    f"{node.op_type} cannot be computed together with the convolution "
+                    f"'{before.name}'",
+                    "use Relu, ReluMinMax or HardSwish, and train again",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplyByReciprocal:
+    """Replace divisions by a constant by multiplications with its reciprocal."""
+
+    name: str = "elwisediv"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite the graph in place; return whether it changed anything."""
+        found = [
+            (node, stored)
+            for node in _nodes(graph, "ElementWiseDivide")
+            if (stored := _reciprocal(node.inputs[1])) is not None
+        ]
+        for node, (values, encoding) in found:
+            divisor = _input(node, 1)
+            name = f"{divisor.name}_reciprocal"
+            factor = static(graph, name, values, divisor.dtype, encoding=encoding)
+            _replace(graph, node, "ElementWiseMultiply", _first(node), factor)
+            if not graph.consumers(divisor):
+                graph.remove_tensor(divisor)
+        return bool(found)
+
+
+class Divisions:
+    """Elementwise divisions."""
+
+    name: ClassVar[str] = "elwisediv"
+    change: ClassVar[Pass | None] = MultiplyByReciprocal()
+
+    def issues(self, graph: Graph) -> Iterator[Issue]:
+        """Return the divisions; those by a constant can be modified."""
+        for node in _nodes(graph, "ElementWiseDivide"):
+            is_constant = _reciprocal(node.inputs[1]) is not None
+            yield Issue(
+                node,
+                "ElementWiseDivide is slower than ElementWiseMultiply",
+                "multiply with the reciprocal",
+                "ElementWiseMultiply with the reciprocal of the constant" if is_constant else "",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ReluForPrelu:
+    """Replace Prelu by Relu; results change where the input is negative."""
+
+    name: str = "prelu"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite the graph in place; return whether it changed anything."""
+        found = _nodes(graph, "Prelu")
+        for node in found:
+            slope = _input(node, 1)
+            _replace(graph, node, "Relu", _first(node))
+            if slope.kind is TensorKind.STATIC and not graph.consumers(slope):
+                graph.remove_tensor(slope)
+        return bool(found)
+
+
+class Prelus:
+    """Prelu nodes."""
+
+    name: ClassVar[str] = "prelu"
+    change: ClassVar[Pass | None] = ReluForPrelu()
+
+    def issues(self, graph: Graph) -> Iterator[Issue]:
+        """Return the Prelu nodes; all can be modified."""
+        for node in _nodes(graph, "Prelu"):
+            yield Issue(
+                node,
+                "Prelu is slower than Relu",
+                "use Relu, and train again",
+                "Relu, which returns 0 for negative inputs",
+            )
+
+
+def _is(node: Node, *op_types: str) -> bool:
+    return node.package == STANDARD and node.op_type in op_types
+
+
+def _nodes(graph: Graph, *op_types: str) -> list[Node]:
+    return [node for node in graph.nodes if _is(node, *op_types)]
+
+
+def _input(node: Node, index: int) -> Tensor:
+    found = node.inputs[index]
+    if found is None:
+        raise AssertionError(f"{node.where} has no in[{index}]")
+    return found
+
+
+def _first(node: Node) -> Tensor:
+    return _input(node, 0)
+
+
+def _ends(node: Node) -> Iterable[Tensor]:
+    """Return the input and the output of a convolution, whose last axis has the channels."""
+    return (_first(node), node.outputs[0])
+
+
+def _padding(channels: int) -> float:
+    """Return the padding of channels to whole groups, in proportion to them."""
+    return -channels % _GROUP / channels
+
+
+def _replace(graph: Graph, node: Node, op_type: str, *inputs: Tensor) -> None:
+    """Put a node of another op in place of a node; names, sources and output stay."""
+    graph.remove_node(node)
+    made = Node(node.name, STANDARD, op_type, inputs, node.outputs, sources=node.sources)
+    graph.add_node(made)
+
+
+def _reciprocal(tensor: Tensor | None) -> tuple[Array, ScaleOffset | None] | None:
+    """Return the stored reciprocals of a constant and their encoding; None if there are none.
+
+    Those of quantized constants have one encoding of their own.
+    """
+    if tensor is None or tensor.kind is not TensorKind.STATIC or tensor.data is None:
+        return None
+    if tensor.dtype in _FLOATS:
+        values = tensor.values()
+        with np.errstate(divide="ignore", over="ignore"):
+            found = (1 / values.astype(np.float64)).astype(values.dtype)
+        return (found, None) if np.all(np.isfinite(found) & (found != 0)) else None
+    encoding = tensor.encoding
+    if not isinstance(encoding, ScaleOffset):
+        return None
+    real = dequantize(tensor.values(), encoding)
+    if not (real.size and np.all(real)):
+        return None
+    inverse = 1 / real
+    own = _range_encoding(inverse, tensor.dtype, encoding.bitwidth)
+    return quantize(inverse, own, tensor.dtype), own
+
+
+def _range_encoding(real: Array, dtype: DType, bitwidth: int | None) -> ScaleOffset:
+    """Return the encoding with the smallest steps whose range has 0 and all values."""
+    low, high = min(float(real.min()), 0.0), max(float(real.max()), 0.0)
+    first, last = dtype.stored_range(bitwidth)
+    if dtype.is_signed:
+        return ScaleOffset(max(-low, high) / last, 0, bitwidth)
+    scale = (high - low) / (last - first)
+    return ScaleOffset(scale, round(low / scale), bitwidth)

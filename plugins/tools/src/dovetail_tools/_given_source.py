@@ -1,0 +1,35 @@
+"""The path of a model that is given as an argument or as an option."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dovetail_tools._errors import usage
+
+
+def given_source(argument: Path | None, option: Path | None, name: str, command: str) -> Path:
+    """Return the path of a model.
+
+    Args:
+        argument: The command's argument.
+        option: The value of the option.
+        name: Name of the option.
+        command: The command, for errors.
+
+    Raises:
+        ConfigError: There is none, or they differ.
+    """
+    if argument is not None and option is not None and argument != option:
+        raise usage(
+            f"two models: '{argument}' and {name} '{option}'",
+            where=command,
+            hint="pass one of them; each model needs a command of its own",
+        )
+    source = argument or option
+    if source is None:
+        raise usage(
+            "missing model",
+            where=command,
+            hint=f"pass its path: `{command} MODEL` or `{command} -i MODEL`",
+        )
+    return source

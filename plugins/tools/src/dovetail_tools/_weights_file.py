@@ -1,0 +1,50 @@
+"""Models whose weights are in a file of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dovetail.files import unreadable
+
+_WEIGHTS, _NET = ".bin", "_net"
+
+
+@contextmanager
+def next_to_weights(model: Path, weights: Path | None) -> Iterator[Path]:
+    """Yield the path of a model whose weights are next to it, where frontends look for them.
+
+    Args:
+        model: The model.
+        weights: The file of its weights; None for the one next to it.
+
+    Raises:
+        FrontendError: One of the files cannot be read.
+    """
+    stem = model.stem.removesuffix(_NET)
+    if weights is None or _is_same(weights, model.with_name(f"{stem}{_WEIGHTS}")):
+        yield model
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for path, copy in ((model, model.name), (weights, f"{stem}{_WEIGHTS}")):
+            try:
+                _link(path, folder / copy)
+            except OSError as error:
+                raise unreadable(path, error) from error
+        yield folder / model.name
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    return path.exists() and other.exists() and path.samefile(other)
+
+
+def _link(path: Path, to: Path) -> None:
+    try:
+        os.link(path.resolve(), to)
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(path, to)
