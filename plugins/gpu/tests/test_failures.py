@@ -90,6 +90,34 @@ def test_without_a_driver_or_a_device_the_error_says_how_to_install_one(
         assert "pip install 'pyopencl[pocl]'" in caught.value.hint
 
 
+def test_a_device_whose_driver_compiles_nothing_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cl = driver.opencl()
+
+    class Refused:
+        def __init__(self, *_: object) -> None:
+            self.build = lambda: self._fail()
+
+        def _fail(self) -> None:
+            text = "clBuildProgram failed\nerror: unknown target CPU 'generic'\n(options: -I x)"
+            raise cl.RuntimeError(text)
+
+    before = driver.devices()
+    monkeypatch.setattr(cl, "Program", Refused)
+    driver._fault.cache_clear()
+    try:
+        if all(device.is_cpu for device in before):
+            with pytest.raises(PluginError, match="no OpenCL device can be used") as caught:
+                driver.devices()
+            assert "compiles no kernel (error: unknown target CPU" in str(caught.value)
+            assert "pocl-opencl-icd" in caught.value.hint
+        else:
+            assert driver.devices() == tuple(d for d in before if not d.is_cpu)
+    finally:
+        driver._fault.cache_clear()
+
+
 def test_two_drivers_are_told_apart_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     (real, *_) = driver.devices()
     names = {"platform": "Other Platform", "name": "Other Chip"}
@@ -99,7 +127,7 @@ def test_two_drivers_are_told_apart_by_their_names(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(driver, "devices", lambda: (real, other))
     assert choose_device(None) is real
     assert choose_device("1") is choose_device("other pla") is choose_device("chip") is other
-    for name in ("2", "third", ""):
+    for name in ("99", "third", ""):
         with pytest.raises(ConfigError, match="no OpenCL device matches") as caught:
             choose_device(name)
         assert "1: Other Chip (Other Platform)" in caught.value.hint

@@ -20,6 +20,10 @@ _INSTALL = (
     "install the OpenCL driver of the device's vendor, or one that computes on the processor: "
     "pip install 'pyopencl[pocl]'"
 )
+_UPDATE = (
+    "install a driver that knows the processor, such as the PoCL of your system: "
+    "apt-get install pocl-opencl-icd"
+)
 _MEMORY_CODES = frozenset({-4, -5, -61})  # object allocation, resources, buffer size
 _LOST_CODES = frozenset({-2, -36, -9999})  # device not available, invalid queue, NVIDIA's fault
 
@@ -144,10 +148,10 @@ class Device:
 
 
 def devices() -> tuple[Device, ...]:
-    """Return all devices, GPUs and accelerators first.
+    """Return all usable devices, GPUs and accelerators first.
 
     Raises:
-        PluginError: There is no pyopencl, driver or device.
+        PluginError: There is no pyopencl, driver or usable device.
     """
     cl = opencl()
     _PROCESS.is_used = True
@@ -164,7 +168,30 @@ def devices() -> tuple[Device, ...]:
     if not found:
         names = ", ".join(p.name.strip() for p in platforms) or "none"
         raise PluginError(f"no OpenCL device was found; drivers: {names}", hint=_INSTALL)
-    return tuple(sorted(found, key=lambda d: d.is_cpu))
+    faults = {device: fault for device in found if (fault := _fault(device))}
+    if len(faults) == len(found):
+        named = "; ".join(f"{device}: {fault}" for device, fault in faults.items())
+        raise PluginError(f"no OpenCL device can be used: {named}", hint=_UPDATE)
+    return tuple(sorted((d for d in found if d not in faults), key=lambda d: d.is_cpu))
+
+
+@functools.cache
+def _fault(device: Device) -> str:
+    """Return why a device cannot be used; empty if nothing is known.
+
+    The compiler of a driver for processors may be older than the processor, and then compile
+    nothing at all, as PoCL 3.0 does on Zen 5. Drivers of other devices are not asked, which might
+    take long.
+    """
+    if not device.is_cpu:
+        return ""
+    cl = opencl()
+    try:
+        cl.Program(context_of(device), "__kernel void f(__global int *x) { x[0] = 1; }").build()
+    except (cl.RuntimeError, BackendError) as error:
+        cause = next((line for line in str(error).splitlines() if "error:" in line), str(error))
+        return f"its driver compiles no kernel ({cause.strip()})"
+    return ""
 
 
 def choose_device(wanted: str | None) -> Device:
