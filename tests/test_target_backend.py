@@ -210,3 +210,24 @@ def test_ops_that_the_htp_lacks_are_written_out() -> None:
         signal, found = (s.run({"x": images[0]})["y"] for s in (exact, emulated))
     noise = np.square(found - signal).sum()
     assert 10 * np.log10(np.square(signal).sum() / noise) > 50
+
+
+def test_a_gru_runs_on_the_htp() -> None:
+    graph, rng = Graph("net"), np.random.default_rng(4)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (5, 2, 8), TensorKind.APP_WRITE))
+    shapes = [(6, 8)] * 3 + [(6, 6)] * 3 + [(6,)] * 6
+    weights = [
+        static(graph, f"w{i}", (rng.standard_normal(shape) / 2).astype(np.float32))
+        for i, shape in enumerate(shapes)
+    ]
+    y, last = add_all(graph, "Gru", [x, *weights], name="gru", linear_before_reset=1)
+    y.kind = last.kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    feeds = rng.standard_normal((8, 5, 2, 8)).astype(np.float32)
+    assert rejected(quantize_with_report(model, feeds), "htp:v73")
+    made = quantize_with_report(model, feeds, target_backend="htp:v73", act_bitwidth=16)
+    assert rejected(made, "htp:v73") == []
+    with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as emulated:
+        for name in (y.name, last.name):
+            signal, found = (s.run({"x": feeds[0]})[name] for s in (exact, emulated))
+            assert 10 * np.log10(np.square(signal).sum() / np.square(found - signal).sum()) > 40

@@ -190,7 +190,7 @@ def _fault(device: Device) -> str:
         cl.Program(context_of(device), "__kernel void f(__global int *x) { x[0] = 1; }").build()
     except (cl.RuntimeError, BackendError) as error:
         cause = next((line for line in str(error).splitlines() if "error:" in line), str(error))
-        return f"its driver compiles no kernel ({cause.strip()})"
+        return f"the driver compiles no kernel ({cause.strip()})"
     return ""
 
 

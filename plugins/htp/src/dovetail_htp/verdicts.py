@@ -20,6 +20,7 @@ from dovetail_opset.type_verdicts import changes, foreign_types
 STANDARD = "qti.aisw"
 # Ops that change the form of values; between real and stored ones, encodings define them.
 _CONVERSIONS = ("Convert", "Dequantize", "Quantize")
+_WRITE_OUT = "convert the float model with --target-backend {}, which writes the op out in others"
 _ELSEWHERE = "run the node on another backend: --backend hetero:{},cpu"
 
 
@@ -105,7 +106,12 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
     table = target.family.name
     known = types.rows(table, view.op_type)
     if not known:
+        # imported here: only rejected nodes need the passes
+        from dovetail_opset.passes import can_write_out
+
         hint = _ELSEWHERE.format(table)
+        if can_write_out(view.node):
+            hint = f"{_WRITE_OUT.format(table)}, or {hint}"
         found = f"{view.op_type}, which {target} does not have"
         return Support(False, "op", "op", found, rewrite=hint)
     usable = [row for row in known if row.since <= target.arch]

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import TensorKind, find_faults
-from dovetail_opset.passes import WriteOut, can_write_out
+from dovetail.ir import DType, Graph, Tensor, TensorKind, find_faults
+from dovetail_opset.build import add_all, static
+from dovetail_opset.passes import DeadCode, WriteOut, can_write_out
 
 Evaluate = Callable[..., Any]
 CASES: list[tuple[str, dict[str, Any], list[str]]] = [
@@ -52,3 +53,91 @@ def test_another_softplus_stays(net: Any, params: dict[str, float]) -> None:
 def test_only_the_named_ops_are_written_out(net: Any) -> None:
     net.step("ElementWiseSoftplus", net.x)
     net.untouched(WriteOut(["ReduceSumSquare"]))
+
+
+UNITS, FEATURES, BATCH = 3, 5, 2
+
+
+def gru(
+    steps: int,
+    *,
+    biases: bool = True,
+    start: bool = True,
+    time_major: bool = True,
+    **params: Any,
+) -> Graph:
+    """Return a graph with a Gru, whose outputs are those of the graph."""
+    rng, graph = np.random.default_rng(steps), Graph("net")
+    shape = (steps, BATCH, FEATURES) if time_major else (BATCH, steps, FEATURES)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    shapes = [(UNITS, FEATURES)] * 3 + [(UNITS, UNITS)] * 3 + [(UNITS,)] * 6 * biases
+    inputs: list[Tensor | None] = [
+        static(graph, f"w{i}", rng.normal(size=s).astype(np.float32)) for i, s in enumerate(shapes)
+    ]
+    inputs += [None] * 6 * (not biases)
+    if start:
+        h0 = Tensor("h0", DType.FLOAT_32, (1, BATCH, UNITS), TensorKind.APP_WRITE)
+        inputs.append(graph.add_tensor(h0))
+    outputs = add_all(graph, "Gru", [x, *inputs], name="gru", time_major=time_major, **params)
+    for tensor in outputs:
+        tensor.kind = TensorKind.APP_READ
+    return graph
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize("time_major", [True, False])
+@pytest.mark.parametrize("linear", [0, 1])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"direction": 1},
+        {"biases": False, "start": False},
+    ],
+)
+def test_a_gru_is_written_out_step_by_step(
+    evaluate: Evaluate, steps: int, time_major: bool, linear: int, more: dict[str, Any]
+) -> None:
+    graph = gru(steps, time_major=time_major, linear_before_reset=linear, **more)
+    rng = np.random.default_rng(7)
+    feed = {t.name: rng.normal(size=t.shape).astype(np.float32) for t in graph.inputs}
+    names = [tensor.name for tensor in graph.outputs]
+    before = evaluate(graph, feed)
+    assert WriteOut(["Gru"]).run(graph)
+    assert not find_faults(graph)
+    assert "Gru" not in {node.op_type for node in graph.nodes}
+    assert {source for node in graph.nodes for source in node.sources} == {"gru"}
+    assert [tensor.name for tensor in graph.outputs] == names
+    after = evaluate(graph, feed)
+    for name in names:
+        np.testing.assert_allclose(after[name], before[name], rtol=1e-5, atol=1e-6)
+    assert not DeadCode().run(graph)
+
+
+@pytest.mark.parametrize("unread", [0, 1])
+def test_an_output_of_a_gru_that_nobody_reads_is_not_written(
+    evaluate: Evaluate, unread: int
+) -> None:
+    graph = gru(3)
+    graph.outputs[unread].kind = TensorKind.NATIVE
+    (kept,) = (tensor.name for tensor in graph.outputs)
+    feed = {t.name: np.ones(t.shape, np.float32) for t in graph.inputs}
+    before = evaluate(graph, feed)[kept]
+    assert WriteOut(["Gru"]).run(graph)
+    np.testing.assert_allclose(evaluate(graph, feed)[kept], before, rtol=1e-5)
+    assert not DeadCode().run(graph)
+
+
+def test_a_gru_with_a_state_open_sizes_or_computed_weights_stays() -> None:
+    many = gru(300)
+    assert not can_write_out(many.nodes[0])
+    graph = gru(2)
+    (node,) = graph.nodes
+    reset = graph.add_tensor(Tensor("reset", DType.BOOL_8, (), TensorKind.APP_WRITE))
+    graph.set_inputs(node, [*node.inputs, reset])
+    assert not can_write_out(node)
+    computed = gru(2)
+    weight = computed.tensor("w0")
+    weight.kind, weight.data = TensorKind.APP_WRITE, None
+    assert not can_write_out(computed.nodes[0])
+    assert not WriteOut(["Gru"]).run(computed)

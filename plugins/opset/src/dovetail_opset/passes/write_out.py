@@ -12,12 +12,11 @@ import numpy as np
 from dovetail.ir import Graph, Node, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add, static
-from dovetail_opset.passes._rewrite import bound, first_input, is_float
+from dovetail_opset.passes._gru import Step, can_write_out_gru, write_out_gru
+from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_float
 
 # Beyond this, a float32 does not distinguish log(1 + exp(x)) from x.
 _LARGE = 16.0
-
-Step = Callable[..., Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +34,12 @@ class WriteOut:
         """Rewrite the graph in place; return whether it changed anything."""
         nodes = [n for n in graph.nodes if is_op(n, *self.op_types) and can_write_out(n)]
         for node in nodes:
-            params = {name: getattr(bound(node), name) for name in node.params}
             graph.remove_node(node)
-            step = partial(_step, graph, node)
-            _WRITERS[node.op_type](step, first_input(node), node.outputs[0], params)
-            if (last := graph.producer(node.outputs[0])) is not None:
+            _WRITERS[node.op_type](graph, node, partial(_step, graph, node))
+            last = next((p for t in node.outputs if (p := graph.producer(t)) is not None), None)
+            if last is not None:
                 graph.rename({}, {last: node.name})
+            _remove_unread(graph, node)
         return bool(nodes)
 
 
@@ -49,17 +48,21 @@ def can_write_out(node: Node) -> bool:
     op: Any = bound(node)
     if op is None or node.op_type not in _WRITERS or not is_float(*node.inputs):
         return False
+    if is_op(node, "Gru"):
+        return can_write_out_gru(node)
     if is_op(node, "ReduceSumSquare"):
         return bool(first_input(node).shape)
     return bool(op.beta == 1 and not 0 <= op.threshold < _LARGE)
 
 
-def _step(graph: Graph, node: Node, op_type: str, *inputs: Tensor | float, **params: Any) -> Tensor:
+def _step(
+    graph: Graph, node: Node, op_type: str, *inputs: Tensor | float | None, **params: Any
+) -> Tensor:
     """Add a node in place of another one; numbers become constants of its input's type."""
     dtype = first_input(node).dtype
     given = [
         each
-        if isinstance(each, Tensor)
+        if each is None or isinstance(each, Tensor)
         else static(graph, f"{node.name}.number", np.array(each, dtype.storage))
         for each in inputs
     ]
@@ -67,18 +70,30 @@ def _step(graph: Graph, node: Node, op_type: str, *inputs: Tensor | float, **par
     return add(graph, op_type, given, name=name, sources=node.sources, **params)
 
 
-def _reduce_sum_square(step: Step, x: Tensor, y: Tensor, params: dict[str, Any]) -> None:
-    step("ReduceSum", step("ElementWiseMultiply", x, x), outputs=y, **params)
+def _remove_unread(graph: Graph, node: Node) -> None:
+    """Remove the constants that only this node read."""
+    for tensor in node.inputs:
+        if tensor is not None and is_constant(tensor) and not graph.consumers(tensor):
+            graph.remove_tensor(tensor)
 
 
-def _softplus(step: Step, x: Tensor, y: Tensor, params: dict[str, Any]) -> None:
+def _reduce_sum_square(graph: Graph, node: Node, step: Step) -> None:
+    x, op = first_input(node), bound(node)
+    params = {name: getattr(op, name) for name in node.params}
+    square = step("ElementWiseMultiply", x, x)
+    step("ReduceSum", square, outputs=node.outputs[0], **params)
+
+
+def _softplus(graph: Graph, node: Node, step: Step) -> None:
     # max(x, 0) + log(1 + exp(-|x|)), in which no part overflows
+    x = first_input(node)
     small = step("ElementWiseExp", step("ElementWiseNeg", step("ElementWiseAbs", x)))
     rest = step("ElementWiseLog", step("ElementWiseAdd", small, 1.0))
-    step("ElementWiseAdd", step("Relu", x), rest, outputs=y)
+    step("ElementWiseAdd", step("Relu", x), rest, outputs=node.outputs[0])
 
 
-_WRITERS: Mapping[str, Callable[[Step, Tensor, Tensor, dict[str, Any]], None]] = {
-    "ReduceSumSquare": _reduce_sum_square,
+_WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     "ElementWiseSoftplus": _softplus,
+    "Gru": write_out_gru,
+    "ReduceSumSquare": _reduce_sum_square,
 }
