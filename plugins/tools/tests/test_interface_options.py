@@ -307,6 +307,31 @@ def test_every_fault_of_the_command_line_is_named_at_once(run: Any, net: str) ->
     assert {path.name for path in Path().iterdir()} == {"net.onnx"}
 
 
+@pytest.mark.parametrize(
+    ("args", "part"),
+    [
+        (
+            ["--preserve_io", "layout", "imagee"],
+            "no input or output 'imagee' (did you mean 'image'?)",
+        ),
+        (["--preserve_io", "datatype", "image", "no"], "no input or output 'no'"),
+        (["-l", "no", "NCHW"], "no input or output 'no'"),
+        (["-l", "image", "NTF"], "the layout NTF has 3 axes, but the tensor has 4"),
+        (["--legacy_io_layout", "-l", "image", "NCDHW"], "the layout NCDHW has 5 axes"),
+        (
+            ["--package_name", "shop", "--op_package_config", "shop.xml"],
+            "--package-name and --op-package-config are mutually exclusive",
+        ),
+    ],
+)
+def test_names_and_layouts_are_checked_though_nothing_changes(
+    run: Any, net: str, args: list[str], part: str
+) -> None:
+    done = run("convert", "-i", net, *args)
+    assert (done.code, part in done.err) == (2, True), done.err
+    assert {path.name for path in Path().iterdir()} == {"net.onnx"}
+
+
 # -- nodes and the file ----------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.output_format_option import OutputFormat
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 from dovetail_tools._artefact_options import ARTEFACT
+from dovetail_tools._errors import usage
 from dovetail_tools._export_options import EXPORT, with_export_options
 from dovetail_tools._given_source import given_source
 from dovetail_tools._graph_options import GRAPH
@@ -248,6 +249,12 @@ def convert(
     from dovetail_tools._frontend_options import FrontendTexts
     from dovetail_tools._lora import updatable_mode, updateable_names
 
+    if op_package_config and export["package_name"] is not None:
+        raise usage(
+            "--package-name and --op-package-config are mutually exclusive",
+            where="dovetail convert",
+            hint="the definitions have a package of their own; omit --package-name",
+        )
     source = given_source(model, input_network, "--input-network", "dovetail convert")
     quantizing = Quantizing(
         input_list,

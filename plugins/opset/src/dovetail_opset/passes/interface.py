@@ -51,6 +51,7 @@ class TensorForm:
         scale: Scale of fixed-point values, with an 8- or 16-bit integer type.
         offset: Their offset: the real value is `(stored + offset) * scale`.
         colors: The color format that the application passes, and that of the model.
+        model_layout: The model's layout where no other one is wanted; it is only checked.
     """
 
     name: str
@@ -59,6 +60,7 @@ class TensorForm:
     scale: float | None = None
     offset: int = 0
     colors: tuple[str, str] | None = None
+    model_layout: str | None = None
 
     def faults(self, graph: Graph) -> Iterator[str]:
         """Yield why the tensor of a graph cannot have this form."""
@@ -67,6 +69,9 @@ class TensorForm:
             yield f"a tensor of the kind {tensor.kind.name} keeps its form"
         if self.layout is not None:
             yield from _layout_faults(self.layout, len(tensor.shape))
+        elif self.model_layout is not None:
+            own = (self.model_layout, self.model_layout)
+            yield from _layout_faults(own, len(tensor.shape))
         if self.dtype is not None and self.dtype not in TYPES:
             yield f"unsupported type '{self.dtype}'; expected one of {', '.join(TYPES)}"
         elif self.scale is not None:

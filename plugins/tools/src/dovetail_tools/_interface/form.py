@@ -58,4 +58,5 @@ class Form:
             "scale": self.scale,
             "offset": self.offset or 0,
             "colors": self.colors,
+            "model_layout": None if own == NONTRIVIAL else own,
         }

@@ -60,16 +60,15 @@ class InterfaceRequest:
     legacy: bool = False
 
     def pass_values(self, *, keep_int64: bool = False) -> dict[str, Any]:
-        """Return the options of the pass `interface`; empty if it has nothing to do.
+        """Return the options of the pass `interface`; empty if it has nothing to do or to check.
 
         Args:
             keep_int64: Whether 64-bit inputs stay so in the older form of the interface.
         """
-        options = [form.as_option(name) for name, form in self.forms.items()]
-        given = [each for each in options if any(each[k] is not None for k in _CHANGES)]
-        if not given and not self.legacy:
-            return {}
         kept = self.preserved
+        if not (self.forms or self.legacy or kept.layouts or kept.types):
+            return {}
+        given = [form.as_option(name) for name, form in self.forms.items()]
         return {
             "tensors": given,
             "channels_last": self.legacy and kept.layouts is not None,
@@ -85,9 +84,6 @@ class InterfaceRequest:
             for name, form in self.forms.items()
             if form.model_layout not in (None, "NCHW", "NCDHW") and form.layout is None
         )
-
-
-_CHANGES = ("layout", "dtype", "scale", "colors")
 
 
 def read_interface(options: InterfaceOptions, *, is_quantized: bool = False) -> InterfaceRequest:
