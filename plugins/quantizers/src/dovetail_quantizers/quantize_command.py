@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dovetail.cli.configuration_option import shows_configuration
+from dovetail.cli.given_model import given_model
 from dovetail.cli.map_weights_option import NoMapWeights
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.output_format_option import OutputFormat
@@ -21,18 +22,22 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @takes_quantization
 @shows_configuration
 def quantize(
-    *,
     model: Annotated[
-        Path,
+        Path | None,
+        typer.Argument(help="The float model: a .dvt, or a file that can be converted."),
+    ] = None,
+    *,
+    input_network: Annotated[
+        Path | None,
         typer.Option(
             "-i",
             "--input-network",
             "--input-dlc",
             "--model",
             metavar="FILE",
-            help="The float model: a .dvt, or a file that can be converted.",
+            help="The float model, as an option.",
         ),
-    ],
+    ] = None,
     output_path: Annotated[
         Path | None,
         typer.Option(
@@ -73,8 +78,9 @@ def quantize(
     # imported here: the help needs no numpy
     from dovetail_quantizers.quantize_model import Files, quantize_model
 
+    source = given_model(model, input_network, "--input-network", "dovetail quantize")
     files = Files(
-        model, output_path, dump_encoding_json, output_format, map_weights=not no_map_weights
+        source, output_path, dump_encoding_json, output_format, map_weights=not no_map_weights
     )
     references = split_list(op_packages, "--op-packages")
     quantize_model(

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from dovetail.cli.given_model import given_model
 from dovetail.cli.input_format_option import InputFormat
-from dovetail_tools._given_source import given_source
 from dovetail_tools._pairs import Counts, PairCommand, split_values
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -68,6 +68,6 @@ def architecture_checker(
     # imported here: the help needs no numpy
     from dovetail_tools._architecture import CheckRequest, check_model
 
-    source = given_source(model, input_json, "--input-json", "dovetail architecture-checker")
+    source = given_model(model, input_json, "--input-json", "dovetail architecture-checker")
     values = None if modify is None else [v for use in modify for v in split_values(use) or ("",)]
     check_model(CheckRequest(source, bin, output_path, values, input_format))

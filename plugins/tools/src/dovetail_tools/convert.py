@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from dovetail.cli.configuration_option import shows_configuration
+from dovetail.cli.given_model import given_model
 from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.output_format_option import OutputFormat
@@ -16,7 +17,6 @@ from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, take
 from dovetail_tools._artefact_options import ARTEFACT
 from dovetail_tools._errors import usage
 from dovetail_tools._export_options import EXPORT, with_export_options
-from dovetail_tools._given_source import given_source
 from dovetail_tools._graph_options import GRAPH
 from dovetail_tools._interface_options import INTERFACE
 from dovetail_tools._option_groups import takes
@@ -255,7 +255,7 @@ def convert(
             where="dovetail convert",
             hint="the definitions have a package of their own; omit --package-name",
         )
-    source = given_source(model, input_network, "--input-network", "dovetail convert")
+    source = given_model(model, input_network, "--input-network", "dovetail convert")
     quantizing = Quantizing(
         input_list,
         quantization,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dovetail_tools._errors import usage
+from dovetail.errors import ConfigError
 
 
-def given_source(argument: Path | None, option: Path | None, name: str, command: str) -> Path:
+def given_model(argument: Path | None, option: Path | None, name: str, command: str) -> Path:
     """Return the path of a model.
 
     Args:
@@ -20,15 +20,17 @@ def given_source(argument: Path | None, option: Path | None, name: str, command:
         ConfigError: There is none, or they differ.
     """
     if argument is not None and option is not None and argument != option:
-        raise usage(
+        raise ConfigError(
             f"two models: '{argument}' and {name} '{option}'",
+            code="USAGE",
             where=command,
             hint="pass one of them; each model needs a command of its own",
         )
     source = argument or option
     if source is None:
-        raise usage(
+        raise ConfigError(
             "missing model",
+            code="USAGE",
             where=command,
             hint=f"pass its path: `{command} MODEL` or `{command} -i MODEL`",
         )
