@@ -51,7 +51,7 @@ class TensorForm:
         scale: Scale of fixed-point values, with an 8- or 16-bit integer type.
         offset: Their offset: the real value is `(stored + offset) * scale`.
         colors: The color format that the application passes, and that of the model.
-        model_layout: The model's layout where no other one is wanted; it is only checked.
+        model_layout: The model's layout where `layout` is None; it is only checked.
     """
 
     name: str
