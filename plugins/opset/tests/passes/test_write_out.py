@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import DType, Graph, Tensor, TensorKind, find_faults
-from dovetail_opset.build import add_all, static
+from dovetail.ir import DType, Graph, Spec, Tensor, TensorKind, find_faults
+from dovetail_opset.build import add, add_all, static
 from dovetail_opset.passes import DeadCode, WriteOut, can_write_out
 
 Evaluate = Callable[..., Any]
@@ -141,3 +141,58 @@ def test_a_gru_with_a_state_open_sizes_or_computed_weights_stays() -> None:
     weight.kind, weight.data = TensorKind.APP_WRITE, None
     assert not can_write_out(computed.nodes[0])
     assert not WriteOut(["Gru"]).run(computed)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "pads", "dilation"),
+    [
+        ((6, 5), (3, 2), (1, 1), [(0, 0), (0, 0)], (1, 1)),
+        ((8, 8), (3, 3), (2, 2), [(1, 1), (1, 1)], (1, 1)),
+        ((9, 7), (2, 3), (3, 2), [(1, 0), (0, 2)], (1, 1)),
+        ((9, 9), (2, 2), (2, 1), [(1, 1), (0, 0)], (3, 2)),
+    ],
+)
+def test_columns_become_an_image_by_a_transposed_convolution(
+    evaluate: Evaluate, size: Any, kernel: Any, stride: Any, pads: Any, dilation: Any
+) -> None:
+    graph = Graph("net")
+    counts = [
+        (n + sum(pad) - (k - 1) * d - 1) // s + 1
+        for n, k, s, pad, d in zip(size, kernel, stride, pads, dilation, strict=True)
+    ]
+    shape = (2, 3 * kernel[0] * kernel[1], counts[0] * counts[1])
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    params = {"kernel_size": kernel, "stride": stride, "pad_amount": pads, "dilation": dilation}
+    spec = Spec(DType.FLOAT_32, (2, *size, 3))
+    add(graph, "Col2Im", [x], name="y", spec=spec, **params).kind = TensorKind.APP_READ
+    feed = {"x": np.random.default_rng(1).normal(size=shape).astype(np.float32)}
+    before = evaluate(graph, feed)["y"]
+    assert WriteOut(["Col2Im"]).run(graph)
+    assert not find_faults(graph)
+    assert [node.op_type for node in graph.nodes] == ["Transpose", "Reshape", "TransposeConv2d"]
+    np.testing.assert_allclose(evaluate(graph, feed)["y"], before, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("rounding", [0, 1])
+@pytest.mark.parametrize(
+    ("filters", "stride", "pads"),
+    [
+        ((2, 2, 2), (2, 2, 2), [(0, 0)] * 3),
+        ((3, 3, 3), (1, 2, 2), [(1, 1), (1, 0), (0, 1)]),
+        ((1, 2, 3), (1, 2, 3), [(0, 0), (0, 1), (1, 1)]),
+    ],
+)
+def test_a_maximum_in_three_dimensions_is_taken_in_two_steps(
+    evaluate: Evaluate, filters: Any, stride: Any, pads: Any, rounding: int
+) -> None:
+    graph = Graph("net")
+    shape = (2, 5, 7, 6, 3)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    params = {"filter_size": filters, "stride": stride, "pad_amount": pads}
+    made = add(graph, "PoolMax3d", [x], name="y", rounding_mode=rounding, **params)
+    made.kind = TensorKind.APP_READ
+    feed = {"x": np.random.default_rng(1).normal(size=shape).astype(np.float32)}
+    before = evaluate(graph, feed)["y"]
+    assert WriteOut(["PoolMax3d"]).run(graph)
+    assert not find_faults(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)

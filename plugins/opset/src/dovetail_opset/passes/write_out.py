@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Graph, Node, Tensor
+from dovetail.ir import Graph, Node, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add, static
 from dovetail_opset.passes._gru import Step, can_write_out_gru, write_out_gru
@@ -50,6 +51,8 @@ def can_write_out(node: Node) -> bool:
         return False
     if is_op(node, "Gru"):
         return can_write_out_gru(node)
+    if is_op(node, "Col2Im", "PoolMax3d"):
+        return not any(any(tensor.dynamic) for tensor in (first_input(node), *node.outputs))
     if is_op(node, "ReduceSumSquare"):
         return bool(first_input(node).shape)
     return bool(op.beta == 1 and not 0 <= op.threshold < _LARGE)
@@ -77,6 +80,68 @@ def _remove_unread(graph: Graph, node: Node) -> None:
             graph.remove_tensor(tensor)
 
 
+def _col_2_im(graph: Graph, node: Node, step: Step) -> None:
+    # each channel is a group, whose filters have a single 1: at the element of the window
+    op: Any = bound(node)
+    x, y = first_input(node), node.outputs[0]
+    window, (batch, *size, channels) = op.window, y.shape
+    counts = window.outputs(tuple(size))
+    taps = math.prod(window.size)
+    filters = np.zeros((*window.spans, channels, taps), x.dtype.storage)
+    for tap, place in enumerate(np.ndindex(window.size)):
+        at = tuple(i * dilation for i, dilation in zip(place, window.dilation, strict=True))
+        filters[(*at, slice(None), tap)] = 1
+    extras = [
+        have - (stride * (count - 1) + span - sum(pads))
+        for have, stride, count, span, pads in zip(
+            size, window.stride, counts, window.spans, window.pads, strict=True
+        )
+    ]
+    rows = step("Transpose", x, perm=[0, 2, 1])
+    image = step("Reshape", rows, spec=Spec(x.dtype, (batch, *counts, x.shape[1])))
+    weight = filters.reshape(*window.spans, channels * taps, 1)
+    step(
+        "TransposeConv2d",
+        image,
+        static(graph, f"{node.name}.weight", weight),
+        outputs=y,
+        stride=op.stride,
+        pad_amount=op.pad_amount,
+        group=channels,
+        output_padding=extras,
+    )
+
+
+def _pool_max_3d(graph: Graph, node: Node, step: Step) -> None:
+    # the planes by height and width, then all of them by depth
+    op: Any = bound(node)
+    x, y = first_input(node), node.outputs[0]
+    (batch, depth, *plane, channels), (_, _, *pooled, _) = x.shape, y.shape
+    filters, strides, pads = (
+        np.asarray(each) for each in (op.filter_size, op.stride, op.pad_amount)
+    )
+    rounding = op.rounding_mode
+    planes = step("Reshape", x, spec=Spec(x.dtype, (batch * depth, *plane, channels)))
+    planes = step(
+        "PoolMax2d",
+        planes,
+        filter_size=filters[1:],
+        stride=strides[1:],
+        pad_amount=pads[1:],
+        rounding_mode=rounding,
+    )
+    shape = (batch, depth, math.prod(pooled), channels)
+    found = step(
+        "PoolMax2d",
+        step("Reshape", planes, spec=Spec(x.dtype, shape)),
+        filter_size=[filters[0], 1],
+        stride=[strides[0], 1],
+        pad_amount=[pads[0], (0, 0)],
+        rounding_mode=rounding,
+    )
+    step("Reshape", found, outputs=y)
+
+
 def _reduce_sum_square(graph: Graph, node: Node, step: Step) -> None:
     x, op = first_input(node), bound(node)
     params = {name: getattr(op, name) for name in node.params}
@@ -93,7 +158,9 @@ def _softplus(graph: Graph, node: Node, step: Step) -> None:
 
 
 _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
+    "Col2Im": _col_2_im,
     "ElementWiseSoftplus": _softplus,
     "Gru": write_out_gru,
+    "PoolMax3d": _pool_max_3d,
     "ReduceSumSquare": _reduce_sum_square,
 }
