@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 from networks import lstm
@@ -14,7 +15,7 @@ import dovetail as dt
 from dovetail import runtime
 from dovetail.api.quantization import quantize_with_report
 from dovetail.container import Model, Producer
-from dovetail.errors import ConfigError, PluginError
+from dovetail.errors import ConfigError, PluginError, UnsupportedOpError
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import Quantized
@@ -231,3 +232,23 @@ def test_a_gru_runs_on_the_htp() -> None:
         for name in (y.name, last.name):
             signal, found = (s.run({"x": feeds[0]})[name] for s in (exact, emulated))
             assert 10 * np.log10(np.square(signal).sum() / np.square(found - signal).sum()) > 40
+
+
+def test_the_advice_on_an_op_that_is_written_out_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 4), TensorKind.APP_WRITE))
+    add(graph, "ElementWiseSoftplus", [x], name="y").kind = TensorKind.APP_READ
+    Model.of(graph, producer=Producer("test", "0"), registry=installed_ops()).save("net.dvt")
+    with pytest.raises(UnsupportedOpError) as caught:
+        dt.Session("net.dvt", backend="htp")
+    advice = ("--target-backend htp", "--float-fallback")
+    assert all(part in str(caught.value) for part in advice)
+    done = forked.run(f"dovetail quantize net.dvt -o out.dvt {' '.join(advice)}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    values = np.array([[-30, -1, 0, 2]], np.float32)
+    with dt.Session("out.dvt", backend="htp") as session:
+        found = session.run({"x": values})["y"]
+    np.testing.assert_allclose(found, np.logaddexp(values, 0), rtol=1e-5, atol=1e-6)
