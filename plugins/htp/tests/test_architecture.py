@@ -23,12 +23,13 @@ from dovetail.ir import (
 from dovetail_htp.architecture import (
     Divisions,
     FewChannels,
+    LimitedParams,
     PaddedChannels,
     Prelus,
     SlowActivations,
     WideActivations,
 )
-from dovetail_opset.build import add, static
+from dovetail_opset.build import add, add_all, static
 
 STEP = ScaleOffset(2**-5, -100)
 
@@ -156,6 +157,25 @@ def test_a_divisor_with_other_readers_stays() -> None:
     assert changes(Divisions, graph) is True
     assert "d" in graph.tensors
     assert not find_faults(graph)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "params", "text"),
+    [
+        ("Softmax", {}, ""),
+        ("Softmax", {"axis": 3}, ""),
+        ("Softmax", {"axis": 1}, "axis is 1; an HTP takes the last axis"),
+        ("LogSoftmax", {"axis": 2}, "axis is 2; an HTP takes the last axis"),
+        ("LayerNorm", {"axes": [3]}, ""),
+        ("LayerNorm", {"axes": [2, 3]}, "axes is [2, 3]; an HTP takes the last axis alone"),
+        ("TopK", {"k": 2}, ""),
+        ("TopK", {"k": 2, "largest": False}, "largest is False; an HTP takes True"),
+    ],
+)
+def test_params_that_an_htp_does_not_take(op_type: str, params: dict[str, Any], text: str) -> None:
+    graph, x = graph_of()
+    add_all(graph, op_type, [x], name="y", **params)
+    assert [issue.text for issue in found(LimitedParams, graph)] == [text] * bool(text)
 
 
 def test_a_prelu_becomes_a_relu() -> None:

@@ -7,9 +7,9 @@ factors, and the emulator does not confirm any: it computes the results of an HT
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from dovetail.ir import (
     dequantize,
     quantize,
 )
+from dovetail.ops import bind_node
 from dovetail_htp.verdicts import STANDARD
+from dovetail_opset import PACKAGE, is_op
 from dovetail_opset.build import static
 
 # The matrix unit computes and stores channels in groups of this size.
@@ -50,6 +52,40 @@ _NOT_FUSED = (
     "Sigmoid",
     "Tanh",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """A limit of a param; `holds` takes its value and the rank of the first input."""
+
+    param: str
+    holds: Callable[[Any, int], bool]
+    allowed: str
+    recommendation: str
+
+
+_LAST_AXIS = _Limit(
+    "axis", lambda axis, rank: axis == rank - 1, "the last axis", "transpose the axis to the end"
+)
+_LAST_AXES = _Limit(
+    "axes",
+    lambda axes, rank: np.array_equal(axes, [rank - 1]),
+    "the last axis alone",
+    "transpose to the end, or join axes with a Reshape",
+)
+# Source: the op definition supplement of the HTP in the vendor's reference, version 2.25.
+_LIMITS: Mapping[str, _Limit] = {
+    "FullyConnected": _Limit(
+        "keep_dims", lambda kept, _: not kept, "False", "add a Reshape after it"
+    ),
+    "LayerNorm": _LAST_AXES,
+    "LogSoftmax": _LAST_AXIS,
+    "RmsNorm": _LAST_AXES,
+    "Softmax": _LAST_AXIS,
+    "TopK": _Limit(
+        "largest", lambda largest, _: bool(largest), "True", "negate the input and the values"
+    ),
+}
 
 
 class FewChannels:
@@ -123,7 +159,7 @@ class SlowActivations:
         """Return the activation functions that directly follow a convolution."""
         for node in _nodes(graph, *_NOT_FUSED):
             before = graph.producer(_first(node))
-            if before is not None and _is(before, *_CONVOLUTIONS):
+            if before is not None and is_op(before, *_CONVOLUTIONS):
                 yield Issue(
                     node,
                     f"{node.op_type} cannot be computed together with the convolution "
@@ -190,6 +226,26 @@ class ReluForPrelu:
         return bool(found)
 
 
+class LimitedParams:
+    """Values of params that an HTP does not take, though the emulator computes them."""
+
+    name: ClassVar[str] = "params"
+    change: ClassVar[Pass | None] = None
+
+    def issues(self, graph: Graph) -> Iterator[Issue]:
+        """Return the nodes with such a value."""
+        for node in _nodes(graph, *_LIMITS):
+            limit = _LIMITS[node.op_type]
+            op = bind_node(PACKAGE.schemas[node.op_type], node)
+            found = getattr(op, limit.param)
+            if not limit.holds(found, len(_first(node).shape)):
+                yield Issue(
+                    node,
+                    f"{limit.param} is {_text(found)}; an HTP takes {limit.allowed}",
+                    limit.recommendation,
+                )
+
+
 class Prelus:
     """Prelu nodes."""
 
@@ -207,12 +263,8 @@ class Prelus:
             )
 
 
-def _is(node: Node, *op_types: str) -> bool:
-    return node.package == STANDARD and node.op_type in op_types
-
-
 def _nodes(graph: Graph, *op_types: str) -> list[Node]:
-    return [node for node in graph.nodes if _is(node, *op_types)]
+    return [node for node in graph.nodes if is_op(node, *op_types)]
 
 
 def _input(node: Node, index: int) -> Tensor:
@@ -229,6 +281,10 @@ def _first(node: Node) -> Tensor:
 def _ends(node: Node) -> Iterable[Tensor]:
     """Return the input and the output of a convolution, whose last axis has the channels."""
     return (_first(node), node.outputs[0])
+
+
+def _text(value: object) -> str:
+    return str(value.tolist() if isinstance(value, np.ndarray) else value)
 
 
 def _padding(channels: int) -> float:

@@ -1,7 +1,7 @@
 """Rules of `data/rules.json`, beyond ops and types.
 
 Source: the op definition supplement of the HTP in the vendor's reference, version 2.25. Not
-checked: limits of params.
+checked: limits of params, which `dovetail_htp.architecture` reports.
 """
 
 from __future__ import annotations
