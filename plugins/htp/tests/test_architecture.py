@@ -80,8 +80,7 @@ def test_activations_that_cannot_be_fused_follow_a_convolution() -> None:
     add(graph, "Sigmoid", [y], name="slow")
     add(graph, "Sigmoid", [add(graph, "Relu", [y], name="fused")], name="later")
     issues = found(SlowActivations, graph)
-    assert len(issues) == 1
-    assert [issue.node.name for issue in issues if issue.node] == ["slow"]
+    assert [issue.node and issue.node.name for issue in issues] == ["slow"]
 
 
 def test_wide_activations_are_an_issue_of_the_graph() -> None:
@@ -176,6 +175,15 @@ def test_params_that_an_htp_does_not_take(op_type: str, params: dict[str, Any], 
     graph, x = graph_of()
     add_all(graph, op_type, [x], name="y", **params)
     assert [issue.text for issue in found(LimitedParams, graph)] == [text] * bool(text)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_fully_connected_layer_that_keeps_axes_is_an_issue(kept: bool) -> None:
+    graph, x = graph_of()
+    w = static(graph, "w", np.ones((2, 4), np.float32))
+    add(graph, "FullyConnected", [x, w], name="y", keep_dims=kept)
+    issues = found(LimitedParams, graph)
+    assert [i.text for i in issues] == ["keep_dims is True; an HTP takes False"] * kept
 
 
 def test_a_prelu_becomes_a_relu() -> None:

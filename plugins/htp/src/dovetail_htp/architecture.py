@@ -27,7 +27,6 @@ from dovetail.ir import (
     quantize,
 )
 from dovetail.ops import bind_node
-from dovetail_htp.verdicts import STANDARD
 from dovetail_opset import PACKAGE, is_op
 from dovetail_opset.build import static
 
@@ -73,7 +72,8 @@ _LAST_AXES = _Limit(
     "the last axis alone",
     "transpose to the end, or join axes with a Reshape",
 )
-# Source: the op definition supplement of the HTP in the vendor's reference, version 2.25.
+# Source: the op definition supplement of the HTP in the vendor's reference, version 2.25. Not here:
+# limits of single types, and those of InstanceNorm, Lrn, Lstm, Resize and the color conversions.
 _LIMITS: Mapping[str, _Limit] = {
     "FullyConnected": _Limit(
         "keep_dims", lambda kept, _: not kept, "False", "add a Reshape after it"
@@ -295,7 +295,7 @@ def _padding(channels: int) -> float:
 def _replace(graph: Graph, node: Node, op_type: str, *inputs: Tensor) -> None:
     """Put a node of another op in place of a node; names, sources and output stay."""
     graph.remove_node(node)
-    made = Node(node.name, STANDARD, op_type, inputs, node.outputs, sources=node.sources)
+    made = Node(node.name, PACKAGE.name, op_type, inputs, node.outputs, sources=node.sources)
     graph.add_node(made)
 
 

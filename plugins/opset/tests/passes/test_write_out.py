@@ -128,9 +128,12 @@ def test_an_output_of_a_gru_that_nobody_reads_is_not_written(
     assert not DeadCode().run(graph)
 
 
-def test_a_gru_with_a_state_open_sizes_or_computed_weights_stays() -> None:
+def test_a_gru_with_many_steps_open_sizes_a_state_or_computed_weights_stays() -> None:
     many = gru(300)
     assert not can_write_out(many.nodes[0])
+    open_batch = gru(2)
+    open_batch.tensor("x").dynamic = (False, True, False)
+    assert not can_write_out(open_batch.nodes[0])
     graph = gru(2)
     (node,) = graph.nodes
     reset = graph.add_tensor(Tensor("reset", DType.BOOL_8, (), TensorKind.APP_WRITE))

@@ -29,7 +29,6 @@ from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import options_from
-from dovetail_tools._architecture import write_check
 from dovetail_tools._artefact import with_artefact
 from dovetail_tools._errors import usage
 from dovetail_tools.op_definitions import load_definitions
@@ -274,6 +273,9 @@ def _write(file: ModelFile, model: Model, *, check: bool) -> tuple[Path, ...]:
     with recorded_writes() as files:
         notes = file.write(model)
         if check:
+            # imported here: most conversions do without
+            from dovetail_tools._architecture import write_check
+
             write_check(model, file.path)
     show_differences(notes)
     return tuple(dict.fromkeys((file.path, *files)))
