@@ -35,9 +35,10 @@ _PARAM = re.compile(rb"\bQnnModel\s*+&\s*+(?P<name>" + _NAME + rb")")
 _QUOTED = re.compile(_STRING)
 _SPACE = re.compile(rb"[\s;]*+")
 _BODY = rb"(?>[^;\"']++|" + _STRING + rb"|" + _CHARACTER + rb")*+"
+# The object is optional without `?+`: Python 3.11.2 then skips the part of it that it matched.
 _STATEMENT = re.compile(
     rb"(?P<end>\})|(?P<block>(?:if|for|while|do|else|switch)\b|\{)"
-    rb"|VALIDATE\s*+\(\s*+(?:(?P<object>" + _NAME + rb")\s*+\.\s*+)?+"
+    rb"|VALIDATE\s*+\(\s*+(?:(?P<object>" + _NAME + rb")\s*+\.\s*+)?"
     rb"(?P<call>" + _NAME + rb")\s*+\((?P<given>" + _BODY + rb");"
     rb"|(?:(?:static|const)\s++)*+(?P<type>" + _NAME + rb")\s*+(?:(?:\*|const\b)\s*+)*+"
     rb"(?P<name>" + _NAME + rb")\s*+\[\s*+\d*+\s*+\]\s*+=(?P<value>" + _BODY + rb");"

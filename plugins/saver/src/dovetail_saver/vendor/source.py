@@ -43,7 +43,7 @@ _STATEMENT = re.compile(
     rb"|(?P<other>" + _BODY + rb");"
 )
 _CALL = re.compile(
-    rb"\s*+(?:(?:interface\s*+\.)\s*+)?+(?P<api>" + _NAME + rb")\s*+\((?P<given>(?s:.*))\)\s*\)\s*"
+    rb"\s*+(?:interface\s*+\.\s*+)?(?P<api>" + _NAME + rb")\s*+\((?P<given>(?s:.*))\)\s*\)\s*"
 )
 _COMMENTED = re.compile(
     rb"(?>[^;\"'/]++|" + _STRING + rb"|" + _CHARACTER + rb"|" + _COMMENT + rb"|/(?![/*]))*+;"
