@@ -97,6 +97,17 @@ def test_encodings_that_cpp_cannot_express_are_listed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_least_and_the_largest_offset_come_back(tmp_path: Path) -> None:
+    graph = convolution()
+    limits = AxisScaleOffset(3, np.float32([0.1, 0.2]), np.int32([-(2**31), 2**31 - 1]))
+    graph.tensor("conv.weight").encoding = limits
+    QnnCppExporter().export(graph, tmp_path / "net.cpp", QnnCppOptions())
+    (found,) = QnnCppFrontend().read(tmp_path / "net.cpp")
+    assert found.tensor("conv.weight").encoding == limits
+    (other,) = QnnJsonFrontend().read(tmp_path / "net_net.json")
+    assert other.tensor("conv.weight").encoding == limits
+
+
 def test_narrow_encodings_along_an_axis_come_back(tmp_path: Path) -> None:
     graph = convolution()
     narrow = AxisScaleOffset(3, np.float32([0.1, 1e-7]), None, 4)

@@ -78,7 +78,7 @@ def read_quantization(given: QuantJson) -> Encoding | None:
     if isinstance(found, AxisJson):
         scales = [float(each.scale) for each in found.scale_offsets]
         offsets = [each.offset for each in found.scale_offsets]
-        if not all(abs(offset) < 2**31 for offset in offsets):
+        if not all(-(2**31) <= offset < 2**31 for offset in offsets):
             raise FrontendError("an offset does not fit 32 bits")
         with np.errstate(over="ignore"):  # infinite scales are faults of the tensor
             return AxisScaleOffset(
