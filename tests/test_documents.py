@@ -48,6 +48,8 @@ for line in sys.stdin:
     exec(compile(json.loads(line), "<document>", "exec"), names)
     print("\\nran", flush=True)
 """
+# As in an activated environment: documents name `python`, which a machine may lack.
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
 class Interpreter:
@@ -106,13 +108,16 @@ def blocks_of(document: str) -> list[tuple[str, str]]:
     return found
 
 
+def run_in_a_copy(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return forked.run(line, folder, PATH=PATH)
+
+
 def run_in_a_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
         line,
         shell=True,
         cwd=folder,
-        env={k: v for k, v in os.environ.items() if k != "DOVETAIL_PLUGINS"} | {"PATH": path},
+        env={k: v for k, v in os.environ.items() if k != "DOVETAIL_PLUGINS"} | {"PATH": PATH},
         capture_output=True,
         text=True,
         timeout=120,
@@ -139,7 +144,7 @@ def test_commands_and_python_run(
     shutil.copytree(
         ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("output")
     )
-    run = run_in_a_shell if document == IN_A_SHELL else forked.run
+    run = run_in_a_shell if document == IN_A_SHELL else run_in_a_copy
     with Interpreter(tmp_path) as interpreter:
         for kind, text in blocks_of(document):
             if kind == "python":
