@@ -42,6 +42,7 @@ _STATEMENT = re.compile(
     rb"(?:=(?P<value>" + _BODY + rb"))?+;"
     rb"|(?P<other>" + _BODY + rb");"
 )
+# `interface` is optional without `?+`: Python 3.11.2 then skips the part of it that it matched.
 _CALL = re.compile(
     rb"\s*+(?:interface\s*+\.\s*+)?(?P<api>" + _NAME + rb")\s*+\((?P<given>(?s:.*))\)\s*\)\s*"
 )
