@@ -99,10 +99,9 @@ def test_htp_runs_what_its_tables_allow_and_says_why_it_does_not_run_the_rest(
 def test_gpu_meets_the_requirements_on_every_backend(tmp_path: Path) -> None:
     require_opencl()
     report = conformance(tmp_path, "--backend", "gpu", *OPSET, "-k", "not op_case")
-    # the kit's own ops have no kernels for it, and steps are made again from the model
+    # the kit's own ops have no kernels for it
     assert set(unsupported(report, "capabilities")) == {"op_packages", "opaque_ops"}
-    assert set(unsupported(report, "images")) == {"graphs_are_restored_without_their_model"}
-    for area in ("life cycle", "contexts", "updates", "spaces", "errors"):
+    for area in ("life cycle", "contexts", "images", "updates", "spaces", "errors"):
         assert unsupported(report, area) == {}
 
 

@@ -156,7 +156,7 @@ LIES: dict[str, tuple[Edit, str]] = {
     "no plan": (entry(0, plan=None), "not those"),
     "negative memory": (entry(0, memory_bytes=-1), ">= 0"),
     "a missing blob": (entry(0, plan=999), "blob 999 not found"),
-    "another plan": (lambda p: entry(0, plan=p.manifest["graphs"][2]["plan"])(p), "another graph"),
+    "another plan": (lambda p: entry(0, plan=p.manifest["graphs"][2]["plan"])(p), "not those"),
     "a plan of weights": (
         lambda p: entry(0, plan=next(iter(p.manifest["names"].values())))(p),
         "not valid",

@@ -127,8 +127,8 @@ def test_macs_are_counted_and_nodes_that_multiply_stay() -> None:
         assert "op: type is PoolMax2d; use another op" in reasons
 
 
-# NumPy's steps of MobileNetV3 are made again from the model.
-@pytest.mark.parametrize(("name", "has_model"), [("MobileNetV3", True), ("U-Net", False)])
+@pytest.mark.parametrize("has_model", [True, False])
+@pytest.mark.parametrize("name", ["MobileNetV3", "U-Net"])
 def test_networks_are_restored_from_bytes(name: str, has_model: bool) -> None:
     (graph,) = converted(name).graphs.values()
     options = {"members": {"picky": {"refuse": REFUSED[name]}}}

@@ -64,7 +64,7 @@ def _network(name: str, seed: int) -> Graph:
     w = static(graph, "w", random.standard_normal((16, 16), np.float32))
     w.kind = TensorKind.UPDATEABLE_STATIC
     y = add(graph, "MatMul", [y, w], name="product")
-    if seed > 1:  # a step that is made again from the model
+    if seed > 1:  # a step that is made again
         y = add(graph, "ElementWiseSin", [y], name="sin")
     add(graph, "Relu", [y], name="y").kind = TensorKind.APP_READ
     return graph

@@ -226,16 +226,30 @@ def test_restored_graphs_give_the_same(make: Callable[[], Graph], engine: Engine
     assert context.image({"net": found.prepared}).graphs == again.graphs or remade
 
 
-def test_steps_without_recipes_need_their_model() -> None:
-    image, _ = image_of(mixed())
-    backend = CpuBackend(OPS, CpuOptions())
+def test_steps_without_recipes_need_no_model() -> None:
+    graph = mixed()
+    image, prepared = image_of(graph)
+    context = opened(CpuBackend(OPS, CpuOptions()))
+    found, feeds = restored(context, Image.from_bytes(image.to_bytes())), feeds_of(graph)
+    for name, value in outputs_of(graph, prepared, feeds).items():
+        np.testing.assert_array_equal(run(found, feeds)[name], value)
+    again = context.image({"net": found.prepared})
+    assert again.graphs == image.graphs
+    assert again.blobs.keys() == image.blobs.keys()
+
+
+@pytest.mark.parametrize("engine", EngineChoice)
+def test_updates_need_the_model(engine: EngineChoice) -> None:
+    backend = CpuBackend(OPS, CpuOptions(engine=engine))
+    image, _ = image_of(updateable(0), backend)
+    tensors = [t for t in updateable(0.25).tensors.values() if t.kind.is_updateable]
     with pytest.raises(BackendError, match="the model, which is not available"):
-        restored(opened(backend), image)
+        restored(opened(backend), image).prepared.update(tensors)
     other = Graph("net")
     x = other.add_tensor(Tensor("x", DType.FLOAT_32, (2, 8), TensorKind.APP_WRITE))
     add(other, "ElementWiseCos", [x], name="sin").kind = TensorKind.APP_READ
     with pytest.raises(ContainerError, match="of another graph") as caught:
-        restored(opened(backend), image, other)
+        restored(opened(backend), image, other).prepared.update(tensors)
     assert caught.value.code == "CONTAINER_INCOMPATIBLE"
 
 
@@ -307,9 +321,10 @@ WRONG = (-1, 0, 1, 3, 1 << 20, 1 << 40, (1 << 62) + 1, "x", None, "", [], True, 
 
 
 @pytest.mark.usefixtures("onednn")
-def test_no_altered_plan_is_trusted() -> None:
+@pytest.mark.parametrize("make", [vision, mixed])
+def test_no_altered_plan_is_trusted(make: Callable[[], Graph]) -> None:
     """Each change of a number, name or reference is refused, or does not matter."""
-    image, _ = image_of(vision())
+    image, _ = image_of(make())
     plan = msgspec.to_builtins(image.graphs["net"])
     backend = CpuBackend(OPS, CpuOptions())
     rng = random.Random(11)

@@ -32,13 +32,18 @@ _MAX_ELEMENTS = 2**60
 _NOT_FINITE = {"nan", "inf", "-inf"}
 
 
-def dump_graph(graph: Graph, table: BlobSink) -> GraphEntry:
+def dump_graph(graph: Graph, table: BlobSink, *, is_part: bool = False) -> GraphEntry:
     """Return the entry of a graph and add its data to `table`.
+
+    Args:
+        graph: The graph.
+        table: Receives the data.
+        is_part: As for `find_faults`.
 
     Raises:
         GraphError: The graph is not well formed, or exceeds a limit of the format.
     """
-    check(graph)
+    check(graph, is_part=is_part)
     indices = {tensor: i for i, tensor in enumerate(graph.tensors.values())}
     where = f"graph '{graph.name}'"
     tensors = tuple(dump_tensor(t, table, where) for t in indices)
@@ -58,13 +63,16 @@ def dump_graph(graph: Graph, table: BlobSink) -> GraphEntry:
     return GraphEntry(graph.name, tensors, nodes, grids, tuple(sorted(graph.removed_sources)))
 
 
-def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
+def load_graph(
+    entry: GraphEntry, blobs: Sequence[Blob], where: str, *, is_part: bool = False
+) -> Graph:
     """Return the graph of an entry.
 
     Args:
         entry: From a manifest.
         blobs: The container's blobs; only those of text and of encodings are read.
         where: File and path in the manifest, for errors.
+        is_part: As for `find_faults`.
 
     Raises:
         ContainerError: The entry refers to something missing, or the graph is not well formed.
@@ -80,7 +88,7 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
             graph.add_node(_load_node(node, tensors, blobs, f"{where}.nodes[{i}]"))
         for i, grid in enumerate(entry.grids):
             _load_grid(grid, graph, blobs, f"{where}.grids[{i}]")
-        check(graph)
+        check(graph, is_part=is_part)
     except GraphError as error:
         raise ManifestError(
             error.message, where=f"{where}: {error.where}", problems=error.problems

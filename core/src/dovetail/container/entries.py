@@ -1,4 +1,4 @@
-"""Entries of tensors, params and encodings, for formats that share them with containers.
+"""Entries of graphs, tensors, params and encodings, for formats that share them with containers.
 
 An entry refers to its data by the index of a blob; what the index means is the format's.
 """
@@ -10,10 +10,18 @@ from dovetail.container._encodings import (
     find_blob,
     load_encoding,
 )
-from dovetail.container._graphs import dump_param, dump_tensor, load_param, load_tensor
+from dovetail.container._graphs import (
+    dump_graph,
+    dump_param,
+    dump_tensor,
+    load_graph,
+    load_param,
+    load_tensor,
+)
 from dovetail.container._manifest import (
     Dims,
     EncodingEntry,
+    GraphEntry,
     Index,
     ParamEntry,
     ScalarEntry,
@@ -25,15 +33,18 @@ __all__ = [
     "BlobSink",
     "Dims",
     "EncodingEntry",
+    "GraphEntry",
     "Index",
     "ParamEntry",
     "ScalarEntry",
     "TensorEntry",
     "dump_encoding",
+    "dump_graph",
     "dump_param",
     "dump_tensor",
     "find_blob",
     "load_encoding",
+    "load_graph",
     "load_param",
     "load_tensor",
 ]

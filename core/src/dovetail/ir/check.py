@@ -16,11 +16,16 @@ from dovetail.ir.tensor import DataFormat, MemoryType, Tensor, TensorKind
 MAX_EXTENT = 2**32 - 1
 
 
-def find_faults(graph: Graph) -> list[Problem]:
-    """Return every structural fault of a graph; none if it is well formed."""
+def find_faults(graph: Graph, *, is_part: bool = False) -> list[Problem]:
+    """Return every structural fault of a graph; none if it is well formed.
+
+    Args:
+        graph: The graph.
+        is_part: Whether nodes may read and outputs may be tensors that no node of it writes.
+    """
     found: list[Problem] = []
     for name, tensor in graph.tensors.items():
-        texts = [*value_faults(tensor), *_link_texts(graph, tensor)]
+        texts = [*value_faults(tensor), *_link_texts(graph, tensor, is_part)]
         if name != tensor.name:
             texts.append(f"has the key '{name}' in the graph; a tensor cannot be renamed in place")
         found += [Problem(text, _location(tensor)) for text in texts]
@@ -37,13 +42,13 @@ def find_faults(graph: Graph) -> list[Problem]:
     return found
 
 
-def check(graph: Graph) -> None:
-    """Raise if a graph is not well formed.
+def check(graph: Graph, *, is_part: bool = False) -> None:
+    """Raise if a graph is not well formed; see `find_faults`.
 
     Raises:
         GraphError: The graph has faults; all are listed.
     """
-    raise_faults(graph, find_faults(graph))
+    raise_faults(graph, find_faults(graph, is_part=is_part))
 
 
 def raise_faults(graph: Graph, faults: list[Problem]) -> None:
@@ -71,7 +76,7 @@ def _location(tensor: Tensor) -> str:
     return f"tensor '{tensor.name}'"
 
 
-def _link_texts(graph: Graph, tensor: Tensor) -> list[str]:
+def _link_texts(graph: Graph, tensor: Tensor, is_part: bool) -> list[str]:
     """Return the faults of what writes and reads a tensor."""
     producer, kind = graph.producer(tensor), tensor.kind
     if producer is not None:
@@ -79,6 +84,8 @@ def _link_texts(graph: Graph, tensor: Tensor) -> list[str]:
             return [f"is {kind.name}, but {producer.where} writes it"]
         if kind.is_input and not kind.is_output:
             return [f"is a graph input, but {producer.where} writes it"]
+    elif is_part:
+        return []
     elif kind.is_output and not kind.is_input:
         return ["is a graph output, but no node writes it"]
     elif kind.is_internal and (readers := graph.consumers(tensor)):

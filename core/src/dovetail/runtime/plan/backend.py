@@ -131,7 +131,7 @@ class PlanBackend(BackendBase):
         engine = self.engine
         threads = 1 if engine.is_for_one_thread(graph) else self.threads
         remaker = Remaker(
-            lambda: graph, self.kernels, context.weights, self.options, engine.reorder
+            lambda: graph, self.ops, self.kernels, context.weights, self.options, engine.reorder
         )
         with collection_paused(), self.computing(request.config, threads) as computing:
             plan = build_plan(
@@ -244,7 +244,7 @@ class PlanContext(ContextBase):
     ) -> Mapping[str, Restored]:
         """Return the graphs of an image; see `BackendContext.restore`.
 
-        Steps of NumPy are made again, which needs the model; a profile has their number.
+        Steps of NumPy are made again; a profile has their number.
         """
         image.require(self.backend.fingerprint(self.device))
         with collection_paused():
@@ -272,6 +272,7 @@ class PlanContext(ContextBase):
             raise RecipeError(f"impossible number of threads {threads}", where=f"graph '{name}'")
         remaker = Remaker(
             model,
+            backend.ops,
             backend.kernels,
             self.weights,
             backend.options,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -69,7 +69,6 @@ class PlanPrepared(PreparedBase):
                 bound[i] = step.bind(buffers)
         self.plan, self.arena, self._buffers, self._bound = plan, arena, buffers, bound
         self._touching = _touching(plan.steps)
-        self._has_recipes: bool | None = None  # found when it is asked for
         self._run_list: tuple[tuple[int, Bound], ...] = ()
 
     @property
@@ -79,13 +78,6 @@ class PlanPrepared(PreparedBase):
         # values of one form or slot share its bytes
         constants = {v.key or v.slot or v: v.nbytes for v in used if v.array is not None}
         return sum(self.arena.sizes.values()) + sum(constants.values())
-
-    @property
-    def has_recipes(self) -> bool:
-        """True if all steps can be restored from data alone."""
-        if self._has_recipes is None:
-            self._has_recipes = all(isinstance(step.bind, Recipe) for step in self.plan.steps)
-        return self._has_recipes
 
     @property
     def steps(self) -> Sequence[Step]:
@@ -139,11 +131,12 @@ class PlanPrepared(PreparedBase):
             super().update(tensors)
             return
         names = {tensor.name for tensor in tensors}
+        self.remaker.load()
         with self.remaker.assigning(tensors):
             if self.remaker.has_new_encodings(tensors):
                 self._rebuild(self.remaker)
                 return
-            steps = self._made_again(names)
+            steps = self._made_again(names, find_makers=True)
             slots = [slot for slot in self.plan.slots if slot.reads(names)]
             self._use([(slot, slot.computed()) for slot in slots], steps)
 
@@ -166,7 +159,8 @@ class PlanPrepared(PreparedBase):
         remaker = self.remaker
         # of a restored graph, whose model is not loaded, a section has new encodings with a plan
         has_new = remaker is not None and remaker.is_loaded and remaker.has_new_encodings(tensors)
-        if remaker is None or (self.has_recipes and not has_new):
+        names = {tensor.name for tensor in tensors} | {n for s, _ in forms for n in s.inputs}
+        if remaker is None or not (has_new or self._is_made_of(names, remaker)):
             self._use(forms, {})
             return
         remaker.require_updates(tensors, where)
@@ -174,7 +168,13 @@ class PlanPrepared(PreparedBase):
             if remaker.has_new_encodings(tensors):
                 self._rebuild(remaker)
             else:
-                self._use(forms, self._made_again({tensor.name for tensor in tensors}))
+                self._use(forms, self._made_again(names, find_makers=False))
+
+    def _is_made_of(self, names: Collection[str], remaker: Remaker) -> bool:
+        """Return whether a step without a recipe depends on any of these tensors."""
+        steps = zip(self.plan.steps, self.plan.groups, strict=True)
+        without = (group for step, group in steps if group and not isinstance(step.bind, Recipe))
+        return any(remaker.depends(group, names) for group in without)
 
     def _rebuild(self, remaker: Remaker) -> None:
         """Build the plan again from the graph as it is now."""
@@ -185,8 +185,13 @@ class PlanPrepared(PreparedBase):
         remaker.follow(plan)
         self.has_new_encodings = True
 
-    def _made_again(self, names: set[str]) -> dict[int, Step]:
-        """Return the new steps of those that depend on tensors, and find the makers of slots."""
+    def _made_again(self, names: set[str], *, find_makers: bool) -> dict[int, Step]:
+        """Return the new steps of those that depend on tensors.
+
+        Args:
+            names: Names of the tensors.
+            find_makers: Whether slots of all these tensors have makers afterwards.
+        """
         remaker = self.remaker
         found: dict[int, Step] = {}
         if remaker is None:
@@ -196,7 +201,7 @@ class PlanPrepared(PreparedBase):
                 continue
             slots = [v.slot for v in step.reads if v.slot is not None and v.slot.reads(names)]
             has_recipe = isinstance(step.bind, Recipe)
-            if has_recipe and all(slot.has_maker for slot in slots):
+            if has_recipe and (not find_makers or all(slot.has_maker for slot in slots)):
                 continue
             if slots or remaker.depends(group, names):
                 made = remaker.made(step, group)

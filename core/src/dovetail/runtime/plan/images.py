@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from dovetail.container import BlobTable, FormKey, Packed
-from dovetail.container.entries import TensorEntry, dump_tensor
-from dovetail.ir import Array, Blob, DType
+from dovetail.container import FormKey, Packed
+from dovetail.container.entries import GraphEntry, TensorEntry, dump_graph, dump_tensor
+from dovetail.ir import Array, Blob, DType, Graph
 from dovetail.ops import CheckedGraph
 from dovetail.runtime.interface import Endpoint, Interface
 from dovetail.runtime.plan.arena import Arena
@@ -19,7 +19,7 @@ from dovetail.runtime.plan.recipes import Bind, Data, PlanRecorder, Recipe
 from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
 
-PLAN_FORMAT = 3  # part of the fingerprint of backends with plans
+PLAN_FORMAT = 4  # part of the fingerprint of backends with plans
 MADE_AGAIN = ""  # the builder of a step without a recipe
 
 # Returns the number of an engine's layout.
@@ -100,9 +100,10 @@ class PlanData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         offsets: Value and offset of each value that owns bytes in the arena.
         forms: Forms of constants that the steps use.
         slots: Forms of updateable tensors.
-        arrays: Blobs with arrays of encodings, by the index in an entry.
-        model: Digest of the graph's structure, checked where steps are made again.
+        arrays: Blobs of the entries, by their index in these.
+        model: Digest of the graph's structure, checked where the model is used.
         settings: The backend's own data.
+        excerpt: The nodes of the steps without recipes, see `excerpt_of`; None if all have one.
     """
 
     items: tuple[tuple[str, Any], ...]
@@ -116,6 +117,13 @@ class PlanData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arrays: tuple[str, ...]
     model: str
     settings: dict[str, Any]
+    excerpt: GraphEntry | None
+
+    @property
+    def made_again(self) -> frozenset[str]:
+        """Names of the nodes of the steps without recipes."""
+        found = (step.group for step in self.steps if step.builder == MADE_AGAIN)
+        return frozenset(name for group in found for name in group)
 
 
 class Blobs:
@@ -133,6 +141,26 @@ class Blobs:
             known = self._known[id(array)] = (blob.hash, array)
             self.found.setdefault(blob.hash, blob.bytes)
         return known[0]
+
+
+class BlobKeys:
+    """A `BlobSink` whose blobs are those of an image.
+
+    Args:
+        blobs: Receives the blobs.
+
+    Attributes:
+        keys: Index by key, in order.
+    """
+
+    def __init__(self, blobs: Blobs) -> None:
+        self.keys: dict[str, int] = {}
+        self._blobs = blobs
+
+    def add(self, blob: Blob) -> int:
+        """Return the index of a blob; see `BlobSink`."""
+        self._blobs.found.setdefault(blob.hash, blob.bytes)
+        return self.keys.setdefault(blob.hash, len(self.keys))
 
 
 class PlanWriter:
@@ -160,6 +188,7 @@ class PlanWriter:
         interface: Interface,
         model: str,
         settings: Mapping[str, Any],
+        excerpt: Graph | None = None,
     ) -> PlanData:
         """Return a plan as data.
 
@@ -169,16 +198,18 @@ class PlanWriter:
             interface: Inputs and outputs of its graph.
             model: The graph's `digest_of`.
             settings: The backend's own data, of JSON types.
+            excerpt: The nodes of its steps without recipes; None if there are none.
         """
         forms = {packed.key: packed for packed in plan.forms}
         self._forms = {key: i for i, key in enumerate(forms)}
         self._slots = {slot: i for i, slot in enumerate(plan.slots)}
-        table = BlobTable()
+        table = BlobKeys(self._blobs)
         inputs = self._endpoints(interface.inputs, plan.inputs, table)
         outputs = self._endpoints(interface.outputs, plan.outputs, table)
         steps = tuple(
             self._step(step, group) for step, group in zip(plan.steps, plan.groups, strict=True)
         )
+        stored_excerpt = None if excerpt is None else dump_graph(excerpt, table, is_part=True)
         offsets = tuple((self.value(value), at) for value, at in arena.offsets.items())
         return PlanData(
             tuple(self._items),
@@ -189,9 +220,10 @@ class PlanWriter:
             offsets,
             tuple(self._form(packed) for packed in forms.values()),
             tuple(record_slot(slot, self._blobs) for slot in plan.slots),
-            tuple(self._blobs.add(blob.bytes) for blob in table.blobs),
+            tuple(table.keys),
             model,
             dict(settings),
+            stored_excerpt,
         )
 
     def value(self, value: Value) -> int:
@@ -260,7 +292,7 @@ class PlanWriter:
         return StepData(step.nodes, reads, writes, scratch, builder, data, nodes, choice, step.work)
 
     def _endpoints(
-        self, ends: Mapping[str, Endpoint], values: Mapping[str, Value], table: BlobTable
+        self, ends: Mapping[str, Endpoint], values: Mapping[str, Value], table: BlobKeys
     ) -> tuple[EndpointData, ...]:
         return tuple(
             EndpointData(self.value(values[name]), dump_tensor(end.tensor, table, "interface"))
@@ -278,6 +310,13 @@ def record_slot(slot: Slot, blobs: Blobs) -> SlotData:
     data = slot.to_host()
     dtype, shape = DType.of(data.dtype), tuple(data.shape)
     return SlotData(slot.inputs, slot.form, dtype, shape, blobs.add(data.copy()))
+
+
+def made_again(plan: Plan) -> frozenset[str]:
+    """Return the names of the nodes of a plan's steps without recipes."""
+    steps = zip(plan.steps, plan.groups, strict=True)
+    without = (group for step, group in steps if group and not isinstance(step.bind, Recipe))
+    return frozenset(name for group in without for name in group.nodes)
 
 
 def digest_of(graph: CheckedGraph) -> str:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import contextvars
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 
 import msgspec
 import numpy as np
 
-from dovetail.ir import Array, Tensor
+from dovetail.ir import Array, Graph, Tensor
 from dovetail.runtime.contract import Binding, Done, Fingerprint, Image, RunControl
 from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import Counter
 from dovetail.runtime.plan.arena import Arena
 from dovetail.runtime.plan.builder import Plan
 from dovetail.runtime.plan.engine import CountStep, Engine
+from dovetail.runtime.plan.excerpts import hashes_of
 from dovetail.runtime.plan.executor import PlanPrepared
-from dovetail.runtime.plan.images import MADE_AGAIN, Blobs, PlanData, PlanWriter
+from dovetail.runtime.plan.images import Blobs, PlanData, PlanWriter, made_again
 from dovetail.runtime.plan.overlap import OverlappedRuns
 from dovetail.runtime.plan.recipes import RecipeError
 from dovetail.runtime.plan.remaking import Remaker
@@ -93,11 +94,6 @@ class EnginePrepared(PlanPrepared):
             if self._engine.begin is not None:
                 self._engine.begin(control)
             self._settings.run(PlanPrepared.run, self, inputs, outputs, control)
-
-    @property
-    def needs_model(self) -> bool:
-        """True if steps have no recipes, so that they are made again from the model."""
-        return not self.has_recipes
 
     def rehearse(self) -> None:
         """Run once on zeros, and keep nothing of it."""
@@ -196,8 +192,10 @@ class EnginePrepared(PlanPrepared):
         blobs = Blobs()
         writer = PlanWriter(self._engine.record_layout, blobs)
         plan = writer.record(*self.base, self.interface, "", {})
+        excerpt = self._excerpt(self.base[0])
         # updates have changed the bytes of slots in place
-        return set(blobs.found) - {slot.blob for slot in plan.slots}
+        found = set(blobs.found) - {slot.blob for slot in plan.slots}
+        return found if excerpt is None else found | hashes_of(excerpt)
 
     def apply(self, section: Image) -> None:
         """Use the updateable tensors of a section; see `Prepared.apply`."""
@@ -211,38 +209,28 @@ class EnginePrepared(PlanPrepared):
             if found.plan is None and not self.has_new_encodings:
                 apply_forms(self, found, section.blobs, where)
                 return
-            tensors = tensors_of(found, section.blobs, where)
             if self._origin is None:
-                self._update_encodings(tensors, where)
+                tensors = tensors_of(found, section.blobs, where)
+                if self.remaker is not None:
+                    self.remaker.require_updates(tensors, where)
+                self.update(tensors)
                 return
             base, blobs = self._origin
             if found.plan is None:
-                self._restore(base, blobs, (), where)
+                self._restore(base, blobs, where)
                 self.has_new_encodings = False
                 apply_forms(self, found, section.blobs, where)
             else:
-                self._restore(
-                    found.plan,
-                    ChainMap(cast("Any", section.blobs), cast("Any", blobs)),
-                    tensors,
-                    where,
-                )
+                both = ChainMap(cast("Any", section.blobs), cast("Any", blobs))
+                self._restore(found.plan, both, where)
                 self.has_new_encodings = True
 
-    def _update_encodings(self, tensors: Sequence[Tensor], where: str) -> None:
-        if self.remaker is not None:
-            self.remaker.require_updates(tensors, where)
-        self.update(tensors)
-
-    def _restore(
-        self, plan: object, blobs: Mapping[str, Array], tensors: Sequence[Tensor], where: str
-    ) -> None:
+    def _restore(self, plan: object, blobs: Mapping[str, Array], where: str) -> None:
         """Use another plan of the graph; nothing changes if an error is raised.
 
         Args:
             plan: The plan as data.
             blobs: Its blobs.
-            tensors: Tensors that steps without recipes depend on.
             where: Where it comes from, for errors.
         """
         if self.remaker is None:
@@ -250,15 +238,9 @@ class EnginePrepared(PlanPrepared):
         remaker = self.remaker.fresh()
         options, weights = remaker.options, remaker.weights
         reader = PlanReader(plan, blobs, self._engine.builders, weights, options, where)
-        name = self.interface.graph
-        assigning: AbstractContextManager[None] = nullcontext()
-        if tensors and any(step.builder == MADE_AGAIN for step in reader.data.steps):
-            remaker.require_updates(tensors, where)
-            assigning = remaker.assigning(tensors)
-        with assigning:
-            restored, arena, _ = reader.plan(name, self._engine.reorder, remaker)
-            with reader.faults():
-                self._start(restored, arena)
+        restored, arena, _ = reader.plan(self.interface.graph, self._engine.reorder, remaker)
+        with reader.faults():
+            self._start(restored, arena)
         self.remaker = remaker
 
     def recorded(self, writer: PlanWriter) -> PlanData:
@@ -267,7 +249,15 @@ class EnginePrepared(PlanPrepared):
         if own := self._recorded():
             settings[OWN] = own
         model = "" if self.remaker is None else self.remaker.model
-        return writer.record(self.plan, self.arena, self.interface, model, settings)
+        excerpt = self._excerpt(self.plan)
+        return writer.record(self.plan, self.arena, self.interface, model, settings, excerpt)
+
+    def _excerpt(self, plan: Plan) -> Graph | None:
+        """Return the nodes of a plan's steps without recipes; None if all have one."""
+        names = made_again(plan)
+        if not names or self.remaker is None:
+            return None
+        return self.remaker.excerpt(names)
 
 
 def _set_numpy() -> None:

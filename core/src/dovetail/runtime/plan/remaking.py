@@ -1,7 +1,8 @@
 """Making steps again from their recorded group and choice, with their recorded values.
 
-Steps without a recipe are made again when a plan is restored, and steps that depend on encodings
-when these are updated. The kernel is called as before; whatever it declares must be the same.
+Steps without a recipe are made again when a plan is restored, from the image's excerpt of the
+graph, and steps that depend on updateable tensors when these are updated, from the graph itself.
+The kernel is called as before; whatever it declares must be the same.
 """
 
 from __future__ import annotations
@@ -9,29 +10,35 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from dovetail.container import HOST, FormKey, MakeForm, Packed, WeightStore
+from dovetail.container import FormKey, Packed, WeightStore
 from dovetail.errors import BackendError, ContainerError
-from dovetail.ir import Array, Encoding, Node, Tensor
+from dovetail.ir import Encoding, Graph, Tensor
 from dovetail.ir.check import value_faults
-from dovetail.ops import CheckedGraph, NodeView
+from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.plan.builder import (
     Group,
     Plan,
     Reorder,
     build_plan,
-    form_in,
     make_step,
-    packed_in,
-    stored_elements,
 )
+from dovetail.runtime.plan.excerpts import checked_excerpt, excerpt_of
 from dovetail.runtime.plan.images import digest_of
 from dovetail.runtime.plan.kernels import KernelRegistry
 from dovetail.runtime.plan.recipes import RecipeError
+from dovetail.runtime.plan.replay import Replay, mismatch
 from dovetail.runtime.plan.slots import Slot
-from dovetail.runtime.plan.spaces import Space
-from dovetail.runtime.plan.values import Layout, Step, Value
+from dovetail.runtime.plan.values import Layout, Step
+
+
+class _Source(NamedTuple):
+    """Nodes that steps are made of, by name too, and their kernels."""
+
+    graph: CheckedGraph
+    kernels: KernelRegistry
+    views: dict[str, NodeView]
 
 
 class Remaker:
@@ -39,6 +46,7 @@ class Remaker:
 
     Args:
         graph: Returns the graph; called when it is first needed. None if unavailable.
+        ops: The op registry, for excerpts.
         kernels: Returns the kernels for a graph.
         weights: Forms of constants.
         options: The backend's options.
@@ -51,6 +59,7 @@ class Remaker:
     def __init__(
         self,
         graph: Callable[[], CheckedGraph] | None,
+        ops: OpRegistry,
         kernels: Callable[[CheckedGraph], KernelRegistry],
         weights: WeightStore,
         options: Any,
@@ -61,15 +70,18 @@ class Remaker:
         self.layouts: dict[str, Layout | None] = {}
         self.slots: Sequence[Slot] = ()
         self.forms: dict[FormKey, Packed] = {}
-        self._graph, self._kernels = graph, kernels
-        self._loaded: tuple[CheckedGraph, KernelRegistry, dict[str, NodeView]] | None = None
+        self._graph, self._ops, self._kernels = graph, ops, kernels
+        self._loaded: _Source | None = None
+        self._excerpt: _Source | None = None
         # of updateable tensors, in the plan; None until it is known
         self._encodings: dict[str, Encoding | None] | None = None
         self._model = ""
 
     def fresh(self) -> Remaker:
         """Return a remaker of the same graph, for another plan of it."""
-        made = Remaker(self._graph, self._kernels, self.weights, self.options, self.reorder)
+        made = Remaker(
+            self._graph, self._ops, self._kernels, self.weights, self.options, self.reorder
+        )
         made._loaded = self._loaded
         return made
 
@@ -89,6 +101,23 @@ class Remaker:
         self._model, self.slots = model, slots
         self.forms = {packed.key: packed for packed in forms}
 
+    def use_excerpt(self, graph: Graph, names: Collection[str]) -> None:
+        """Make steps of a plan that is restored from an excerpt; see `checked_excerpt`."""
+        self._excerpt = self._source(checked_excerpt(graph, names, self._ops))
+
+    def excerpt(self, names: Collection[str]) -> Graph:
+        """Return an excerpt of the graph as it is now; see `excerpt_of`.
+
+        Args:
+            names: Names of the nodes whose steps are made again.
+        """
+        known = self._loaded or self._excerpt
+        if known is not None:
+            return excerpt_of(known.graph, names)
+        if self._graph is None:
+            raise AssertionError("a plan that was built has a graph")
+        return excerpt_of(self._graph(), names)
+
     @property
     def model(self) -> str:
         """Digest of the graph that the plan is of."""
@@ -102,7 +131,7 @@ class Remaker:
 
         If an error occurs inside, the graph's tensors are as before.
         """
-        graph = self.load()[0].graph
+        graph = self._best().graph.graph
         pairs = [(graph.tensors.get(tensor.name), tensor) for tensor in tensors]
         own = [(mine, new) for mine, new in pairs if mine is not None and mine is not new]
         before = [(mine.data, mine.encoding) for mine, _ in own]
@@ -121,9 +150,11 @@ class Remaker:
         Raises:
             RecipeError: One of them is unknown, is not updateable or has another type or shape.
         """
-        graph = self.load()[0].graph
+        graph, is_excerpt = self._best().graph.graph, self._graph is None
         for tensor in tensors:
             mine = graph.tensors.get(tensor.name)
+            if mine is None and is_excerpt:
+                continue
             if mine is None or not mine.kind.is_updateable:
                 raise RecipeError(f"the graph has no updateable '{tensor.name}'", where=where)
             faults = value_faults(tensor)
@@ -133,10 +164,10 @@ class Remaker:
                 raise RecipeError(f"'{tensor.name}' {faults[0]}", where=where)
 
     def updateable(self, names: Collection[str]) -> tuple[Tensor, ...]:
-        """Return the updateable tensors with these names; none if the graph is not available."""
-        if self._graph is None:
+        """Return the updateable tensors with these names; of the excerpt if that is all there is."""
+        if self._graph is None and self._excerpt is None:
             return ()
-        graph, _, _ = self.load()
+        graph = self._best().graph
         found = (graph.graph.tensors.get(name) for name in sorted(names))
         return tuple(t for t in found if t is not None and t.kind.is_updateable)
 
@@ -156,8 +187,22 @@ class Remaker:
             for value in step.writes if group is not None else ():
                 self.written(value.name, value.layout)
 
+    def restored(self, step: Step, group: Group) -> Step:
+        """Return a step that is made again from the excerpt.
+
+        Args:
+            step: The recorded step.
+            group: How it was made.
+
+        Raises:
+            ContainerError: The excerpt or its kernels do not match the step.
+        """
+        if self._excerpt is None:
+            raise RecipeError("a step has neither a recipe nor an excerpt of the graph")
+        return self._made(step, group, self._excerpt, adopts=False)
+
     def made(self, step: Step, group: Group) -> Step:
-        """Return a step that is made again.
+        """Return a step that is made again with updated tensors.
 
         Args:
             step: The recorded step.
@@ -167,14 +212,17 @@ class Remaker:
             BackendError: The graph is not available.
             ContainerError: The graph or its kernels do not match the step.
         """
-        graph, kernels, views = self.load()
+        return self._made(step, group, self._best(), adopts=self._graph is not None)
+
+    def _made(self, step: Step, group: Group, source: _Source, *, adopts: bool) -> Step:
+        graph, kernels, views = source
         if any(name not in views for name in group.nodes):
-            raise _mismatch(step, f"nodes {group.nodes} not found")
+            raise mismatch(step, f"nodes {group.nodes} not found")
         nodes = [_with_current_specs(views[name]) for name in group.nodes]
-        scope = _Replay(self, graph, step)
+        scope = Replay(self, graph, step, adopts=adopts)
         found = make_step(scope, nodes, kernels, self.reorder, group.choice)
         if found is None:
-            raise _mismatch(step, f"the kernel does not support {', '.join(group.nodes)}")
+            raise mismatch(step, f"the kernel does not support {', '.join(group.nodes)}")
         self.count += 1
         return replace(step, bind=found[0].bind)
 
@@ -198,17 +246,22 @@ class Remaker:
         graph, kernels, _ = self.load()
         graph = replace(graph, nodes=tuple(map(_with_current_specs, graph.nodes)))
         plan = build_plan(graph, kernels, self.weights, self.options, reorder=self.reorder)
-        self._loaded = graph, kernels, {view.node.name: view for view in graph.nodes}
+        self._loaded = self._source(graph, kernels)
         return plan
 
     def depends(self, group: Group, names: Collection[str]) -> bool:
-        """Return whether a step reads or writes any of these tensors."""
-        _, _, views = self.load()
+        """Return whether a step reads or writes any of these tensors.
+
+        Args:
+            group: How the step was made; one without a recipe, unless the graph is loaded.
+            names: Names of the tensors.
+        """
+        _, _, views = self._loaded or self._excerpt or self.load()
         nodes = [views[name].node for name in group.nodes if name in views]
         tensors = (t for node in nodes for t in (*node.inputs, *node.outputs))
         return any(tensor is not None and tensor.name in names for tensor in tensors)
 
-    def load(self) -> tuple[CheckedGraph, KernelRegistry, dict[str, NodeView]]:
+    def load(self) -> _Source:
         """Return the graph, its kernels, and its nodes by name.
 
         Raises:
@@ -218,8 +271,7 @@ class Remaker:
         if self._loaded is None:
             if self._graph is None:
                 raise BackendError(
-                    "the image has not all of the graph: some steps are made again from the model, "
-                    "which is not available",
+                    "some steps are made again from the model, which is not available",
                     code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
                     hint="restore the image together with its model",
                 )
@@ -231,11 +283,18 @@ class Remaker:
                     where=graph.where,
                     hint="restore it with the model that it was created from",
                 )
-            views = {view.node.name: view for view in graph.nodes}
-            self._loaded = graph, self._kernels(graph), views
+            self._loaded = self._source(graph)
             if self._encodings is None:  # else of the plan, and the tensors may have others by now
                 self._encodings = _encodings(graph)
         return self._loaded
+
+    def _best(self) -> _Source:
+        """Return the graph if it is available, else the excerpt."""
+        return self._excerpt if self._graph is None and self._excerpt else self.load()
+
+    def _source(self, graph: CheckedGraph, kernels: KernelRegistry | None = None) -> _Source:
+        views = {view.node.name: view for view in graph.nodes}
+        return _Source(graph, kernels or self._kernels(graph), views)
 
 
 def _encodings(graph: CheckedGraph) -> dict[str, Encoding | None]:
@@ -251,104 +310,3 @@ def _with_current_specs(view: NodeView) -> NodeView:
     )
     outs = tuple(tensor.spec for tensor in view.node.outputs)
     return replace(view, ins=(*ins, *view.ins[len(ins) :]), outs=outs)
-
-
-class _Replay:
-    """The `Scope` of a step that is made again: returns its recorded values, in order."""
-
-    def __init__(self, remaker: Remaker, graph: CheckedGraph, step: Step) -> None:
-        self.weights = remaker.weights
-        self.options = remaker.options
-        self._remaker = remaker
-        self._graph = graph
-        self._step = step
-        self._reads, self._writes = iter(step.reads), iter(step.writes)
-        self._scratch = iter(step.scratch)
-
-    def layout(self, tensor: Tensor) -> Layout | None:
-        return None if tensor.data is not None else self._remaker.layouts.get(tensor.name)
-
-    def read(self, tensor: Tensor, layout: Layout | None) -> Value:
-        value = self._of(self._reads, tensor, layout)
-        if value.slot is not None and not value.slot.has_maker:
-            value.slot.adopt([tensor], form_in(tensor, layout, self._remaker.reorder)[1])
-        return value
-
-    def write(self, tensor: Tensor, layout: Layout | None) -> Value:
-        return self._of(self._writes, tensor, layout)
-
-    def views(
-        self,
-        tensors: Sequence[Tensor],
-        source: tuple[Tensor, Layout | None],
-        layout: Layout | None,
-        offsets: Sequence[int],
-    ) -> tuple[Value, tuple[Value, ...]] | None:
-        return None  # views have recipes
-
-    def readers(self, tensor: Tensor) -> Sequence[Node]:
-        return self._graph.consumers(tensor)
-
-    def writer(self, tensor: Tensor) -> Node | None:
-        return self._graph.producer(tensor)
-
-    def stored(self, tensor: Tensor) -> Array:
-        return stored_elements(tensor, self.packed)
-
-    def packed(
-        self,
-        inputs: Sequence[Tensor | None],
-        form: str,
-        make: MakeForm,
-        space: Space | None = None,
-    ) -> Packed | Slot:
-        if not any(tensor is not None and tensor.kind.is_updateable for tensor in inputs):
-            key = FormKey.of(inputs, form, HOST if space is None else space.name)
-            found = self._remaker.forms.get(key)
-            return packed_in(space, self.weights, inputs, form, make) if found is None else found
-        names = tuple("" if tensor is None else tensor.name for tensor in inputs)
-        for slot in self._remaker.slots:
-            if (slot.inputs, slot.form) == (names, form):
-                slot.adopt(inputs, make)
-                return slot
-        raise _mismatch(self._step, f"no slot '{form}' of {', '.join(names)}")
-
-    def constant(self, name: str, form: Packed | Slot, layout: Layout | None) -> Value:
-        data, layouted = form.data, layout is not None and layout.space is not None
-        shape = (data.nbytes,) if layouted else data.shape
-        value = self._next(self._reads, name, layout, shape)
-        value.array = data
-        return value
-
-    def scratch(self, nbytes: int, layout: Layout | None) -> Value:
-        return self._next(self._scratch, "scratch", layout, (nbytes,))
-
-    def _of(self, values: Any, tensor: Tensor, layout: Layout | None) -> Value:
-        """Return the next value, which is that of a tensor, with the tensor's encoding."""
-        value = self._next(values, tensor.name, layout, tensor.shape)
-        if value.spec.dtype is not tensor.dtype:
-            raise _mismatch(self._step, f"'{tensor.name}' has the type {tensor.dtype.name}")
-        value.spec = tensor.spec
-        return value
-
-    def _next(
-        self,
-        values: Any,
-        name: str,
-        layout: Layout | None,
-        shape: tuple[int, ...],
-    ) -> Value:
-        value: Value | None = next(values, None)
-        if value is None or value.name != name or value.layout != layout:
-            raise _mismatch(self._step, f"'{name}' is declared otherwise")
-        if tuple(value.spec.shape) != tuple(shape):
-            raise _mismatch(self._step, f"'{name}' has the shape {shape}")
-        return value
-
-
-def _mismatch(step: Step, why: str) -> ContainerError:
-    return ContainerError(
-        f"the step of {', '.join(step.nodes)} does not match the model: {why}",
-        code="CONTAINER_INCOMPATIBLE",
-        hint="prepare the model again",
-    )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import msgspec
 import numpy as np
 
 from dovetail.container import HOST, FormKey, Packed, WeightStore, read_only
-from dovetail.container.entries import load_tensor
+from dovetail.container.entries import load_graph, load_tensor
 from dovetail.container.memory import machine_bytes
 from dovetail.errors import BackendError, ContainerError, DovetailError
 from dovetail.ir import Array, Blob, DType, Spec, Tensor
@@ -136,6 +137,10 @@ class PlanReader:
         inputs = self._endpoints(data.inputs, Storage.INPUT)
         outputs = self._endpoints(data.outputs, Storage.OUTPUT)
         remaker.begin(data.model, self._slots, self._forms)
+        if data.excerpt is not None:
+            where = f"{self._where}: excerpt"
+            excerpt = load_graph(data.excerpt, self._entry_blobs, where, is_part=True)
+            remaker.use_excerpt(excerpt, data.made_again)
         for tensor in inputs:
             remaker.written(tensor.name, None)
         steps, groups = [], []
@@ -272,13 +277,13 @@ class PlanReader:
         return arena
 
     def _endpoints(self, ends: Sequence[EndpointData], storage: Storage) -> dict[Tensor, Value]:
-        blobs = [self._blob_of_encoding(key) for key in self.data.arrays]
         found: dict[Tensor, Value] = {}
         for end in ends:
             value = self.value(end.value)
             if value.storage is not storage or value.alias_of is not None:
                 raise RecipeError(f"'{value.name}' is not the application's")
-            tensor = load_tensor(end.tensor, blobs, f"{self._where}, tensor {value.name}")
+            where = f"{self._where}, tensor {value.name}"
+            tensor = load_tensor(end.tensor, self._entry_blobs, where)
             if (tensor.name, tensor.dtype, tensor.shape) != (
                 value.name,
                 value.spec.dtype,
@@ -291,10 +296,11 @@ class PlanReader:
             raise RecipeError("two inputs or outputs have the same name")
         return found
 
-    def _blob_of_encoding(self, key: str) -> Blob:
-        if key not in self._blobs:
-            raise RecipeError(f"blob {key} not found")
-        return Blob(self._blobs[key])
+    @cached_property
+    def _entry_blobs(self) -> list[Blob]:
+        if missing := [key for key in self.data.arrays if key not in self._blobs]:
+            raise RecipeError(f"blob {missing[0]} not found")
+        return [Blob(self._blobs[key]) for key in self.data.arrays]
 
     def _step(self, data: StepData, remaker: Remaker) -> tuple[Step, Group | None]:
         reads, writes, scratch = (
@@ -306,7 +312,7 @@ class PlanReader:
         if data.builder == MADE_AGAIN:
             if group is None:
                 raise RecipeError("a step has neither a recipe nor nodes")
-            step = remaker.made(
+            step = remaker.restored(
                 Step(data.nodes, reads, writes, _unbound, scratch, work=data.work), group
             )
         else:

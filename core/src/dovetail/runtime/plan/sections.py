@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
-from dovetail.container import BlobTable
 from dovetail.container.entries import TensorEntry, dump_tensor, load_tensor
 from dovetail.errors import ContainerError
 from dovetail.ir import Array, Blob, Tensor
 from dovetail.runtime.plan.executor import PlanPrepared
-from dovetail.runtime.plan.images import Blobs, PlanData, SlotData, record_slot
+from dovetail.runtime.plan.images import BlobKeys, Blobs, PlanData, SlotData, record_slot
 from dovetail.runtime.plan.recipes import RecipeError
 from dovetail.runtime.plan.slots import Slot
 
@@ -24,7 +23,7 @@ class SectionData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         model: Digest of the graph.
         slots: Forms of the updateable tensors.
         tensors: The tensors themselves, where the model was available.
-        arrays: Their blobs, by the index in an entry.
+        arrays: Their blobs, by their index in the entries.
         plan: The whole plan, if encodings differ from those that the graph was prepared with. Blobs
             that the base has are left out.
     """
@@ -48,7 +47,7 @@ def section_of(
         plan: The graph's plan if that is another one than the base's, which has its own slots.
     """
     slots = [slot for slot in prepared.plan.slots if plan is None and slot.reads(names)]
-    table = BlobTable()
+    table = BlobKeys(blobs)
     remaker = prepared.remaker
     tensors = () if remaker is None else remaker.updateable(names)
     entries = tuple(dump_tensor(tensor, table, "section") for tensor in tensors)
@@ -56,7 +55,7 @@ def section_of(
         "" if remaker is None else remaker.model,
         tuple(record_slot(slot, blobs) for slot in slots),
         entries,
-        tuple(blobs.add(blob.bytes) for blob in table.blobs),
+        tuple(table.keys),
         plan,
     )
 
