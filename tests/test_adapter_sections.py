@@ -9,7 +9,7 @@ import pytest
 
 from dovetail import runtime
 from dovetail.container import ContextFile, Model, Producer
-from dovetail.errors import BackendError, ContainerError
+from dovetail.errors import ContainerError
 from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
 from dovetail.plugins.ops import installed_ops
 from dovetail_opset.build import add, static

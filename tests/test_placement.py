@@ -152,6 +152,15 @@ def test_networks_are_restored_from_bytes(name: str, has_model: bool) -> None:
         np.testing.assert_array_equal(found[1][output], array)
 
 
+def test_late_graphs_know_their_placement() -> None:
+    with Backend.create(BACKEND, {"members": {"picky": {"refuse": REFUSED["U-Net"]}}}) as backend:
+        made = backend.create_context().compose(converted("U-Net"))[0]
+        made.finalize()
+        binary = made.context.get_binary()
+        late = backend.create_context_from_binary(binary, config={"memory_limit_hint": 0})
+        assert late.retrieve_graph(made.name).placement == made.placement
+
+
 def outputs_of(prepared: Prepared, graph: CheckedGraph) -> dict[str, Array]:
     rng = np.random.default_rng(0)
     inputs = {t.name: rng.normal(0, 1, t.shape).astype(np.float32) for t in graph.inputs}

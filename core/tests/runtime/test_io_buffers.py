@@ -191,9 +191,10 @@ def test_results_keep_their_order_when_they_are_allocated_later() -> None:
 
 def test_a_device_copies_whatever_is_passed() -> None:
     graph = chain("Scale")
-    io = IoBuffers(Interface.of("g", graph.inputs, graph.outputs), {"x": 24, "y": 24})
-    assert io.nbytes == 48 + 24  # the output that the runtime returns, too
-    values = [int(counter.value) for counter in io.use({"x": X}, out())]
+    io = IoBuffers(Interface.of("g", graph.inputs, graph.outputs))
+    copied = {"x": 24, "y": 24}
+    assert io.nbytes(copied) == 48 + 24  # the output that the runtime returns, too
+    values = [int(counter.value) for counter in io.use(copied, {"x": X}, out())]
     assert values == [2, 48, 0]
 
 

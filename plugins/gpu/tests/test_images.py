@@ -11,7 +11,7 @@ import pytest
 from small_nets import chain, expected, some
 
 from dovetail.container import WeightStore
-from dovetail.errors import BackendError, ContainerError
+from dovetail.errors import ContainerError
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.runtime.contract import Image, Prepared, PrepareRequest, RunControl
@@ -111,16 +111,16 @@ def test_an_image_brings_the_settings_of_its_graph() -> None:
     assert caught.value.code == "CONTAINER_INCOMPATIBLE"
 
 
-def test_steps_are_made_again_which_needs_the_model() -> None:
+@pytest.mark.parametrize("has_model", [True, False])
+def test_steps_are_made_again(has_model: bool) -> None:
     _, context, found = prepared(chain())
     image = context.image({"chain": found})
     counted: dict[str, float] = {}
     request = PrepareRequest(record=lambda event: counted.update({event.identifier: event.value}))
     other = opened()[1]
-    other.restore(image, lambda _: check_ops(chain(), OPS), lambda _: request)
+    model = (lambda _: check_ops(chain(), OPS)) if has_model else None
+    other.restore(image, model, lambda _: request)
     assert counted["steps made again"] == 1  # all four nodes are fused
-    with pytest.raises(BackendError, match="restore the image together with its model"):
-        opened()[1].restore(image, None, lambda _: PrepareRequest())
 
 
 @pytest.mark.parametrize(

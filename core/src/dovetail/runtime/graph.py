@@ -118,6 +118,7 @@ class Graph(RevisedGraph):
         finally:
             self._finalizing.release()
         if profile is not None and record is not None:
+            nbytes = self._runner.io.nbytes(self._require_finalized().io_buffers)
             event = ProfileEvent(
                 EventType.FINALIZE,
                 self.name,
@@ -125,7 +126,7 @@ class Graph(RevisedGraph):
                 children=tuple(record.events),
                 start_us=start * 1e6,
                 backend=self.context.backend.name,
-                counters=(Counter("io_buffer_bytes", self._runner.io.nbytes, EventUnit.BYTES),),
+                counters=(Counter("io_buffer_bytes", nbytes, EventUnit.BYTES),),
             )
             profile.add(event)
 
@@ -165,10 +166,12 @@ class Graph(RevisedGraph):
         given, taken = checked_buffers(self._interface, inputs, outputs, context, self._shared)
         measured, record = None, None
         if profile is not None or watch is not None:
-            measured = Measurement(self, profile, watch, runner.io.use(inputs, outputs))
+            measured = Measurement(
+                self, profile, watch, runner.io.use(prepared.io_buffers, inputs, outputs)
+            )
             watch, record = measured.watch, measured.record
         elif runner.io.awaits_raw:
-            runner.io.use(inputs, outputs)
+            runner.io.use({}, inputs, outputs)
         tokens, held = context.tokens, None
         # without a signal, as most runs are: a call less
         control = (
@@ -222,7 +225,8 @@ class Graph(RevisedGraph):
         taken = found or {}
         measured, io = None, self._runner.io
         if profile is not None or io.awaits_raw:
-            measured = Measurement.of(self, profile, None, io.use(inputs, outputs))
+            copied = {} if profile is None else prepared.io_buffers
+            measured = Measurement.of(self, profile, None, io.use(copied, inputs, outputs))
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         overlaps = self.context.backend.capabilities.overlap
         tokens, executions = self.context.tokens, self.context.executions

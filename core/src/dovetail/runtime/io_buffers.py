@@ -79,21 +79,16 @@ class IoBuffers:
 
     Args:
         interface: Interface of the graph.
-        copied: Sizes of the buffers of inputs and outputs that each execution copies, by name.
         emulated: Whether a processor is emulated that copies what is not registered.
 
     Attributes:
         results: The outputs of runs without arrays from the application.
-        nbytes: Size of the buffers that the preparation has allocated.
         awaits_raw: Whether `use` must be called for executions without a profile, too.
     """
 
-    def __init__(
-        self, interface: Interface, copied: Mapping[str, int], *, emulated: bool = False
-    ) -> None:
+    def __init__(self, interface: Interface, *, emulated: bool = False) -> None:
         self.results = Results(interface)
         self._outputs = interface.outputs
-        self._copied = copied
         self._emulated = emulated
         self._lock = threading.Lock()
         ends = {**interface.inputs, **interface.outputs} if emulated else {}
@@ -101,15 +96,26 @@ class IoBuffers:
         self._missing = {name for name, end in ends.items() if _is_registered(end)}
         self.awaits_raw = bool(self._missing)
         present = self._sizes.keys() - self._missing
-        own = sum(self._sizes[name] for name in present)
-        self.nbytes = own if emulated else sum(copied.values()) + self.results.nbytes
+        self._present = sum(self._sizes[name] for name in present)
+
+    def nbytes(self, copied: Mapping[str, int]) -> int:
+        """Return the size of the buffers that the preparation has allocated.
+
+        Args:
+            copied: Sizes of the buffers of inputs and outputs that each execution copies, by name.
+        """
+        return self._present if self._emulated else sum(copied.values()) + self.results.nbytes
 
     def use(
-        self, inputs: Mapping[str, object], outputs: Mapping[str, object] | None
+        self,
+        copied: Mapping[str, int],
+        inputs: Mapping[str, object],
+        outputs: Mapping[str, object] | None,
     ) -> tuple[Counter, ...]:
         """Return the counters of an execution, before it begins.
 
         Args:
+            copied: As for `nbytes`.
             inputs: The application's inputs.
             outputs: Its outputs, if it gave any.
         """
@@ -123,7 +129,7 @@ class IoBuffers:
         ]
         own = results.copied if outputs is None else ()
         allocated = results.missing_bytes if outputs is None else 0
-        return _counters((*self._copied.values(), *strided, *own), allocated)
+        return _counters((*copied.values(), *strided, *own), allocated)
 
     def _emulate(
         self, inputs: Mapping[str, object], outputs: Mapping[str, object]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 from dovetail import ir
 from dovetail.runtime.base import PreparedBase
 from dovetail.runtime.contract import Binding, Done, Image, Prepared, RunControl
 from dovetail.runtime.plugin_errors import log_errors
 from dovetail.runtime.stored_graphs import StoredGraph
+
+if TYPE_CHECKING:  # loaded by the backend `hetero` alone
+    from dovetail.runtime.placement import Placement
 
 
 def prepare_lazily(
@@ -145,6 +149,7 @@ class LazyPrepared(PreparedBase):
         self._stored = stored
         self._residency = residency
         self._prepared: Prepared | None = None
+        self._facts: tuple[Placement | None, Mapping[str, int]] | None = None
         self.users = 0
         self.is_changed = False
 
@@ -159,6 +164,22 @@ class LazyPrepared(PreparedBase):
         return self.nbytes
 
     @property
+    def placement(self) -> Placement | None:
+        """See `Prepared.placement`; loads it if it has never been loaded."""
+        return self._known()[0]
+
+    @property
+    def io_buffers(self) -> Mapping[str, int]:
+        """See `Prepared.io_buffers`; loads it if it has never been loaded."""
+        return self._known()[1]
+
+    def _known(self) -> tuple[Placement | None, Mapping[str, int]]:
+        if self._facts is None:
+            with self.using() as prepared:
+                return prepared.placement, prepared.io_buffers
+        return self._facts
+
+    @property
     def is_loaded(self) -> bool:
         """True if it is loaded."""
         return self._prepared is not None
@@ -166,7 +187,8 @@ class LazyPrepared(PreparedBase):
     def loaded(self, control: RunControl | None = None) -> Prepared:
         """Return it, loaded; called by the residency."""
         if self._prepared is None:
-            self._prepared = self._stored.load(control=control).prepared
+            self._prepared = made = self._stored.load(control=control).prepared
+            self._facts = made.placement, made.io_buffers
         return self._prepared
 
     def drop(self) -> None:

@@ -32,7 +32,6 @@ class RevisedGraph(ComposedGraph):
     """A graph that is ready to run, stored, restored and revised: the base of `Graph`.
 
     Attributes:
-        placement: What runs on which backend, once the backend `hetero` has prepared it; else None.
         observed: Tensors that watches receive besides the outputs, once it has been prepared.
         added_outputs: Names of the tensors that became outputs when it was prepared.
         whole_interface: All inputs and outputs, context tensors too, once it has been prepared.
@@ -46,13 +45,17 @@ class RevisedGraph(ComposedGraph):
         stored: StoredGraph | None = None,
     ) -> None:
         super().__init__(context, name, config, stored)
-        self.placement: Placement | None = None
         self.observed = NOTHING
         self.added_outputs: tuple[str, ...] = ()
         self.whole_interface = Interface(name, {}, {})
         self._interface = Interface(name, {}, {})
         self._runner = Runner(name, self._shared, context.executions)
         self._base_digest = ""  # computed when it is needed
+
+    @property
+    def placement(self) -> Placement | None:
+        """The backends of its parts, once the backend `hetero` has prepared it; else None."""
+        return None if self._prepared is None else self._prepared.placement
 
     @classmethod
     def restored(
@@ -264,9 +267,9 @@ class RevisedGraph(ComposedGraph):
 
     def _use(self, prepared: Prepared, interface: Interface) -> None:
         own, emulated = self._own_interface(interface), self.context.backend.capabilities
-        self._runner.io = IoBuffers(own, prepared.io_buffers, emulated=emulated.emulates_io_buffers)
+        self._runner.io = IoBuffers(own, emulated=emulated.emulates_io_buffers)
         self.whole_interface, self._interface = interface, own
-        self.placement, self._prepared = prepared.placement, prepared
+        self._prepared = prepared
 
     def _own_interface(self, whole: Interface) -> Interface:
         """Return an interface without context tensors."""

@@ -38,7 +38,7 @@ class Runner:
     """
 
     def __init__(self, name: str, shared: SharedTensors, executions: Executions) -> None:
-        self.io = IoBuffers(Interface(name, {}, {}), {})
+        self.io = IoBuffers(Interface(name, {}, {}))
         self.guards: tuple[Callable[[], None], ...] = ()
         self._name = name
         self._shared = shared

@@ -164,7 +164,7 @@ class Remaker:
                 raise RecipeError(f"'{tensor.name}' {faults[0]}", where=where)
 
     def updateable(self, names: Collection[str]) -> tuple[Tensor, ...]:
-        """Return the updateable tensors with these names; of the excerpt if that is all there is."""
+        """Return the updateable tensors with these names, as far as they are known."""
         if self._graph is None and self._excerpt is None:
             return ()
         graph = self._best().graph

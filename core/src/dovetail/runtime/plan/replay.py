@@ -28,9 +28,7 @@ class Replay:
         adopts: Whether slots are computed from the graph's tensors from now on.
     """
 
-    def __init__(
-        self, remaker: Remaker, graph: CheckedGraph, step: Step, *, adopts: bool
-    ) -> None:
+    def __init__(self, remaker: Remaker, graph: CheckedGraph, step: Step, *, adopts: bool) -> None:
         self.weights = remaker.weights
         self.options = remaker.options
         self._remaker = remaker
