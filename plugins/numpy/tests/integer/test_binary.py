@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.ir import DType, ScaleOffset, Spec
-from dovetail_numpy.integer.binary import product_rescale
+from dovetail_numpy.integer.binary import product_rescale, sum_rescale
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
@@ -62,8 +62,10 @@ def test_result_is_within_a_step_of_exact(node, run_node, op, case):
             continue
         wanted = min(max(exact / Fraction(gy.scale) - gy.offset, low), high)
         allowed = Fraction(1, 2) + Fraction(1, 1 << 20)
-        if dtype.bits == 8 and op == "ElementWiseMultiply":
-            allowed += Fraction(1, 1 << 14)
+        if op == "ElementWiseMultiply":
+            allowed += Fraction(1, 1 << (14 if dtype.bits == 8 else 6))
+        elif dtype.bits == 16 and op in ("ElementWiseAdd", "ElementWiseSubtract"):
+            allowed += Fraction(1, 4)  # factors of up to 16
         assert abs(q - wanted) <= allowed
 
 
@@ -90,8 +92,39 @@ def test_extreme_scales_are_finite(node, run_node, op, scale):
         assert y[2] == 128  # 0 / 0
 
 
+@pytest.mark.parametrize("op", ["ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply"])
+def test_formulas_of_16_bits_written_out(node, run_node, rng, op):
+    a, b = rng.integers(0, 1 << 16, (2, 5000)).astype(np.uint16)
+    ga, gb, gy = ScaleOffset(0.0031, -300), ScaleOffset(0.0017, -40000), ScaleOffset(0.0041, -511)
+    specs = [Spec(U16, a.shape, grid) for grid in (ga, gb, gy)]
+    (found,) = run_node(node(op, specs[:2], specs[2:]), a, b)
+    la, lb = (x.astype(np.float32) + np.float32(g.offset) for x, g in ((a, ga), (b, gb)))
+    if op == "ElementWiseMultiply":
+        v = la * lb * np.float32(ga.scale * gb.scale / gy.scale)
+    else:
+        terms = la * np.float32(ga.scale / gy.scale), lb * np.float32(gb.scale / gy.scale)
+        v = terms[0] + (terms[1] if op == "ElementWiseAdd" else -terms[1])
+    wanted = np.clip(np.rint(v - np.float32(gy.offset)), 0, 65535)
+    assert v.dtype == np.float32
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_sums_in_float64(node):
+    """Those of bytes, of far zero points, and of terms that float32 rounds too much."""
+
+    def rescale(dtype, scale=1.0, offset=-3):
+        specs = [Spec(dtype, (2,), ScaleOffset(s, offset)) for s in (scale, 1.0, 1.0)]
+        return sum_rescale(node("ElementWiseAdd", specs[:2], specs[2:]))
+
+    assert rescale(U16) is not None
+    assert rescale(U16, scale=16.0) is not None
+    assert rescale(U16, scale=16.1) is None
+    assert rescale(U16, offset=-(1 << 18)) is None
+    assert rescale(U8) is None
+
+
 def test_offsets_beyond_type_are_computed_in_float64(node, run_node):
-    far = ScaleOffset(1.0, -5000)
+    far = ScaleOffset(1.0, -(1 << 18))
     specs = [Spec(U8, (2,), far), Spec(U8, (2,), ScaleOffset(1.0)), Spec(U8, (2,), far)]
     view = node("ElementWiseAdd", specs[:2], specs[2:])
     assert run_node(view, np.uint8([3, 250]), np.uint8([4, 7]))[0].tolist() == [7, 255]

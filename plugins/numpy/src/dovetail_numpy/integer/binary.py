@@ -1,9 +1,9 @@
 """Functions of two tensors.
 
-Products of narrow tensors are `v = float32(la*lb) * m + z`, each operation rounded to float32; see
-`product_rescale`. Everything else is the op's own reference on real values in float64, rounded
-once. What jumps (comparisons, floor division, remainders) is computed in float32, as a float run
-does.
+Products are `v = float32(la*lb) * m + z`, and sums of 16-bit tensors `v = la*a + lb*b + z`, each
+operation rounded to float32; see `product_rescale` and `sum_rescale`. Everything else is the op's
+own reference on real values in float64, rounded once. What jumps (comparisons, floor division,
+remainders) is computed in float32, as a float run does.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dovetail_numpy.integer.definitions import DEFINITIONS, Run
 from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.grid import (
     is_defined,
-    is_narrow,
+    is_single,
     is_tabular,
     real_of,
     single_of,
     stored_of,
 )
-from dovetail_numpy.integer.rescaling import Rescale, grid_of, levels
+from dovetail_numpy.integer.rescaling import Floats, Rescale, grid_of, levels
 from dovetail_numpy.integer.tables import (
     TableKey,
     function_name,
@@ -43,6 +43,7 @@ _COMPARISONS = (
     "ElementWiseLess",
     "ElementWiseLessEqual",
 )
+_SUMS = ("ElementWiseAdd", "ElementWiseSubtract")
 _STEPS = (*_COMPARISONS, "ElementWiseFloorDiv", "ElementWiseFmod")
 BINARY = (
     "ElementWiseAdd",
@@ -63,19 +64,41 @@ BINARY = (
 
 # All but 0 saturates, and no product overflows.
 _LARGEST_MULTIPLIER = 2.0**100
+# Terms of a sum are up to 2^21 steps of the result then, and their roundings an eighth of a step.
+_LARGEST_FACTOR = 16
+_BYTE = 8  # bits
 
 
 def product_rescale(view: NodeView) -> Rescale | None:
     """Return the rescaling of products of levels; None if they are computed in float64.
 
-    That is so unless all tensors are narrow, see `is_narrow`.
+    That is so unless float32 holds all levels, see `is_single`.
     """
     specs = [spec for spec in (*view.ins, view.outs[0]) if spec is not None]
-    if not all(is_narrow(spec) for spec in specs):
+    if not all(is_single(spec) for spec in specs):
         return None
     (sa, *_), (sb, *_), (step, zero, limits) = (grid_of(spec) for spec in specs)
     multiplier = min(sa * sb / step, _LARGEST_MULTIPLIER)
     return Rescale(np.asarray(multiplier, np.float32), np.zeros((), np.float32), zero, limits)
+
+
+def sum_rescale(view: NodeView) -> tuple[Rescale, Floats] | None:
+    """Return the rescaling of the first operand of a sum or difference, and the second's factor.
+
+    None if they are computed in float64: of 8-bit tensors alone, where float32 does not hold all
+    levels, and where a scale is more than 16 times the result's.
+    """
+    specs = [spec for spec in (*view.ins, view.outs[0]) if spec is not None]
+    if not all(is_single(spec) for spec in specs) or max(s.dtype.bits for s in specs) <= _BYTE:
+        return None
+    (sa, *_), (sb, *_), (step, zero, limits) = (grid_of(spec) for spec in specs)
+    first, second = sa / step, sb / step
+    if max(first, second) > _LARGEST_FACTOR:
+        return None
+    if function_name(view) == "ElementWiseSubtract":
+        second = -second
+    factors = (np.asarray(factor, np.float32) for factor in (first, second))
+    return Rescale(next(factors), np.zeros((), np.float32), zero, limits), next(factors)
 
 
 @DEFINITIONS.prepares(*BINARY, supports=is_defined)
@@ -84,6 +107,8 @@ def binary(view: NodeView) -> Run:
     name = function_name(view)
     if name == "ElementWiseMultiply":
         return _product(view)
+    if name in _SUMS:
+        return _sum(view)
     if name == "ElementWisePower":
         return _powers(view) if (exponents := _exponents(view)) is None else _power(view, exponents)
     return by_reference(view, kind=np.float32 if name in _STEPS else np.float64)
@@ -128,6 +153,20 @@ def _product(view: NodeView) -> Run:
     def run(ins: Sequence[Array | None]) -> Sequence[Array]:
         a, b = _both(view, ins)
         return [rescale.apply(levels(a, first) * levels(b, second), out)]
+
+    return run
+
+
+def _sum(view: NodeView) -> Run:
+    found, (out,) = sum_rescale(view), view.outs
+    first, second = view.ins
+    if found is None or first is None or second is None:
+        return by_reference(view)
+    rescale, factor = found
+
+    def run(ins: Sequence[Array | None]) -> Sequence[Array]:
+        a, b = np.broadcast_arrays(*_both(view, ins))
+        return [rescale.apply(levels(a, first), out, (levels(b, second), factor))]
 
     return run
 

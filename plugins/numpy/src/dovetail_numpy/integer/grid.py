@@ -18,6 +18,7 @@ from dovetail_numpy.integer.rescaling import scales
 # What is closer to a tie than half of this share of a step counts as a tie; see `stored_of`.
 SETTLED_PARTS = float(1 << 20)
 _FARTHEST_ZERO = 1024
+_FARTHEST_WIDE_ZERO = 1 << 17
 
 
 def is_fixed(spec: Spec | None) -> bool:
@@ -41,6 +42,16 @@ def is_narrow(spec: Spec) -> bool:
     if not isinstance(spec.encoding, ScaleOffset) or not is_tabular(spec) or spec.dtype.bits > 8:
         return False
     return spec.encoding.scale > 0 and abs(spec.encoding.offset) <= _FARTHEST_ZERO
+
+
+def is_single(spec: Spec) -> bool:
+    """Return whether float32 holds every level of a tensor.
+
+    It has up to 16 bits, one scale above 0, and a zero point between -2^17 and 2^17.
+    """
+    if not isinstance(spec.encoding, ScaleOffset) or not is_tabular(spec):
+        return False
+    return spec.encoding.scale > 0 and abs(spec.encoding.offset) <= _FARTHEST_WIDE_ZERO
 
 
 def is_defined(view: NodeView) -> bool:

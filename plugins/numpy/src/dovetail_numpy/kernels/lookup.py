@@ -31,9 +31,6 @@ _BYTE = 1 << 8
 # Elements from which on a table of 16-bit integers is first read in order, in some 10 us: lookups
 # alone would wait for each part that is in no near cache. 36,000 of them took 70 us, and then 39.
 _LEAST_READ = 1 << 14
-# Elements from which on a table of 16-bit integers is first read in order, in some 10 us: lookups
-# alone would wait for each part that is in no near cache. 36,000 of them took 70 us, and then 39.
-_LEAST_READ = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Functions of two tensors of up to 16 bits, a block at a time.
 
-The operations and their order are those of the definition, in float64 on scratchpads that stay in
-the cache.
+The operations and their order are those of the definition, in float32 or float64 on scratchpads
+that stay in the cache.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from dovetail.ir import Array, Shape, Spec
+from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.binary import product_rescale, sum_rescale
 from dovetail_numpy.integer.grid import SETTLED_PARTS, is_tabular
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
@@ -40,6 +43,37 @@ _PADS = 2
 Grid = tuple[float, int, tuple[int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The numbers of a function of levels.
+
+    Attributes:
+        kind: The type that it is computed in.
+        factors: Of the levels of both operands; 1 for none.
+        multiplier, divisor: Of its result; 1 for none.
+    """
+
+    kind: np.dtype[Any]
+    factors: tuple[float, float]
+    multiplier: float = 1.0
+    divisor: float = 1.0
+
+    @classmethod
+    def of(cls, view: NodeView) -> _Numbers:
+        """Return the numbers of a node."""
+        single = np.dtype(np.float32)
+        match function_name(view):
+            case "ElementWiseMultiply" if (rescale := product_rescale(view)) is not None:
+                return cls(single, (1.0, 1.0), float(rescale.multiplier))
+            case "ElementWiseAdd" | "ElementWiseSubtract" if found := sum_rescale(view):
+                # the sign of a difference belongs to the function
+                return cls(single, (float(found[0].multiplier), abs(float(found[1]))))
+        (first, *_), (second, *_), (step, *_) = (
+            grid_of(spec) for spec in (*view.ins, *view.outs) if spec is not None
+        )
+        return cls(np.dtype(np.float64), (first, second), divisor=step)
+
+
 def elementwise(call: KernelCall) -> Step | None:
     """Run a sum, difference, product, maximum, minimum or squared difference; see `Kernel.make`."""
     functions, view = _FUNCTIONS.get(function_name(call.head)), call.head
@@ -50,28 +84,36 @@ def elementwise(call: KernelCall) -> Step | None:
         return None  # the definition has other formulas
     shape = call.outputs[0].shape
     folding = _Folding.of(shape, [call.spec(i).shape for i in range(2)])
-    size = block_size(math.prod(shape), BLOCK)
+    numbers = _Numbers.of(view)
+    size = block_size(math.prod(shape), BLOCK * 8 // numbers.kind.itemsize)
     if folding.count(size) > 2 * MOST_BLOCKS:
         return None
     first, second, out = call.read(0), call.read(1), call.write()
-    grids = [grid_of(spec) for spec in specs]
-    pad = call.scratch(_PADS * np.dtype(np.float64).itemsize * size)
+    zeros = [grid_of(spec)[1] for spec in specs[:2]]
+    _, zero, limits = grid_of(specs[2])
+    pad = call.scratch(_PADS * numbers.kind.itemsize * size)
 
     def bind(buffers: Buffers) -> Bound:
         operands = [buffers.array(v) for v in (first, second)]
-        result, pads = buffers.array(out), buffers.array(pad).view(np.float64).reshape(_PADS, size)
+        result, pads = (
+            buffers.array(out),
+            buffers.array(pad).view(numbers.kind).reshape(_PADS, size),
+        )
         calls: list[Call] = []
         for *parts, into in folding.parts([*operands, result], size):
             reals = [p[: into.size].reshape(into.shape) for p in pads]
-            for real, stored, (scale, zero, _) in zip(reals, parts, grids[:2], strict=True):
+            for real, stored, own, factor in zip(reals, parts, zeros, numbers.factors, strict=True):
                 calls.append(copy(real, stored))
-                if zero:
-                    calls.append(with_number(np.subtract, real, zero))
-                calls.append(with_number(np.multiply, real, scale))
+                if own:
+                    calls.append(with_number(np.subtract, real, own))
+                if factor != 1:
+                    calls.append(with_number(np.multiply, real, factor))
             found = reals[0]
             calls.append(partial(functions[0], *reals, out=found))
             calls += [partial(function, found, out=found) for function in functions[1:]]
-            calls += rounded(found, into, grids[2])
+            if numbers.multiplier != 1:
+                calls.append(with_number(np.multiply, found, numbers.multiplier))
+            calls += rounded(found, into, (numbers.divisor, zero, limits))
         return call_sequence(calls)
 
     return call.step(bind, in_place=[(0, i) for i in range(2) if _is_alike(call, i)])
@@ -91,13 +133,14 @@ def _is_alike(call: KernelCall, index: int) -> bool:
 
 def with_number(function: np.ufunc, array: Array, number: float) -> Call:
     """Return a call that combines all elements with a number, in place."""
-    return partial(function, array, np.float64(number), out=array)
+    return partial(function, array, array.dtype.type(number), out=array)
 
 
 def rounded(real: Array, out: Array, grid: Grid, *, settled: bool = False) -> Iterator[Call]:
     """Yield the calls that round real values, which are overwritten; see `stored_of`."""
     scale, zero, (low, high) = grid
-    yield with_number(np.divide, real, scale)
+    if scale != 1:
+        yield with_number(np.divide, real, scale)
     if zero:
         yield with_number(np.add, real, zero)
     if settled:
@@ -105,7 +148,7 @@ def rounded(real: Array, out: Array, grid: Grid, *, settled: bool = False) -> It
         yield partial(np.rint, real, out=real)
         yield with_number(np.multiply, real, 1 / SETTLED_PARTS)
     yield partial(np.rint, real, out=real)
-    yield partial(real.clip, np.float64(low), np.float64(high), out=real)
+    yield partial(real.clip, *map(real.dtype.type, (low, high)), out=real)
     yield partial(np.copyto, out, real, casting="unsafe")
 
 

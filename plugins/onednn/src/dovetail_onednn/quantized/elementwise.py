@@ -1,4 +1,4 @@
-"""Elementwise functions of stored bytes.
+"""Elementwise functions of stored bytes; those of words are in `word_elementwise`.
 
 Sums and products have the definition's formulas: every operation of the library's code is exact or
 rounded to float32, as there. A function of one tensor is a line, if its table is one.
@@ -25,6 +25,8 @@ from dovetail_onednn.quantized.curves import curve_of, line_ops
 from dovetail_onednn.quantized.lines import line_through
 from dovetail_onednn.quantized.sums import sum_constants
 from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.word_conversions import WORDS
+from dovetail_onednn.quantized.word_elementwise import elementwise_of_words
 from dovetail_onednn.steps import Arguments, is_slow
 
 # With fewer elements, NumPy looks them up in about the time of a call of the library.
@@ -33,9 +35,13 @@ _ADD, _MULTIPLY = BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY
 
 
 def elementwise(call: KernelCall) -> Step | None:
-    """Run a function of one or two tensors of bytes; see `Kernel.make`."""
+    """Run a function of one or two tensors; see `Kernel.make`."""
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
-    if math.prod(call.outputs[0].shape) < _LEAST or any(t.dtype not in TYPES for t in tensors):
+    if math.prod(call.outputs[0].shape) < _LEAST:
+        return None
+    if any(t.dtype in WORDS for t in tensors):
+        return elementwise_of_words(call)
+    if any(t.dtype not in TYPES for t in tensors):
         return None
     node = Elementwise.of(call)
     if node is None:

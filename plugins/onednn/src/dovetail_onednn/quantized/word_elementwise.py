@@ -1,0 +1,120 @@
+"""Sums and products of two tensors of which one has 16 bits, by the definition's float32 formulas.
+
+The operand that may broadcast becomes levels, or a term of the sum, on its scratchpad. The other
+one becomes levels, is combined with it, and rescaled in one primitive. Each post-op is one of the
+definition's operations, rounded to float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.binary import product_rescale, sum_rescale
+from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.integer.tables import function_name
+from dovetail_onednn._api import Algorithm, Arg, BinaryAlgorithm
+from dovetail_onednn.attributes import Binary, Eltwise, PostOp, operand
+from dovetail_onednn.execution import Argument
+from dovetail_onednn.folding import Folding
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.word_conversions import WORDS, StoredReals, rounding, step_of_words
+from dovetail_onednn.steps import is_slow
+from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
+
+_ADD, _MULTIPLY = BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY
+
+
+def elementwise_of_words(call: KernelCall) -> Step | None:
+    """Run ElementWiseAdd, Subtract or Multiply where a tensor has 16 bits; see `Kernel.make`."""
+    view, shape, out = call.head, call.outputs[0].shape, call.outputs[0].spec
+    full = next((i for i in range(2) if call.spec(i).shape == shape), None)
+    if full is None or DEFINITIONS.of(view) is None or not _are_known(call):
+        return None
+    factors, after, algorithm = (1.0, 1.0), 1.0, _ADD
+    match function_name(view):
+        case "ElementWiseAdd" | "ElementWiseSubtract" if (found := sum_rescale(view)) is not None:
+            rescale, second = found
+            factors = float(rescale.multiplier), float(second)
+        case "ElementWiseMultiply" if (product := product_rescale(view)) is not None:
+            rescale, algorithm, after = product, _MULTIPLY, float(product.multiplier)
+        case _:
+            return None
+    folding = Folding.of(shape, [call.spec(1 - full).shape])
+    stages, reals = Stages(call), [StoredReals(call, i) for i in (full, 1 - full)]
+    first, other = (
+        real.argument(folding.desc(call.spec(i).shape))
+        for real, i in zip(reals, (full, 1 - full), strict=True)
+    )
+    zeros = [grid_of(call.spec(i))[1] for i in (full, 1 - full)]
+    limits = rounding(rescale.zero, rescale.limits)
+    last = limits if out.dtype in WORDS else limits[:-1]
+    with threads(1 if math.prod(shape) < LEAST_SHARED_ELEMENTS else 0):
+        is_level = (zeros[1], factors[1 - full]) == (0, 1.0)
+        if not is_level and not _add(stages, other, zeros[1], _times(factors[1 - full])):
+            return None
+        combined: list[PostOp] = [
+            *_times(factors[full]),
+            Binary(algorithm, other.desc),
+            *_times(after),
+            *last,
+        ]
+        if not _add(stages, first, zeros[0], combined, other):
+            return None
+    return step_of_words(call, stages, reals, first)
+
+
+def _are_known(call: KernelCall) -> bool:
+    """Return whether all tensors have up to 16 bits, nothing is fused, and none is updated."""
+    tensors = [*call.tensors, call.outputs[0]]
+    known = WORDS | TYPES.keys()
+    return not call.fused and all(
+        t is not None and t.dtype in known and not t.kind.is_updateable for t in tensors
+    )
+
+
+def _times(factor: float) -> list[Eltwise]:
+    return [] if factor == 1 else [Eltwise(Algorithm.LINEAR, factor)]
+
+
+def _add(
+    stages: Stages,
+    ends: Argument,
+    zero: int,
+    ops: Sequence[PostOp],
+    other: Argument | None = None,
+) -> bool:
+    """Add a primitive that subtracts a zero point in place; return whether its code is fast.
+
+    Args:
+        stages: The step.
+        ends: What it reads and overwrites.
+        zero: The zero point.
+        ops: What follows.
+        other: The tensor that a post-op reads.
+    """
+    rank = len(ends.desc.dims)
+    number = ends.desc.strided((1,) * rank, (1,) * rank)
+    description = Description(
+        "binary",
+        (ENGINE, _ADD, ends.desc, number, ends.desc),
+        lambda: f"a function of words of {ends.desc.key}",
+        tuple(ops),
+    )
+    with PrimitiveDesc(description) as desc:
+        arguments: dict[int, Argument] = {
+            int(Arg.SOURCE): ends,
+            int(Arg.OTHER): stages.numbers(np.full(1, -float(zero), np.float32), number),
+            int(Arg.DESTINATION): ends,
+        }
+        for position, op in enumerate(ops):
+            if isinstance(op, Binary) and other is not None:
+                arguments[operand(position, op)] = other
+        stages.add(desc, arguments)
+        return not is_slow(desc)
