@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,14 +202,21 @@ class Split:
         plain, shifted = words.reshape(one), room.reshape(one)
         signs = (_SIGN if self.data.spec.dtype.is_signed else 0) ^ (_SIGNS if self.is_signed else 0)
 
-        def run() -> None:
-            if signs:
-                np.bitwise_xor(words, signs, out=room)
-            np.copyto(lower, shifted if signs else plain, casting="unsafe")  # drops upper bytes
-            np.right_shift(room if signs else words, BYTE, out=room)
-            np.copyto(upper, shifted, casting="unsafe")
-
-        return run
+        source, base = (shifted, room) if signs else (plain, words)
+        calls: list[Callable[[], object]] = []
+        if signs:
+            calls.append(functools.partial(np.bitwise_xor, words, signs, out=room))
+        calls.append(functools.partial(np.copyto, lower, source, casting="unsafe"))
+        if self.copies == 1 and sys.byteorder == "little":
+            # words that begin a byte later end with the upper bytes: half the time of shifts
+            stored, each = base.view(np.uint8), upper.reshape(-1)
+            late = stored[1:-1].view(np.uint16)
+            calls.append(functools.partial(np.copyto, each[:-1], late, casting="unsafe"))
+            calls.append(functools.partial(np.copyto, each[-1:], stored[-1:]))
+        else:
+            calls.append(functools.partial(np.right_shift, base, BYTE, out=room))
+            calls.append(functools.partial(np.copyto, upper, shifted, casting="unsafe"))
+        return call_sequence(calls)
 
 
 Pairs = Sequence[tuple[Value, Value]]
