@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
@@ -33,12 +33,9 @@ def run_on(backend: str, graph: Graph, feeds: Mapping[str, Array]) -> dict[str, 
 
 
 @pytest.fixture(scope="session", autouse=True)
-def opencl_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Skip all tests, with the reason, if there is no device; keep the user's cache as it is."""
-    name = require_opencl()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DOVETAIL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield name
+def opencl_device() -> str:
+    """Skip all tests, with the reason, if there is no device."""
+    return require_opencl()
 
 
 @pytest.fixture(scope="session")

@@ -140,14 +140,15 @@ def test_programs_and_tuning_are_kept_in_the_folder_that_is_given(tmp_path: Path
     assert [path.suffix for path in (tmp_path / "repo").iterdir()] == [".bin"]
 
 
+@pytest.mark.parametrize("variable", ["PYOPENCL_BUILD_OPTIONS", "POCL_EXTRA_BUILD_FLAGS"])
 def test_programs_with_other_options_of_the_compiler_are_other_programs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pyopencl adds these: a program that computes otherwise must not outlive the variable."""
+    """Others add these: a slow program, or one that computes otherwise, must not outlive them."""
     config = {"backend": {"gpu": {"kernel_repo_path": str(tmp_path)}}}
     compiled = []
     for options in ("-cl-finite-math-only", ""):
-        monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", options)
+        monkeypatch.setenv(variable, options)
         with dt.Session(model_of(chain()), backend="gpu", config=config) as session:
             compiled.append(session.backend.plugin.opencl.programs.compiled)
     assert compiled == [1, 1]

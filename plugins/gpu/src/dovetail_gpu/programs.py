@@ -26,6 +26,7 @@ from dovetail_gpu.elements import Element
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 _EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
+_MORE_OPTIONS = ("PYOPENCL_BUILD_OPTIONS", "POCL_EXTRA_BUILD_FLAGS")  # of pyopencl and PoCL
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _MOST_BYTES = 1 << 26  # of a compiled program
 
@@ -128,8 +129,8 @@ class Programs:
     def _program(self, source: Source) -> Any:
         cl = opencl()
         text = source.text
-        more = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")  # pyopencl adds them
-        facts = "\n".join((self._device.key, cl.VERSION_TEXT, *self._options, more, text))
+        more = (os.environ.get(name, "") for name in _MORE_OPTIONS)
+        facts = "\n".join((self._device.key, cl.VERSION_TEXT, *self._options, *more, text))
         path = self._folder and self._folder / f"{hashlib.sha256(facts.encode()).hexdigest()}.bin"
         if path and (program := self._restored(path)) is not None:
             return program
