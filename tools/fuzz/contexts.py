@@ -47,8 +47,9 @@ def context_seeds() -> list[Seed]:
             graph.finalize()
             seeds.append(Seed(f"{name} section", context.get_binary_section().tobytes()))
             bare = backend.create_context()
-            bare.compose(Model.of(graphs[0], producer=producer, registry=installed_ops()))
-            bare.graphs["first"].finalize()
+            bare.compose(Model.of(*graphs, producer=producer, registry=installed_ops()))
+            for handle in bare.graphs.values():
+                handle.finalize()
             binary = bare.get_binary(embed_model=False).tobytes()
             seeds.append(Seed(f"{name} without models", binary))
     return seeds

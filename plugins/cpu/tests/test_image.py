@@ -339,6 +339,34 @@ def test_no_altered_plan_is_trusted(make: Callable[[], Graph]) -> None:
     assert refused > 200
 
 
+@pytest.mark.usefixtures("onednn")
+def test_a_scratchpad_is_nothing_else() -> None:
+    """The library writes addresses to it: of a constant or an argument they would be damaged."""
+    image, _ = image_of(vision())
+    plan = msgspec.to_builtins(image.graphs["net"])
+    at, step = next(
+        (i, step)
+        for i, step in enumerate(plan["steps"])
+        if step[4] == "onednn.execute" and step[5][1] is not None
+    )
+    _, reads, writes, *_ = step
+    for number in (*reads, *writes):
+        graphs = {"net": altered(plan, ("steps", at, 5, 1), number)}
+        with pytest.raises(ContainerError, match=r"the scratchpad of a primitive is|bytes at 0 of"):
+            restored(opened(CpuBackend(OPS, CpuOptions())), replace(image, graphs=graphs))
+    assert {plan["values"][number][3] for number in reads} >= {"CONSTANT"}
+
+
+@pytest.mark.usefixtures("onednn")
+def test_sizes_of_more_than_32_bits_are_refused() -> None:
+    image, _ = image_of(vision())
+    plan = msgspec.to_builtins(image.graphs["net"])
+    at = next(i for i, (kind, _) in enumerate(plan["items"]) if kind == "onednn.memory")
+    graphs = {"net": altered(plan, ("items", at, 1, 0, 0), 1 << 32)}
+    with pytest.raises(ContainerError, match="impossible sizes"):
+        restored(opened(CpuBackend(OPS, CpuOptions())), replace(image, graphs=graphs))
+
+
 def updateable(shift: float) -> Graph:
     graph = vision(TensorKind.UPDATEABLE_STATIC)
     for tensor in graph.tensors.values():

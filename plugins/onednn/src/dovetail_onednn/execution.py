@@ -130,6 +130,10 @@ class Execution:
 def _execution(data: ExecutionData, source: Source) -> Execution:
     pad = None if data.pad is None else source.value(data.pad)
     works = [_work(each, source) for each in data.works]
+    used = {argument.value.root for work in works for argument in work.arguments.values()}
+    # the library keeps addresses in it, which nothing else may overwrite
+    if pad is not None and (pad.root.storage is not Storage.ARENA or pad.root in used):
+        raise RecipeError(f"the scratchpad of a primitive is '{pad.name}'")
     return Execution(works, pad, release_gil(source.options))
 
 

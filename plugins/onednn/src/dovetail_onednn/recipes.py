@@ -59,6 +59,7 @@ BUILDERS = Builders(
 _MEMORY, _PRIMITIVE = "onednn.memory", "onednn.primitive"
 _LAYOUT, _NARROW, _STRIDED = "onednn.layout", "onednn.narrow", "onednn.strided"
 _MAX_BYTES = 1 << 46  # of a memory
+_MAX_SIZE = 1 << 31  # the library's code has sizes and steps in 32 bits
 _SUFFIX = "_primitive_desc_create"
 _ENGINES = {"reorder": (1, 3)}  # positions of the engine; otherwise 0
 _CONCAT, _FORWARD = "concat", "_forward"
@@ -212,7 +213,7 @@ def _memory(data: MemoryData, source: Source) -> MemoryDesc:
             raise RecipeError("a primitive chose another layout than recorded")
         return found
     rank = len(data.dims)
-    if not 0 < rank <= MAX_DIMS or not all(0 < size < _MAX_BYTES for size in data.dims):
+    if not 0 < rank <= MAX_DIMS or not all(0 < size < _MAX_SIZE for size in data.dims):
         raise RecipeError(f"impossible sizes {data.dims} of a memory")
     if data.strides is None:
         last = math.prod(data.dims)
@@ -319,7 +320,7 @@ def _argument(kind: str, value: Any, declared: Any, source: Source, *, is_engine
             found = value
             allowed = (ctypes.c_int, ctypes.c_uint, c_int64)
         case "sizes", list() | tuple() if len(value) <= MAX_DIMS:
-            if not all(isinstance(n, int) and abs(n) < 1 << 62 for n in value):
+            if not all(isinstance(n, int) and abs(n) < _MAX_SIZE for n in value):
                 raise RecipeError(f"impossible sizes {value} of a primitive")
             found, allowed = tuple(value), (POINTER(c_int64),)
         case "memories", list() | tuple() if value:
