@@ -357,6 +357,15 @@ def test_a_scratchpad_is_nothing_else() -> None:
     assert {plan["values"][number][3] for number in reads} >= {"CONSTANT"}
 
 
+def test_a_reorder_writes_as_many_values_as_it_reads() -> None:
+    image, _ = image_of(vision())
+    plan = msgspec.to_builtins(image.graphs["net"])
+    at = next(i for i, step in enumerate(plan["steps"]) if len(step[1]) > len(step[2]))
+    graphs = {"net": altered(plan, ("steps", at, 0), [])}  # the nodes
+    with pytest.raises(ContainerError, match="a reorder"):
+        restored(opened(CpuBackend(OPS, CpuOptions())), replace(image, graphs=graphs))
+
+
 @pytest.mark.usefixtures("onednn")
 def test_sizes_of_more_than_32_bits_are_refused() -> None:
     image, _ = image_of(vision())

@@ -308,6 +308,8 @@ class PlanReader:
         )
         for value in (*reads, *writes, *scratch):
             self._require_memory(value)
+        if not data.nodes and len(reads) != len(writes):
+            raise RecipeError("a reorder does not write as many values as it reads")
         group = Group(data.group, data.choice) if data.group else None
         if data.builder == MADE_AGAIN:
             if group is None:
