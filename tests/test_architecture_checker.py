@@ -102,6 +102,17 @@ def test_the_converter_writes_the_file_next_to_its_model(model: Path) -> None:
     assert len(rows(model / "made/net_architecture_checker.csv")) == 3
 
 
+def test_the_converter_writes_no_model_without_the_file(model: Path) -> None:
+    kept = model / "net_architecture_checker.csv"
+    kept.mkdir()
+    (kept / "mine.txt").write_text("kept")
+    done = forked.run("dovetail convert net.onnx -o net.dlc --arch-checker", model)
+    assert done.returncode != 0
+    assert "net_architecture_checker.csv" in done.stderr
+    assert not (model / "net.dlc").exists()
+    assert (kept / "mine.txt").read_text() == "kept"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

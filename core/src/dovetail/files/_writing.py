@@ -132,9 +132,14 @@ class Staging:
             renamed: New paths of what would be removed, by path; both below the folder.
 
         Raises:
-            ContainerError: Something cannot be moved; the folder is unchanged.
+            ContainerError: Something cannot be moved, or a file would replace a folder; the folder
+                is unchanged.
         """
         new = sorted(names)
+        for name in new:
+            if self._is_folder(self._folder / name) and not self._is_folder(self.new / name):
+                error = IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                raise unwritable(self._folder / name, error)
         old = [n for n in sorted({*new, *outdated}) if os.path.lexists(self._folder / n)]
         kept = {name: self._folder / path for name, path in (renamed or {}).items()}
         moves = [(name, self._folder / name, kept.get(name, self._old / name)) for name in old]
@@ -153,6 +158,10 @@ class Staging:
                 target.replace(source)
             raise
         _note_written(*(self._folder / name for name in new))
+
+    @staticmethod
+    def _is_folder(path: Path) -> bool:
+        return path.is_dir() and not path.is_symlink()
 
 
 @contextmanager

@@ -100,20 +100,22 @@ def check_model(request: CheckRequest) -> None:
         current_output().message("nothing to modify; no model is written")
 
 
-def write_check(model: Model, path: Path) -> None:
-    """Check a converted model and write the file next to it.
+def write_check(model: Model, folder: Path, path: Path) -> None:
+    """Check a converted model and write the file.
 
     Args:
         model: The model.
-        path: The file of the model.
+        folder: The folder to write in.
+        path: The file of the model, next to which the file will be.
 
     Raises:
         DovetailError: A rule fails, or the file cannot be written.
     """
     findings = _findings(model, installed_rules(), ())
-    file = path.with_name(f"{_name(path)}{_ENDING}")
-    _write_table(file, findings)
+    name = f"{_name(path)}{_ENDING}"
+    _write_table(folder / name, findings)
     issues = counted(len(findings), "issue")
+    file = path.with_name(name)
     current_output().message(f"{file}: {issues}; see `dovetail architecture-checker`")
 
 

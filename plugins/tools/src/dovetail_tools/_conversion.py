@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from dovetail.api.updateability import UpdatableMode
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import counted, current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
-from dovetail.files import recorded_writes, unwritable, with_suffix
+from dovetail.files import recorded_writes, staged_folder, unwritable, with_suffix
 from dovetail.ir import Graph, Pass, Shape, static_tensors
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
@@ -268,17 +268,21 @@ class _ReadNodes:
 def _write(file: ModelFile, model: Model, *, check: bool) -> tuple[Path, ...]:
     """Write a model, show how the file differs, and return all written files, the model first.
 
-    With `check`, the file of the architecture checker is one of them.
+    With `check`, the file of the architecture checker is one of them: there are both or none.
     """
     with recorded_writes() as files:
-        notes = file.write(model)
-        if check:
+        if not check:
+            notes = file.write(model)
+        else:
             # imported here: most conversions do without
             from dovetail_tools._architecture import write_check
 
-            write_check(model, file.path)
+            with staged_folder(file.path.parent) as staging:
+                notes = replace(file, path=staging.new / file.path.name).write(model)
+                write_check(model, staging.new, file.path)
+                staging.commit([path.relative_to(staging.new) for path in staging.new.iterdir()])
     show_differences(notes)
-    return tuple(dict.fromkeys((file.path, *files)))
+    return tuple(dict.fromkeys((file.path, *(path for path in files if path.exists()))))
 
 
 def target_file(source: Path, output: Path | None, output_format: str | None) -> ModelFile:
