@@ -142,3 +142,42 @@ def test_binaries_and_sections_of_what_was_restored(name: str) -> None:
         other = backend.create_context_from_binary(base)
         other.apply_binary_section(context.get_binary_section())
         np.testing.assert_array_equal(other.retrieve_graph("net").execute(feeds())["y"], wanted)
+
+
+@pytest.mark.parametrize("name", ["cpu", "htp"])
+@pytest.mark.parametrize("changes", [{"shift": 5}, {"scale": 0.03, "shift": 5}, {"end": 0.7}])
+def test_a_binary_after_an_update_and_a_section(name: str, changes: dict[str, Any]) -> None:
+    with runtime.Backend.create(name) as backend:
+        base, section, wanted = section_for(backend, embed_model=True, **changes)
+        context = backend.create_context_from_binary(base)
+        graph = context.retrieve_graph("net")
+        updated = adapted(shift=9, scale=0.05)
+        tensor = updated.tensor("adapter")
+        graph.update_tensor(graph.retrieve_tensor("adapter"), tensor.data, tensor.encoding)
+        graph.finalize()
+        fresh = finalized(backend.create_context(), updated).execute(feeds())["y"]
+        np.testing.assert_array_equal(graph.execute(feeds())["y"], fresh)
+        other = backend.create_context_from_binary(base)
+        other.apply_binary_section(context.get_binary_section())
+        np.testing.assert_array_equal(other.retrieve_graph("net").execute(feeds())["y"], fresh)
+        context.apply_binary_section(section)
+        np.testing.assert_array_equal(graph.execute(feeds())["y"], wanted)
+        for embed_model in (True, False):
+            binary = context.get_binary(embed_model=embed_model)
+            again = backend.create_context_from_binary(binary).retrieve_graph("net")
+            np.testing.assert_array_equal(again.execute(feeds())["y"], wanted)
+
+
+@pytest.mark.parametrize("name", ["cpu", "htp"])
+def test_a_binary_after_an_update_of_an_output(name: str) -> None:
+    with runtime.Backend.create(name) as backend:
+        base, _, wanted = section_for(backend, embed_model=True, end=0.7)
+        context = backend.create_context_from_binary(base)
+        graph = context.retrieve_graph("net")
+        graph.update_tensor(graph.retrieve_tensor("y"), None, ScaleOffset(0.7, -128))
+        graph.finalize()
+        for embed_model in (True, False):
+            binary = context.get_binary(embed_model=embed_model)
+            again = backend.create_context_from_binary(binary).retrieve_graph("net")
+            np.testing.assert_array_equal(again.execute(feeds())["y"], wanted)
+            assert again.interface.outputs["y"].tensor.encoding == ScaleOffset(0.7, -128)

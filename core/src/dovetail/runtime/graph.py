@@ -309,6 +309,10 @@ class Graph(RevisedGraph):
             else:
                 update_graph(checked, self._prepared, updates, self.context, self.config, control)
                 self.revision.note(before, {t.name: u for t, u in updates.items()})
+                ends = self._ends()  # of a restored graph they are other tensors
+                for tensor, update in updates.items():
+                    if tensor.name in ends:
+                        ends[tensor.name].encoding = update.encoding
         self._runner.guards = _guards(self.ir)
         self._updates = {t: u for t, u in self._updates.items() if updates.get(t) is not u}
 

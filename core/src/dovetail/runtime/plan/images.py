@@ -3,14 +3,14 @@
 # Annotations stay types: msgspec would compile texts at each start of a process (ADR 39).
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from dovetail.container import FormKey, Packed
 from dovetail.container.entries import GraphEntry, TensorEntry, dump_graph, dump_tensor
-from dovetail.ir import Array, Blob, DType, Graph
+from dovetail.ir import Array, Blob, DType, Graph, Tensor
 from dovetail.ops import CheckedGraph
 from dovetail.runtime.interface import Endpoint, Interface
 from dovetail.runtime.plan.arena import Arena
@@ -103,6 +103,7 @@ class PlanData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         arrays: Blobs of the entries, by their index in these.
         model: Digest of the graph's structure, checked where the model is used.
         settings: The backend's own data.
+        updateable: The updateable tensors as they were when the plan was made, without data.
         excerpt: The nodes of the steps without recipes, see `excerpt_of`; None if all have one.
     """
 
@@ -117,6 +118,7 @@ class PlanData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arrays: tuple[str, ...]
     model: str
     settings: dict[str, Any]
+    updateable: tuple[TensorEntry, ...]
     excerpt: GraphEntry | None
 
     @property
@@ -188,6 +190,7 @@ class PlanWriter:
         interface: Interface,
         model: str,
         settings: Mapping[str, Any],
+        updateable: Iterable[Tensor] = (),
         excerpt: Graph | None = None,
     ) -> PlanData:
         """Return a plan as data.
@@ -198,6 +201,7 @@ class PlanWriter:
             interface: Inputs and outputs of its graph.
             model: The graph's `digest_of`.
             settings: The backend's own data, of JSON types.
+            updateable: Updateable tensors of the graph, without data.
             excerpt: The nodes of its steps without recipes; None if there are none.
         """
         forms = {packed.key: packed for packed in plan.forms}
@@ -209,6 +213,7 @@ class PlanWriter:
         steps = tuple(
             self._step(step, group) for step, group in zip(plan.steps, plan.groups, strict=True)
         )
+        known = tuple(dump_tensor(tensor, table, "plan") for tensor in updateable)
         stored_excerpt = None if excerpt is None else dump_graph(excerpt, table, is_part=True)
         offsets = tuple((self.value(value), at) for value, at in arena.offsets.items())
         return PlanData(
@@ -223,6 +228,7 @@ class PlanWriter:
             tuple(table.keys),
             model,
             dict(settings),
+            known,
             stored_excerpt,
         )
 

@@ -151,6 +151,9 @@ class EnginePrepared(PlanPrepared):
         """Use other data or encodings of tensors; see `Prepared.update`."""
         with self._changing():
             super().update(tensors)
+            if self.remaker is not None and self.has_new_encodings:
+                graph = self.remaker.load().graph  # inputs and outputs may have others, too
+                self.interface = Interface.of(graph.name, graph.inputs, graph.outputs)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -238,19 +241,28 @@ class EnginePrepared(PlanPrepared):
         remaker = self.remaker.fresh()
         options, weights = remaker.options, remaker.weights
         reader = PlanReader(plan, blobs, self._engine.builders, weights, options, where)
-        restored, arena, _ = reader.plan(self.interface.graph, self._engine.reorder, remaker)
+        name = self.interface.graph
+        restored, arena, interface = reader.plan(name, self._engine.reorder, remaker)
         with reader.faults():
             self._start(restored, arena)
-        self.remaker = remaker
+        self.remaker, self.interface = remaker, interface
 
     def recorded(self, writer: PlanWriter) -> PlanData:
         """Return its plan as data."""
         settings: dict[str, Any] = {THREADS: self.threads}
         if own := self._recorded():
             settings[OWN] = own
-        model = "" if self.remaker is None else self.remaker.model
-        excerpt = self._excerpt(self.plan)
-        return writer.record(self.plan, self.arena, self.interface, model, settings, excerpt)
+        remaker = self.remaker
+        model, updateable = ("", []) if remaker is None else (remaker.model, remaker.original)
+        return writer.record(
+            self.plan,
+            self.arena,
+            self.interface,
+            model,
+            settings,
+            updateable,
+            self._excerpt(self.plan),
+        )
 
     def _excerpt(self, plan: Plan) -> Graph | None:
         """Return the nodes of a plan's steps without recipes; None if all have one."""

@@ -7,14 +7,14 @@ The kernel is called as before; whatever it declares must be the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dovetail.container import FormKey, Packed, WeightStore
 from dovetail.errors import BackendError, ContainerError
-from dovetail.ir import Encoding, Graph, Tensor
+from dovetail.ir import Graph, Spec, Tensor
 from dovetail.ir.check import value_faults
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.plan.builder import (
@@ -73,8 +73,7 @@ class Remaker:
         self._graph, self._ops, self._kernels = graph, ops, kernels
         self._loaded: _Source | None = None
         self._excerpt: _Source | None = None
-        # of updateable tensors, in the plan; None until it is known
-        self._encodings: dict[str, Encoding | None] | None = None
+        self._specs: dict[str, Spec] = {}  # of updateable tensors, as the plan was made
         self._model = ""
 
     def fresh(self) -> Remaker:
@@ -90,16 +89,32 @@ class Remaker:
         """True if the graph has been needed."""
         return self._loaded is not None
 
-    def begin(self, model: str, slots: Sequence[Slot], forms: Sequence[Packed]) -> None:
+    def begin(
+        self,
+        model: str,
+        slots: Sequence[Slot],
+        forms: Sequence[Packed],
+        updateable: Iterable[Tensor],
+    ) -> None:
         """Prepare for the steps of a plan.
 
         Args:
             model: Digest of the graph that the plan is of; empty if it is not to be checked.
             slots: The plan's slots.
             forms: The plan's forms.
+            updateable: The updateable tensors as they were when the plan was made.
         """
         self._model, self.slots = model, slots
         self.forms = {packed.key: packed for packed in forms}
+        self._specs = {tensor.name: tensor.spec for tensor in updateable}
+
+    @property
+    def original(self) -> list[Tensor]:
+        """The updateable tensors as they were when the plan was made, without data."""
+        return [
+            Tensor(name, spec.dtype, spec.shape, encoding=spec.encoding)
+            for name, spec in self._specs.items()
+        ]
 
     def use_excerpt(self, graph: Graph, names: Collection[str]) -> None:
         """Make steps of a plan that is restored from an excerpt; see `checked_excerpt`."""
@@ -177,10 +192,9 @@ class Remaker:
 
     def follow(self, plan: Plan) -> None:
         """Prepare for the steps of a plan that was built."""
-        self.begin("", plan.slots, plan.forms)
+        tensors = () if self._graph is None else self._graph().graph.tensors.values()
+        self.begin("", plan.slots, plan.forms, (t for t in tensors if t.kind.is_updateable))
         self.layouts = {}
-        if self._graph is not None:
-            self._encodings = _encodings(self._graph())
         for name, value in plan.inputs.items():
             self.written(name, value.layout)
         for step, group in zip(plan.steps, plan.groups, strict=True):
@@ -231,11 +245,10 @@ class Remaker:
 
         False if the graph is not available.
         """
-        if self._graph is None or all(tensor.encoding is None for tensor in tensors):
+        if self._graph is None:
             return False
-        self.load()
-        known = self._encodings or {}
-        return any(t.name in known and t.encoding != known[t.name] for t in tensors)
+        known = self._specs
+        return any(t.name in known and t.encoding != known[t.name].encoding for t in tensors)
 
     def rebuilt(self) -> Plan:
         """Return a new plan of the graph with its present encodings; `follow` it when it is used.
@@ -284,8 +297,6 @@ class Remaker:
                     hint="restore it with the model that it was created from",
                 )
             self._loaded = self._source(graph)
-            if self._encodings is None:  # else of the plan, and the tensors may have others by now
-                self._encodings = _encodings(graph)
         return self._loaded
 
     def _best(self) -> _Source:
@@ -295,11 +306,6 @@ class Remaker:
     def _source(self, graph: CheckedGraph, kernels: KernelRegistry | None = None) -> _Source:
         views = {view.node.name: view for view in graph.nodes}
         return _Source(graph, kernels or self._kernels(graph), views)
-
-
-def _encodings(graph: CheckedGraph) -> dict[str, Encoding | None]:
-    tensors = graph.graph.tensors.values()
-    return {tensor.name: tensor.encoding for tensor in tensors if tensor.kind.is_updateable}
 
 
 def _with_current_specs(view: NodeView) -> NodeView:

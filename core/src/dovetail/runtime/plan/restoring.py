@@ -136,7 +136,9 @@ class PlanReader:
         arena = self._arena()
         inputs = self._endpoints(data.inputs, Storage.INPUT)
         outputs = self._endpoints(data.outputs, Storage.OUTPUT)
-        remaker.begin(data.model, self._slots, self._forms)
+        where = f"{self._where}: updateable"
+        updateable = [load_tensor(entry, self._entry_blobs, where) for entry in data.updateable]
+        remaker.begin(data.model, self._slots, self._forms, updateable)
         if data.excerpt is not None:
             where = f"{self._where}: excerpt"
             excerpt = load_graph(data.excerpt, self._entry_blobs, where, is_part=True)
