@@ -90,16 +90,19 @@ __kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, recurrent), TENSOR_IN(f
     const int row = (reverse ? steps - 1 - step : step) * step_pitch + batch * batch_pitch;
     for (int b = LANE; b < blocks; b += GROUP) {
       float8 v[GATES];
+#pragma unroll
       for (int g = 0; g < GATES; g++)
         v[g] = *(__global const packed_float8 *)(x + ((row * blocks + b) * GATES + g) * 8);
       __global const float *weights = recurrent + (long)b * size * GATES * 8;
       for (int k = 0; k < size; k++, weights += GATES * 8)
+#pragma unroll
         for (int g = 0; g < GATES; g++)
           v[g] += h[k] * *(__global const packed_float8 *)(weights + g * 8);
 #if WITH_NORMS
       for (int g = 0; g < GATES; g++) BLOCK(sums + (b * GATES + g) * 8) = v[g];
 #else
       float8 cell = BLOCK(c + b * 8);
+#pragma unroll
       for (int g = 0; g < GATES; g++) {
         v[g] += *(__global const packed_float8 *)(bias + (b * GATES + g) * 8);
         if (WITH_PEEPHOLES && g < EARLY)
