@@ -295,7 +295,7 @@ class PlanContext(ContextBase):
                     count=backend.step_counter(self.device, request.config, model),
                     shares=backend.shares(request.config),
                     recorded=lambda: backend.recorded(computing),
-                    origin=(reader.data, image.blobs),
+                    origin=(reader.data, image.blobs) if reader.data.updateable else None,
                 )
             if engine.rehearses:
                 prepared.rehearse()

@@ -52,7 +52,8 @@ class EnginePrepared(PlanPrepared):
         count: Counts quantities of its steps; None for those of all backends.
         shares: Whether its tensors share memory.
         recorded: Returns what an image keeps besides the plan; see `PlanBackend.recorded`.
-        origin: The plan in the image that it was restored from, and the image's blobs; else None.
+        origin: The plan in the image that it was restored from, and the image's blobs, for
+            sections; None if it was not restored, or has no updateable tensors.
     """
 
     def __init__(
