@@ -109,6 +109,14 @@ def test_formulas_of_16_bits_written_out(node, run_node, rng, op):
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_products_of_extreme_scales_do_not_overflow(node, run_node):
+    grids = ScaleOffset(1e-45), ScaleOffset(3.4e38, -131072), ScaleOffset(1e-45)
+    specs = [Spec(U16, (3,), grid) for grid in grids]
+    view = node("ElementWiseMultiply", specs[:2], specs[2:])
+    (found,) = run_node(view, np.uint16([0, 1, 65535]), np.uint16([0, 65535, 0]))
+    assert found.tolist() == [0, 0, 0]  # levels of the second are below 0
+
+
 def test_sums_in_float64(node):
     """Those of bytes, of far zero points, and of terms that float32 rounds too much."""
 
