@@ -64,7 +64,7 @@ BINARY = (
 
 # All but 0 saturates, and no product overflows.
 _LARGEST_MULTIPLIER = 2.0**90
-# Terms of a sum are up to 2^21 steps of the result then, and their roundings an eighth of a step.
+# Terms of a sum are up to 2^21 steps of the result then, and each rounding an eighth of a step.
 _LARGEST_FACTOR = 16
 _BYTE = 8  # bits
 
