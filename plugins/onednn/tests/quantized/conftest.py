@@ -125,8 +125,12 @@ class Network:
             values |= {t.name: r for t, r in zip(view.node.outputs, results, strict=True)}
         return values
 
-    def check(self, *results: Tensor, engine: bool = True) -> None:
-        """Check that results equal the definition, and perhaps that the engine computes all."""
+    def check(self, *results: Tensor, engine: bool = True) -> PlanPrepared:
+        """Check that results equal the definition, and perhaps that the engine computes all.
+
+        Returns:
+            The plan.
+        """
         for result in results:
             result.kind = TensorKind.APP_READ
         prepared, feeds = self.prepare(), self.feeds()
@@ -136,6 +140,7 @@ class Network:
         found, wanted = self.run(prepared, feeds), self.defined(feeds)
         for result in results:
             np.testing.assert_array_equal(found[result.name], wanted[result.name])
+        return prepared
 
 
 @pytest.fixture(name="new_network", scope="session")

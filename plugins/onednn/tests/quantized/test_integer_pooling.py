@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from instruction_limits import examples
 
-from dovetail.ir import DType, Tensor, TensorKind
-from dovetail.runtime.plan import PlanPrepared
+from dovetail.ir import DType
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
-
-
-def check_bits(net: Any, result: Tensor) -> PlanPrepared:
-    """Check that a plan's result is the definition's."""
-    result.kind = TensorKind.APP_READ
-    prepared: PlanPrepared = net.prepare()
-    feeds = net.feeds()
-    found, wanted = net.run(prepared, feeds), net.defined(feeds)
-    np.testing.assert_array_equal(found[result.name], wanted[result.name])
-    return prepared
 
 
 @st.composite
@@ -57,7 +45,7 @@ def test_maximum(new_network: Any, dtype: DType, case: Any, zero: int, extreme: 
     x = net.input("x", shape, dtype, zero)
     op_type = f"PoolMax{len(shape) - 2}d"
     grid = {"dtype": dtype, "zero": zero, "scale": 0.02}
-    check_bits(net, net.add(op_type, x, name="y", **grid, **params))
+    net.check(net.add(op_type, x, name="y", **grid, **params), engine=False)
 
 
 @given(
@@ -77,7 +65,7 @@ def test_average(
     op_type = f"PoolAvg{len(shape) - 2}d"
     grid = {"dtype": target[0], "zero": target[1], "scale": scale}
     params["count_pad_for_edges"] = counts_padding
-    check_bits(net, net.add(op_type, x, name="y", **grid, **params))
+    net.check(net.add(op_type, x, name="y", **grid, **params), engine=False)
 
 
 @pytest.mark.parametrize("op_type", ["ReduceMean", "ReduceSum"])
@@ -98,7 +86,7 @@ def test_reduction(
     net = new_network(extreme=source[2])
     x = net.input("x", shape, *source[:2])
     grid = {"dtype": target[0], "zero": target[1], "scale": scale}
-    check_bits(net, net.add(op_type, x, name="y", axes=axes, keep_dims=keeps, **grid))
+    net.check(net.add(op_type, x, name="y", axes=axes, keep_dims=keeps, **grid), engine=False)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +101,7 @@ def test_reduction(
 def test_engine_pools(new_network: Any, op_type: str, params: dict[str, Any]) -> None:
     net = new_network()
     x = net.input("x", (1, 14, 14, 48), U8, 0)
-    prepared = check_bits(net, net.add(op_type, x, name="y", scale=0.02, **params))
+    prepared = net.check(net.add(op_type, x, name="y", scale=0.02, **params), engine=False)
     assert [step.bind.__module__ for step in prepared.steps] == ["dovetail_onednn.execution"]
 
 
@@ -121,6 +109,8 @@ def test_engine_finds_the_maximum_of_words(new_network: Any) -> None:
     net = new_network()
     x = net.input("x", (1, 15, 15, 24), U16, 0)
     params = {"filter_size": (3, 3), "stride": (2, 2), "pad_amount": ((1, 1), (1, 1))}
-    prepared = check_bits(net, net.add("PoolMax2d", x, name="y", dtype=U16, scale=0.02, **params))
+    prepared = net.check(
+        net.add("PoolMax2d", x, name="y", dtype=U16, scale=0.02, **params), engine=False
+    )
     module = "dovetail_onednn.quantized.word_conversions"
     assert [step.bind.__module__ for step in prepared.steps] == [module]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from instruction_limits import examples
 
 from dovetail.ir import DType, ScaleOffset, Tensor, TensorKind
-from dovetail.runtime.plan import PlanPrepared
 from dovetail_onednn.quantized import word_conversions
 
 U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
@@ -95,16 +94,6 @@ def grids(draw: st.DrawFn, types: st.SearchStrategy[DType] = TYPES) -> dict[str,
     return {"dtype": dtype, "encoding": ScaleOffset(scale, -zero, bits)}
 
 
-def check_bits(net: Any, result: Tensor) -> PlanPrepared:
-    """Check that a plan's result is the definition's."""
-    result.kind = TensorKind.APP_READ
-    prepared: PlanPrepared = net.prepare()
-    feeds = net.feeds()
-    found, wanted = net.run(prepared, feeds), net.defined(feeds)
-    np.testing.assert_array_equal(found[result.name], wanted[result.name])
-    return prepared
-
-
 @pytest.mark.parametrize("op", ["ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply"])
 @given(
     shapes=st.sampled_from(PAIRS),
@@ -119,7 +108,7 @@ def test_two_tensors(new_network: Any, op: str, shapes: Any, drawn: Any, order: 
         net.graph.add_tensor(Tensor(name, shape=shape, kind=TensorKind.APP_WRITE, **grid))
     result = net.add(op, net.graph.tensor("a"), net.graph.tensor("b"), name="y")
     result.dtype, result.encoding = target["dtype"], target["encoding"]
-    check_bits(net, result)
+    net.check(result, engine=False)
 
 
 @pytest.mark.parametrize("op", ["ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply"])
@@ -132,5 +121,5 @@ def test_engine_computes_usual_encodings(
     zeros = (300, 77)
     ins = [net.input(n, s, U16, zero=z) for n, s, z in zip("ab", shapes, zeros, strict=True)]
     y = net.add(op, *ins, name="y", dtype=target, scale=0.031, zero=40)
-    prepared = check_bits(net, y)
+    prepared = net.check(y, engine=False)
     assert [step.bind.__module__ for step in prepared.steps] == [word_conversions.__name__]

@@ -57,7 +57,7 @@ def checked_excerpt(graph: Graph, names: Collection[str], ops: OpRegistry) -> Ch
         ops: The op registry.
 
     Raises:
-        ContainerError: Nodes are missing or do not match their ops; every reason is listed.
+        ContainerError: Nodes do not match their ops; every reason is listed.
     """
     views: dict[Node, NodeView] = {}
     faults = []

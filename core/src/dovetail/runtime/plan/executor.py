@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from dovetail.runtime.measurements import Counter
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers, plan_arena
 from dovetail.runtime.plan.binds import no_op
 from dovetail.runtime.plan.builder import Plan, dense_copy
+from dovetail.runtime.plan.images import made_again
 from dovetail.runtime.plan.recipes import Recipe
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.slots import Slot
@@ -160,7 +161,7 @@ class PlanPrepared(PreparedBase):
         # of a restored graph, whose model is not loaded, a section has new encodings with a plan
         has_new = remaker is not None and remaker.is_loaded and remaker.has_new_encodings(tensors)
         names = {tensor.name for tensor in tensors} | {n for s, _ in forms for n in s.inputs}
-        if remaker is None or not (has_new or self._is_made_of(names, remaker)):
+        if remaker is None or not (has_new or remaker.depends(made_again(self.plan), names)):
             self._use(forms, {})
             return
         remaker.require_updates(tensors, where)
@@ -169,12 +170,6 @@ class PlanPrepared(PreparedBase):
                 self._rebuild(remaker)
             else:
                 self._use(forms, self._made_again(names, find_makers=False))
-
-    def _is_made_of(self, names: Collection[str], remaker: Remaker) -> bool:
-        """Return whether a step without a recipe depends on any of these tensors."""
-        steps = zip(self.plan.steps, self.plan.groups, strict=True)
-        without = (group for step, group in steps if group and not isinstance(step.bind, Recipe))
-        return any(remaker.depends(group, names) for group in without)
 
     def _rebuild(self, remaker: Remaker) -> None:
         """Build the plan again from the graph as it is now."""
@@ -203,7 +198,7 @@ class PlanPrepared(PreparedBase):
             has_recipe = isinstance(step.bind, Recipe)
             if has_recipe and (not find_makers or all(slot.has_maker for slot in slots)):
                 continue
-            if slots or remaker.depends(group, names):
+            if slots or remaker.depends(group.nodes, names):
                 made = remaker.made(step, group)
                 if not has_recipe:
                     found[i] = made

@@ -262,16 +262,18 @@ class Remaker:
         self._loaded = self._source(graph, kernels)
         return plan
 
-    def depends(self, group: Group, names: Collection[str]) -> bool:
-        """Return whether a step reads or writes any of these tensors.
+    def depends(self, nodes: Collection[str], names: Collection[str]) -> bool:
+        """Return whether nodes read or write any of these tensors.
 
         Args:
-            group: How the step was made; one without a recipe, unless the graph is loaded.
+            nodes: Names of the nodes: of steps without recipes, unless the graph is loaded.
             names: Names of the tensors.
         """
+        if not nodes:
+            return False
         _, _, views = self._loaded or self._excerpt or self.load()
-        nodes = [views[name].node for name in group.nodes if name in views]
-        tensors = (t for node in nodes for t in (*node.inputs, *node.outputs))
+        found = [views[name].node for name in nodes if name in views]
+        tensors = (t for node in found for t in (*node.inputs, *node.outputs))
         return any(tensor is not None and tensor.name in names for tensor in tensors)
 
     def load(self) -> _Source:

@@ -8,24 +8,19 @@ definition's operations, rounded to float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-
-import numpy as np
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.binary import product_rescale, sum_rescale
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
-from dovetail_onednn._api import Algorithm, Arg, BinaryAlgorithm
-from dovetail_onednn.attributes import Binary, Eltwise, PostOp, operand
-from dovetail_onednn.execution import Argument
+from dovetail_onednn._api import Algorithm, BinaryAlgorithm
+from dovetail_onednn.attributes import Binary, Eltwise
 from dovetail_onednn.folding import Folding
-from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.quantized.word_conversions import WORDS, StoredReals, rounding, step_of_words
-from dovetail_onednn.steps import is_slow
+from dovetail_onednn.quantized.word_normalization import Term, add_terms
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
 _ADD, _MULTIPLY = BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY
@@ -57,15 +52,12 @@ def elementwise_of_words(call: KernelCall) -> Step | None:
     last = limits if out.dtype in WORDS else limits[:-1]
     with threads(1 if math.prod(shape) < LEAST_SHARED_ELEMENTS else 0):
         is_level = (zeros[1], factors[1 - full]) == (0, 1.0)
-        if not is_level and not _add(stages, other, zeros[1], _times(factors[1 - full])):
+        own = _times(factors[1 - full])
+        if not is_level and not add_terms(stages, (other, other), -float(zeros[1]), own):
             return None
-        combined: list[PostOp] = [
-            *_times(factors[full]),
-            Binary(algorithm, other.desc),
-            *_times(after),
-            *last,
-        ]
-        if not _add(stages, first, zeros[0], combined, other):
+        joined = (Binary(algorithm, other.desc), other)
+        terms = [*_times(factors[full]), joined, *_times(after), *((op, None) for op in last)]
+        if not add_terms(stages, (first, first), -float(zeros[0]), terms):
             return None
     return step_of_words(call, stages, reals, first)
 
@@ -79,42 +71,5 @@ def _are_known(call: KernelCall) -> bool:
     )
 
 
-def _times(factor: float) -> list[Eltwise]:
-    return [] if factor == 1 else [Eltwise(Algorithm.LINEAR, factor)]
-
-
-def _add(
-    stages: Stages,
-    ends: Argument,
-    zero: int,
-    ops: Sequence[PostOp],
-    other: Argument | None = None,
-) -> bool:
-    """Add a primitive that subtracts a zero point in place; return whether its code is fast.
-
-    Args:
-        stages: The step.
-        ends: What it reads and overwrites.
-        zero: The zero point.
-        ops: What follows.
-        other: The tensor that a post-op reads.
-    """
-    rank = len(ends.desc.dims)
-    number = ends.desc.strided((1,) * rank, (1,) * rank)
-    description = Description(
-        "binary",
-        (ENGINE, _ADD, ends.desc, number, ends.desc),
-        lambda: f"a function of words of {ends.desc.key}",
-        tuple(ops),
-    )
-    with PrimitiveDesc(description) as desc:
-        arguments: dict[int, Argument] = {
-            int(Arg.SOURCE): ends,
-            int(Arg.OTHER): stages.numbers(np.full(1, -float(zero), np.float32), number),
-            int(Arg.DESTINATION): ends,
-        }
-        for position, op in enumerate(ops):
-            if isinstance(op, Binary) and other is not None:
-                arguments[operand(position, op)] = other
-        stages.add(desc, arguments)
-        return not is_slow(desc)
+def _times(factor: float) -> list[Term]:
+    return [] if factor == 1 else [(Eltwise(Algorithm.LINEAR, factor), None)]

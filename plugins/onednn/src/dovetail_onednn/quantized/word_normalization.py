@@ -66,7 +66,7 @@ def batchnorm_of_words(call: KernelCall) -> Step | None:
                 terms.append((add, rescale.bias))
             if each is sums[-1]:
                 terms += _last(rescale, out)
-            if not _add_to(stages, (read, total), first, terms, units=weights.shape[0]):
+            if not add_terms(stages, (read, total), first, terms, units=weights.shape[0]):
                 return None
     return step_of_words(call, stages, [data], total)
 
@@ -123,21 +123,21 @@ def _last(rescale: Rescale, out: Spec) -> list[Term]:
     return [(Eltwise(Algorithm.LINEAR, 1.0, float(rescale.zero)), None)] if rescale.zero else []
 
 
-def _add_to(
+def add_terms(
     stages: Stages,
     ends: tuple[Argument, Argument],
     first: float,
     terms: Sequence[Term],
-    units: int,
+    units: int = 1,
 ) -> bool:
-    """Add the primitive of a pass; return whether the library has fast code for it.
+    """Add a primitive that adds a number, then terms; return whether its code is fast.
 
     Args:
         stages: The step.
         ends: What it reads and writes.
         first: The number that is added first.
         terms: What follows.
-        units: Number of channels.
+        units: Number of channels, for terms with numbers for each.
     """
     read, target = ends
     rank = len(read.desc.dims)
@@ -145,7 +145,7 @@ def _add_to(
     description = Description(
         "binary",
         (ENGINE, BinaryAlgorithm.ADD, read.desc, number, target.desc),
-        lambda: f"a batch normalization of {read.desc.key}",
+        lambda: f"a function of stored integers of {read.desc.key}",
         tuple(op for op, _ in terms),
     )
     with PrimitiveDesc(description) as desc:
