@@ -27,7 +27,7 @@ ENDS = {
 
 @examples(120)
 @given(
-    op=st.sampled_from(["Conv2d", "DepthWiseConv2d", "grouped"]),
+    op=st.sampled_from(["Conv2d", "DepthWiseConv2d", "grouped", "pointwise"]),
     sizes=st.tuples(st.integers(3, 9), st.integers(3, 9), st.integers(1, 40), st.integers(1, 40)),
     stride=st.integers(1, 2),
     **ENDS,
@@ -51,14 +51,16 @@ def test_convolution(
     if op == "DepthWiseConv2d":
         units = channels
     taken = 1 if op == "DepthWiseConv2d" else channels // group
+    window = (1, 1) if op == "pointwise" else (3, 3)
     x = net.input("x", (1, height, width, channels), *source)
     ins = [
         x,
-        net.weights("w", (3, 3, taken, units), stored, zero=own, axis=3 if per_unit else None),
+        net.weights("w", (*window, taken, units), stored, zero=own, axis=3 if per_unit else None),
     ]
     if bias is not None:
         ins.append(net.bias("b", units, bias))
-    params: dict[str, Any] = {"stride": (stride, stride), "pad_amount": ((1, 1), (0, 1))}
+    pads = ((0, 0), (0, 0)) if op == "pointwise" else ((1, 1), (0, 1))
+    params: dict[str, Any] = {"stride": (stride, stride), "pad_amount": pads}
     if op == "grouped":
         params["group"] = group
     dtype, scale, zero = target
@@ -97,6 +99,38 @@ def test_one_matrix(
     dtype, scale, zero = target
     y = net.add(op, *ins, name="y", dtype=dtype, scale=scale, zero=zero)
     net.check(y, engine=True)
+
+
+@examples(120)
+@given(
+    op=st.sampled_from(["Conv2d", "DepthWiseConv2d", "MatMul", "two", "Batchnorm"]),
+    function=st.sampled_from(["Relu", "Relu6", "ReluMinMax"]),
+    source=ENDS["source"],
+    target=ENDS["target"],
+    extreme=st.booleans(),
+)
+def test_clamps_are_fused(
+    new_network: Any, op: str, function: str, source: Any, target: Any, extreme: bool
+) -> None:
+    net, (dtype, scale, zero) = new_network(extreme=extreme), target
+    grid = {"dtype": dtype, "scale": scale, "zero": zero}
+    x = net.input("x", (1, 4, 5, 16), *source)
+    if op == "MatMul":
+        y = net.add(op, x, net.weights("w", (16, 12)), name="product", **grid)
+    elif op == "two":
+        y = net.add("MatMul", x, net.input("w", (1, 4, 16, 9), U16), name="product", **grid)
+    elif op == "Batchnorm":
+        ins = net.weights("w", (16,)), net.bias("b", 16)
+        y = net.add(op, x, *ins, name="product", **grid)
+    else:
+        taken = 1 if op == "DepthWiseConv2d" else 16
+        ins = net.weights("w", (3, 3, taken, 16), axis=3), net.bias("b", 16)
+        params = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+        y = net.add(op, x, *ins, name="product", **grid, **params)
+    limits = {"min_value": -0.4, "max_value": 2.5} if function == "ReluMinMax" else {}
+    y = net.add(function, y, name="y", **grid, **limits)
+    net.check(y, engine=library().has_vnni)
+    assert len(net.prepare().steps) == 1 or not library().has_vnni
 
 
 @examples(60)

@@ -2,7 +2,8 @@
 
 A function that clamps stored integers does so before the sum is rounded: its limits are whole.
 Other functions, and a sum with another tensor, follow the definition in post-ops: the product is
-rounded to its own grid, then it is the function's argument, or both terms are added.
+rounded to its own grid, then it is the function's argument, or both terms are added. Where there
+are 16 bits, only what clamps is fused.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dovetail_onednn._api import Algorithm
 from dovetail_onednn.attributes import Eltwise, PostOp, Sum
 from dovetail_onednn.quantized.curves import curve_of
 from dovetail_onednn.quantized.sums import sum_constants
-from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.types import TYPES, WORDS
 
 _SUMS = ("ElementWiseAdd", "ElementWiseSubtract")
 Limits = tuple[int, int]
@@ -46,13 +47,21 @@ def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     """Return whether the step of a product can run a node too; see `Kernel.can_fuse`."""
     at = next((i for i, view in enumerate(group) if view.op_type in _SUMS), 0)
     functions = group[at + 1 :]
-    if group[0].outs[0].dtype not in TYPES or (functions and _clamp(functions) is None):
+    types = {spec.dtype for spec in (*group[0].ins[:1], group[0].outs[0]) if spec is not None}
+    if types - WORDS - TYPES.keys() or (functions and _clamp(functions) is None):
         return False
+    if types & WORDS:
+        return _clamp([*functions, node]) is not None
     if node.op_type in _SUMS:
         return not at and _is_fused_sum(node)
     if _clamp([*functions, node]) is not None:
         return True
     return not at and curve_of(node) is not None
+
+
+def limits_of(call: KernelCall) -> Limits:
+    """Return the limits of stored integers after a call's fused nodes, all of which clamp."""
+    return _limits(call.head.outs[0].dtype, [tail.view for tail in call.fused])
 
 
 def fused_of(call: KernelCall, zero: int) -> Fused:
@@ -110,7 +119,7 @@ def _clamp(views: Sequence[NodeView]) -> Limits | None:
         views: Nodes of which each reads the result of the one before; at least one.
     """
     first = views[0].ins[0]
-    if first is None or first.dtype not in TYPES:
+    if first is None or first.dtype not in WORDS | TYPES.keys():
         return None
     least, greatest = first.dtype.stored_range()
     every = found = np.arange(least, greatest + 1).astype(first.dtype.storage)

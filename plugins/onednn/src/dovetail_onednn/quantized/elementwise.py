@@ -24,8 +24,7 @@ from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.curves import curve_of, line_ops
 from dovetail_onednn.quantized.lines import line_through
 from dovetail_onednn.quantized.sums import sum_constants
-from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.quantized.word_conversions import WORDS
+from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_elementwise import elementwise_of_words
 from dovetail_onednn.steps import Arguments, is_slow
 

@@ -53,7 +53,7 @@ _EXACT = 1 << 24  # below this, float32 holds each integer
 def fully_connected(call: KernelCall) -> Step | None:
     """Run FullyConnected; see `Kernel.make`."""
     units, depth = call.spec(WEIGHTS).shape
-    return _by_one_matrix(call, depth, units, (1, depth))
+    return by_one_matrix(call, depth, units, (1, depth))
 
 
 def matmul(call: KernelCall) -> Step | None:
@@ -62,13 +62,13 @@ def matmul(call: KernelCall) -> Step | None:
     if math.prod(matrix[:-2]) > 1 or call.op.transpose_in0 or not call.has_data(WEIGHTS):
         return _batched(call)
     depth, units = matrix[:-3:-1] if transposed else matrix[-2:]
-    return _by_one_matrix(call, depth, units, (1, depth) if transposed else (units, 1))
+    return by_one_matrix(call, depth, units, (1, depth) if transposed else (units, 1))
 
 
-def _by_one_matrix(
+def by_one_matrix(
     call: KernelCall, depth: int, units: int, strides: tuple[int, int]
 ) -> Step | None:
-    """Multiply rows by one matrix, (depth, units) with these strides."""
+    """Multiply rows by one matrix of weights, (depth, units) with these strides."""
     rank = len(call.spec(WEIGHTS).shape)
     axis = rank - 1 if strides[1] == 1 else rank - 2
     if is_of_words(call):

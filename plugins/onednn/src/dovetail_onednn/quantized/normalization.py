@@ -14,7 +14,7 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.products import DATA, WEIGHTS, Integers, integers_of, levels_of
-from dovetail_onednn.quantized.word_conversions import WORDS
+from dovetail_onednn.quantized.types import WORDS
 from dovetail_onednn.quantized.word_normalization import batchnorm_of_words
 from dovetail_onednn.steps import Arguments, is_slow
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads

@@ -27,8 +27,8 @@ from dovetail_onednn.maximum import MaximumWithZeros
 from dovetail_onednn.pooling import zero_edges
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.quantized.word_conversions import WORDS, StoredReals, rounding, step_of_words
+from dovetail_onednn.quantized.types import TYPES, WORDS
+from dovetail_onednn.quantized.word_conversions import StoredReals, rounding, step_of_words
 from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Arguments, is_slow
 from dovetail_onednn.windows import Pooling
@@ -73,7 +73,7 @@ def pool_max(call: KernelCall) -> Step | None:
 def _maximum_of_words(call: KernelCall, pooling: Pooling) -> Step | None:
     """Return the step of maxima in float32, which holds words; None without fast code."""
     source, target = map(images, _shapes(call))
-    ops = rounding(0, call.spec(0).dtype.stored_range())
+    ops = rounding(call.spec(0).dtype.stored_range())
     with PrimitiveDesc(pooling.described(source, target, ops)) as desc:
         if is_slow(desc):
             return None

@@ -25,8 +25,8 @@ from dovetail_onednn.layouts import images
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.settling import settled_step
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.quantized.word_conversions import WORDS, StoredReals, rounding, step_of_words
+from dovetail_onednn.quantized.types import TYPES, WORDS
+from dovetail_onednn.quantized.word_conversions import StoredReals, rounding, step_of_words
 from dovetail_onednn.steps import Arguments, is_slow
 
 _FINEST = 64  # parts of an element along an axis
@@ -96,7 +96,7 @@ def _in_words(call: KernelCall) -> Step | None:
         return None
     source, target = images(data.shape), images(out.shape)
     is_same = (scale, zero) == (step, shift) and out.dtype in WORDS
-    ops = tuple(rounding(0, limits)) if is_same else ()
+    ops = tuple(rounding(limits)) if is_same else ()
     with PrimitiveDesc(_described(source, target, ops)) as desc:
         if is_slow(desc):
             return None

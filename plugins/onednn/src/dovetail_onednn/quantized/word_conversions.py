@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import DType, Spec
+from dovetail.ir import Spec
 from dovetail.runtime.plan import (
     Bind,
     Bound,
@@ -32,16 +32,17 @@ from dovetail.runtime.plan import (
     Value,
     call_sequence,
 )
+from dovetail_numpy.integer import Rescale
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import Algorithm, DataType
 from dovetail_onednn.attributes import Eltwise
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
+from dovetail_onednn.quantized.chains import limits_of
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.recipes import BUILDERS
 
-WORDS = frozenset({DType.UFIXED_POINT_16, DType.SFIXED_POINT_16})
 BYTE = 8  # bits
 _MAGIC = 1.5 * 2**23
 _LINE = 64  # bytes
@@ -52,11 +53,24 @@ _FLOAT = 4  # bytes
 _WORDS = "onednn.words"
 
 
-def rounding(zero: int, limits: tuple[int, int]) -> list[Eltwise]:
+def rounding(limits: tuple[int, int]) -> list[Eltwise]:
     """Return the last post-ops of a primitive whose result has 16 bits."""
-    shift = [Eltwise(Algorithm.LINEAR, 1.0, float(zero))] if zero else []
     clip = Eltwise(Algorithm.CLIP, *map(float, limits))
-    return [*shift, clip, Eltwise(Algorithm.LINEAR, 1.0, _MAGIC)]
+    return [clip, Eltwise(Algorithm.LINEAR, 1.0, _MAGIC)]
+
+
+def ending(call: KernelCall, rescale: Rescale) -> list[Eltwise]:
+    """Return the post-ops after a sum in steps of the result, of up to 16 bits.
+
+    They add the zero point and clip. A result of 8 bits is rounded by `step_of_words`.
+    """
+    out, zero = call.outputs[0].dtype, rescale.zero
+    shift = [Eltwise(Algorithm.LINEAR, 1.0, float(zero))] if zero else []
+    low, high = (int(n) for n in np.clip(rescale.limits, *limits_of(call)))
+    if out in WORDS:
+        return [*shift, *rounding((low, high))]
+    is_whole = (low, high) == out.stored_range()  # then the conversion to the type clips
+    return shift if is_whole else [*shift, Eltwise(Algorithm.CLIP, float(low), float(high))]
 
 
 class WordBytes:
@@ -138,7 +152,7 @@ def step_of_words(
 
     Args:
         call: The call of the kernel.
-        stages: The primitives. For a result of 16 bits, the last one ends with `rounding`.
+        stages: The primitives. The last one ends with `ending`.
         inputs: What they read in another form.
         total: Their result.
     """

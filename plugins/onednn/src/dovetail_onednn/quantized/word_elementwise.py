@@ -18,8 +18,8 @@ from dovetail_onednn._api import Algorithm, BinaryAlgorithm
 from dovetail_onednn.attributes import Binary, Eltwise
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.quantized.word_conversions import WORDS, StoredReals, rounding, step_of_words
+from dovetail_onednn.quantized.types import TYPES, WORDS
+from dovetail_onednn.quantized.word_conversions import StoredReals, ending, step_of_words
 from dovetail_onednn.quantized.word_normalization import Term, add_terms
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
@@ -28,7 +28,7 @@ _ADD, _MULTIPLY = BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY
 
 def elementwise_of_words(call: KernelCall) -> Step | None:
     """Run ElementWiseAdd, Subtract or Multiply where a tensor has 16 bits; see `Kernel.make`."""
-    view, shape, out = call.head, call.outputs[0].shape, call.outputs[0].spec
+    view, shape = call.head, call.outputs[0].shape
     full = next((i for i in range(2) if call.spec(i).shape == shape), None)
     if full is None or DEFINITIONS.of(view) is None or not _are_known(call):
         return None
@@ -48,8 +48,7 @@ def elementwise_of_words(call: KernelCall) -> Step | None:
         for real, i in zip(reals, (full, 1 - full), strict=True)
     )
     zeros = [grid_of(call.spec(i))[1] for i in (full, 1 - full)]
-    limits = rounding(rescale.zero, rescale.limits)
-    last = limits if out.dtype in WORDS else limits[:-1]
+    last = ending(call, rescale)
     with threads(1 if math.prod(shape) < LEAST_SHARED_ELEMENTS else 0):
         is_level = (zeros[1], factors[1 - full]) == (0, 1.0)
         own = _times(factors[1 - full])

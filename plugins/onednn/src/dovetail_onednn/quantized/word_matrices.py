@@ -14,23 +14,16 @@ from dovetail.ir import ScaleOffset
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, passes, rescale_of_products
 from dovetail_numpy.integer.products import accumulator_bound, channel_scales
-from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_onednn._api import SCALES, ZERO_POINTS, Algorithm, Arg, DataType
+from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import Eltwise, PostOp, Quantization, Sum
+from dovetail_onednn.attributes import PostOp, Quantization, Sum
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.products import BIAS, DATA, LARGEST, WEIGHTS
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.quantized.word_conversions import (
-    WORDS,
-    WordBytes,
-    byte_zero,
-    rounding,
-    step_of_words,
-)
+from dovetail_onednn.quantized.types import TYPES, WORDS
+from dovetail_onednn.quantized.word_conversions import WordBytes, byte_zero, ending, step_of_words
 from dovetail_onednn.steps import is_slow
 
 Describe = Callable[
@@ -51,16 +44,13 @@ def matmul_of_words(
     source, matrix, target = operands
     if not _is_usual(call):
         return None
-    view, out = call.head, call.outputs[0].spec
+    view = call.head
     rescale, sums = rescale_of_products(view, None, channel_scales(view)), passes(view)
     source, matrix = source.of_type(DataType.U8), matrix.of_type(DataType.S8)
     zeros, descs = [], []
     for each in sums:
         ops: list[PostOp] = [] if each is sums[0] else [Sum(1.0, DataType.F32)]
-        if each is sums[-1] and out.dtype in WORDS:
-            ops += rounding(rescale.zero, rescale.limits)
-        elif each is sums[-1]:
-            ops.append(Eltwise(Algorithm.LINEAR, 1.0, float(rescale.zero)))
+        ops += ending(call, rescale) if each is sums[-1] else []
         found = {
             Arg.SOURCE: byte_zero(call.spec(DATA), each.data_shift),
             Arg.WEIGHTS: byte_zero(call.spec(WEIGHTS), each.weights_shift, is_signed=True),
@@ -88,14 +78,12 @@ def _is_usual(call: KernelCall) -> bool:
     """Return whether both tensors have 16 bits and one scale, and sums fit 32 bits."""
     view, out = call.head, call.outputs[0].spec
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
-    if call.fused or not library().has_vnni or DEFINITIONS.of(view) is None or call.has(BIAS):
+    if not library().has_vnni or DEFINITIONS.of(view) is None or call.has(BIAS):
         return False
     if any(t.kind.is_updateable or 0 in t.shape for t in tensors):
         return False
     inputs = call.spec(DATA), call.spec(WEIGHTS)
     if any(s.dtype not in WORDS or not isinstance(s.encoding, ScaleOffset) for s in inputs):
-        return False
-    if out.dtype in TYPES and grid_of(out)[2] != out.dtype.stored_range():
         return False
     multipliers = [each.multiplier for each in passes(view)]
     are_finite = all(n.size == 1 and bool(np.isfinite(n).all()) for n in multipliers)

@@ -26,8 +26,8 @@ from dovetail_onednn.folding import Folding
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.products import BIAS, DATA, WEIGHTS
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.quantized.word_conversions import WORDS, StoredReals, rounding, step_of_words
+from dovetail_onednn.quantized.types import TYPES, WORDS
+from dovetail_onednn.quantized.word_conversions import StoredReals, ending, step_of_words
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
@@ -65,23 +65,21 @@ def batchnorm_of_words(call: KernelCall) -> Step | None:
             elif call.has(BIAS):
                 terms.append((add, rescale.bias))
             if each is sums[-1]:
-                terms += _last(rescale, out)
+                terms += [(op, None) for op in ending(call, rescale)]
             if not add_terms(stages, (read, total), first, terms, units=weights.shape[0]):
                 return None
     return step_of_words(call, stages, [data], total)
 
 
 def _is_plain(call: KernelCall) -> bool:
-    """Return whether a call has nothing fused, constants alone, and types that bytes serve."""
+    """Return whether a call has constants alone, and types that bytes serve."""
     out, tensors = call.outputs[0].spec, [*call.tensors, call.outputs[0]]
     known = WORDS | TYPES.keys()
     return (
-        not call.fused
-        and DEFINITIONS.of(call.head) is not None
+        DEFINITIONS.of(call.head) is not None
         and not any(t is not None and (t.kind.is_updateable or 0 in t.shape) for t in tensors)
         and {call.spec(DATA).dtype, out.dtype} <= known
         and call.has(BIAS) == (call.static(BIAS) is not None)
-        and (out.dtype in WORDS or grid_of(out)[2] == out.dtype.stored_range())
     )
 
 
@@ -114,13 +112,6 @@ def _part(spec: Spec, shift: int, read: Argument) -> tuple[float, list[Term]]:
         return -least - _HALF, [*quotient, (Eltwise(Algorithm.LINEAR, 1.0, -float(upper)), None)]
     rest = Eltwise(Algorithm.LINEAR, -float(_BYTES), -float(least + lower))
     return -least - _HALF, [*quotient, (rest, None), (Binary(BinaryAlgorithm.ADD, read.desc), read)]
-
-
-def _last(rescale: Rescale, out: Spec) -> list[Term]:
-    """Return what follows the sum."""
-    if out.dtype in WORDS:
-        return [(op, None) for op in rounding(rescale.zero, rescale.limits)]
-    return [(Eltwise(Algorithm.LINEAR, 1.0, float(rescale.zero)), None)] if rescale.zero else []
 
 
 def add_terms(

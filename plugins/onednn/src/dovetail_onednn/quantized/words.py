@@ -17,8 +17,8 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Pass, Rescale, passes
 from dovetail_numpy.integer.products import accumulator_bound, channel_scales
 from dovetail_numpy.integer.rescaling import rescale_of_products
-from dovetail_onednn._api import SCALES, ZERO_POINTS, Algorithm, Arg, BinaryAlgorithm, DataType
-from dovetail_onednn.attributes import Binary, Eltwise, PostOp, Quantization, Sum, operand
+from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, BinaryAlgorithm, DataType
+from dovetail_onednn.attributes import Binary, PostOp, Quantization, Sum, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import OneDnnLayout
@@ -26,14 +26,8 @@ from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized import floats
 from dovetail_onednn.quantized.products import BIAS, DATA, LARGEST, WEIGHTS, levels_of, parts_of
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES
-from dovetail_onednn.quantized.word_conversions import (
-    WORDS,
-    WordBytes,
-    byte_zero,
-    rounding,
-    step_of_words,
-)
+from dovetail_onednn.quantized.types import TYPES, WORDS
+from dovetail_onednn.quantized.word_conversions import WordBytes, byte_zero, ending, step_of_words
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 
@@ -60,13 +54,6 @@ class Words:
     has_bias: bool
     parts: int
     is_exact_in_float: bool
-
-    def last(self, spec: Spec) -> list[PostOp]:
-        """Return the post-ops after the sum for a result."""
-        if spec.dtype in WORDS:
-            return [*rounding(self.rescale.zero, self.rescale.limits)]
-        zero = float(self.rescale.zero)
-        return [Eltwise(Algorithm.LINEAR, 1.0, zero)] if zero else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +86,7 @@ def words_of(call: KernelCall) -> Words | None:
     """Return the numbers of a call; None if the library cannot compute it with the same bits."""
     view, weights, out = call.head, call.static(WEIGHTS), call.outputs[0].spec
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
-    if call.fused or DEFINITIONS.of(view) is None or weights is None:
+    if DEFINITIONS.of(view) is None or weights is None:
         return None
     if any(t.kind.is_updateable or 0 in t.shape for t in tensors):
         return None
@@ -112,7 +99,6 @@ def words_of(call: KernelCall) -> Words | None:
         len(sums) == 2
         and not any(each.block for each in sums)
         and all(n.size in sizes and bool(np.isfinite(n).all()) for n in numbers)
-        and (out.dtype in WORDS or rescale.limits == out.dtype.stored_range())
         and bound <= LARGEST
     )
     if not fits:
@@ -124,7 +110,7 @@ def words_of(call: KernelCall) -> Words | None:
 def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
     """Return the step of a product by code for bytes; None if the library only has generic code."""
     spec, units = call.spec(DATA), call.outputs[0].shape[-1]
-    last = tuple(words.last(call.outputs[0].spec))
+    last = tuple(ending(call, words.rescale))
     zeros = [byte_zero(spec, each.data_shift) for each in words.sums]
 
     def described(which: int, ops: tuple[PostOp, ...]) -> PrimitiveDesc:
@@ -132,17 +118,21 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
         quantization = Quantization(((Arg.WEIGHTS, form.mask),), zero)
         return form.describe(ops, quantization, words.has_bias and not which)
 
-    descs = [described(0, ()), described(1, (Sum(1.0, DataType.F32), *last))]
-    # for some convolutions the library has no good code that adds to the destination
-    is_joint = descs[0].implementation == descs[1].implementation
-    if not is_joint:
-        descs[1] = described(1, ())
+    # some of the library's good code adds to the destination, some takes another tensor
+    lower, other = described(0, ()), Binary(BinaryAlgorithm.ADD, form.target)
+    choices: list[tuple[PostOp, ...]] = [(Sum(1.0, DataType.F32), *last), (other, *last), ()]
+    for ops in choices:
+        upper = described(1, ops)
+        if upper.implementation == lower.implementation:
+            break
+    descs = lower, upper
     if any(map(is_slow, descs)):
         return None
     stages, data = Stages(call), WordBytes(call, DATA, form.groups, words.parts)
-    total = stages.room(form.target)
-    results = [total, total if is_joint else stages.room(form.target)]
-    for each, own, desc, result in zip(words.sums, zeros, descs, results, strict=True):
+    first = stages.room(form.target)
+    is_joint = Sum(1.0, DataType.F32) in ops
+    total = first if is_joint else stages.room(form.target)
+    for each, own, desc, result in zip(words.sums, zeros, descs, (first, total), strict=True):
         layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), form.weights)
         numbers = {SCALES | Arg.WEIGHTS: np.broadcast_to(each.multiplier.reshape(-1), units)}
         if words.has_bias and each is words.sums[0]:
@@ -153,9 +143,11 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
         arguments[Arg.SOURCE] = data.argument(form.source, each.data_shift)
         arguments[Arg.WEIGHTS] = _weights(call, layout, form, f"{words.parts} {bool(own)}")
         arguments[Arg.DESTINATION] = result
+        if each is words.sums[1] and other in ops:
+            arguments[operand(0, other)] = first
         stages.add(desc, arguments)
-    if not is_joint:
-        _added(stages, results, last)
+    if not ops:
+        total = _added(stages, (first, total), last)
     return step_of_words(call, stages, [data], total)
 
 
@@ -204,7 +196,7 @@ def step_of_floats(
             arguments[operand(position, op)] = stages.numbers(full, per_unit)
         stages.add(desc, arguments)
         results.append(arguments[Arg.DESTINATION])
-    total = _added(stages, results, tuple(words.last(call.outputs[0].spec)))
+    total = _added(stages, results, tuple(ending(call, words.rescale)))
     if total.desc != target:
         total, chosen = stages.room(target), total
         stages.move(chosen, total)
