@@ -32,7 +32,7 @@ def poolings(draw: st.DrawFn) -> tuple[tuple[int, ...], dict[str, Any]]:
 
 
 GRIDS = st.tuples(
-    st.sampled_from([U8, S8]), st.sampled_from([0, 0, 5, 120, -128, 255]), st.booleans()
+    st.sampled_from([U8, S8, U16, S16]), st.sampled_from([0, 0, 5, 120, -128, 255]), st.booleans()
 )
 
 
@@ -89,6 +89,7 @@ def test_reduction(
     net.check(net.add(op_type, x, name="y", axes=axes, keep_dims=keeps, **grid), engine=False)
 
 
+@pytest.mark.parametrize("dtype", [U8, U16])
 @pytest.mark.parametrize(
     ("op_type", "params"),
     [
@@ -98,19 +99,9 @@ def test_reduction(
         ("ReduceMean", {"axes": (1, 2)}),
     ],
 )
-def test_engine_pools(new_network: Any, op_type: str, params: dict[str, Any]) -> None:
+def test_engine_pools(new_network: Any, op_type: str, params: dict[str, Any], dtype: DType) -> None:
     net = new_network()
-    x = net.input("x", (1, 14, 14, 48), U8, 0)
-    prepared = net.check(net.add(op_type, x, name="y", scale=0.02, **params), engine=False)
-    assert [step.bind.__module__ for step in prepared.steps] == ["dovetail_onednn.execution"]
-
-
-def test_engine_finds_the_maximum_of_words(new_network: Any) -> None:
-    net = new_network()
-    x = net.input("x", (1, 15, 15, 24), U16, 0)
-    params = {"filter_size": (3, 3), "stride": (2, 2), "pad_amount": ((1, 1), (1, 1))}
-    prepared = net.check(
-        net.add("PoolMax2d", x, name="y", dtype=U16, scale=0.02, **params), engine=False
-    )
-    module = "dovetail_onednn.quantized.word_conversions"
-    assert [step.bind.__module__ for step in prepared.steps] == [module]
+    x = net.input("x", (1, 14, 14, 48), dtype, 0)
+    y = net.add(op_type, x, name="y", dtype=dtype, scale=0.02, **params)
+    (step,) = net.check(y, engine=False).steps
+    assert step.bind.__module__.startswith("dovetail_onednn")

@@ -47,6 +47,7 @@ def resized(net: Any, old: Any, new: Any, given: Any, wanted: Any, **params: Any
         ((2, 7, 9, 5), (14, 36)),
         ((1, 12, 11, 33), (6, 22)),
         ((1, 1, 6, 16), (4, 12)),
+        ((1, 3, 2, 16), (48, 64)),
     ],
 )
 def test_exact_factors(
@@ -89,13 +90,13 @@ def test_engine_resizes_words(new_network: Any, wanted: Any) -> None:
 
 @pytest.mark.parametrize("scale", [0.0002 * 4, 0.0002 * 1.25, 0.0002 / 3])
 def test_ties_of_words(new_network: Any, scale: float) -> None:
-    """Quarters of words are ties, or settle to ties, on these grids."""
+    """Quarters of words are ties, or close to ties, on these grids."""
     net = new_network()
     ends = (U16, 0.0002, 300), (U16, scale, 77)
     net.check(resized(net, (1, 64, 64, 16), (128, 128), *ends, half_pixel_centers=True))
 
 
-def test_a_scale_far_below_the_datas_is_left_to_the_definition(new_network: Any) -> None:
+def test_scales_far_apart(new_network: Any) -> None:
     net = new_network()
     ends = (U16, 10.0, 300), (U16, 1e-8, 0)
     net.check(resized(net, (1, 8, 8, 8), (16, 16), *ends, half_pixel_centers=True), engine=False)

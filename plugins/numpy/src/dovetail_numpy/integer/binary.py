@@ -25,7 +25,13 @@ from dovetail_numpy.integer.grid import (
     single_of,
     stored_of,
 )
-from dovetail_numpy.integer.rescaling import Floats, Rescale, grid_of, levels
+from dovetail_numpy.integer.rescaling import (
+    LARGEST_MULTIPLIER,
+    Floats,
+    Rescale,
+    grid_of,
+    levels,
+)
 from dovetail_numpy.integer.tables import (
     TableKey,
     function_name,
@@ -62,8 +68,6 @@ BINARY = (
     "Prelu",
 )
 
-# All but 0 saturates, and no product overflows.
-_LARGEST_MULTIPLIER = 2.0**90
 # Terms of a sum are up to 2^21 steps of the result then, and each rounding an eighth of a step.
 _LARGEST_FACTOR = 16
 _BYTE = 8  # bits
@@ -78,7 +82,7 @@ def product_rescale(view: NodeView) -> Rescale | None:
     if not all(is_single(spec) for spec in specs):
         return None
     (sa, *_), (sb, *_), (step, zero, limits) = (grid_of(spec) for spec in specs)
-    multiplier = min(sa * sb / step, _LARGEST_MULTIPLIER)
+    multiplier = min(sa * sb / step, LARGEST_MULTIPLIER)
     return Rescale(np.asarray(multiplier, np.float32), np.zeros((), np.float32), zero, limits)
 
 

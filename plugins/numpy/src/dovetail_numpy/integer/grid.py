@@ -16,9 +16,8 @@ from dovetail.ops import NodeView, from_real
 from dovetail_numpy.integer.rescaling import scales
 
 # What is closer to a tie than half of this share of a step counts as a tie; see `stored_of`.
-SETTLED_PARTS = float(1 << 20)
-_FARTHEST_ZERO = 1024
-_FARTHEST_WIDE_ZERO = 1 << 17
+_SETTLED_PARTS = float(1 << 20)
+_FARTHEST_ZERO = 1 << 17
 
 
 def is_fixed(spec: Spec | None) -> bool:
@@ -34,16 +33,6 @@ def is_tabular(spec: Spec) -> bool:
     return one_scale and spec.dtype.is_fixed_point and spec.dtype.bits <= 16
 
 
-def is_narrow(spec: Spec) -> bool:
-    """Return whether float32 formulas serve a tensor.
-
-    It has up to 8 bits, one scale above 0, and a zero point between -1024 and 1024.
-    """
-    if not isinstance(spec.encoding, ScaleOffset) or not is_tabular(spec) or spec.dtype.bits > 8:
-        return False
-    return spec.encoding.scale > 0 and abs(spec.encoding.offset) <= _FARTHEST_ZERO
-
-
 def is_single(spec: Spec) -> bool:
     """Return whether float32 holds every level of a tensor.
 
@@ -51,7 +40,7 @@ def is_single(spec: Spec) -> bool:
     """
     if not isinstance(spec.encoding, ScaleOffset) or not is_tabular(spec):
         return False
-    return spec.encoding.scale > 0 and abs(spec.encoding.offset) <= _FARTHEST_WIDE_ZERO
+    return spec.encoding.scale > 0 and abs(spec.encoding.offset) <= _FARTHEST_ZERO
 
 
 def is_defined(view: NodeView) -> bool:
@@ -120,7 +109,7 @@ def _placed(steps: Array, zero: Array, spec: Spec, *, settled: bool) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         steps = steps + zero
         if settled:
-            steps = np.rint(steps * SETTLED_PARTS) / SETTLED_PARTS
+            steps = np.rint(steps * _SETTLED_PARTS) / _SETTLED_PARTS
         steps = np.where(np.isnan(steps), zero, steps)
     limits = spec.dtype.stored_range(None if spec.encoding is None else spec.encoding.bitwidth)
     return np.asarray(np.clip(np.rint(steps), *limits).astype(spec.dtype.storage))

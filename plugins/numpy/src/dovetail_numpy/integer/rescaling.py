@@ -21,6 +21,9 @@ from dovetail_numpy.integer.faults import is_left_open
 
 Floats = NDArray[np.float32]
 
+# With it, every whole number but 0 saturates in up to 16 bits, and float32 does not overflow.
+LARGEST_MULTIPLIER = 2.0**64
+
 
 @dataclass(frozen=True, slots=True)
 class Rescale:

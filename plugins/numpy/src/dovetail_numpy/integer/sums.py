@@ -2,8 +2,8 @@
 
     acc = sum, exact;   v = float32(acc) * m + z,   m = float32(s / (n * s'))
 
-for tensors of up to 8 bits, `n` the number of elements of a mean and `s` the scale of the data, or
-the product of both scales. Results and data of 16 bits are computed in float64 and settled.
+for tensors of up to 16 bits, `n` the number of elements of a mean and `s` the scale of the data, or
+the product of both scales. Others are computed in float64 and settled.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dovetail.ir import Array
 from dovetail.ops import NodeView
 from dovetail_numpy.integer.binary import by_reference
 from dovetail_numpy.integer.definitions import DEFINITIONS, Run
-from dovetail_numpy.integer.grid import is_defined, is_fixed, is_narrow, is_tabular, stored_of
+from dovetail_numpy.integer.grid import is_defined, is_fixed, is_single, is_tabular, stored_of
 from dovetail_numpy.integer.norms import moments
-from dovetail_numpy.integer.rescaling import Rescale, grid_of, levels
+from dovetail_numpy.integer.rescaling import LARGEST_MULTIPLIER, Rescale, grid_of, levels
 
 _POOLS = ("PoolAvg2d", "PoolAvg3d")
 SUMS = ("ReduceSum", "ReduceMean", "CumulativeSum", "Correlation1D", *_POOLS)
@@ -28,23 +28,21 @@ _MOMENTS = "Moments"
 # From the levels of each tensor to sums.
 Sum = Callable[..., Array]
 
-_LARGEST_MULTIPLIER = 2.0**64
-
 
 def sum_rescale(view: NodeView, count: Array) -> Rescale | None:
     """Return the rescaling of sums of levels to the first result, None if it is in float64.
 
-    That is so unless all tensors are narrow, see `is_narrow`.
+    That is so unless float32 holds all levels, see `is_single`.
 
     Args:
         view: The node; levels of its one input, or products of levels of its two, are added.
         count: The number of elements of each mean, broadcastable to the result; 1 for sums.
     """
     out = view.outs[0]
-    if not all(spec is not None and is_narrow(spec) for spec in (*view.ins, out)):
+    if not all(spec is not None and is_single(spec) for spec in (*view.ins, out)):
         return None
     step, zero, limits = grid_of(out)
-    multiplier = np.minimum(_scale(view) / (count * step), _LARGEST_MULTIPLIER)
+    multiplier = np.minimum(_scale(view) / (count * step), LARGEST_MULTIPLIER)
     return Rescale(multiplier.astype(np.float32), np.zeros((), np.float32), zero, limits)
 
 

@@ -20,7 +20,7 @@ from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.binary import product_rescale, sum_rescale
-from dovetail_numpy.integer.grid import SETTLED_PARTS, is_tabular
+from dovetail_numpy.integer.grid import is_tabular
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
 from dovetail_numpy.kernels._calls import MOST_BLOCKS, Call, block_size, blocks, copy
@@ -136,17 +136,13 @@ def with_number(function: np.ufunc, array: Array, number: float) -> Call:
     return partial(function, array, array.dtype.type(number), out=array)
 
 
-def rounded(real: Array, out: Array, grid: Grid, *, settled: bool = False) -> Iterator[Call]:
+def rounded(real: Array, out: Array, grid: Grid) -> Iterator[Call]:
     """Yield the calls that round real values, which are overwritten; see `stored_of`."""
     scale, zero, (low, high) = grid
     if scale != 1:
         yield with_number(np.divide, real, scale)
     if zero:
         yield with_number(np.add, real, zero)
-    if settled:
-        yield with_number(np.multiply, real, SETTLED_PARTS)
-        yield partial(np.rint, real, out=real)
-        yield with_number(np.multiply, real, 1 / SETTLED_PARTS)
     yield partial(np.rint, real, out=real)
     yield partial(real.clip, *map(real.dtype.type, (low, high)), out=real)
     yield partial(np.copyto, out, real, casting="unsafe")

@@ -1,6 +1,6 @@
 """Sums, means and average pools of 16-bit tensors: exact sums in int32, rounded block by block.
 
-The operations on sums and their order are those of the definition, in float64.
+The operations on sums and their order are those of the definition, in float32.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import numpy as np
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.grid import is_single
 from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.integer.sums import sum_rescale
 from dovetail_numpy.kernels._calls import Call, block_size, blocks, copy, fill
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels._taps import Axis
-from dovetail_numpy.kernels.wide import BLOCK, is_wide, rounded, with_number
+from dovetail_numpy.kernels.wide import BLOCK, rounded
 
-_INT, _FLOAT = np.dtype(np.int32), np.dtype(np.float64)
+_INT, _FLOAT = np.dtype(np.int32), np.dtype(np.float32)
 # Elements of a sum, and distance of the zero point: the sums of levels have 32 bits.
 _MOST = 1 << 14
 
@@ -71,11 +73,11 @@ def reduced(call: KernelCall) -> Step | None:
 
 
 def _is_supported(call: KernelCall, size: int) -> bool:
-    """Return whether sums of so many elements are exact; narrow tensors have other formulas."""
+    """Return whether sums of so many elements have 32 bits, and a tensor 16."""
     specs = call.spec(0), call.outputs[0].spec
     return (
         DEFINITIONS.of(call.head) is not None
-        and all(map(is_wide, specs))
+        and all(0 not in spec.shape and is_single(spec) for spec in specs)
         and max(spec.dtype.bits for spec in specs) == 16
         and 0 < size <= _MOST
         and abs(grid_of(specs[0])[1]) <= 1 << 16
@@ -159,12 +161,14 @@ class _Rounding:
     """
 
     def __init__(self, call: KernelCall, counts: Array, inside: Array) -> None:
-        self._scale, zero, _ = grid_of(call.spec(0))
-        self._grid = grid_of(call.outputs[0].spec)
-        self._counts = _even(counts.astype(_FLOAT))
-        self._zeros = _even(inside.astype(_FLOAT) * zero)
+        rescale, zero = sum_rescale(call.head, counts.astype(np.float64)), grid_of(call.spec(0))[1]
+        if rescale is None:
+            raise AssertionError("sums that float32 does not rescale")
+        self._grid = 1.0, rescale.zero, rescale.limits
+        self._factors = _even(rescale.multiplier)
+        self._zeros = _even(np.asarray(inside * zero, _INT))
         shape = call.outputs[0].shape
-        self._is_even = not self._counts.ndim and not self._zeros.ndim
+        self._is_even = not self._factors.ndim and not self._zeros.ndim
         row = 1 if self._is_even else math.prod(shape[2:])
         self._size = max(block_size(math.prod(shape), BLOCK), row)
 
@@ -178,22 +182,21 @@ class _Rounding:
         if self._is_even:
             sums, out = sums.reshape(-1), out.reshape(-1)
         pad = scratch.view(_FLOAT)
-        zeros, counts = (
-            v if v.ndim == 0 else np.broadcast_to(v, out.shape) for v in (self._zeros, self._counts)
+        zeros, factors = (
+            v if v.ndim == 0 else np.broadcast_to(v, out.shape)
+            for v in (self._zeros, self._factors)
         )
         calls: list[Call] = []
         for block in blocks(len(out), self._size // out[0].size):
             into = out[block]
-            real = pad[: into.size].reshape(into.shape)
-            calls.append(copy(real, sums[block]))
+            levels, real = sums[block], pad[: into.size].reshape(into.shape)
             if zeros.any():
                 part = zeros if zeros.ndim == 0 else zeros[block]
-                calls.append(partial(np.subtract, real, part, out=real))
-            calls.append(with_number(np.multiply, real, self._scale))
-            if (counts != 1).any():
-                part = counts if counts.ndim == 0 else counts[block]
-                calls.append(partial(np.divide, real, part, out=real))
-            calls += rounded(real, into, self._grid, settled=True)
+                calls.append(partial(np.subtract, levels, part, out=levels))
+            calls.append(copy(real, levels))
+            part = factors if factors.ndim == 0 else factors[block]
+            calls.append(partial(np.multiply, real, part, out=real))
+            calls += rounded(real, into, self._grid)
         return calls
 
 

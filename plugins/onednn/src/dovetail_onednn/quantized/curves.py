@@ -9,7 +9,6 @@ import numpy as np
 from dovetail.ir import Array, Spec
 from dovetail.ops import NodeView
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.integer.grid import is_narrow
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import FUNCTIONS, function_table
 from dovetail_numpy.kernels.lookup import all_integers
@@ -20,7 +19,7 @@ from dovetail_onednn.post_ops import functions_of
 from dovetail_onednn.primitives import ENGINE, Addresses, Description, Primitive, PrimitiveDesc
 from dovetail_onednn.quantized.lines import Line, line_through
 from dovetail_onednn.quantized.marks import ULP
-from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.types import TYPES, is_narrow
 from dovetail_onednn.threads import threads
 
 Curve = tuple[Eltwise, ...]

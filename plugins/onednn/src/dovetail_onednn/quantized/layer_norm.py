@@ -12,7 +12,7 @@ import numpy as np
 from dovetail.ir import Array
 from dovetail.runtime.plan import Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.integer.grid import is_narrow, real_of
+from dovetail_numpy.integer.grid import real_of
 from dovetail_numpy.integer.norms import mean_and_variance, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels.near_ties import Exact, NearTies, Places
@@ -22,7 +22,7 @@ from dovetail_onednn.layouts import dense, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.marks import ULP, RowErrors, marked_step
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.types import TYPES, is_narrow
 from dovetail_onednn.steps import is_slow
 
 _LEAST = 1 << 13  # with fewer elements, the calls of primitives take as long as NumPy's

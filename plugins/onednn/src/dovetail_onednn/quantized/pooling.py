@@ -1,7 +1,8 @@
-"""Pooling of stored bytes, their sums and means along axes, and maxima of words.
+"""Pooling of stored integers, and their sums and means along axes.
 
 Sums are convolutions with filters of ones, one for each channel: the library's own means are
-rounded in another way. Its sums of unsigned bytes do not saturate with such filters.
+rounded in another way. Its sums of unsigned bytes do not saturate with such filters; those of words
+are float32, which is exact below 2**24.
 """
 
 from __future__ import annotations
@@ -17,18 +18,27 @@ from dovetail_numpy.integer import DEFINITIONS, Rescale
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.sums import sum_rescale
 from dovetail_numpy.kernels.conditions import only_moves
-from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, BinaryAlgorithm, DataType
-from dovetail_onednn._api import PoolingAlgorithm as Algorithm
+from dovetail_onednn._api import (
+    SCALES,
+    ZERO_POINTS,
+    Algorithm,
+    Arg,
+    BinaryAlgorithm,
+    DataType,
+    PoolingAlgorithm,
+)
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import Binary, Quantization, operand
+from dovetail_onednn.attributes import Binary, Eltwise, Quantization, operand
 from dovetail_onednn.convolution import Geometry, convolution_desc
+from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import OneDnnLayout, filters, images
 from dovetail_onednn.maximum import MaximumWithZeros
 from dovetail_onednn.pooling import zero_edges
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES, WORDS
-from dovetail_onednn.quantized.word_conversions import StoredReals, rounding, step_of_words
+from dovetail_onednn.quantized.word_conversions import StoredReals, ending, rounding, step_of_words
+from dovetail_onednn.quantized.word_normalization import add_terms
 from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Arguments, is_slow
 from dovetail_onednn.windows import Pooling
@@ -36,6 +46,7 @@ from dovetail_onednn.windows import Pooling
 # With fewer, most of a vector of channels would be empty.
 _LEAST_CHANNELS = 8
 _VECTOR = 8
+_EXACT = 1 << 24  # below this, float32 holds each integer
 
 
 def pool_max(call: KernelCall) -> Step | None:
@@ -51,7 +62,7 @@ def pool_max(call: KernelCall) -> Step | None:
     if not scale:
         return None
     zero = min(max(zero, low), high)
-    pooling = Pooling.of(call.head, Algorithm.MAXIMUM)
+    pooling = Pooling.of(call.head, PoolingAlgorithm.MAXIMUM)
     edges = list(zero_edges(call.head))
     if edges and zero == low and not pooling.has_empty_windows:
         edges = []  # no integer is smaller
@@ -85,9 +96,9 @@ def _maximum_of_words(call: KernelCall, pooling: Pooling) -> Step | None:
 
 def pool_avg(call: KernelCall) -> Step | None:
     """Run PoolAvg2d and PoolAvg3d; see `Kernel.make`."""
-    if DEFINITIONS.of(call.head) is None or not _are_bytes(call):
+    if DEFINITIONS.of(call.head) is None or not _are_known(call):
         return None
-    pooling = Pooling.of(call.head, Algorithm.AVERAGE)
+    pooling = Pooling.of(call.head, PoolingAlgorithm.AVERAGE)
     if call.op.count_pad_for_edges:
         counts = np.asarray(float(math.prod(pooling.size)))
     else:
@@ -98,7 +109,7 @@ def pool_avg(call: KernelCall) -> Step | None:
 def reduced(call: KernelCall) -> Step | None:
     """Run ReduceSum and ReduceMean along adjacent axes that others follow; see `Kernel.make`."""
     shape = call.spec(0).shape
-    if DEFINITIONS.of(call.head) is None or not _are_bytes(call) or not len(call.op.axes):
+    if DEFINITIONS.of(call.head) is None or not _are_known(call) or not len(call.op.axes):
         return None
     axes = sorted(int(axis) for axis in call.op.axes)
     first, end = axes[0], axes[-1] + 1
@@ -108,13 +119,15 @@ def reduced(call: KernelCall) -> Step | None:
     count = size if call.head.op_type == "ReduceMean" else 1
     source, target = (outer, 1, size, channels), (outer, 1, 1, channels)
     one, none = (1, 1), (0, 0)
-    row = Pooling(Algorithm.AVERAGE, source, target, (1, size), one, none, none)
+    row = Pooling(PoolingAlgorithm.AVERAGE, source, target, (1, size), one, none, none)
     return _summed(call, row, sum_rescale(call.head, np.asarray(float(count))))
 
 
 def _summed(call: KernelCall, pooling: Pooling, rescale: Rescale | None) -> Step | None:
     """Return the step that rescales the sums of windows; None if the library has no fast code."""
     data, out = call.spec(0), call.outputs[0]
+    if rescale is not None and {data.dtype, out.dtype} & WORDS:
+        return _summed_words(call, pooling, rescale)
     if rescale is None or rescale.limits != out.dtype.stored_range():
         return None
     if data.dtype.is_signed and not library().has_vnni:
@@ -152,6 +165,39 @@ def _summed(call: KernelCall, pooling: Pooling, rescale: Rescale | None) -> Step
         return arguments.step()
 
 
+def _summed_words(call: KernelCall, pooling: Pooling, rescale: Rescale) -> Step | None:
+    """Return the step of `_summed` where there are 16 bits."""
+    data, geometry = call.spec(0), _filter_of_ones(pooling)
+    zero = grid_of(data)[1]
+    farthest = max(abs(end - zero) for end in data.dtype.stored_range())
+    if math.prod(pooling.size) * farthest >= _EXACT:
+        return None
+    multiplier = np.ascontiguousarray(np.broadcast_to(rescale.multiplier, pooling.target))
+    is_even = bool((multiplier == multiplier.flat[0]).all())
+    of_each: Binary | Eltwise = Binary(BinaryAlgorithm.MULTIPLY, geometry.target)
+    if is_even:
+        of_each = Eltwise(Algorithm.LINEAR, float(multiplier.flat[0]))
+    arranged, ops = (geometry.source, geometry.target), (of_each, *ending(call, rescale))
+    with convolution_desc(geometry, ops, arranged) as desc:
+        if is_slow(desc):
+            return None
+        stages, stored = Stages(call), StoredReals(call, 0)
+        read, total = stored.argument(geometry.source), stages.room(geometry.target)
+        if zero and not add_terms(stages, (read, read), -float(zero), ()):
+            return None
+        layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
+        ones = call.constant(pack(np.ones(geometry.weights.dims, np.float32), layout), layout)
+        arguments = {
+            int(Arg.SOURCE): read,
+            int(Arg.WEIGHTS): Argument(layout.desc, ones),
+            int(Arg.DESTINATION): total,
+        }
+        if isinstance(of_each, Binary):
+            arguments[operand(0, of_each)] = stages.numbers(multiplier, geometry.target)
+        stages.add(desc, arguments)
+    return step_of_words(call, stages, [stored], total)
+
+
 def _filter_of_ones(pooling: Pooling) -> Geometry:
     """Return the depthwise convolution that adds up windows."""
     channels = pooling.source[-1]
@@ -180,7 +226,7 @@ def _shapes(call: KernelCall) -> tuple[Shape, Shape]:
     return call.spec(0).shape, call.outputs[0].shape
 
 
-def _are_bytes(call: KernelCall) -> bool:
-    """Return whether the first input and the result are of 8 bits, and not empty."""
-    tensors = (call.spec(0), call.outputs[0].spec)
-    return all(spec.dtype in TYPES and 0 not in spec.shape for spec in tensors)
+def _are_known(call: KernelCall) -> bool:
+    """Return whether the first input and the result are of 8 or 16 bits, and not empty."""
+    tensors, known = (call.spec(0), call.outputs[0].spec), WORDS | TYPES.keys()
+    return all(spec.dtype in known and 0 not in spec.shape for spec in tensors)

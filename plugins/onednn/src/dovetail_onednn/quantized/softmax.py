@@ -10,7 +10,6 @@ import numpy as np
 from dovetail.ir import Array
 from dovetail.runtime.plan import Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.integer.grid import is_narrow
 from dovetail_numpy.integer.norms import power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels.near_ties import Exact, NearTies, Places
@@ -20,7 +19,7 @@ from dovetail_onednn.layouts import dense
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.marks import ULP, marked_step
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.types import TYPES, is_narrow
 from dovetail_onednn.steps import is_slow
 
 _BYTE = 1 << 8

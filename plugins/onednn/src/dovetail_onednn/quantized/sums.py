@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ops import NodeView
-from dovetail_numpy.integer.grid import is_narrow
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
-from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.types import TYPES, is_narrow
 
 # Between these ratios of scales, float64 holds the sum of a product and a float32 exactly.
 _RATIOS = (2.0**-12, 2.0**8)
