@@ -89,14 +89,19 @@ def test_reduction(
     net.check(net.add(op_type, x, name="y", axes=axes, keep_dims=keeps, **grid), engine=False)
 
 
-@pytest.mark.parametrize("dtype", [U8, U16])
+IN_PARTS = {"filter_size": (3, 3), "stride": (2, 2), "pad_amount": ((1, 1), (1, 1))}
+WHOLE = {"filter_size": (14, 14), "stride": (1, 1), "pad_amount": ((0, 0), (0, 0))}
+
+
 @pytest.mark.parametrize(
-    ("op_type", "params"),
+    ("op_type", "params", "dtype"),
     [
-        ("PoolMax2d", {"filter_size": (3, 3), "stride": (2, 2), "pad_amount": ((1, 1), (1, 1))}),
-        ("PoolAvg2d", {"filter_size": (3, 3), "stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}),
-        ("PoolAvg2d", {"filter_size": (14, 14), "stride": (1, 1), "pad_amount": ((0, 0),) * 2}),
-        ("ReduceMean", {"axes": (1, 2)}),
+        ("PoolMax2d", IN_PARTS, U8),
+        ("PoolMax2d", IN_PARTS, U16),
+        ("PoolAvg2d", IN_PARTS, U8),
+        ("PoolAvg2d", IN_PARTS, U16),
+        ("PoolAvg2d", WHOLE, U8),
+        ("ReduceMean", {"axes": (1, 2)}, U8),
     ],
 )
 def test_engine_pools(new_network: Any, op_type: str, params: dict[str, Any], dtype: DType) -> None:

