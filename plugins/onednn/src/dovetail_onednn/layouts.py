@@ -22,6 +22,7 @@ from dovetail_onednn.descriptors import MemoryDesc
 FLOAT_BYTES = 4
 BYTES = {DataType.F32: FLOAT_BYTES, DataType.BF16: 2}
 STRIDED_BYTES = BYTES | {DataType.U8: 1, DataType.S8: 1}
+_LINE = 64  # bytes
 
 
 class OneDnnLayout(msgspec.Struct, frozen=True):
@@ -68,6 +69,34 @@ class Narrow(msgspec.Struct, frozen=True):
     def key(self) -> str:
         """See `Layout`."""
         return f"onednn.narrow {self.type.name} {self.count}"
+
+
+class Planes(msgspec.Struct, frozen=True):
+    """The lower bytes of all elements of a 16-bit tensor, then the upper ones.
+
+    The bytes are those of unsigned numbers, counted from the smallest integer of the type.
+
+    Attributes:
+        count: Number of elements.
+    """
+
+    space: ClassVar[None] = None
+    count: int
+
+    @property
+    def apart(self) -> int:
+        """Distance of the upper bytes from the lower ones: whole cache lines."""
+        return -(-self.count // _LINE) * _LINE
+
+    @property
+    def nbytes(self) -> int:
+        """Size of a value in this layout."""
+        return 2 * self.apart
+
+    @property
+    def key(self) -> str:
+        """See `Layout`."""
+        return f"onednn.planes {self.count}"
 
 
 class Strided(msgspec.Struct, frozen=True):

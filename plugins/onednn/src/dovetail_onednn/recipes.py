@@ -35,7 +35,7 @@ from dovetail_onednn.attributes import (
     post_op_of,
 )
 from dovetail_onednn.descriptors import Choice, MemoryDesc
-from dovetail_onednn.layouts import BYTES, STRIDED_BYTES, Narrow, OneDnnLayout, Strided
+from dovetail_onednn.layouts import BYTES, STRIDED_BYTES, Narrow, OneDnnLayout, Planes, Strided
 from dovetail_onednn.primitives import (
     ENGINE,
     Described,
@@ -51,6 +51,7 @@ BUILDERS = Builders(
     {
         "onednn.maximum_with_nan": "dovetail_onednn.maximum",
         "onednn.maximum_with_zeros": "dovetail_onednn.maximum",
+        "onednn.planes": "dovetail_onednn.planes",
         "onednn.softmax": "dovetail_onednn.softmax",
         "onednn.words": "dovetail_onednn.quantized.word_conversions",
     }
@@ -58,6 +59,7 @@ BUILDERS = Builders(
 
 _MEMORY, _PRIMITIVE = "onednn.memory", "onednn.primitive"
 _LAYOUT, _NARROW, _STRIDED = "onednn.layout", "onednn.narrow", "onednn.strided"
+_APART = "onednn.apart"
 _MAX_BYTES = 1 << 46  # of a memory
 _MAX_SIZE = 1 << 31  # the library's code has sizes and steps in 32 bits
 _SUFFIX = "_primitive_desc_create"
@@ -111,6 +113,12 @@ class NarrowData(Data, frozen=True):
     """A `Narrow`."""
 
     type: int
+    count: int
+
+
+class ApartData(Data, frozen=True):
+    """A `Planes`."""
+
     count: int
 
 
@@ -188,7 +196,7 @@ def record_memory(desc: MemoryDesc, recorder: PlanRecorder) -> int:
     return recorder.item(_MEMORY, desc, data)
 
 
-def record_layout(layout: OneDnnLayout | Narrow | Strided, recorder: PlanRecorder) -> int:
+def record_layout(layout: OneDnnLayout | Narrow | Planes | Strided, recorder: PlanRecorder) -> int:
     """Return the number of a layout."""
 
     def data() -> Data:
@@ -197,10 +205,12 @@ def record_layout(layout: OneDnnLayout | Narrow | Strided, recorder: PlanRecorde
             return LayoutData(desc, dense)
         if isinstance(layout, Narrow):
             return NarrowData(int(layout.type), layout.count)
+        if isinstance(layout, Planes):
+            return ApartData(layout.count)
         shape, strides = tuple(map(int, layout.shape)), tuple(map(int, layout.strides))
         return StridedData(shape, strides, int(layout.type))
 
-    names = {OneDnnLayout: _LAYOUT, Narrow: _NARROW, Strided: _STRIDED}
+    names = {OneDnnLayout: _LAYOUT, Narrow: _NARROW, Planes: _APART, Strided: _STRIDED}
     return recorder.item(names[type(layout)], layout, data)
 
 
@@ -239,9 +249,12 @@ def _layout(data: LayoutData, source: Source) -> OneDnnLayout:
 
 @BUILDERS.builds(_NARROW, NarrowData)
 def _narrow(data: NarrowData, source: Source) -> Narrow:
-    if not 0 <= data.count < _MAX_BYTES:
-        raise RecipeError(f"impossible number of elements {data.count}")
-    return Narrow(_one_of(BYTES, data.type), data.count)
+    return Narrow(_one_of(BYTES, data.type), _count(data.count))
+
+
+@BUILDERS.builds(_APART, ApartData)
+def _planes(data: ApartData, source: Source) -> Planes:
+    return Planes(_count(data.count))
 
 
 @BUILDERS.builds(_STRIDED, StridedData)
@@ -383,6 +396,12 @@ def _number(text: str) -> float:
         return float.fromhex(text)
     except (ValueError, OverflowError) as error:
         raise RecipeError(f"invalid number '{text}'") from error
+
+
+def _count(number: int) -> int:
+    if not 0 <= number < _MAX_BYTES:
+        raise RecipeError(f"impossible number of elements {number}")
+    return number
 
 
 def _type(number: int) -> DataType:

@@ -12,7 +12,8 @@ from dovetail.runtime.plan import Step, Value
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Execution, Work
-from dovetail_onednn.layouts import Narrow, OneDnnLayout, Strided, dense
+from dovetail_onednn.layouts import Narrow, OneDnnLayout, Planes, Strided, dense
+from dovetail_onednn.planes import conversion
 from dovetail_onednn.primitives import Addresses, reorder_primitive
 from dovetail_onednn.threads import ReleaseGil, threads
 
@@ -29,6 +30,8 @@ def reorder(source: Value, target: Value) -> Step:
     Raises:
         BackendError: oneDNN has no such reorder.
     """
+    if any(isinstance(value.layout, Planes) for value in (source, target)):
+        return conversion(source, target)
     from_, to = _descs(source, target)
     arguments: dict[int, Argument] = {
         Arg.SOURCE: Argument(from_, source),

@@ -21,6 +21,7 @@ FAMILIES = (
     "matrix",
     "movement",
     "normalization",
+    "planes",
     "pooling",
     "resampling",
     "softmax",

@@ -91,6 +91,14 @@ def norms(net: Any) -> Any:
     return net.add("Batchnorm", x, net.weights("w", (20,), U8, zero=90), name="y", zero=101)
 
 
+def signed_words(net: Any) -> Any:
+    """Words that a product and another op read, in two layouts."""
+    x = net.input("x", (1, 9, 9, 20), S16, 3000)
+    y = net.add("Conv2d", x, net.weights("w", (3, 3, 20, 24)), name="y", dtype=S16, **SAME)
+    z = net.add("Conv2d", y, net.weights("v", (3, 3, 24, 24)), name="z", dtype=S16, **SAME)
+    return net.add("ElementWiseAdd", z, y, name="sum", dtype=U16)
+
+
 def word_norms(net: Any) -> Any:
     x = net.input("x", (1, 9, 9, 20), U16, 3000)
     y = net.add("Batchnorm", x, net.weights("w", (20,), U8), name="y", dtype=U8)
@@ -98,7 +106,8 @@ def word_norms(net: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "build", [residual, parts, floats, words, matrices, norms, word_norms, word_matrices]
+    "build",
+    [residual, parts, floats, words, signed_words, matrices, norms, word_norms, word_matrices],
 )
 def test_restored_plans_return_the_same_bits(new_network: Any, build: Callable[[Any], Any]) -> None:
     net = new_network()

@@ -130,7 +130,8 @@ def test_clamps_are_fused(
     limits = {"min_value": -0.4, "max_value": 2.5} if function == "ReluMinMax" else {}
     y = net.add(function, y, name="y", **grid, **limits)
     net.check(y, engine=library().has_vnni)
-    assert len(net.prepare().steps) == 1 or not library().has_vnni
+    steps = [step for step in net.prepare().steps if step.nodes]
+    assert len(steps) == 1 or not library().has_vnni
 
 
 @examples(60)

@@ -38,7 +38,6 @@ from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import StoredReals, ending, rounding, step_of_words
-from dovetail_onednn.quantized.word_normalization import add_terms
 from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Arguments, is_slow
 from dovetail_onednn.windows import Pooling
@@ -84,7 +83,7 @@ def pool_max(call: KernelCall) -> Step | None:
 def _maximum_of_words(call: KernelCall, pooling: Pooling) -> Step | None:
     """Return the step of maxima in float32, which holds words; None without fast code."""
     source, target = map(images, _shapes(call))
-    ops = rounding(call.spec(0).dtype.stored_range())
+    ops = rounding(call, call.spec(0).dtype.stored_range())
     with PrimitiveDesc(pooling.described(source, target, ops)) as desc:
         if is_slow(desc):
             return None
@@ -188,7 +187,7 @@ def _summed_words(call: KernelCall, pooling: Pooling, rescale: Rescale) -> Step 
             return None
         stages, stored = Stages(call), StoredReals(call, 0)
         read, total = stored.argument(geometry.source), stages.room(geometry.target)
-        if zero and not add_terms(stages, (read, read), -float(zero), ()):
+        if zero and not stages.add_terms((read, read), -float(zero)):
             return None
         layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
         ones = call.constant(pack(np.ones(geometry.weights.dims, np.float32), layout), layout)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
-from dovetail_onednn.attributes import REAL, Quantization
+from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, BinaryAlgorithm, DataType
+from dovetail_onednn.attributes import REAL, Binary, PostOp, Quantization, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Execution, Work, release_gil
-from dovetail_onednn.primitives import Primitive, PrimitiveDesc, reorder_description
+from dovetail_onednn.primitives import (
+    ENGINE,
+    Description,
+    Primitive,
+    PrimitiveDesc,
+    reorder_description,
+)
+from dovetail_onednn.steps import is_slow
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
 _ZERO = MemoryDesc.strided((1,), (1,), DataType.S32)
 _SCALE = MemoryDesc.strided((1,), (1,), DataType.F32)
+
+# A post-op and the numbers for each channel, or the tensor, that it reads.
+Term = tuple[PostOp, Array | Argument | None]
 
 
 class Stages:
@@ -69,6 +79,45 @@ class Stages:
         count = 1 if target.desc.nbytes < LEAST_SHARED_ELEMENTS else 0
         with threads(count), PrimitiveDesc(description) as desc:
             self.add(desc, arguments)
+
+    def add_terms(
+        self,
+        ends: tuple[Argument, Argument],
+        first: float,
+        terms: Sequence[Term] = (),
+        units: int = 1,
+    ) -> bool:
+        """Add a primitive that adds a number, then terms; return whether its code is fast.
+
+        Args:
+            ends: What it reads and writes.
+            first: The number that is added first.
+            terms: What follows.
+            units: Number of channels, for terms with numbers for each.
+        """
+        read, target = ends
+        rank = len(read.desc.dims)
+        number = read.desc.strided((1,) * rank, (1,) * rank)
+        description = Description(
+            "binary",
+            (ENGINE, BinaryAlgorithm.ADD, read.desc, number, target.desc),
+            lambda: f"a function of stored integers of {read.desc.key}",
+            tuple(op for op, _ in terms),
+        )
+        with PrimitiveDesc(description) as desc:
+            arguments: dict[int, Argument] = {
+                int(Arg.SOURCE): read,
+                int(Arg.OTHER): self.numbers(np.full(1, first, np.float32), number),
+                int(Arg.DESTINATION): target,
+            }
+            for position, (op, values) in enumerate(terms):
+                if isinstance(op, Binary) and values is not None:
+                    if not isinstance(values, Argument):
+                        each = np.broadcast_to(values.reshape(-1), (units,)).astype(np.float32)
+                        values = self.numbers(each, op.other)
+                    arguments[operand(position, op)] = values
+            self.add(desc, arguments)
+            return not is_slow(desc)
 
     def step(self) -> Step:
         """Return the step that executes the primitives."""

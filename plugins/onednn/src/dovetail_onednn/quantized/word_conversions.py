@@ -1,23 +1,22 @@
 """Conversions of 16-bit tensors, which the library does not know.
 
-A step first copies lower and upper bytes, or stored integers as float32, to a scratchpad. NumPy
-does that: the library's copies of every other byte took six times as long. A primitive whose result
-has 16 bits writes float32: adding `_MAGIC` rounds half to even, and leaves the stored integer in
-the lower two bytes of each float32. These are copied last.
+Products read `Planes`, other primitives stored integers as float32, which NumPy copies to a
+scratchpad. Results are float32, rounded half to even. If every reader wants `Planes`, two
+primitives write them. Otherwise adding `_MAGIC` rounds, and leaves the stored integer in the lower
+two bytes of each float32, which NumPy copies.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Spec
+from dovetail.ir import Node, Spec, Tensor
 from dovetail.runtime.plan import (
     Bind,
     Bound,
@@ -34,29 +33,46 @@ from dovetail.runtime.plan import (
 )
 from dovetail_numpy.integer import Rescale
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_onednn._api import Algorithm, DataType
-from dovetail_onednn.attributes import Eltwise
+from dovetail_onednn._api import SCALES, Algorithm, Arg, BinaryAlgorithm, DataType
+from dovetail_onednn.attributes import Eltwise, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
+from dovetail_onednn.layouts import Planes
+from dovetail_onednn.planes import planes_of
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.chains import limits_of
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.recipes import BUILDERS
+from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
 BYTE = 8  # bits
 _MAGIC = 1.5 * 2**23
-_LINE = 64  # bytes
-_SIGN = 1 << 15  # the bit that differs between signed words and unsigned ones
-_SIGNS = 0x8080  # the same of both bytes
-_HALF = 128  # from unsigned bytes to signed ones
+_BYTES = 256
+_HALF = 127.5  # half of the largest byte
+_SIGNED = 128  # from unsigned bytes to signed ones
 _FLOAT = 4  # bytes
 _WORDS = "onednn.words"
+# Ops that multiply their first input by weights, and read its bytes.
+_PRODUCTS = frozenset(
+    {
+        *(f"Conv{axes}d" for axes in (1, 2, 3)),
+        *(f"DepthWiseConv{axes}d" for axes in (1, 2)),
+        *(f"TransposeConv{axes}d" for axes in (1, 2, 3)),
+        "FullyConnected",
+        "MatMul",
+    }
+)
 
 
-def rounding(limits: tuple[int, int]) -> list[Eltwise]:
+def rounding(call: KernelCall, limits: tuple[int, int]) -> list[Eltwise]:
     """Return the last post-ops of a primitive whose result has 16 bits."""
     clip = Eltwise(Algorithm.CLIP, *map(float, limits))
-    return [clip, Eltwise(Algorithm.LINEAR, 1.0, _MAGIC)]
+    if not _writes_planes(call):
+        return [clip, Eltwise(Algorithm.LINEAR, 1.0, _MAGIC)]
+    least = call.outputs[0].dtype.stored_range()[0]
+    shift = [Eltwise(Algorithm.LINEAR, 1.0, -float(least))] if least else []
+    return [clip, Eltwise(Algorithm.ROUND), *shift]
 
 
 def ending(call: KernelCall, rescale: Rescale) -> list[Eltwise]:
@@ -68,7 +84,7 @@ def ending(call: KernelCall, rescale: Rescale) -> list[Eltwise]:
     shift = [Eltwise(Algorithm.LINEAR, 1.0, float(zero))] if zero else []
     low, high = (int(n) for n in np.clip(rescale.limits, *limits_of(call)))
     if out in WORDS:
-        return [*shift, *rounding((low, high))]
+        return [*shift, *rounding(call, (low, high))]
     is_whole = (low, high) == out.stored_range()  # then the conversion to the type clips
     return shift if is_whole else [*shift, Eltwise(Algorithm.CLIP, float(low), float(high))]
 
@@ -82,6 +98,9 @@ class WordBytes:
         groups: Number of groups of channels.
         copies: Number of copies of the channels of each group, one after the other.
         is_signed: Whether 128 is subtracted from the bytes.
+
+    Attributes:
+        spread: What copies or subtracts, or None.
     """
 
     def __init__(
@@ -94,20 +113,18 @@ class WordBytes:
         is_signed: bool = False,
     ) -> None:
         shape, self._is_signed = call.spec(index).shape, is_signed
-        self._count, self._copies = math.prod(shape), copies
-        self._width = shape[-1] // groups if copies > 1 else self._count
-        self._data, self._room = call.read(index), call.scratch(_room(self._count, copies))
-
-    @property
-    def split(self) -> Split:
-        """The conversion."""
-        return Split(self._data, self._room, self._width, self._copies, self._is_signed)
+        count = math.prod(shape)
+        self._planes, self.spread = Planes(count * copies), None
+        self._value = planes = call.read(index, Planes(count))
+        if copies > 1 or is_signed:
+            self._value = call.scratch(self._planes.nbytes)
+            width = shape[-1] // groups
+            self.spread = Spread(planes, self._value, width, copies, is_signed)
 
     def argument(self, desc: MemoryDesc, shift: int) -> Argument:
         """Return the lower bytes (shift 0) or the upper ones (shift 8)."""
-        at = _apart(self._count * self._copies) if shift else 0
         kind = DataType.S8 if self._is_signed else DataType.U8
-        return Argument(desc.of_type(kind), self._room, at)
+        return Argument(desc.of_type(kind), self._value, self._planes.apart if shift else 0)
 
 
 class StoredReals:
@@ -139,7 +156,7 @@ class StoredReals:
 def byte_zero(spec: Spec, shift: int, *, is_signed: bool = False) -> int:
     """Return the zero point of lower (shift 0) or upper bytes (shift 8); see `WordBytes`."""
     zero = grid_of(spec)[1] - spec.dtype.stored_range()[0]
-    return (zero >> BYTE if shift else zero & 255) - (_HALF if is_signed else 0)
+    return (zero >> BYTE if shift else zero & 255) - (_SIGNED if is_signed else 0)
 
 
 def step_of_words(
@@ -156,32 +173,71 @@ def step_of_words(
         inputs: What they read in another form.
         total: Their result.
     """
-    result, dtype = call.write(0), call.outputs[0].dtype
-    splits = [each.split for each in inputs if isinstance(each, WordBytes)]
+    dtype = call.outputs[0].dtype
+    joined = None
+    if dtype not in WORDS:
+        stages.move(total, Argument(total.desc.of_type(TYPES[dtype]), call.write(0)))
+    elif _writes_planes(call):
+        _write_planes(call, stages, total)
+    else:
+        joined = total.value, call.write(0)
+    spreads = [each.spread for each in inputs if isinstance(each, WordBytes) and each.spread]
     reals = [each.pair for each in inputs if isinstance(each, StoredReals)]
-    joined = (total.value, result) if dtype in WORDS else None
-    if joined is None:
-        stages.move(total, Argument(total.desc.of_type(TYPES[dtype]), result))
-    return call.step(_Words(stages.execution(), splits, reals, joined))
+    if not (spreads or reals or joined):
+        return stages.step()
+    return call.step(_Words(stages.execution(), spreads, reals, joined))
 
 
-def _apart(count: int) -> int:
-    """Return the distance of the upper bytes from the lower ones, for a number of elements."""
-    return -(-count // _LINE) * _LINE
+def _writes_planes(call: KernelCall) -> bool:
+    """Return whether all readers of a 16-bit result multiply it by weights."""
+    out, readers = call.outputs[0], call.readers()
+    return bool(readers) and all(_reads_planes(node, out) for node in readers)
 
 
-def _room(count: int, copies: int) -> int:
-    """Return the bytes of copies of lower and upper bytes, and of words."""
-    return 2 * _apart(count * copies) + 2 * _apart(count)
+def _reads_planes(node: Node, tensor: Tensor) -> bool:
+    """Return whether a node multiplies a tensor by constant weights of one byte or less."""
+    data, weights, *others = (*node.inputs, None)
+    is_factor = node.op_type in _PRODUCTS and data is tensor and tensor not in others
+    if not is_factor or weights is None or weights.data is None:
+        return False
+    return weights.dtype.bits <= BYTE and not weights.kind.is_updateable
+
+
+def _write_planes(call: KernelCall, stages: Stages, total: Argument) -> None:
+    """Add the primitives that write the upper bytes of unsigned words, then the lower ones."""
+    layout = Planes(math.prod(call.outputs[0].shape))
+    result, whole = call.write(0, layout), MemoryDesc.strided((layout.count,), (1,))
+    real = Argument(whole, total.value, total.offset)
+    lower, upper = (Argument(whole.of_type(DataType.U8), result, at) for at in (0, layout.apart))
+    description = Description(
+        "binary",
+        (ENGINE, BinaryAlgorithm.ADD, whole, upper.desc, lower.desc),
+        lambda: f"lower bytes of {layout.count} words",
+        quantization=Quantization(((Arg.OTHER, 0),)),
+    )
+    with threads(1 if layout.count < LEAST_SHARED_ELEMENTS else 0):
+        # no quotient is a tie
+        stages.add_terms((real, upper), -_HALF, [(Eltwise(Algorithm.LINEAR, 1 / _BYTES), None)])
+        with PrimitiveDesc(description) as desc:
+            number = desc.desc(SCALES | Arg.OTHER)
+            stages.add(
+                desc,
+                {
+                    int(Arg.SOURCE): real,
+                    int(Arg.OTHER): upper,
+                    int(Arg.DESTINATION): lower,
+                    SCALES | Arg.OTHER: stages.numbers(np.full(1, -_BYTES, np.float32), number),
+                },
+            )
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """A conversion of words to lower and upper bytes.
+class Spread:
+    """A conversion of bytes to copies, or to signed ones.
 
     Attributes:
-        data: The words.
-        room: Scratchpad for lower bytes, upper bytes, and shifted words.
+        data: The words as `Planes`.
+        room: Scratchpad for the `Planes` of all copies.
         width: Number of neighbors that are copied together.
         copies: Number of their copies.
         is_signed: Whether 128 is subtracted from the bytes.
@@ -201,35 +257,26 @@ class Split:
         """
         count = math.prod(self.data.spec.shape)
         is_whole = self.width > 0 and self.copies > 0 and count % self.width == 0
-        are_words = self.data.spec.dtype in WORDS and self.data.layout is None
-        fits = is_whole and are_words and self.room.nbytes >= _room(count, self.copies)
+        are_words = self.data.spec.dtype in WORDS and self.data.layout == Planes(count)
+        fits = is_whole and are_words and self.room.nbytes == Planes(count * self.copies).nbytes
         _check(self.data, self.room, fits=fits)
 
     def bind(self, buffers: Buffers) -> Bound:
         """Return the call that copies the bytes."""
-        words = buffers.array(self.data).reshape(-1).view(np.uint16)
-        pad, size = buffers.array(self.room).reshape(-1).view(np.uint8), words.size
-        many, apart = size * self.copies, _apart(size * self.copies)
-        shape, one = (-1, self.copies, self.width), (-1, 1, self.width)
-        lower, upper = (pad[at : at + many].reshape(shape) for at in (0, apart))
-        room = pad[2 * apart : 2 * apart + 2 * size].view(np.uint16)
-        plain, shifted = words.reshape(one), room.reshape(one)
-        signs = (_SIGN if self.data.spec.dtype.is_signed else 0) ^ (_SIGNS if self.is_signed else 0)
-
-        source, base = (shifted, room) if signs else (plain, words)
+        count = math.prod(self.data.spec.shape)
+        ends = zip(
+            planes_of(buffers, self.data, Planes(count)),
+            planes_of(buffers, self.room, Planes(count * self.copies)),
+            strict=True,
+        )
         calls: list[Callable[[], object]] = []
-        if signs:
-            calls.append(functools.partial(np.bitwise_xor, words, signs, out=room))
-        calls.append(functools.partial(np.copyto, lower, source, casting="unsafe"))
-        if self.copies == 1 and sys.byteorder == "little":
-            # words that begin a byte later end with the upper bytes: half the time of shifts
-            stored, each = base.view(np.uint8), upper.reshape(-1)
-            late = stored[1:-1].view(np.uint16)
-            calls.append(functools.partial(np.copyto, each[:-1], late, casting="unsafe"))
-            calls.append(functools.partial(np.copyto, each[-1:], stored[-1:]))
-        else:
-            calls.append(functools.partial(np.right_shift, base, BYTE, out=room))
-            calls.append(functools.partial(np.copyto, upper, shifted, casting="unsafe"))
+        for plane, room in ends:
+            once = plane.reshape(-1, 1, self.width)
+            into = room.reshape(-1, self.copies, self.width)
+            if self.is_signed:
+                calls.append(functools.partial(np.bitwise_xor, once, _SIGNED, out=into))
+            else:
+                calls.append(functools.partial(np.copyto, into, once))
         return call_sequence(calls)
 
 
@@ -241,7 +288,7 @@ class _Words:
 
     Args:
         product: The bind of the primitives.
-        splits: Conversions to bytes.
+        spreads: Conversions of bytes.
         reals: Stored integers, and scratchpads for them as float32.
         joined: Float32 numbers with the result in their lower two bytes, and where these are copied
             to; None for a result of other types, which `product` writes.
@@ -250,19 +297,19 @@ class _Words:
         RecipeError: Values do not match, as they may not in an image.
     """
 
-    __slots__ = ("_joined", "_product", "_reals", "_splits")
+    __slots__ = ("_joined", "_product", "_reals", "_spreads")
 
     def __init__(
         self,
         product: Bind,
-        splits: Sequence[Split],
+        spreads: Sequence[Spread],
         reals: Pairs,
         joined: tuple[Value, Value] | None,
     ) -> None:
         self._product, self._joined = product, joined
-        self._splits, self._reals = tuple(splits), tuple(reals)
-        for split in self._splits:
-            split.check()
+        self._spreads, self._reals = tuple(spreads), tuple(reals)
+        for spread in self._spreads:
+            spread.check()
         for data, room in self._reals:
             elements, dtype = math.prod(data.spec.shape), data.spec.dtype
             is_stored = dtype in WORDS | TYPES.keys() and data.layout is None
@@ -276,7 +323,7 @@ class _Words:
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for these buffers."""
-        calls = [split.bind(buffers) for split in self._splits]
+        calls = [spread.bind(buffers) for spread in self._spreads]
         calls += [_convert(buffers, data, room) for data, room in self._reals]
         calls.append(self._product(buffers))
         if self._joined is not None:
@@ -292,11 +339,11 @@ class _Words:
             tuple((recorder.value(value), recorder.value(room)) for value, room in pairs)
             for pairs in (self._reals, [self._joined] if self._joined else [])
         )
-        splits = tuple(
+        spreads = tuple(
             (recorder.value(s.data), recorder.value(s.room), s.width, s.copies, s.is_signed)
-            for s in self._splits
+            for s in self._spreads
         )
-        return _WORDS, WordsData(name, data, splits, reals, joined)
+        return _WORDS, WordsData(name, data, spreads, reals, joined)
 
 
 def _check(data: Value, room: Value, *, fits: bool) -> None:
@@ -312,11 +359,11 @@ def _convert(buffers: Buffers, data: Value, room: Value) -> Bound:
 
 
 class WordsData(Data, frozen=True):
-    """A `_Words`: the builder and data of its primitives, values, and the numbers of splits."""
+    """A `_Words`: the builder and data of its primitives, values, and the numbers of spreads."""
 
     builder: str
     product: Any
-    splits: tuple[tuple[int, int, int, int, bool], ...]
+    spreads: tuple[tuple[int, int, int, int, bool], ...]
     reals: tuple[tuple[int, int], ...]
     joined: tuple[tuple[int, int], ...]
 
@@ -327,11 +374,11 @@ def _words(data: WordsData, source: Source) -> _Words:
         [(source.value(value), source.value(other)) for value, other in pairs]
         for pairs in (data.reals, data.joined)
     )
-    splits = [
-        Split(source.value(read), source.value(room), width, copies, is_signed)
-        for read, room, width, copies, is_signed in data.splits
+    spreads = [
+        Spread(source.value(read), source.value(room), width, copies, is_signed)
+        for read, room, width, copies, is_signed in data.spreads
     ]
     if len(joined) > 1:
         raise RecipeError("a step of words has more than one result")
     product = source.bind(data.builder, data.product)
-    return _Words(product, splits, reals, joined[0] if joined else None)
+    return _Words(product, spreads, reals, joined[0] if joined else None)

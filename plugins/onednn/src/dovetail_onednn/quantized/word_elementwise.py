@@ -17,10 +17,9 @@ from dovetail_numpy.integer.tables import function_name
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm
 from dovetail_onednn.attributes import Binary, Eltwise
 from dovetail_onednn.folding import Folding
-from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.stages import Stages, Term
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import StoredReals, ending, step_of_words
-from dovetail_onednn.quantized.word_normalization import Term, add_terms
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
 _ADD, _MULTIPLY = BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY
@@ -52,11 +51,11 @@ def elementwise_of_words(call: KernelCall) -> Step | None:
     with threads(1 if math.prod(shape) < LEAST_SHARED_ELEMENTS else 0):
         is_level = (zeros[1], factors[1 - full]) == (0, 1.0)
         own = _times(factors[1 - full])
-        if not is_level and not add_terms(stages, (other, other), -float(zeros[1]), own):
+        if not is_level and not stages.add_terms((other, other), -float(zeros[1]), own):
             return None
         joined = (Binary(algorithm, other.desc), other)
         terms = [*_times(factors[full]), joined, *_times(after), *((op, None) for op in last)]
-        if not add_terms(stages, (first, first), -float(zeros[0]), terms):
+        if not stages.add_terms((first, first), -float(zeros[0]), terms):
             return None
     return step_of_words(call, stages, reals, first)
 

@@ -19,24 +19,19 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Pass, Rescale, passes, rescale_of_products
 from dovetail_numpy.integer.products import channel_scales, part
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_onednn._api import Algorithm, Arg, BinaryAlgorithm
-from dovetail_onednn.attributes import Binary, Eltwise, PostOp, operand
+from dovetail_onednn._api import Algorithm, BinaryAlgorithm
+from dovetail_onednn.attributes import Binary, Eltwise
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.folding import Folding
-from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.products import BIAS, DATA, WEIGHTS
-from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.stages import Stages, Term
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import StoredReals, ending, step_of_words
-from dovetail_onednn.steps import is_slow
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
 _EXACT = 1 << 24  # below this, float32 holds each integer
 _BYTES = 256
 _HALF = 127.5  # half of the largest byte
-
-# A post-op and the numbers for each channel, or the tensor, that it reads.
-Term = tuple[PostOp, Array | Argument | None]
 
 
 def batchnorm_of_words(call: KernelCall) -> Step | None:
@@ -66,7 +61,7 @@ def batchnorm_of_words(call: KernelCall) -> Step | None:
                 terms.append((add, rescale.bias))
             if each is sums[-1]:
                 terms += [(op, None) for op in ending(call, rescale)]
-            if not add_terms(stages, (read, total), first, terms, units=weights.shape[0]):
+            if not stages.add_terms((read, total), first, terms, units=weights.shape[0]):
                 return None
     return step_of_words(call, stages, [data], total)
 
@@ -112,44 +107,3 @@ def _part(spec: Spec, shift: int, read: Argument) -> tuple[float, list[Term]]:
         return -least - _HALF, [*quotient, (Eltwise(Algorithm.LINEAR, 1.0, -float(upper)), None)]
     rest = Eltwise(Algorithm.LINEAR, -float(_BYTES), -float(least + lower))
     return -least - _HALF, [*quotient, (rest, None), (Binary(BinaryAlgorithm.ADD, read.desc), read)]
-
-
-def add_terms(
-    stages: Stages,
-    ends: tuple[Argument, Argument],
-    first: float,
-    terms: Sequence[Term],
-    units: int = 1,
-) -> bool:
-    """Add a primitive that adds a number, then terms; return whether its code is fast.
-
-    Args:
-        stages: The step.
-        ends: What it reads and writes.
-        first: The number that is added first.
-        terms: What follows.
-        units: Number of channels, for terms with numbers for each.
-    """
-    read, target = ends
-    rank = len(read.desc.dims)
-    number = read.desc.strided((1,) * rank, (1,) * rank)
-    description = Description(
-        "binary",
-        (ENGINE, BinaryAlgorithm.ADD, read.desc, number, target.desc),
-        lambda: f"a function of stored integers of {read.desc.key}",
-        tuple(op for op, _ in terms),
-    )
-    with PrimitiveDesc(description) as desc:
-        arguments: dict[int, Argument] = {
-            int(Arg.SOURCE): read,
-            int(Arg.OTHER): stages.numbers(np.full(1, first, np.float32), number),
-            int(Arg.DESTINATION): target,
-        }
-        for position, (op, values) in enumerate(terms):
-            if isinstance(op, Binary) and values is not None:
-                if not isinstance(values, Argument):
-                    each = np.broadcast_to(values.reshape(-1), (units,)).astype(np.float32)
-                    values = stages.numbers(each, op.other)
-                arguments[operand(position, op)] = values
-        stages.add(desc, arguments)
-        return not is_slow(desc)
