@@ -12,8 +12,10 @@ from instruction_limits import examples
 
 from dovetail.ir import DType
 from dovetail.runtime.plan.binds import VIEW
+from dovetail_onednn import library
 
 U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
+U16 = DType.UFIXED_POINT_16
 SIZES = st.integers(1, 70)
 
 
@@ -154,3 +156,45 @@ def test_a_transpose_for_a_product_that_numpy_computes(new_network: Any) -> None
     moved.encoding = given.encoding
     other = net.input("other", (2, 24, 40, 11), DType.UFIXED_POINT_16, 77)
     net.check(net.add("MatMul", moved, other, name="y", scale=0.2, zero=9), engine=False)
+
+
+@examples(150)
+@given(
+    sizes=st.tuples(st.integers(1, 300), st.integers(1, 90)),
+    source=st.tuples(st.sampled_from([U8, U8, S8, U16]), st.sampled_from([0, 0, 7])),
+    weights=st.sampled_from([S8, S8, U8, DType.SFIXED_POINT_4]),
+    target=st.tuples(st.sampled_from([U8, S8, U16]), st.sampled_from([0, 30])),
+    after=st.sampled_from([None, "Relu", "Tanh", "ElementWiseAdd"]),
+    has_bias=st.booleans(),
+    extreme=st.booleans(),
+)
+def test_one_row(
+    new_network: Any,
+    sizes: Any,
+    source: Any,
+    weights: DType,
+    target: Any,
+    after: str | None,
+    has_bias: bool,
+    extreme: bool,
+) -> None:
+    net, (depth, units) = new_network(extreme=extreme), sizes
+    grid = {"dtype": target[0], "zero": target[1], "scale": 0.9}
+    ins = [net.input("x", (1, depth), *source), net.weights("w", (units, depth), weights, axis=0)]
+    ins += [net.bias("b", units)] if has_bias else []
+    y = net.add("FullyConnected", *ins, name="y", **grid)
+    if after == "ElementWiseAdd":
+        y = net.add(after, y, net.input("other", y.shape, target[0]), name="z", **grid)
+    elif after is not None:
+        y = net.add(after, y, name="z", **grid)
+    net.check(y, engine=False)
+
+
+@pytest.mark.parametrize("dtype", [U8, U16])
+def test_one_row_reads_weights_as_they_are_stored(new_network: Any, dtype: DType) -> None:
+    net = new_network()
+    x, w = net.input("x", (1, 256), dtype), net.weights("w", (96, 256))
+    prepared = net.check(net.add("FullyConnected", x, w, name="y", dtype=dtype, scale=0.9))
+    read = [v.array for step in prepared.steps for v in step.reads if v.array is not None]
+    is_shared = any(np.shares_memory(array, w.stored()) for array in read)
+    assert is_shared == library().has_vnni

@@ -1,45 +1,150 @@
-"""Products of two activations, one of which has 16 bits at least: a product for each pair of bytes.
+"""Products of matrices where there are 16 bits: rows by a constant matrix, or two activations.
 
-The sums are added in float32 in the order of the definition: each primitive after the first one
-adds to its scratchpad.
+Of these there is a product for each pair of bytes. The sums are added in float32 in the order of
+the definition: each primitive after the first one adds to its scratchpad.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 import numpy as np
 
-from dovetail.ir import ScaleOffset
+from dovetail.ir import Array, ScaleOffset
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, passes, rescale_of_products
 from dovetail_numpy.integer.products import accumulator_bound, channel_scales
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import PostOp, Quantization, Sum
+from dovetail_onednn.attributes import REAL, PostOp, Quantization, Sum
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
+from dovetail_onednn.layouts import dense, vector
 from dovetail_onednn.primitives import PrimitiveDesc
-from dovetail_onednn.quantized.products import BIAS, DATA, LARGEST, WEIGHTS
+from dovetail_onednn.quantized.parts import MOST_PARTS
+from dovetail_onednn.quantized.products import (
+    BIAS,
+    BY_COLUMN,
+    BY_ROW,
+    DATA,
+    INNER_PRODUCT,
+    LARGEST,
+    MANY_ROWS,
+    WEIGHTS,
+    matrix_desc,
+    split,
+)
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import WordBytes, byte_zero, ending, step_of_words
+from dovetail_onednn.quantized.words import Form, Words, step_of_bytes, step_of_floats, words_of
 from dovetail_onednn.steps import is_slow
 
-Describe = Callable[
-    [tuple[MemoryDesc | None, ...], tuple[PostOp, ...], Quantization], PrimitiveDesc
-]
+
+def one_matrix_of_words(
+    call: KernelCall, shape: tuple[int, int], strides: tuple[int, int]
+) -> Step | None:
+    """Return the step of rows of 16 bits by one constant matrix; None without exact, fast code.
+
+    Args:
+        call: The call of the kernel.
+        shape: Depth and units of the matrix.
+        strides: Its strides.
+    """
+    words = words_of(call)
+    if words is None:
+        return None
+    depth, units = shape
+    rows = math.prod(call.outputs[0].shape) // units
+    target = dense((rows, units))
+
+    def of_bytes() -> Step | None:
+        if words.parts > MOST_PARTS:
+            return None
+        is_row = rows == 1 and strides[0] == 1 and _reads_unpacked(call, words)
+        make = _form_of_one_row if is_row else _form
+        return step_of_bytes(call, words, make(call, words, shape, strides))
+
+    def of_floats() -> Step | None:
+        if not words.is_exact_in_float:
+            return None
+        source, matrix = dense((rows, depth)), MemoryDesc.strided(shape, strides)
+
+        def described(ops: tuple[PostOp, ...], is_dense: bool) -> PrimitiveDesc:
+            return matrix_desc((source, MemoryDesc.any(matrix.dims), None, target), ops, REAL)
+
+        return step_of_floats(call, words, described, (source, matrix, target))
+
+    makes = (of_floats, of_bytes) if words.parts > 1 and rows < MANY_ROWS else (of_bytes, of_floats)
+    return next(filter(None, (make() for make in makes)), None)
+
+
+def _form(
+    call: KernelCall,
+    words: Words,
+    shape: tuple[int, int],
+    strides: tuple[int, int],
+) -> Form:
+    (depth, units), by_units = shape, strides[0] == 1
+    rows = math.prod(call.outputs[0].shape) // units
+    dims, row, target = (depth * words.parts, units), dense((1, units)), dense((rows, units))
+    source = dense((rows, dims[0])).of_type(DataType.U8)
+    plain = MemoryDesc.strided(dims, (1, dims[0]) if by_units else (units, 1), DataType.S8)
+
+    def described(
+        ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
+    ) -> PrimitiveDesc:
+        wanted = MemoryDesc.any(dims, DataType.S8)
+        return matrix_desc((source, wanted, row if has_bias else None, target), ops, quantization)
+
+    def terms(levels: Array) -> Array:
+        stored = (units, depth) if by_units else (depth, units)
+        return split(levels.reshape(stored), words.parts, 1 if by_units else 0)
+
+    return Form(described, source, plain, target, 1, BY_COLUMN, terms)
+
+
+def _form_of_one_row(
+    call: KernelCall,
+    words: Words,
+    shape: tuple[int, int],
+    strides: tuple[int, int],
+) -> Form:
+    """Return the form of one row by an unpacked matrix (units, depth); see `_reads_unpacked`."""
+    depth, units = shape
+    source, target = dense((1, depth)).of_type(DataType.U8), dense((1, units))
+    plain = MemoryDesc.strided((units, depth), strides[::-1], DataType.S8)
+
+    def described(
+        ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
+    ) -> PrimitiveDesc:
+        bias = vector(units) if has_bias else None
+        return matrix_desc((source, plain, bias, target), ops, quantization, INNER_PRODUCT)
+
+    def terms(levels: Array) -> Array:
+        return split(levels, words.parts, -1)
+
+    return Form(described, source, plain, target, 1, BY_ROW, terms)
+
+
+def _reads_unpacked(call: KernelCall, words: Words) -> bool:
+    """Return whether the library has fast code for unpacked weights: of data without zero points.
+
+    See `_of_one_row` of `matrix`: the same holds for both bytes.
+    """
+    spec = call.spec(DATA)
+    zeros = [byte_zero(spec, each.data_shift) for each in words.sums]
+    return library().has_vnni and words.parts == 1 and not any(zeros)
 
 
 def matmul_of_words(
-    call: KernelCall, operands: tuple[MemoryDesc, MemoryDesc, MemoryDesc], describe: Describe
+    call: KernelCall, operands: tuple[MemoryDesc, MemoryDesc, MemoryDesc]
 ) -> Step | None:
     """Return the step of two tensors of 16 bits; None if the library has no exact, fast code.
 
     Args:
         call: The call of the kernel.
         operands: Dense descriptors of both tensors and the result.
-        describe: Describes the primitive of source, matrix, bias and result.
     """
     source, matrix, target = operands
     if not _is_usual(call):
@@ -57,7 +162,7 @@ def matmul_of_words(
         }
         zeros.append({arg: zero for arg, zero in found.items() if zero})
         quantization = Quantization(((Arg.WEIGHTS, 0),), tuple(zeros[-1]))
-        descs.append(describe((source, matrix, None, target), tuple(ops), quantization))
+        descs.append(matrix_desc((source, matrix, None, target), tuple(ops), quantization))
     if any(map(is_slow, descs)):
         return None
     stages = Stages(call)

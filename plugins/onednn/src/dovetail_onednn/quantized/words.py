@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Array, Spec
+from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Pass, Rescale, passes
 from dovetail_numpy.integer.products import accumulator_bound, channel_scales
@@ -24,11 +24,17 @@ from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized import floats
-from dovetail_onednn.quantized.products import BIAS, DATA, LARGEST, WEIGHTS, levels_of, parts_of
+from dovetail_onednn.quantized.products import (
+    BIAS,
+    DATA,
+    LARGEST,
+    WEIGHTS,
+    parts_of,
+    weights_argument,
+)
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import WordBytes, byte_zero, ending, step_of_words
-from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 
 _EXACT = 1 << 24  # below this, float32 holds each integer
@@ -141,7 +147,8 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
             numbers[ZERO_POINTS | Arg.SOURCE] = np.full(1, own, np.int32)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
         arguments[Arg.SOURCE] = data.argument(form.source, each.data_shift)
-        arguments[Arg.WEIGHTS] = _weights(call, layout, form, f"{words.parts} {bool(own)}")
+        packed = f"terms of bytes {words.parts} {bool(own)}"
+        arguments[Arg.WEIGHTS] = weights_argument(call, layout, packed, form.terms)
         arguments[Arg.DESTINATION] = result
         if each is words.sums[1] and other in ops:
             arguments[operand(0, other)] = first
@@ -215,13 +222,3 @@ def _added(stages: Stages, results: Sequence[Argument], ops: tuple[PostOp, ...])
     with PrimitiveDesc(description) as desc:
         stages.add(desc, {Arg.SOURCE: first, Arg.OTHER: second, Arg.DESTINATION: first})
     return first
-
-
-def _weights(call: KernelCall, layout: OneDnnLayout, form: Form, data: str) -> Argument:
-    """Return packed terms of the weights, which the library packs for the data."""
-
-    def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
-        return pack(form.terms(levels_of(given(arrays[0]), specs[0])), layout)
-
-    packed = call.read_packed(WEIGHTS, f"terms of bytes {data} {layout.key}", make, layout)
-    return Argument(layout.desc, packed)
