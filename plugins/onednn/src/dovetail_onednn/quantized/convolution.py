@@ -6,51 +6,49 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dovetail.ir import Array, Spec
+from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_onednn._api import Arg, DataType
+from dovetail_onednn._api import DataType
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import PostOp, Quantization
+from dovetail_onednn.attributes import PostOp
 from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
-from dovetail_onednn.execution import Argument
-from dovetail_onednn.layouts import OneDnnLayout, filters, images, transposed_filters
+from dovetail_onednn.layouts import filters, images, transposed_filters
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.floats import Describe, float_step
-from dovetail_onednn.quantized.matrix import by_one_matrix
-from dovetail_onednn.quantized.parts import (
-    MOST_PARTS,
-    SIGN,
-    copy_channels,
-    without_saturation,
+from dovetail_onednn.quantized.forms import (
+    Form,
+    Types,
+    as_unsigned,
+    convolution_form,
+    pairs_of,
+    step_as_stored,
+    step_on_copies,
+    unpaired,
 )
+from dovetail_onednn.quantized.matrix import by_one_matrix
+from dovetail_onednn.quantized.parts import MOST_PARTS
 from dovetail_onednn.quantized.products import (
     DATA,
     WEIGHTS,
     Integers,
     are_signed_bytes,
     integers_of,
-    levels_of,
-    product_step,
     split,
 )
-from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.words import (
-    Form,
     Words,
     is_of_words,
     step_of_bytes,
     step_of_floats,
     words_of,
 )
-from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.transposed import transposed_geometry
 
 _LEAST_CHANNELS = 4  # of a group, for copies of channels
 _HALVES = 2  # terms of a signed byte where the library multiplies 7 bits
 _BY_MATRICES = "x64:gemm"  # code that multiplies matrices one by one
-_BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
 
 
 def convolution(call: KernelCall) -> Step | None:
@@ -100,18 +98,18 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
 
 
 def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
-    dense = geometry.source.of_type(integers.source), geometry.target.of_type(integers.target)
-    mask = _BY_GROUP_AND_UNIT if _has_groups(geometry) else _BY_UNIT
-    quantization = integers.quantization(mask)
-    with convolution_desc(geometry, integers.fused.ops, dense, quantization) as desc:
-        return product_step(call, desc, integers, geometry.weights.of_type(DataType.S8), mask)
+    groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
+    types = integers.source, integers.target
+    return step_as_stored(call, integers, convolution_form(geometry, groups, types))
 
 
 def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None:
     """Return the step of a convolution of 16-bit data, in the order of `_step`."""
 
     def of_bytes() -> Step | None:
-        return step_of_bytes(call, words, _form_of_words(call, geometry, words.parts))
+        parts, types = words.parts, (DataType.U8, DataType.F32)
+        form = _form(call, geometry, (1,) * parts, types, lambda x: split(x, parts, -2))
+        return step_of_bytes(call, words, form)
 
     def of_matrices() -> Step | None:
         channels, units = call.spec(DATA).shape[-1], call.outputs[0].shape[-1]
@@ -137,21 +135,26 @@ def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None
     return next(filter(None, (make() for make in makes)), None)
 
 
-def _form_of_words(call: KernelCall, geometry: Geometry, parts: int) -> Form:
-    widened, groups = _widened(call, geometry, (1,) * parts)
-    source = widened.source.of_type(DataType.U8)
-    mask = _BY_GROUP_AND_UNIT if groups > 1 else _BY_UNIT
+def _form(
+    call: KernelCall,
+    geometry: Geometry,
+    steps: Sequence[int],
+    types: Types,
+    spread: Callable[[Array], Array],
+) -> Form:
+    """Return the form of a convolution over copies of the input channels.
 
-    def describe(
-        ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
-    ) -> PrimitiveDesc:
-        made = replace(widened, bias=geometry.bias if has_bias else None)
-        return convolution_desc(made, ops, (source, widened.target), quantization)
-
-    def terms(levels: Array) -> Array:
-        return split(_by_group(call, geometry, levels), parts, -2)
-
-    return Form(describe, source, widened.weights, widened.target, groups, mask, terms)
+    Args:
+        call: The call of the kernel.
+        geometry: The convolution.
+        steps: The copies; see `copy_channels`.
+        types: Types of data and result.
+        spread: Returns weights for all copies, int8.
+    """
+    widened, groups = _widened(call, geometry, steps)
+    return convolution_form(
+        widened, groups, types, lambda levels: spread(_by_group(call, geometry, levels))
+    )
 
 
 def _widened(call: KernelCall, geometry: Geometry, steps: Sequence[int]) -> tuple[Geometry, int]:
@@ -184,27 +187,13 @@ def _by_group(call: KernelCall, geometry: Geometry, levels: Array) -> Array:
 
 
 def _in_pairs(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
-    """Return the step with a copy of every other channel, or none; see `without_saturation`.
-
-    A quarter less work than with two parts, or half of it; None if that is not enough.
-    """
-    stored = call.static(WEIGHTS)
-    if stored is None or library().has_vnni or not are_signed_bytes(stored, call.spec(WEIGHTS)):
+    """Return the step with a copy of every other channel, or none; see `pairs_of`."""
+    steps = pairs_of(call, lambda levels: levels)
+    if steps is None:
         return None
-    found = without_saturation(levels_of(stored, call.spec(WEIGHTS)))
-    if found is None:
-        return None
-    steps = (1, 2) if found.shape[-2] > stored.shape[-2] else (1,)
     if steps == (1,) and integers.source is DataType.U8:
         return _in_bytes(call, geometry, integers)
-    return _on_copies(call, geometry, integers, steps, _accepted)
-
-
-def _accepted(levels: Array) -> Array:
-    found = without_saturation(levels)
-    if found is None:
-        raise AssertionError("weights that were accepted saturate")
-    return found
+    return _on_copies(call, geometry, integers, steps, unpaired)
 
 
 def _in_parts(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
@@ -220,45 +209,9 @@ def _on_copies(
     steps: Sequence[int],
     spread: Callable[[Array], Array],
 ) -> Step | None:
-    """Return the step of a convolution over copies of the input channels.
-
-    Without VNNI, signed data become unsigned.
-
-    Args:
-        call: The call of the kernel.
-        geometry: The convolution.
-        integers: Its numbers.
-        steps: The copies; see `copy_channels`.
-        spread: Returns weights for all copies, int8.
-    """
-    is_shifted = not library().has_vnni and integers.source is DataType.S8
-    if is_shifted:
-        integers = replace(integers, source=DataType.U8, zero=integers.zero + SIGN)
-    widened, groups = _widened(call, geometry, steps)
-    types = widened.source.of_type(integers.source), geometry.target.of_type(integers.target)
-    mask = _BY_GROUP_AND_UNIT if groups > 1 else _BY_UNIT
-    quantization, ops = integers.quantization(mask), integers.fused.ops
-    with convolution_desc(widened, ops, types, quantization) as desc:
-        if is_slow(desc) or integers.fused.added is not None:
-            return None
-        stages, layout = Stages(call), OneDnnLayout(desc.desc(Arg.WEIGHTS), widened.weights)
-
-        def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
-            levels = levels_of(given(arrays[0]), specs[0])
-            return pack(spread(_by_group(call, geometry, levels)), layout)
-
-        room, data = stages.room(types[0]), Argument(types[0], call.read(DATA))
-        counts = groups, geometry.source.dims[1] // groups
-        copy_channels(stages, data, room, counts, is_shifted, steps)
-        form = f"integer {steps} {integers.source.name} {bool(integers.zero)} {layout.key}"
-        packed = call.read_packed(WEIGHTS, form, make, layout)
-        numbers = integers.numbers(mask)
-        arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-        arguments[Arg.SOURCE] = room
-        arguments[Arg.WEIGHTS] = Argument(layout.desc, packed)
-        arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))
-        stages.add(desc, arguments)
-    return stages.step()
+    integers = as_unsigned(integers)
+    form = _form(call, geometry, steps, (integers.source, integers.target), spread)
+    return step_on_copies(call, integers, form, geometry.source.dims[1] // form.groups, steps)
 
 
 def _in_unpaired_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from dovetail.ir import Array, ScaleOffset, Shape, Spec
+from dovetail.ir import Array, ScaleOffset, Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import ZERO_POINTS, Algorithm, Arg, DataType
@@ -20,18 +20,23 @@ from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, dense, permuted, vector
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.floats import float_step
-from dovetail_onednn.quantized.parts import MOST_PARTS, SIGN, copy_channels
-from dovetail_onednn.quantized.products import (
-    BY_COLUMN,
+from dovetail_onednn.quantized.forms import (
     BY_ROW,
-    DATA,
     INNER_PRODUCT,
-    MANY_ROWS,
+    as_unsigned,
+    matrix_desc,
+    matrix_form,
+    pairs_of,
+    step_as_stored,
+    step_on_copies,
+    unpaired,
+)
+from dovetail_onednn.quantized.parts import MOST_PARTS
+from dovetail_onednn.quantized.products import (
+    DATA,
     WEIGHTS,
     Integers,
     integers_of,
-    levels_of,
-    matrix_desc,
     product_step,
     split,
 )
@@ -44,6 +49,7 @@ from dovetail_onednn.steps import is_slow
 
 _UNSIGNED = 128  # half the range of a byte
 _UNPACKED = "x64:gemm_s8u8"  # code that multiplies unsigned bytes by signed ones as they are stored
+Sizes = tuple[int, int, int]  # rows, depth and units
 _EXACT = 1 << 24  # below this, float32 holds each integer
 
 
@@ -79,25 +85,26 @@ def by_one_matrix(
     if integers.parts == 1 and library().has_vnni:
         is_row = rows == 1 and strides[0] == 1
         step = _of_one_row(call, integers, depth, units) if is_row else None
-        return step or _in_bytes(call, integers, (source, matrix, target))
+        return step or _in_bytes(call, integers, (rows, depth, units), strides[0] == 1)
     if step := _with_zero_point(call, integers, (source, matrix, target)):
         return step
-
-    def describe(ops: tuple[PostOp, ...], is_dense: bool) -> PrimitiveDesc:
-        return matrix_desc((source, MemoryDesc.any(matrix.dims), None, target), ops, REAL)
+    sizes, by_units = (rows, depth, units), strides[0] == 1
 
     def in_floats() -> Step | None:
         if not integers.is_exact_in_float:
             return None
-        return float_step(call, integers, describe, (source, matrix.of_type(DataType.F32), target))
 
-    def in_parts() -> Step | None:
-        if integers.parts > MOST_PARTS:
-            return None
-        return _in_parts(call, integers, matrix.dims, by_units=strides[0] == 1)
+        def describe(ops: tuple[PostOp, ...], is_dense: bool) -> PrimitiveDesc:
+            return matrix_desc((source, MemoryDesc.any(matrix.dims), None, target), ops, REAL)
 
-    makes = (in_floats, in_parts) if rows < MANY_ROWS else (in_parts, in_floats)
-    return next(filter(None, (make() for make in makes)), None)
+        operands = source, matrix.of_type(DataType.F32), target
+        return float_step(call, integers, describe, operands)
+
+    return (
+        _in_pairs(call, integers, sizes, by_units)
+        or _in_parts(call, integers, sizes, by_units)
+        or in_floats()
+    )
 
 
 def _of_one_row(call: KernelCall, integers: Integers, depth: int, units: int) -> Step | None:
@@ -126,71 +133,63 @@ def _of_one_row(call: KernelCall, integers: Integers, depth: int, units: int) ->
         return product_step(call, desc, integers, matrix, BY_ROW)
 
 
-def _in_bytes(
-    call: KernelCall, integers: Integers, operands: tuple[MemoryDesc, MemoryDesc, MemoryDesc]
+def _in_bytes(call: KernelCall, integers: Integers, sizes: Sizes, by_units: bool) -> Step | None:
+    form = matrix_form(sizes, by_units, (integers.source, integers.target))
+    return step_as_stored(call, integers, form)
+
+
+def _in_pairs(call: KernelCall, integers: Integers, sizes: Sizes, by_units: bool) -> Step | None:
+    """Return the step with a copy of every other column, or none; see `pairs_of`."""
+    _, depth, units = sizes
+    steps = pairs_of(call, lambda levels: _by_depth(levels, depth, units, by_units))
+    if steps is None:
+        return None
+    if steps == (1,) and integers.source is DataType.U8:
+        return _in_bytes(call, integers, sizes, by_units)
+    return _on_copies(call, integers, sizes, by_units, steps, unpaired)
+
+
+def _in_parts(call: KernelCall, integers: Integers, sizes: Sizes, by_units: bool) -> Step | None:
+    """Return the step with a matrix that is a sum, each term for a copy of the source's columns."""
+    parts = integers.parts
+    if not 0 < parts <= MOST_PARTS:
+        return None
+    steps = (1,) * parts
+    return _on_copies(call, integers, sizes, by_units, steps, lambda x: split(x, parts, 0))
+
+
+def _on_copies(
+    call: KernelCall,
+    integers: Integers,
+    sizes: Sizes,
+    by_units: bool,
+    steps: Sequence[int],
+    spread: Callable[[Array], Array],
 ) -> Step | None:
-    """Return the step of rows by a packed matrix of signed bytes."""
-    source, matrix, target = operands
-    bias = dense((1, integers.units)) if integers.has_bias else None
-    described = (
-        source.of_type(integers.source),
-        MemoryDesc.any(matrix.dims, DataType.S8),
-        bias,
-        target.of_type(integers.target),
-    )
-    quantization = integers.quantization(BY_COLUMN)
-    with matrix_desc(described, integers.fused.ops, quantization) as desc:
-        return product_step(call, desc, integers, matrix, BY_COLUMN)
-
-
-def _in_parts(call: KernelCall, integers: Integers, shape: Shape, by_units: bool) -> Step | None:
-    """Return the step with a matrix that is a sum, each term for a copy of the source's columns.
-
-    Without VNNI, signed data become unsigned.
+    """Return the step of a product of copies of the columns.
 
     Args:
         call: The call of the kernel.
         integers: Its numbers.
-        shape: Depth and units of the matrix.
+        sizes: Rows, depth and units.
         by_units: Whether the matrix is stored as (units, depth).
+        steps: The copies; see `copy_channels`.
+        spread: Returns weights (depth of all copies, units), int8, of levels (depth, units).
     """
-    parts, is_shifted = integers.parts, not library().has_vnni and integers.source is DataType.S8
-    if integers.fused.added is not None:
-        return None
-    if is_shifted:
-        integers = replace(integers, source=DataType.U8, zero=integers.zero + SIGN)
-    depth, units = shape
-    rows = math.prod(call.outputs[0].shape) // units
-    wide, dims = dense((rows, depth * parts)).of_type(integers.source), (depth * parts, units)
-    strides = (1, depth * parts) if by_units else (units, 1)
-    plain = MemoryDesc.strided(dims, strides, DataType.S8)
-    bias = dense((1, units)) if integers.has_bias else None
-    target, ops = dense((rows, units)).of_type(integers.target), integers.fused.ops
-    described = (wide, MemoryDesc.any(dims, DataType.S8), bias, target)
-    with matrix_desc(described, ops, integers.quantization(BY_COLUMN)) as desc:
-        if is_slow(desc):
-            return None
-        stages, layout = Stages(call), OneDnnLayout(desc.desc(Arg.WEIGHTS), plain)
+    integers, (rows, depth, units) = as_unsigned(integers), sizes
 
-        def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
-            levels = levels_of(given(arrays[0]), specs[0])
-            levels = levels.reshape(units, depth) if by_units else levels.reshape(depth, units)
-            return pack(split(levels, parts, 1 if by_units else 0), layout)
+    def terms(levels: Array) -> Array:
+        found = spread(_by_depth(levels, depth, units, by_units))
+        return np.ascontiguousarray(found.T if by_units else found)
 
-        room = data = Argument(wide, call.read(DATA))
-        if parts > 1 or is_shifted:
-            room = stages.room(wide, spare=depth * parts)
-            copy_channels(stages, data, room, (1, depth), is_shifted, [1] * parts)
-        form = f"integer {parts} {integers.source.name} {bool(integers.zero)} {layout.key}"
-        numbers = integers.numbers(BY_COLUMN)
-        arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-        arguments[Arg.SOURCE] = room
-        arguments[Arg.WEIGHTS] = Argument(
-            layout.desc, call.read_packed(WEIGHTS, form, make, layout)
-        )
-        arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))
-        stages.add(desc, arguments)
-    return stages.step()
+    wide = rows, sum(depth // step for step in steps), units
+    form = matrix_form(wide, by_units, (integers.source, integers.target), terms)
+    return step_on_copies(call, integers, form, depth, steps)
+
+
+def _by_depth(levels: Array, depth: int, units: int, by_units: bool) -> Array:
+    """Return the levels of a matrix as (depth, units)."""
+    return levels.reshape(units, depth).T if by_units else levels.reshape(depth, units)
 
 
 def _batched(call: KernelCall) -> Step | None:

@@ -26,23 +26,19 @@ from dovetail_numpy.integer.products import (
     sum_bound,
 )
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_onednn._api import FORWARD_INFERENCE, SCALES, ZERO_POINTS, Arg, DataType
+from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import PostOp, Quantization
+from dovetail_onednn.attributes import Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import OneDnnLayout
-from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.chains import Fused, fused_of
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_slow
-from dovetail_onednn.threads import threads_for
 
 DATA, WEIGHTS, BIAS = 0, 1, 2  # inputs
-BY_COLUMN, BY_ROW = 0b10, 0b01  # masks of the axes of (depth, units) and of (units, depth)
-MATMUL, INNER_PRODUCT = "matmul", "inner_product_forward"
-MANY_ROWS = 32  # for which products of bytes in parts take less time than those of float32
 LARGEST = np.iinfo(np.int32).max  # sum of products
 _EXACT = 1 << 24  # below this, float32 holds each integer
 _FARTHEST_ZERO = 1 << 23  # of a result: float32 holds its distances from the limits
@@ -201,13 +197,18 @@ def product_step(
         call,
         OneDnnLayout(desc.desc(Arg.WEIGHTS), plain),
         f"integer {integers.source.name} {bool(integers.zero)}",
-        lambda levels: np.ascontiguousarray(levels, np.int8),
+        as_bytes,
     )
     arguments.constant(Arg.WEIGHTS, weights.value, weights.desc)
     for arg, values in integers.numbers(mask).items():
         arguments.numbers(arg, values)
     arguments.write_plain(Arg.DESTINATION, 0)
     return arguments.step(in_place=() if added is None else ((0, 0),))
+
+
+def as_bytes(levels: Array) -> Array:
+    """Return levels that are signed bytes as int8, contiguous."""
+    return np.ascontiguousarray(levels, np.int8)
 
 
 def weights_argument(
@@ -232,34 +233,6 @@ def weights_argument(
 
     packed = call.read_packed(WEIGHTS, f"{form} {layout.key}", make, layout)
     return Argument(layout.desc, packed)
-
-
-def matrix_desc(
-    operands: tuple[MemoryDesc | None, ...],
-    ops: tuple[PostOp, ...],
-    quantization: Quantization,
-    primitive: str = MATMUL,
-) -> PrimitiveDesc:
-    """Describe a product of rows, a matrix and perhaps a bias, by a kind of primitive.
-
-    Raises:
-        BackendError: The library has no such primitive.
-    """
-    source, weights, _, target = operands
-    if source is None or weights is None or target is None:
-        raise AssertionError("a product without an operand")
-    count = math.prod(target.dims) * source.dims[-1]
-    fused = "".join(f" + {op}" for op in ops)
-    kind = () if primitive == MATMUL else (FORWARD_INFERENCE,)
-    description = Description(
-        primitive,
-        (ENGINE, *kind, *operands),
-        lambda: f"a product of integers{fused}: {source.key} by {weights.dims}",
-        ops,
-        quantization=quantization,
-    )
-    with threads_for(count):
-        return PrimitiveDesc(description)
 
 
 def levels_of(stored: Array, spec: Spec | None) -> Array:

@@ -21,23 +21,13 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import dense, vector
 from dovetail_onednn.primitives import PrimitiveDesc
+from dovetail_onednn.quantized.forms import BY_ROW, INNER_PRODUCT, Form, matrix_desc, matrix_form
 from dovetail_onednn.quantized.parts import MOST_PARTS
-from dovetail_onednn.quantized.products import (
-    BIAS,
-    BY_COLUMN,
-    BY_ROW,
-    DATA,
-    INNER_PRODUCT,
-    LARGEST,
-    MANY_ROWS,
-    WEIGHTS,
-    matrix_desc,
-    split,
-)
+from dovetail_onednn.quantized.products import BIAS, DATA, LARGEST, WEIGHTS, split
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import WordBytes, byte_zero, ending, step_of_words
-from dovetail_onednn.quantized.words import Form, Words, step_of_bytes, step_of_floats, words_of
+from dovetail_onednn.quantized.words import Words, step_of_bytes, step_of_floats, words_of
 from dovetail_onednn.steps import is_slow
 
 
@@ -61,9 +51,16 @@ def one_matrix_of_words(
     def of_bytes() -> Step | None:
         if words.parts > MOST_PARTS:
             return None
-        is_row = rows == 1 and strides[0] == 1 and _reads_unpacked(call, words)
-        make = _form_of_one_row if is_row else _form
-        return step_of_bytes(call, words, make(call, words, shape, strides))
+        by_units = strides[0] == 1
+        if rows == 1 and by_units and _reads_unpacked(call, words):
+            return step_of_bytes(call, words, _form_of_one_row(shape))
+
+        def terms(levels: Array) -> Array:
+            stored = levels.reshape(shape[::-1] if by_units else shape)
+            return split(stored, words.parts, 1 if by_units else 0)
+
+        sizes, types = (rows, depth * words.parts, units), (DataType.U8, DataType.F32)
+        return step_of_bytes(call, words, matrix_form(sizes, by_units, types, terms))
 
     def of_floats() -> Step | None:
         if not words.is_exact_in_float:
@@ -75,56 +72,22 @@ def one_matrix_of_words(
 
         return step_of_floats(call, words, described, (source, matrix, target))
 
-    makes = (of_floats, of_bytes) if words.parts > 1 and rows < MANY_ROWS else (of_bytes, of_floats)
-    return next(filter(None, (make() for make in makes)), None)
+    return of_bytes() or of_floats()
 
 
-def _form(
-    call: KernelCall,
-    words: Words,
-    shape: tuple[int, int],
-    strides: tuple[int, int],
-) -> Form:
-    (depth, units), by_units = shape, strides[0] == 1
-    rows = math.prod(call.outputs[0].shape) // units
-    dims, row, target = (depth * words.parts, units), dense((1, units)), dense((rows, units))
-    source = dense((rows, dims[0])).of_type(DataType.U8)
-    plain = MemoryDesc.strided(dims, (1, dims[0]) if by_units else (units, 1), DataType.S8)
-
-    def described(
-        ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
-    ) -> PrimitiveDesc:
-        wanted = MemoryDesc.any(dims, DataType.S8)
-        return matrix_desc((source, wanted, row if has_bias else None, target), ops, quantization)
-
-    def terms(levels: Array) -> Array:
-        stored = (units, depth) if by_units else (depth, units)
-        return split(levels.reshape(stored), words.parts, 1 if by_units else 0)
-
-    return Form(described, source, plain, target, 1, BY_COLUMN, terms)
-
-
-def _form_of_one_row(
-    call: KernelCall,
-    words: Words,
-    shape: tuple[int, int],
-    strides: tuple[int, int],
-) -> Form:
+def _form_of_one_row(shape: tuple[int, int]) -> Form:
     """Return the form of one row by an unpacked matrix (units, depth); see `_reads_unpacked`."""
     depth, units = shape
     source, target = dense((1, depth)).of_type(DataType.U8), dense((1, units))
-    plain = MemoryDesc.strided((units, depth), strides[::-1], DataType.S8)
+    plain = MemoryDesc.strided((units, depth), (depth, 1), DataType.S8)
 
-    def described(
+    def describe(
         ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
     ) -> PrimitiveDesc:
         bias = vector(units) if has_bias else None
         return matrix_desc((source, plain, bias, target), ops, quantization, INNER_PRODUCT)
 
-    def terms(levels: Array) -> Array:
-        return split(levels, words.parts, -1)
-
-    return Form(described, source, plain, target, 1, BY_ROW, terms)
+    return Form(describe, source, plain, target, 1, BY_ROW, lambda levels: split(levels, 1, -1))
 
 
 def _reads_unpacked(call: KernelCall, words: Words) -> bool:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Pass, Rescale, passes
 from dovetail_numpy.integer.products import accumulator_bound, channel_scales
@@ -24,6 +23,7 @@ from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized import floats
+from dovetail_onednn.quantized.forms import Form
 from dovetail_onednn.quantized.products import (
     BIAS,
     DATA,
@@ -38,9 +38,6 @@ from dovetail_onednn.quantized.word_conversions import WordBytes, byte_zero, end
 from dovetail_onednn.steps import is_slow
 
 _EXACT = 1 << 24  # below this, float32 holds each integer
-
-# Describes the primitive: its post-ops, quantization, and whether it has a bias.
-Describe = Callable[[tuple[PostOp, ...], Quantization, bool], PrimitiveDesc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +57,6 @@ class Words:
     has_bias: bool
     parts: int
     is_exact_in_float: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A product of bytes by weights of several terms, each for a copy of the input channels.
-
-    Attributes:
-        describe: Describes the primitive, whose result is float32.
-        source, weights, target: Dense descriptors; the first two have copies.
-        groups: Number of groups of channels.
-        mask: Mask of the axes of the weights along which output channels differ.
-        terms: Returns the terms of levels, signed bytes in the order of `weights`.
-    """
-
-    describe: Describe
-    source: MemoryDesc
-    weights: MemoryDesc
-    target: MemoryDesc
-    groups: int
-    mask: int
-    terms: Callable[[Array], Array]
 
 
 def is_of_words(call: KernelCall) -> bool:

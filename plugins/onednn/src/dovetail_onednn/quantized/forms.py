@@ -1,0 +1,227 @@
+"""Forms of products of bytes: how the library computes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from dovetail.ir import Array
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType
+from dovetail_onednn._library import library
+from dovetail_onednn.attributes import PostOp, Quantization
+from dovetail_onednn.convolution import Geometry, convolution_desc
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.execution import Argument
+from dovetail_onednn.layouts import OneDnnLayout, dense, images, vector
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.quantized.parts import SIGN, copy_channels, without_saturation
+from dovetail_onednn.quantized.products import (
+    DATA,
+    WEIGHTS,
+    Integers,
+    are_signed_bytes,
+    as_bytes,
+    levels_of,
+    product_step,
+    weights_argument,
+)
+from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.steps import is_slow
+from dovetail_onednn.threads import threads_for
+
+_BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
+BY_COLUMN, BY_ROW = 0b10, 0b01  # masks of the axes of (depth, units) and of (units, depth)
+MATMUL, INNER_PRODUCT = "matmul", "inner_product_forward"
+_POINTWISE = ((1, 1), (1, 1), (0, 0), (0, 0))  # stride, dilation, and pads of a convolution
+
+# Describes the primitive: its post-ops, quantization, and whether it has a bias.
+Describe = Callable[[tuple[PostOp, ...], Quantization, bool], PrimitiveDesc]
+# Types of data and result.
+Types = tuple[DataType, DataType]
+# Returns the terms of levels, signed bytes in the order of packing.
+Terms = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A product of bytes by weights of several terms, each for a copy of the input channels.
+
+    Attributes:
+        describe: Describes the primitive.
+        source, weights, target: Dense descriptors; the first two have copies.
+        groups: Number of groups of channels.
+        mask: Mask of the axes of the weights along which output channels differ.
+        terms: Those of the weights, in the order of `weights`.
+    """
+
+    describe: Describe
+    source: MemoryDesc
+    weights: MemoryDesc
+    target: MemoryDesc
+    groups: int
+    mask: int
+    terms: Terms
+
+
+def matrix_form(
+    sizes: tuple[int, int, int], by_units: bool, types: Types, terms: Terms = as_bytes
+) -> Form:
+    """Return the form of rows by a packed matrix.
+
+    Without VNNI it is a convolution: (128, 768) by (768, 3072) with a zero point took 4.4 ms, as a
+    product of matrices 8.9.
+
+    Args:
+        sizes: Rows, depth and units.
+        by_units: Whether the matrix is stored as (units, depth).
+        types: Types of data and result.
+        terms: As in `Form`.
+    """
+    rows, depth, units = sizes
+    kind, result = types
+    strides = (1, depth) if by_units else (units, 1)
+    if not library().has_vnni:
+        plain = MemoryDesc.strided((units, depth, 1, 1), (*strides[::-1], 1, 1), DataType.S8)
+        ends = images((1, 1, rows, depth)), images((1, 1, rows, units))
+        geometry = Geometry(ends[0], plain, vector(units), ends[1], *_POINTWISE)
+        return convolution_form(geometry, 1, types, terms)
+    plain = MemoryDesc.strided((depth, units), strides, DataType.S8)
+    source, target = dense((rows, depth)).of_type(kind), dense((rows, units)).of_type(result)
+
+    def describe(
+        ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
+    ) -> PrimitiveDesc:
+        wanted, bias = MemoryDesc.any(plain.dims, DataType.S8), dense((1, units))
+        return matrix_desc((source, wanted, bias if has_bias else None, target), ops, quantization)
+
+    return Form(describe, source, plain, target, 1, BY_COLUMN, terms)
+
+
+def convolution_form(
+    geometry: Geometry, groups: int, types: Types, terms: Terms = as_bytes
+) -> Form:
+    """Return the form of a convolution.
+
+    Args:
+        geometry: The convolution, perhaps over copies of the channels.
+        groups: Number of groups of channels.
+        types: Types of data and result.
+        terms: As in `Form`.
+    """
+    source, target = geometry.source.of_type(types[0]), geometry.target.of_type(types[1])
+
+    def describe(
+        ops: tuple[PostOp, ...], quantization: Quantization, has_bias: bool
+    ) -> PrimitiveDesc:
+        made = replace(geometry, bias=geometry.bias if has_bias else None)
+        return convolution_desc(made, ops, (source, target), quantization)
+
+    mask = _BY_GROUP_AND_UNIT if groups > 1 else _BY_UNIT
+    plain = geometry.weights.of_type(DataType.S8)
+    return Form(describe, source, plain, target, groups, mask, terms)
+
+
+def matrix_desc(
+    operands: tuple[MemoryDesc | None, ...],
+    ops: tuple[PostOp, ...],
+    quantization: Quantization,
+    primitive: str = MATMUL,
+) -> PrimitiveDesc:
+    """Describe a product of rows, a matrix and perhaps a bias, by a kind of primitive.
+
+    Raises:
+        BackendError: The library has no such primitive.
+    """
+    source, weights, _, target = operands
+    if source is None or weights is None or target is None:
+        raise AssertionError("a product without an operand")
+    count = math.prod(target.dims) * source.dims[-1]
+    fused = "".join(f" + {op}" for op in ops)
+    kind = () if primitive == MATMUL else (FORWARD_INFERENCE,)
+    description = Description(
+        primitive,
+        (ENGINE, *kind, *operands),
+        lambda: f"a product of integers{fused}: {source.key} by {weights.dims}",
+        ops,
+        quantization=quantization,
+    )
+    with threads_for(count):
+        return PrimitiveDesc(description)
+
+
+def step_as_stored(call: KernelCall, integers: Integers, form: Form) -> Step | None:
+    """Return the step of a product of weights as they are; None without fast code."""
+    quantization, ops = integers.quantization(form.mask), integers.fused.ops
+    with form.describe(ops, quantization, integers.has_bias) as desc:
+        return product_step(call, desc, integers, form.weights, form.mask)
+
+
+def pairs_of(call: KernelCall, in_order: Callable[[Array], Array]) -> tuple[int, ...] | None:
+    """Return the copies of channels with which the library adds pairs of products exactly.
+
+    A quarter less work than with two parts, or half of it; None if that is not enough.
+
+    Args:
+        call: The call of the kernel.
+        in_order: Returns levels as (..., channels, units).
+
+    Returns:
+        See `copy_channels`; the weights are those of `without_saturation`.
+    """
+    stored, spec = call.static(WEIGHTS), call.spec(WEIGHTS)
+    if stored is None or library().has_vnni or not are_signed_bytes(stored, spec):
+        return None
+    levels = in_order(levels_of(stored, spec))
+    found = without_saturation(levels)
+    if found is None:
+        return None
+    return (1, 2) if found.shape[-2] > levels.shape[-2] else (1,)
+
+
+def unpaired(levels: Array) -> Array:
+    """Return weights that `pairs_of` accepted, for its copies of channels."""
+    found = without_saturation(levels)
+    if found is None:
+        raise AssertionError("weights that were accepted saturate")
+    return found
+
+
+def as_unsigned(integers: Integers) -> Integers:
+    """Return the numbers of a product of copies: without VNNI, signed data become unsigned."""
+    if library().has_vnni or integers.source is not DataType.S8:
+        return integers
+    return replace(integers, source=DataType.U8, zero=integers.zero + SIGN)
+
+
+def step_on_copies(
+    call: KernelCall, integers: Integers, form: Form, channels: int, steps: Sequence[int]
+) -> Step | None:
+    """Return the step of a product of copies of the channels; None without fast code.
+
+    Args:
+        call: The call of the kernel.
+        integers: Its numbers, `as_unsigned`.
+        form: The product, over all copies.
+        channels: Number of channels in each group.
+        steps: The copies; see `copy_channels`.
+    """
+    quantization, ops = integers.quantization(form.mask), integers.fused.ops
+    with form.describe(ops, quantization, integers.has_bias) as desc:
+        if is_slow(desc) or integers.fused.added is not None:
+            return None
+        stages, layout = Stages(call), OneDnnLayout(desc.desc(Arg.WEIGHTS), form.weights)
+        room = data = Argument(form.source, call.read(DATA))
+        is_shifted = call.spec(DATA).dtype.is_signed and integers.source is DataType.U8
+        if tuple(steps) != (1,) or is_shifted:
+            room = stages.room(form.source)
+            copy_channels(stages, data, room, (form.groups, channels), is_shifted, steps)
+        numbers = integers.numbers(form.mask)
+        arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
+        packed = f"integer {tuple(steps)} {integers.source.name} {bool(integers.zero)}"
+        arguments[Arg.SOURCE] = room
+        arguments[Arg.WEIGHTS] = weights_argument(call, layout, packed, form.terms)
+        arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))
+        stages.add(desc, arguments)
+    return stages.step()
