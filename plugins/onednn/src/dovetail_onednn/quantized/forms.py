@@ -66,7 +66,10 @@ class Form:
 
 
 def matrix_form(
-    sizes: tuple[int, int, int], by_units: bool, types: Types, terms: Terms = as_bytes
+    sizes: tuple[int, int, int],
+    by_units: bool,
+    types: Types,
+    spread: Terms = lambda levels: levels,
 ) -> Form:
     """Return the form of rows by a packed matrix.
 
@@ -74,12 +77,17 @@ def matrix_form(
     product of matrices 8.9.
 
     Args:
-        sizes: Rows, depth and units.
+        sizes: Rows, depth of all copies, and units.
         by_units: Whether the matrix is stored as (units, depth).
         types: Types of data and result.
-        terms: As in `Form`.
+        spread: Returns the terms (depth of all copies, units) of levels (depth, units).
     """
     rows, depth, units = sizes
+
+    def terms(levels: Array) -> Array:
+        found = spread(by_depth(levels, units, by_units))
+        return as_bytes(found.T if by_units else found)
+
     kind, result = types
     strides = (1, depth) if by_units else (units, 1)
     if not library().has_vnni:
@@ -97,6 +105,11 @@ def matrix_form(
         return matrix_desc((source, wanted, bias if has_bias else None, target), ops, quantization)
 
     return Form(describe, source, plain, target, 1, BY_COLUMN, terms)
+
+
+def by_depth(levels: Array, units: int, by_units: bool) -> Array:
+    """Return the levels of a matrix, perhaps stored as (units, depth), as (depth, units)."""
+    return levels.reshape(units, -1).T if by_units else levels.reshape(-1, units)
 
 
 def convolution_form(

@@ -22,12 +22,11 @@ from dovetail_onednn.layouts import dense, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.marks import ULP, RowErrors, marked_step
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES, is_narrow
+from dovetail_onednn.quantized.types import EXACT, TYPES, is_narrow
 from dovetail_onednn.steps import is_slow
 
 _LEAST = 1 << 13  # with fewer elements, the calls of primitives take as long as NumPy's
 _BYTE = 1 << 8
-_EXACT = 1 << 24  # float32 has all whole numbers up to this one
 _LANES = 8  # sums that the library adds side by side, on any processor that it is used on
 _MOST_ROW_ERROR = 2.0**-10  # steps
 _FEW = 2.0**-14  # errors for which few elements more are computed by the definition
@@ -81,7 +80,7 @@ def _is_usual(call: KernelCall) -> bool:
     return (
         bool(axes)
         and axes == list(range(rank - len(axes), rank))
-        and width * _BYTE <= _EXACT  # sums of squares are below 2**31 then, too
+        and width * _BYTE <= EXACT  # sums of squares are below 2**31 then, too
         and all(call.has(i) == (call.static(i) is not None) for i in (1, 2))
         and grid_of(out)[2] == out.dtype.stored_range()
     )

@@ -19,14 +19,13 @@ from dovetail_onednn.layouts import images
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.marks import ULP, marked_step
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES, is_narrow
+from dovetail_onednn.quantized.types import EXACT, TYPES, is_narrow
 from dovetail_onednn.steps import is_slow
 
 _VECTOR = 16
 _POWER = 0.75  # the library computes it by roots, others by functions without a bound of errors
 _ERRORS = 28 * ULP  # more than twice the operations from a level to a result
 _LARGEST = 1e12  # far from overflow and underflow
-_EXACT = 1 << 24  # float32 has all whole numbers up to this one
 
 
 def lrn(call: KernelCall) -> Step | None:
@@ -75,7 +74,7 @@ def _is_usual(call: KernelCall) -> bool:
     most = single(op.bias) + single(op.alpha) * scale * scale * sums
     numbers = (single(op.bias), most, scale / step)
     are_normal = all(1 / _LARGEST < number < _LARGEST for number in numbers)
-    return are_normal and sums < _EXACT and limits == out.dtype.stored_range()
+    return are_normal and sums < EXACT and limits == out.dtype.stored_range()
 
 
 def _exact_of(call: KernelCall, data: Value, buffers: Buffers) -> Exact:

@@ -24,6 +24,7 @@ from dovetail_onednn.quantized.forms import (
     BY_ROW,
     INNER_PRODUCT,
     as_unsigned,
+    by_depth,
     matrix_desc,
     matrix_form,
     pairs_of,
@@ -41,7 +42,7 @@ from dovetail_onednn.quantized.products import (
     split,
 )
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.types import EXACT, TYPES
 from dovetail_onednn.quantized.word_matrices import matmul_of_words, one_matrix_of_words
 from dovetail_onednn.quantized.words import is_of_words
 from dovetail_onednn.reorder import Arrays, given, pack
@@ -50,7 +51,6 @@ from dovetail_onednn.steps import is_slow
 _UNSIGNED = 128  # half the range of a byte
 _UNPACKED = "x64:gemm_s8u8"  # code that multiplies unsigned bytes by signed ones as they are stored
 Sizes = tuple[int, int, int]  # rows, depth and units
-_EXACT = 1 << 24  # below this, float32 holds each integer
 
 
 def fully_connected(call: KernelCall) -> Step | None:
@@ -140,8 +140,7 @@ def _in_bytes(call: KernelCall, integers: Integers, sizes: Sizes, by_units: bool
 
 def _in_pairs(call: KernelCall, integers: Integers, sizes: Sizes, by_units: bool) -> Step | None:
     """Return the step with a copy of every other column, or none; see `pairs_of`."""
-    _, depth, units = sizes
-    steps = pairs_of(call, lambda levels: _by_depth(levels, depth, units, by_units))
+    steps = pairs_of(call, lambda levels: by_depth(levels, sizes[-1], by_units))
     if steps is None:
         return None
     if steps == (1,) and integers.source is DataType.U8:
@@ -174,22 +173,12 @@ def _on_copies(
         sizes: Rows, depth and units.
         by_units: Whether the matrix is stored as (units, depth).
         steps: The copies; see `copy_channels`.
-        spread: Returns weights (depth of all copies, units), int8, of levels (depth, units).
+        spread: As in `matrix_form`.
     """
     integers, (rows, depth, units) = as_unsigned(integers), sizes
-
-    def terms(levels: Array) -> Array:
-        found = spread(_by_depth(levels, depth, units, by_units))
-        return np.ascontiguousarray(found.T if by_units else found)
-
     wide = rows, sum(depth // step for step in steps), units
-    form = matrix_form(wide, by_units, (integers.source, integers.target), terms)
+    form = matrix_form(wide, by_units, (integers.source, integers.target), spread)
     return step_on_copies(call, integers, form, depth, steps)
-
-
-def _by_depth(levels: Array, depth: int, units: int, by_units: bool) -> Array:
-    """Return the levels of a matrix as (depth, units)."""
-    return levels.reshape(units, depth).T if by_units else levels.reshape(depth, units)
 
 
 def _batched(call: KernelCall) -> Step | None:
@@ -227,7 +216,7 @@ def _in_floats(
         max(abs(end - z) for end in call.spec(i).dtype.stored_range())
         for i, z in ((DATA, integers.zero), (WEIGHTS, zero))
     )
-    if farthest * source.dims[-1] >= _EXACT or integers.fused.added is not None:
+    if farthest * source.dims[-1] >= EXACT or integers.fused.added is not None:
         return None
     chain: list[PostOp] = [Eltwise(Algorithm.LINEAR, float(integers.rescale.multiplier.item()))]
     chain += integers.fused.ops

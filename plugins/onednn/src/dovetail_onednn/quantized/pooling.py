@@ -36,7 +36,7 @@ from dovetail_onednn.maximum import MaximumWithZeros
 from dovetail_onednn.pooling import zero_edges
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES, WORDS
+from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import StoredReals, ending, rounding, step_of_words
 from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Arguments, is_slow
@@ -45,7 +45,6 @@ from dovetail_onednn.windows import Pooling
 # With fewer, most of a vector of channels would be empty.
 _LEAST_CHANNELS = 8
 _VECTOR = 8
-_EXACT = 1 << 24  # below this, float32 holds each integer
 
 
 def pool_max(call: KernelCall) -> Step | None:
@@ -174,7 +173,7 @@ def _summed_words(call: KernelCall, pooling: Pooling, rescale: Rescale) -> Step 
     data, geometry = call.spec(0), _filter_of_ones(pooling)
     zero = grid_of(data)[1]
     farthest = max(abs(end - zero) for end in data.dtype.stored_range())
-    if math.prod(pooling.size) * farthest >= _EXACT:
+    if math.prod(pooling.size) * farthest >= EXACT:
         return None
     multiplier = np.ascontiguousarray(np.broadcast_to(rescale.multiplier, pooling.target))
     is_even = bool((multiplier == multiplier.flat[0]).all())

@@ -34,13 +34,12 @@ from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.chains import Fused, fused_of
-from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.types import EXACT, TYPES
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_slow
 
 DATA, WEIGHTS, BIAS = 0, 1, 2  # inputs
 LARGEST = np.iinfo(np.int32).max  # sum of products
-_EXACT = 1 << 24  # below this, float32 holds each integer
 _FARTHEST_ZERO = 1 << 23  # of a result: float32 holds its distances from the limits
 
 
@@ -145,7 +144,7 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
         return Integers(*numbers, parts=0, is_exact_in_float=False)
     if library().has_vnni and _is_plain(weights, spec):
         return Integers(*numbers, parts=1, is_exact_in_float=False)
-    is_exact = _largest(weights, spec, axis, low - zero, high - zero) < _EXACT
+    is_exact = _largest(weights, spec, axis, low - zero, high - zero) < EXACT
     return Integers(*numbers, parts_of(weights, spec), is_exact)
 
 
@@ -170,7 +169,7 @@ def _of_any_weights(numbers: tuple[Any, ...], spec: Spec, factor: int) -> Intege
         for each, end in zip((offsets.min(), offsets.max()), spec.dtype.stored_range(), strict=True)
     ]
     parts = _terms_of(*ends)
-    is_exact = factor * max(map(abs, ends)) < _EXACT
+    is_exact = factor * max(map(abs, ends)) < EXACT
     source, target, zero, rescale, units, has_bias, fused = numbers
     return Integers(source, target, zero, rescale, units, has_bias, fused, parts, is_exact)
 

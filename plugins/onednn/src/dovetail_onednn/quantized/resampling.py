@@ -21,12 +21,11 @@ from dovetail_onednn.attributes import Eltwise
 from dovetail_onednn.layouts import images
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES, WORDS
+from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import StoredReals, ending, step_of_words
 from dovetail_onednn.steps import Arguments, is_slow
 
 _FINEST = 64  # parts of an element along an axis
-_EXACT = 1 << 24  # up to this, float32 holds each integer
 
 
 def resize_bilinear(call: KernelCall) -> Step | None:
@@ -40,7 +39,7 @@ def resize_bilinear(call: KernelCall) -> Step | None:
     zero = grid_of(data)[1]
     largest = max(max(abs(end), abs(end - zero)) for end in data.dtype.stored_range())
     parts = math.prod(_parts(call))
-    if not 0 < parts * largest <= _EXACT:
+    if not 0 < parts * largest <= EXACT:
         return None
     slope = float(rescale.multiplier)
     ops = [

@@ -9,6 +9,7 @@ from dovetail_onednn._api import DataType
 TYPES = {DType.UFIXED_POINT_8: DataType.U8, DType.SFIXED_POINT_8: DataType.S8}
 WORDS = frozenset({DType.UFIXED_POINT_16, DType.SFIXED_POINT_16})
 
+EXACT = 1 << 24  # below this, float32 holds each integer
 _BYTE = 8  # bits
 _FARTHEST_ZERO = 1024
 

@@ -48,8 +48,9 @@ from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
 BYTE = 8  # bits
 _MAGIC = 1.5 * 2**23
-_BYTES = 256
-_HALF = 127.5  # half of the largest byte
+# Of the quotient by BYTES of a word minus HALF, the nearest whole number is the upper byte: no tie.
+BYTES = 256
+HALF = 127.5
 _SIGNED = 128  # from unsigned bytes to signed ones
 _FLOAT = 4  # bytes
 _WORDS = "onednn.words"
@@ -216,8 +217,7 @@ def _write_planes(call: KernelCall, stages: Stages, total: Argument) -> None:
         quantization=Quantization(((Arg.OTHER, 0),)),
     )
     with threads(1 if layout.count < LEAST_SHARED_ELEMENTS else 0):
-        # no quotient is a tie
-        stages.add_terms((real, upper), -_HALF, [(Eltwise(Algorithm.LINEAR, 1 / _BYTES), None)])
+        stages.add_terms((real, upper), -HALF, [(Eltwise(Algorithm.LINEAR, 1 / BYTES), None)])
         with PrimitiveDesc(description) as desc:
             number = desc.desc(SCALES | Arg.OTHER)
             stages.add(
@@ -226,7 +226,7 @@ def _write_planes(call: KernelCall, stages: Stages, total: Argument) -> None:
                     int(Arg.SOURCE): real,
                     int(Arg.OTHER): upper,
                     int(Arg.DESTINATION): lower,
-                    SCALES | Arg.OTHER: stages.numbers(np.full(1, -_BYTES, np.float32), number),
+                    SCALES | Arg.OTHER: stages.numbers(np.full(1, -BYTES, np.float32), number),
                 },
             )
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dovetail.ir import Array, ScaleOffset
+from dovetail.ir import ScaleOffset
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, passes, rescale_of_products
 from dovetail_numpy.integer.products import accumulator_bound, channel_scales
@@ -54,13 +54,9 @@ def one_matrix_of_words(
         by_units = strides[0] == 1
         if rows == 1 and by_units and _reads_unpacked(call, words):
             return step_of_bytes(call, words, _form_of_one_row(shape))
-
-        def terms(levels: Array) -> Array:
-            stored = levels.reshape(shape[::-1] if by_units else shape)
-            return split(stored, words.parts, 1 if by_units else 0)
-
         sizes, types = (rows, depth * words.parts, units), (DataType.U8, DataType.F32)
-        return step_of_bytes(call, words, matrix_form(sizes, by_units, types, terms))
+        form = matrix_form(sizes, by_units, types, lambda x: split(x, words.parts, 0))
+        return step_of_bytes(call, words, form)
 
     def of_floats() -> Step | None:
         if not words.is_exact_in_float:

@@ -25,13 +25,15 @@ from dovetail_onednn.execution import Argument
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.quantized.products import BIAS, DATA, WEIGHTS
 from dovetail_onednn.quantized.stages import Stages, Term
-from dovetail_onednn.quantized.types import TYPES, WORDS
-from dovetail_onednn.quantized.word_conversions import StoredReals, ending, step_of_words
+from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS
+from dovetail_onednn.quantized.word_conversions import (
+    BYTES,
+    HALF,
+    StoredReals,
+    ending,
+    step_of_words,
+)
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
-
-_EXACT = 1 << 24  # below this, float32 holds each integer
-_BYTES = 256
-_HALF = 127.5  # half of the largest byte
 
 
 def batchnorm_of_words(call: KernelCall) -> Step | None:
@@ -83,7 +85,7 @@ def _is_exact(sums: Sequence[Pass], rescale: Rescale, levels: Mapping[int, Array
     numbers = [rescale.bias, *(each.multiplier for each in sums)]
     are_finite = all(bool(np.isfinite(values).all()) for values in numbers)
     largest = max(float(np.abs(found).max()) for found in levels.values())
-    return are_finite and largest * _BYTES < _EXACT
+    return are_finite and largest * BYTES < EXACT
 
 
 def _part(spec: Spec, shift: int, read: Argument) -> tuple[float, list[Term]]:
@@ -98,12 +100,12 @@ def _part(spec: Spec, shift: int, read: Argument) -> tuple[float, list[Term]]:
     if spec.dtype in TYPES:
         return -float(zero), []
     least = spec.dtype.stored_range()[0]
-    upper, lower = divmod(zero - least, _BYTES)
+    upper, lower = divmod(zero - least, BYTES)
     quotient: list[Term] = [
-        (Eltwise(Algorithm.LINEAR, 1 / _BYTES), None),
+        (Eltwise(Algorithm.LINEAR, 1 / BYTES), None),
         (Eltwise(Algorithm.ROUND), None),
     ]
     if shift:
-        return -least - _HALF, [*quotient, (Eltwise(Algorithm.LINEAR, 1.0, -float(upper)), None)]
-    rest = Eltwise(Algorithm.LINEAR, -float(_BYTES), -float(least + lower))
-    return -least - _HALF, [*quotient, (rest, None), (Binary(BinaryAlgorithm.ADD, read.desc), read)]
+        return -least - HALF, [*quotient, (Eltwise(Algorithm.LINEAR, 1.0, -float(upper)), None)]
+    rest = Eltwise(Algorithm.LINEAR, -float(BYTES), -float(least + lower))
+    return -least - HALF, [*quotient, (rest, None), (Binary(BinaryAlgorithm.ADD, read.desc), read)]

@@ -33,11 +33,9 @@ from dovetail_onednn.quantized.products import (
     weights_argument,
 )
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import TYPES, WORDS
+from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import WordBytes, byte_zero, ending, step_of_words
 from dovetail_onednn.steps import is_slow
-
-_EXACT = 1 << 24  # below this, float32 holds each integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ def words_of(call: KernelCall) -> Words | None:
     if not fits:
         return None
     parts = parts_of(weights, call.spec(WEIGHTS))
-    return Words((sums[0], sums[1]), rescale, call.has(BIAS), parts, bound < _EXACT)
+    return Words((sums[0], sums[1]), rescale, call.has(BIAS), parts, bound < EXACT)
 
 
 def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
