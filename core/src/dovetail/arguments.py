@@ -13,7 +13,6 @@ import os
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
@@ -80,8 +79,7 @@ def check_fields(value: object) -> None:
     ArgumentRules(type(value).__name__, rules, ()).check((), {n: getattr(value, n) for n in rules})
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True, eq=False):
     """The values that an annotation allows.
 
     Attributes:
@@ -99,7 +97,7 @@ class _Rule:
     expected: str
     item: _Rule | None = None
     is_path: bool = False
-    known: set[type] = field(default_factory=set, compare=False)
+    known: set[type] = msgspec.field(default_factory=set)
 
     @classmethod
     def of(cls, hint: Any) -> _Rule:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ MADE_BY = Producer("test", "1")
 def facts_of_encoding(encoding: Encoding | None) -> Any:
     if encoding is None:
         return None
-    fields = [getattr(encoding, f.name) for f in dataclasses.fields(encoding)]  # type: ignore[arg-type]
+    fields = [getattr(encoding, name) for name in encoding.__struct_fields__]
     plain = [(f.dtype, f.shape, f.tobytes()) if isinstance(f, np.ndarray) else f for f in fields]
     return type(encoding), plain
 

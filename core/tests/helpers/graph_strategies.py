@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -59,7 +59,7 @@ def encodings(draw: st.DrawFn, dtype: DType, shape: tuple[int, ...]) -> Encoding
         )
     if kind == "mapped":
         scaled = encodings(dtype, shape).filter(lambda e: isinstance(e, SCALED))
-        base = dataclasses.replace(draw(scaled), bitwidth=dtype.bits)
+        base = msgspec.structs.replace(draw(scaled), bitwidth=dtype.bits)
         return Mapped(base, draw(st.sampled_from(EncodingMapping)))
     some = st.none() if draw(st.booleans()) else st.just(True)
     if kind in ("block", "float block"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -54,7 +54,7 @@ def encoded(draw: st.DrawFn) -> tuple[np.ndarray, Encoding]:
     def mapped(encoding: AxisScaleOffset | Block | BlockwiseExpansion) -> Encoding:
         if mapping is None:
             return encoding
-        return Mapped(dataclasses.replace(encoding, bitwidth=8), mapping)
+        return Mapped(msgspec.structs.replace(encoding, bitwidth=8), mapping)
 
     match kind:
         case "tensor":

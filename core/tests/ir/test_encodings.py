@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from fractions import Fraction
 
 import numpy as np
@@ -23,6 +24,7 @@ from dovetail.ir import (
     FloatBlock,
     Mapped,
     ScaleOffset,
+    Spec,
     Vector,
     dequantize,
     quantize,
@@ -341,7 +343,11 @@ def test_encodings_compare_by_content() -> None:
         (Mapped(AxisScaleOffset(0, narrow), HALVES), Mapped(AxisScaleOffset(0, wide), HALVES)),
     ]
     for one, other in same:
-        assert one == other
+        assert operator.eq(one, other)
+        assert not operator.ne(one, other)  # a Struct has an operator of its own
+        spec, twin = (Spec(S8, (2, 1), encoding) for encoding in (one, other))
+        assert operator.eq(spec, twin)
+        assert not operator.ne(spec, twin)
         assert hash(one) == hash(other)
     different = [e for pair in same for e in pair[:1]] + [
         ScaleOffset(0.5),
@@ -357,4 +363,5 @@ def test_encodings_compare_by_content() -> None:
         BlockwiseExpansion(0, narrow, np.ones((2, 1), np.uint8), block_scale_bitwidth=8),
     ]
     for one, other in itertools.combinations(different, 2):
-        assert one != other
+        assert operator.ne(one, other)
+        assert not operator.eq(one, other)

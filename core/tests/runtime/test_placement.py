@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import choosy_backends
@@ -12,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 from choosy_backends import EVENTS
+from msgspec.structs import replace
 from reference_backend import PACKAGE, chain
 
 from dovetail import Session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from plan_ops import (
@@ -58,7 +59,7 @@ def test_only_steps_that_touch_new_buffers_are_bound_again():
     def counting(call):
         step = negate(call)
         inner = step.bind
-        object.__setattr__(step, "bind", lambda b: bound.append(step.nodes) or inner(b))
+        msgspec.structs.force_setattr(step, "bind", lambda b: bound.append(step.nodes) or inner(b))
         return step
 
     prepared = three().prepared(kernels(Negate=counting))

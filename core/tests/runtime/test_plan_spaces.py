@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from far_backend import SPACE, FarBackend, FarBlock, far_kernels, reorder
+from msgspec.structs import replace
 from plan_ops import OPS, SHAPE, Net, ramp, run
 
 from dovetail.container import WeightStore

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from choosy_backend import ChoosyBackend
@@ -330,16 +330,18 @@ def foreign(**methods: Any) -> type[ForeignBackend]:
 
 def objects(self: ForeignContext, graphs: Any) -> Image:
     image = ForeignContext.image(self, graphs)
-    return dataclasses.replace(image, graphs={name: object() for name in graphs})
+    return msgspec.structs.replace(image, graphs={name: object() for name in graphs})
 
 
 def unstamped(self: ForeignContext, graphs: Any) -> Image:
-    return dataclasses.replace(ForeignContext.image(self, graphs), fingerprint=Fingerprint())
+    return msgspec.structs.replace(ForeignContext.image(self, graphs), fingerprint=Fingerprint())
 
 
 def trusting(self: ForeignContext, image: Image, graph: Any, request: Any) -> Any:
     own = self.backend.fingerprint(self.device)
-    return ForeignContext.restore(self, dataclasses.replace(image, fingerprint=own), graph, request)
+    return ForeignContext.restore(
+        self, msgspec.structs.replace(image, fingerprint=own), graph, request
+    )
 
 
 def crashing(self: ForeignContext, image: Image, graph: Any, request: Any) -> Any:
@@ -400,7 +402,7 @@ def whole_sections_alone(self: SectionsPrepared, names: Any) -> Image:
     image = SectionsPrepared.section(self, every)
     # a section of no tensors takes back an update
     old = {name: np.zeros_like(array) for name, array in image.blobs.items()}
-    return image if names else dataclasses.replace(image, blobs=old)
+    return image if names else msgspec.structs.replace(image, blobs=old)
 
 
 # -- spaces and overlap --------------------------------------------------------------------------
@@ -700,7 +702,7 @@ def test_what_a_bare_backend_lacks_is_refused_cleanly(check: Check) -> None:
 def test_the_sample_is_the_case_with_most_weights() -> None:
     x = np.ones((2, 3), np.float32)
     bare, fed = (OpCase("Halve", (x,), x / 2, package="dovetail.testing", name=n) for n in "ab")
-    kept = dataclasses.replace(fed, static=(0,))  # feeds nothing, and so is no sample
+    kept = msgspec.structs.replace(fed, static=(0,))  # feeds nothing, and so is no sample
     assert Bench(ReferenceBackend, cases=[kept, bare]).sample.case is bare
     assert Bench(ReferenceBackend).sample.case is CASE
 

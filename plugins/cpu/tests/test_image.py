@@ -9,13 +9,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from dovetail.container import WeightStore
 from dovetail.errors import BackendError, ContainerError, DovetailError, ExitCode

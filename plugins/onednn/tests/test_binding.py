@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import gc
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from dovetail.errors import BackendError
 from dovetail.ir import DType, Spec

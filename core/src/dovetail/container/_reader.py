@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, Literal
 
+import msgspec
 import numpy as np
 
 from dovetail.container._decoding import M, decode_manifest
@@ -42,8 +42,7 @@ _KIND_HINTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Container(Generic[M]):
+class Container(msgspec.Struct, Generic[M], frozen=True):
     """An open container whose header, manifest and sizes are checked, but not its padding.
 
     Attributes:

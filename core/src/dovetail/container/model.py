@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from dovetail.arguments import check_arguments, check_fields
 from dovetail.container._format import Kind
@@ -25,8 +26,7 @@ from dovetail.ir import Blob, Graph
 from dovetail.ops import OpRegistry
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class Model(msgspec.Struct, frozen=True, eq=False):
     """Named graphs, their producer, and the op packages that they use.
 
     Tensors of one or several graphs may share blobs; a file contains each blob once.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 from collections.abc import Iterator
@@ -165,12 +164,12 @@ def _encoding_facts(spec: Spec) -> dict[str, str]:
 
 def _attributes(encoding: Encoding) -> Iterator[tuple[str, Any]]:
     """Yield names and values of the attributes of an encoding, and of that which it is based on."""
-    for field in dataclasses.fields(cast("Any", encoding)):
-        value = getattr(encoding, field.name)
-        if field.name == "base":
+    for name in cast("msgspec.Struct", encoding).__struct_fields__:
+        value = getattr(encoding, name)
+        if name == "base":
             yield from _attributes(value)
         else:
-            yield _PLURALS.get(field.name, field.name), value
+            yield _PLURALS.get(name, name), value
 
 
 def _text(value: object) -> str:

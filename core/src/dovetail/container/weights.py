@@ -5,13 +5,13 @@ Forms are packed, reordered, unpacked or dequantized weights, and constants of k
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 from weakref import WeakSet, WeakValueDictionary
 
+import msgspec
 import numpy as np
 
 from dovetail.container.memory import aligned_copy, read_only
@@ -220,12 +220,12 @@ def _described(digest: str, dtype: DType, shape: Sequence[int], encoding: Encodi
 def _encoding_text(encoding: Encoding) -> str:
     """Return a text that encodings share if and only if they are equal."""
     parts = []
-    for field in dataclasses.fields(cast("Any", encoding)):
-        value = getattr(encoding, field.name)
+    for name in cast("msgspec.Struct", encoding).__struct_fields__:
+        value = getattr(encoding, name)
         if isinstance(value, np.ndarray):
             digest = hashlib.sha256(value.tobytes()).hexdigest()
             value = f"{value.dtype}{list(value.shape)}:{digest}"
-        parts.append(f"{field.name}={value}")
+        parts.append(f"{name}={value}")
     return f"{type(encoding).__name__}({', '.join(parts)})"
 
 

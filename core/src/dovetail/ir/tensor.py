@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from dovetail.ir.dtypes import DType
@@ -90,8 +90,7 @@ class DataFormat(enum.IntEnum):
     UBWC_NV124R_UV = 11
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(msgspec.Struct, frozen=True):
     """Type, shape and encoding of a tensor."""
 
     dtype: DType
@@ -234,8 +233,7 @@ class Tensor:
         return f"<Tensor {self.name} {self.dtype.name} {shape} {self.kind.name}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(msgspec.Struct, frozen=True):
     """A scalar param."""
 
     dtype: DType

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import msgspec
@@ -13,8 +13,7 @@ from dovetail.ops.op import Op
 from dovetail.ops.schema import OpSchema
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(msgspec.Struct, frozen=True):
     """A node that matches its op, for validation and preparation.
 
     Attributes:
@@ -96,8 +95,7 @@ NOTHING = Observed()
 EVERYTHING = Observed(everything=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CheckedGraph:
+class CheckedGraph(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A graph without faults, or a part of one. Its nodes must not change afterwards.
 
     Attributes:
@@ -115,15 +113,6 @@ class CheckedGraph:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     observed: Observed = NOTHING
-    _views: Mapping[Node, NodeView] = field(init=False, repr=False)
-    _kept: frozenset[Tensor] = field(init=False, repr=False)  # outputs
-    _is_part: bool = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        set_field = object.__setattr__  # the fields of a frozen dataclass
-        set_field(self, "_views", {view.node: view for view in self.nodes})
-        set_field(self, "_kept", frozenset(self.outputs))
-        set_field(self, "_is_part", len(self.nodes) != len(self.graph.nodes))
 
     @classmethod
     def of(
@@ -162,6 +151,18 @@ class CheckedGraph:
         """
         chosen = tuple(view for view in self.nodes if view.node in nodes)
         return CheckedGraph(name, self.graph, chosen, tuple(inputs), tuple(outputs), self.observed)
+
+    @cached_property
+    def _views(self) -> Mapping[Node, NodeView]:
+        return {view.node: view for view in self.nodes}
+
+    @cached_property
+    def _kept(self) -> frozenset[Tensor]:
+        return frozenset(self.outputs)
+
+    @cached_property
+    def _is_part(self) -> bool:
+        return len(self.nodes) != len(self.graph.nodes)
 
     @property
     def where(self) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from dovetail.errors import OpError
 from dovetail.ir import DType, Spec

@@ -29,9 +29,10 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
 
 from dovetail.ir import Array, DType, ScaleOffset
 from dovetail.ops.params import ParamField, Specs
@@ -58,8 +59,7 @@ class Domain(enum.Enum):
     STORED = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(msgspec.Struct, frozen=True):
     """A declared input or output.
 
     Attributes:
@@ -78,11 +78,11 @@ class Port:
     shape: str = ""
 
 
-class In(Port):
+class In(Port, frozen=True):
     """A declared input."""
 
 
-class Out(Port):
+class Out(Port, frozen=True):
     """A declared output."""
 
 

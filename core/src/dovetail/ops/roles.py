@@ -10,7 +10,8 @@ roles in a class attribute, `quantization_roles`: a mapping from input index to 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+import msgspec
 
 
 class Granularity(enum.Enum):
@@ -21,8 +22,7 @@ class Granularity(enum.Enum):
     ROW = "row"
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(msgspec.Struct, frozen=True):
     """A static input that is multiplied with data; an input that is not static is an activation.
 
     Attributes:
@@ -38,8 +38,7 @@ class Weight:
     summed: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Bias:
+class Bias(msgspec.Struct, frozen=True):
     """A static input that is added to sums of products.
 
     Attributes:

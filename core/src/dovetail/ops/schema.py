@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from dovetail.errors import OpError, PluginError, suggest_name
@@ -16,8 +16,7 @@ from dovetail.ops.op import Arrays, Domain, Op, Port, param_fields
 from dovetail.ops.params import ParamField, Specs
 
 
-@dataclass(frozen=True, slots=True)
-class OpSchema:
+class OpSchema(msgspec.Struct, frozen=True):
     """A registered op.
 
     Attributes:
@@ -34,8 +33,8 @@ class OpSchema:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     params: Mapping[str, ParamField[Any]]
-    _infer: Callable[..., Any] = field(repr=False)
-    _reference: Callable[..., Any] = field(repr=False)
+    _infer: Callable[..., Any]
+    _reference: Callable[..., Any]
 
     @property
     def full_name(self) -> str:

@@ -11,7 +11,6 @@ Plugins import the names of the contract from here, in whichever module they are
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
@@ -91,8 +90,7 @@ class Support(msgspec.Struct, frozen=True):
 SUPPORTED = Support()
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareRequest:
+class PrepareRequest(msgspec.Struct, frozen=True):
     """Settings for the preparation of a graph; its observed tensors are in the `CheckedGraph`.
 
     Attributes:
@@ -101,13 +99,12 @@ class PrepareRequest:
         record: Receives measurements of the preparation; None without a profile.
     """
 
-    config: GraphConfig = GraphConfig()  # noqa: RUF009 - immutable
-    control: RunControl = field(default_factory=RunControl)
+    config: GraphConfig = GraphConfig()
+    control: RunControl = msgspec.field(default_factory=RunControl)
     record: Recorder | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryDescriptor:
+class MemoryDescriptor(msgspec.Struct, frozen=True):
     """Memory that an application registers.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -26,8 +25,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
     facts: dict[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """Prepared graphs of a context as data.
 
     Attributes:
@@ -41,7 +39,7 @@ class Image:
 
     fingerprint: Fingerprint
     graphs: Mapping[str, Any]
-    blobs: Mapping[str, Array] = field(default_factory=dict)
+    blobs: Mapping[str, Array] = msgspec.field(default_factory=dict)
     opaque: bytes = b""
     is_whole: bool = False
 

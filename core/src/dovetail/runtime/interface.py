@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -42,24 +42,22 @@ class Endpoint(msgspec.Struct, frozen=True):
         return cls(tensor, tensor.shape, storage, is_float32, nbytes, nbytes <= _SMALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(msgspec.Struct, frozen=True, dict=True):
     """The inputs and outputs of a graph, recorded when it is finalized.
 
     Attributes:
         graph: Name of the graph.
         inputs, outputs: Endpoints by tensor name.
-        gives_real: Whether the stored values of all outputs are the real values.
     """
 
     graph: str
     inputs: Mapping[str, Endpoint]
     outputs: Mapping[str, Endpoint]
-    gives_real: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        gives_real = all(end.is_float32 for end in self.outputs.values())
-        object.__setattr__(self, "gives_real", gives_real)
+    @cached_property
+    def gives_real(self) -> bool:
+        """True if the stored values of all outputs are the real values."""
+        return all(end.is_float32 for end in self.outputs.values())
 
     @classmethod
     def of(cls, graph: str, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Interface:

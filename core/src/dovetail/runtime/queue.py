@@ -7,18 +7,14 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from dovetail.errors import BackendError
 
 log = logging.getLogger("dovetail.runtime")
 
 
-@dataclass(order=True, slots=True)
-class _Task:
-    rank: int  # minus the priority
-    number: int  # in order of arrival within a priority
-    run: Callable[[], None] = field(compare=False)
+# In the order in which they run: by minus the priority, then by arrival; no two are equal in both.
+_Task = tuple[int, int, Callable[[], None]]
 
 
 class ExecutionQueue:
@@ -49,7 +45,7 @@ class ExecutionQueue:
                         hint="execute synchronously, or end other threads",
                     ) from error
                 self._thread = thread
-            heapq.heappush(self._tasks, _Task(-priority, next(self._numbers), run))
+            heapq.heappush(self._tasks, (-priority, next(self._numbers), run))
 
     def _work(self) -> None:
         while True:
@@ -57,9 +53,9 @@ class ExecutionQueue:
                 if not self._tasks:
                     self._thread = None
                     return
-                task = heapq.heappop(self._tasks)
+                _, _, run = heapq.heappop(self._tasks)
             try:
-                task.run()
+                run()
             except BaseException:  # the thread must continue with the tasks that wait
                 log.exception("a task of %s failed", self.name)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from dovetail import ir
 from dovetail.errors import GraphError, Problem
@@ -15,8 +17,7 @@ from dovetail.runtime.tensor import owned_blob
 _CODE = "TENSOR_ERROR_INCOMPATIBLE_TENSOR_UPDATE"
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """The data and the encoding that a tensor gets."""
 
     data: Blob | None

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.ir import Array, DType, Graph, Node, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry, OpSchema, from_real, to_real
 from dovetail.testing.case import Encoded, OpCase
 
 
-@dataclass(frozen=True, slots=True)
-class BoundCase:
+class BoundCase(msgspec.Struct, frozen=True):
     """A case with concrete types.
 
     Attributes:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from dovetail.ir import Array, DType, Encoding, Spec
 
 Expected = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
+class Encoded(msgspec.Struct, frozen=True, eq=False):
     """A tensor in its stored form.
 
     Attributes:
@@ -31,8 +32,7 @@ class Encoded:
         return Spec(self.dtype, self.values.shape, self.encoding)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class Call(msgspec.Struct, frozen=True, eq=False):
     """A later call of a case's node, for ops with state.
 
     Attributes:
@@ -44,8 +44,7 @@ class Call:
     expected: Expected | Array | tuple[Array, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OpCase:
+class OpCase(msgspec.Struct, frozen=True, eq=False):
     """A node with its inputs and expected outputs.
 
     The expected outputs are plain NumPy, independent of the op's reference: an array, a tuple of
@@ -75,7 +74,7 @@ class OpCase:
     op_type: str
     inputs: tuple[Array | Encoded | None, ...]
     expected: Expected | Array | tuple[Array, ...]
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = msgspec.field(default_factory=dict)
     name: str = ""
     package: str = "qti.aisw"
     outputs: tuple[Spec, ...] = ()

@@ -11,10 +11,10 @@ import itertools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.errors import DovetailError
 from dovetail.ir import Array, DType, Spec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -106,8 +105,7 @@ class Sum(msgspec.Struct, frozen=True):
 PostOp = Eltwise | Binary | Slopes | Sum
 
 
-@dataclass(frozen=True, slots=True)
-class Quantization:
+class Quantization(msgspec.Struct, frozen=True):
     """Numbers of a computation on integers, which a primitive reads when it is executed.
 
     Exact sums of products times the scales, plus the bias, through the post-ops, plus the zero

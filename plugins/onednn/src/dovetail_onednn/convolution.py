@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
@@ -47,8 +48,7 @@ _READING = 4
 Arrangement = tuple[MemoryDesc | None, MemoryDesc | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(msgspec.Struct, frozen=True):
     """A convolution's operands in their dense forms, and its params.
 
     Attributes:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from dovetail.ir import Shape
@@ -63,8 +63,7 @@ _EXACT_RELU = Eltwise(Algorithm.ELU)
 _NARROW = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Second:
+class Second(msgspec.Struct, frozen=True):
     """The second operand of a function of two tensors.
 
     Attributes:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from dovetail.ir import Shape
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import aligned, images
 
 
-@dataclass(frozen=True, slots=True)
-class Folding:
+class Folding(msgspec.Struct, frozen=True):
     """The joined axes of a result and of operands that broadcast to it.
 
     Attributes:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
@@ -40,8 +42,7 @@ from dovetail_onednn.threads import LEAST_SHARED, threads_for
 _NARROWEST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(msgspec.Struct, frozen=True):
     """The operands of a product, in the order of axes of its primitive.
 
     Attributes:

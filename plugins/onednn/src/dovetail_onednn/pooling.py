@@ -7,8 +7,9 @@ number. And maxima ignore NaN, so a step looks for NaN in its source after each 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dovetail.ir import Node, Scalar, Shape, Tensor
 from dovetail.ops import NodeView

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from dovetail.ir import Array
@@ -58,8 +58,7 @@ _GRU = Ports(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """The primitive and operands of a layer; `d` is the number of directions.
 
     Attributes:

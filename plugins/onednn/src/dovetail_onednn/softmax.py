@@ -7,10 +7,10 @@ NaN or infinity the library leaves numbers, so a step checks its result after ea
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.runtime.plan import (
     Bind,

@@ -22,9 +22,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
@@ -63,8 +64,7 @@ _LEAST_POSITIONS = 28  # in a strip of terms
 _MOST_STRIPS = 512  # of all images: each binds eight primitives
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
+class Strip(msgspec.Struct, frozen=True):
     """Some rows of a result, and the rows of the image from which they are computed.
 
     Attributes:
@@ -102,8 +102,7 @@ class Strip:
         return made.reshape(self.rows, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True):
     """The primitives of strips of one size.
 
     Attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, ScaleOffset, Shape, Spec

@@ -78,7 +78,8 @@ def _option(view: NodeView, port: int, wanted: DType) -> str:
     if found.bits < wanted.bits == 8:
         return "pack_4_bit_weights=False"
     if found.bits != wanted.bits or found.is_float:
-        kind = {Weight: "weights", Bias: "bias"}.get(type(role), "act")
+        kinds: dict[type, str] = {Weight: "weights", Bias: "bias"}
+        kind = kinds.get(type(role), "act")
         return f"{kind}_bitwidth={wanted.bits}"
     schema = "symmetric" if wanted.is_signed else "asymmetric"
     return f"{of_type}_quantizer_schema={schema}"

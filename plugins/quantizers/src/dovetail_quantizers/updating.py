@@ -99,7 +99,7 @@ def encoding_for(tensor: Tensor, values: Array) -> Encoding:
         shift = 2 ** (bits - 1) if tensor.dtype.is_signed and encoding.offset else 0
         is_symmetric = tensor.dtype.is_signed and not shift
         scales, offsets = _grids(values.reshape(1, -1), bits, is_symmetric=is_symmetric)
-        return replace(encoding, scale=float(scales[0]), offset=int(offsets[0]) + shift)
+        return ScaleOffset(float(scales[0]), int(offsets[0]) + shift, encoding.bitwidth)
     if isinstance(encoding, AxisScaleOffset) and encoding.offsets is None:
         rows = np.moveaxis(values, encoding.axis, 0).reshape(values.shape[encoding.axis], -1)
         scales, _ = _grids(rows, bits, is_symmetric=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,7 @@ def with_artefact(model: Model, found: Mapping[str, str]) -> Model:
         return model
     options = model.producer.options | dict(found)
     producer = msgspec.structs.replace(model.producer, options=options)
-    return dataclasses.replace(model, producer=producer)
+    return msgspec.structs.replace(model, producer=producer)
 
 
 def _text(path: Path, problems: list[Problem]) -> str:

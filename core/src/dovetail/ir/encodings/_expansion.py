@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +12,7 @@ from dovetail.errors import QuantizationError
 from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings._contract import EncodingKind, Shape
 from dovetail.ir.encodings._shared import (
+    ByContent,
     common_faults,
     content_hash,
     offsets_or_zeros,
@@ -21,8 +22,7 @@ from dovetail.ir.encodings._shared import (
 from dovetail.ir.storage import Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlockwiseExpansion:
+class BlockwiseExpansion(ByContent, msgspec.Struct, frozen=True, eq=False):
     """Per-channel scales, refined by small integer factors for blocks along the other axes (LPBQ).
 
     scales: float32 (channels,); offsets: int32 (channels,), or None for 0; block_scales: uint8 or

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.errors import QuantizationError
 from dovetail.ir.dtypes import DType
@@ -39,8 +40,7 @@ _KINDS: dict[type, EncodingKind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped:
+class Mapped(msgspec.Struct, frozen=True):
     """An encoding with a bitwidth whose stored integers represent other levels.
 
     STANDARD_SYMMETRIC is the encoding itself. LINEAR_SYMMETRIC_EXCLUDE_ZERO has the levels halfway

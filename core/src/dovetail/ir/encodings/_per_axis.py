@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.errors import QuantizationError
 from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings._contract import EncodingKind, Shape
-from dovetail.ir.encodings._shared import common_faults, content_hash, offsets_or_zeros, same
+from dovetail.ir.encodings._shared import (
+    ByContent,
+    common_faults,
+    content_hash,
+    offsets_or_zeros,
+    same,
+)
 from dovetail.ir.storage import Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AxisScaleOffset:
+class AxisScaleOffset(ByContent, msgspec.Struct, frozen=True, eq=False):
     """One scale and offset for each slice along `axis`.
 
     scales: float32 (n,); offsets: int32 (n,), or None for 0; n is the size of the axis.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings._contract import EncodingKind, Shape
 from dovetail.ir.encodings._shared import (
+    ByContent,
     block_faults,
     common_faults,
     content_hash,
@@ -22,7 +24,7 @@ from dovetail.ir.encodings._shared import (
 from dovetail.ir.storage import Array
 
 
-class _Blocks:
+class _Blocks(ByContent):
     """The methods of both encodings, whatever the type of their offsets."""
 
     __slots__ = ()
@@ -81,8 +83,7 @@ class _Blocks:
         return offsets_or_zeros(self.offsets, self.scales)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block(_Blocks):
+class Block(_Blocks, msgspec.Struct, frozen=True, eq=False):
     """One scale and offset for each block.
 
     block_size: elements of a block along each axis; scales: float32 (dim / block size, ...);
@@ -100,8 +101,7 @@ class Block(_Blocks):
         return EncodingKind.BLOCK
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FloatBlock(_Blocks):
+class FloatBlock(_Blocks, msgspec.Struct, frozen=True, eq=False):
     """One scale and one offset for each block, where offsets may be fractions.
 
     block_size: elements of a block along each axis; scales: float32 (dim / block size, ...);

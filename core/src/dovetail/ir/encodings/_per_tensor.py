@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
+from msgspec.structs import force_setattr
 
 from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings._contract import EncodingKind, Shape
@@ -14,8 +14,7 @@ from dovetail.ir.storage import Array
 _INT_32 = np.iinfo(np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleOffset:
+class ScaleOffset(msgspec.Struct, frozen=True):
     """One scale and offset for the whole tensor.
 
     The scale is rounded to float32, as in QNN.
@@ -27,7 +26,7 @@ class ScaleOffset:
 
     def __post_init__(self) -> None:
         with np.errstate(over="ignore"):  # `faults` reports infinity
-            object.__setattr__(self, "scale", float(np.float32(self.scale)))
+            force_setattr(self, "scale", float(np.float32(self.scale)))
 
     @property
     def kind(self) -> EncodingKind:

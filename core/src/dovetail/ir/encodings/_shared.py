@@ -13,6 +13,15 @@ from dovetail.ir.encodings._contract import Shape
 from dovetail.ir.storage import Array
 
 
+class ByContent:
+    """Base of Structs with a comparison of their own, whose `!=` would ignore it."""
+
+    __slots__ = ()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
 def offsets_or_zeros(offsets: NDArray[np.int32] | None, scales: Array) -> NDArray[np.int32]:
     """Return the offsets; zeros of the shape of `scales` if they are None."""
     if offsets is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from dovetail.errors import QuantizationError
 from dovetail.ir.dtypes import DType
@@ -14,8 +14,7 @@ from dovetail.ir.storage import Array
 _MAX_SIZE = 2**32 - 1  # QNN stores them in 32 bits
 
 
-@dataclass(frozen=True, slots=True)
-class Vector:
+class Vector(msgspec.Struct, frozen=True):
     """Indices of vectors in a code book, whose elements have an encoding of their own.
 
     It can be stored, but not converted.

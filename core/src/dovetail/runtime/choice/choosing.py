@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from dovetail.errors import BackendError, DovetailError
 from dovetail.ops import CheckedGraph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -18,24 +18,23 @@ from dovetail.runtime.plan.values import Step, Storage, Value
 ALIGNMENT = 64  # a cache line, good for vector loads
 
 
-@dataclass(frozen=True, slots=True)
-class Arena:
+class Arena(msgspec.Struct, frozen=True, dict=True):
     """Positions of values in the blocks.
 
     Attributes:
         offsets: Offset in bytes of each value that owns bytes in the block of its space.
-        sizes: Size of the block of each space.
     """
 
     offsets: Mapping[Value, int]
-    sizes: Mapping[Space | None, int] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def sizes(self) -> Mapping[Space | None, int]:
+        """Size of the block of each space."""
         sizes: dict[Space | None, int] = {}
         for value, at in self.offsets.items():
             end = at + padded(value)
             sizes[value.space] = max(sizes.get(value.space, 0), end)
-        object.__setattr__(self, "sizes", sizes)
+        return sizes
 
     @property
     def nbytes(self) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
+
+import msgspec
 
 from dovetail.container import FormKey
 from dovetail.ir import Array, Spec
@@ -49,8 +51,7 @@ class Storage(enum.Enum):
     CONSTANT = enum.auto()
 
 
-@dataclass(eq=False, slots=True)
-class Value:
+class Value(msgspec.Struct, eq=False, dict=True):
     """A tensor in one layout, a scratchpad, or a constant. Compared by identity.
 
     Attributes:
@@ -58,7 +59,6 @@ class Value:
         spec: Type and shape of the tensor; the scratchpad's bytes.
         storage: The memory that it is stored in.
         layout: Arrangement of its bytes.
-        nbytes: Number of bytes.
         array: A constant's data: a block in spaces other than the host's.
         key: Identity of a constant that is a form in a `WeightStore`.
         slot: The slot of a constant that updates change.
@@ -70,16 +70,18 @@ class Value:
     spec: Spec
     storage: Storage
     layout: Layout | None = None
-    nbytes: int = field(init=False)
     array: Array | Block | None = None
     key: FormKey | None = None
     slot: Slot | None = None
     alias_of: Value | None = None
     offset: int = 0
 
-    def __post_init__(self) -> None:
-        dense = math.prod(self.spec.shape) * self.spec.dtype.storage.itemsize
-        self.nbytes = dense if self.layout is None else self.layout.nbytes
+    @cached_property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        if self.layout is not None:
+            return self.layout.nbytes
+        return math.prod(self.spec.shape) * self.spec.dtype.storage.itemsize
 
     @property
     def space(self) -> Space | None:
@@ -122,8 +124,7 @@ class Buffers(Protocol):
         """Return the address of a value's first byte."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, eq=False):
     """A unit of work.
 
     `bind` is called once before the first run, and again when the application passes other input or
@@ -144,7 +145,7 @@ class Step:
     writes: tuple[Value, ...]
     bind: Callable[[Buffers], Bound]
     scratch: tuple[Value, ...] = ()
-    in_place: tuple[tuple[int, int], ...] = field(default=())
+    in_place: tuple[tuple[int, int], ...] = ()
     work: int = 0
 
     @property

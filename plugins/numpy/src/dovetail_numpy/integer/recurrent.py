@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.ir import Array, AxisScaleOffset, DType, ScaleOffset, Spec
 from dovetail.ops import NodeView

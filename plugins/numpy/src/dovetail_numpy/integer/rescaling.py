@@ -10,8 +10,7 @@ rounded to float32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +24,7 @@ Floats = NDArray[np.float32]
 LARGEST_MULTIPLIER = 2.0**64
 
 
-@dataclass(frozen=True, slots=True)
-class Rescale:
+class Rescale(msgspec.Struct, frozen=True):
     """The numbers of a rescaling.
 
     Attributes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.ir import Array, DType, ScaleOffset, Spec
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence

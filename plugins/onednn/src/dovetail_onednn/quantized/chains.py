@@ -9,8 +9,8 @@ are 16 bits, only what clamps is fused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from dovetail.ir import DType
@@ -28,8 +28,7 @@ _SUMS = ("ElementWiseAdd", "ElementWiseSubtract")
 Limits = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(msgspec.Struct, frozen=True):
     """The post-ops of a product on stored integers.
 
     Attributes:

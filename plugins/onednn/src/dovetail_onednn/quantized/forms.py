@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
@@ -44,8 +46,7 @@ Types = tuple[DataType, DataType]
 Terms = Callable[[Array], Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """A product of bytes by weights of several terms, each for a copy of the input channels.
 
     Attributes:

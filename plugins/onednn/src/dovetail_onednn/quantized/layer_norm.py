@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from dovetail.ir import Array
@@ -86,8 +86,7 @@ def _is_usual(call: KernelCall) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Norm:
+class _Norm(msgspec.Struct, frozen=True):
     """The numbers of a LayerNorm.
 
     With `u` half the distance of 1 from the next float32, the library computes, of stored integers:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 
 from dovetail.ir import Array
@@ -17,8 +17,7 @@ _TRIALS = 65  # slopes that are compared at a time
 _ROUNDS = 6  # each narrows the range of slopes by half the trials
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A function of stored integers: `clip(rint(slope * q + start), low, high)` in float32."""
 
     slope: float

@@ -7,9 +7,9 @@ upper end would be another one. The definition's result may be either, and is co
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from dovetail.ir import Array
@@ -30,8 +30,7 @@ _ROUNDINGS, _SLACK = 4 * ULP, 2.0**-13
 Settle = Callable[[Array | float], None]
 
 
-@dataclass(frozen=True, slots=True)
-class RowErrors:
+class RowErrors(msgspec.Struct, frozen=True):
     """Errors of results that differ from row to row, in steps.
 
     Attributes:
@@ -102,8 +101,7 @@ def marked_step(
     return call.step(bind)
 
 
-@dataclass(frozen=True, slots=True)
-class _Results:
+class _Results(msgspec.Struct, frozen=True):
     """The results of a step, flat: stored integers, float32, and marks.
 
     The rounded integers of marked elements are the lower of two.

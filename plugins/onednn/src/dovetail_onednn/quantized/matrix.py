@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.ir import Array, ScaleOffset, Shape
 from dovetail.runtime.plan import KernelCall, Step, Value

@@ -8,9 +8,9 @@ are float32, which is exact below 2**24.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step

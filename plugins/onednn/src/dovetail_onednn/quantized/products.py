@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.ir import Array, AxisScaleOffset, ScaleOffset, Spec, Tensor
 from dovetail.runtime.plan import KernelCall, Step
@@ -43,8 +44,7 @@ LARGEST = np.iinfo(np.int32).max  # sum of products
 _FARTHEST_ZERO = 1 << 23  # of a result: float32 holds its distances from the limits
 
 
-@dataclass(frozen=True, slots=True)
-class Integers:
+class Integers(msgspec.Struct, frozen=True):
     """The numbers of a product of stored integers.
 
     Attributes:

@@ -11,9 +11,9 @@ than any exact formula.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,8 +34,7 @@ Floats = NDArray[np.float64]
 Grid = tuple[float, int, tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class SumConstants:
+class SumConstants(msgspec.Struct, frozen=True):
     """The numbers of a sum, float32; `second` is negative for a difference."""
 
     first: float

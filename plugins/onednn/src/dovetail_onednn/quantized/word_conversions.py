@@ -11,9 +11,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from dovetail.ir import Node, Spec, Tensor
@@ -231,8 +231,7 @@ def _write_planes(call: KernelCall, stages: Stages, total: Argument) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True):
     """A conversion of bytes to copies, or to signed ones.
 
     Attributes:

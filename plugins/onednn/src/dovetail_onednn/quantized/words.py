@@ -8,8 +8,8 @@ one's scratchpad, or a third primitive adds both. Float32 code serves as well, w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from dovetail.runtime.plan import KernelCall, Step
@@ -38,8 +38,7 @@ from dovetail_onednn.quantized.word_conversions import WordBytes, byte_zero, end
 from dovetail_onednn.steps import is_slow
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(msgspec.Struct, frozen=True):
     """The numbers of a product of 16-bit data.
 
     Attributes:

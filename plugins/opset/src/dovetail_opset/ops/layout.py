@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.errors import OpError, QuantizationError
 from dovetail.ir import Array, Encoding, Shape, Spec
