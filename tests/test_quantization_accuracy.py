@@ -143,6 +143,36 @@ def test_masks_leave_attention_its_8_bits(kind: str, number: float, tmp_path: Pa
     assert decibels(exact, near) > 25
 
 
+@pytest.mark.parametrize("style", ["dovetail", "sdk"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_cubic_samples_are_taken_where_they_were(padding: str, style: str, tmp_path: Path) -> None:
+    """Indices are computed from quantized positions, and which of them are inside."""
+    node = onnx.helper.make_node(
+        "GridSample", ["x", "grid"], ["y"], mode="cubic", padding_mode=padding
+    )
+    shapes = {"x": (1, 2, 9, 7), "grid": (1, 6, 5, 2), "y": (1, 2, 6, 5)}
+    infos = {
+        name: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    }
+    graph = onnx.helper.make_graph([node], "net", [infos["x"], infos["grid"]], [infos["y"]])
+    opsets = [onnx.helper.make_opsetid("", 20)]
+    path = tmp_path / "samples.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    rng = np.random.default_rng(5)
+    samples = [
+        {
+            "x": rng.standard_normal(shapes["x"]).astype(np.float32),
+            "grid": rng.uniform(-1.3, 1.3, shapes["grid"]).astype(np.float32),
+        }
+        for _ in range(8)
+    ]
+    model = dt.convert(path)
+    made = dt.quantize(model, samples, act_bitwidth=16, quantization_style=style)
+    (exact,), (near,) = (computed(each.graphs["samples"], samples[:1]) for each in (model, made))
+    assert decibels(exact, near) > 50
+
+
 def computed(graph: Graph, samples: Sequence[dict[str, Floats]]) -> list[Floats]:
     """All outputs of all samples."""
     model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())

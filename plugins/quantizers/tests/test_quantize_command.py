@@ -12,7 +12,7 @@ from quantizing import dense, encoding, model_of, new_graph, output
 
 import dovetail as dt
 from dovetail.cli import main
-from dovetail.ir import DType
+from dovetail.ir import DType, ScaleOffset
 from dovetail_opset.build import add
 
 RNG = np.random.default_rng(29)
@@ -158,7 +158,8 @@ def test_integer_inputs_are_read_natively(
         capsys, "-i", "net.dvt", "--input-list", "list.txt", "--use_native_input_files"
     )
     assert code == 0, err
-    assert encoding(dt.load("net.quantized.dvt").graphs["net"], "y").scale == np.float32(5 / 255)
+    # -5 to 0, with points at whole numbers
+    assert encoding(dt.load("net.quantized.dvt").graphs["net"], "y") == ScaleOffset(1 / 32, -160)
 
 
 def test_the_float_model_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,7 +92,7 @@ def test_values_that_stand_for_infinity_have_the_end_of_the_grid() -> None:
 
 def test_gather_shares_between_table_and_rows_not_indices() -> None:
     graph, i = new_graph((2,), DType.INT_32)
-    table = static(graph, "table", np.array([[-1, 0], [0, 3]], np.float32))
+    table = static(graph, "table", np.array([[-1, 0], [0.5, 3]], np.float32))
     output(add(graph, "Gather", [table, i], name="y", axis=0))
     made = quantized(graph, [np.array([0, 1])])
     assert made.tensor("x").dtype is DType.INT_32
@@ -228,7 +228,7 @@ def test_ops_that_take_no_fixed_point_stay_float_between_converts() -> None:
         "ElementWiseNeg", "Convert", "Cast", "Cast", "Convert", "ElementWiseAbs",
     ]  # fmt: skip
     assert made.tensor("back").dtype is DType.FLOAT_32
-    assert encoding(made, "y") == ScaleOffset(4 / 255)
+    assert encoding(made, "y") == ScaleOffset(1 / 32)  # 0 to 4, with points at whole numbers
 
 
 def test_a_third_party_op_says_its_own_roles() -> None:

@@ -22,6 +22,7 @@ from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.rules import op_of
 from dovetail_quantizers.planning.value_range import ValueRange, span, value_range_of
+from dovetail_quantizers.planning.whole_numbers import whole_grid, whole_groups
 
 _NOTHING = ValueRange(0.0, 0.0)
 
@@ -39,16 +40,20 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
     found: dict[Group, EncodingDecision] = {}
     problems: list[Problem] = []
     reach = GroupRanges(plan, seen)
+    is_whole = whole_groups(plan.graph, plan.ops)
     for group in plan.needed():
         if group in plan.given:
             found[group] = plan.given[group]
             continue
         minimum, maximum = reach.range(group)
+        exact = None
         try:
             recipe = plan.recipe(group)
             grid = recipe.grid(minimum, maximum)
             if recipe.steps is None:
                 grid = prescribed(group, grid, minimum, maximum) or grid
+                if not recipe.is_like_sdk and is_whole(group):
+                    exact = whole_grid(grid, minimum, maximum)
         except QuantizationError as error:
             problems.append(Problem(error.message, f"tensor '{group.leader.source}'", error.hint))
             continue
@@ -57,6 +62,8 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
         if has_infinity:
             plan.note_infinities(group.leader)
         why = _reason(plan, group, observed, has_infinity)
+        if exact is not None:
+            grid, why = exact, f"{why}, with points at whole numbers"
         ends = None if observed is None else (observed.minimum, observed.maximum)
         found[group] = EncodingDecision(grid.dtype, grid.encoding, why, ends)
     if problems:

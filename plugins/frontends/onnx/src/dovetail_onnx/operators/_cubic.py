@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import DType, Tensor
+from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._formula import Expr, clip, floor, where
+from dovetail_onnx.operators._formula import Expr, clip, floor, where, whole
 
 _A = -0.75
 # Elements around a position, counted from the one before it, and for each the polynomial that
@@ -72,8 +72,10 @@ def _line(given: Expr, extent: int, *, corners: bool, padding: str) -> _Line:
         places = _reflected(places, extent, corners=corners)
     inside = clip(places, 0.0, extent - 1.0)
     if padding == "zeros":
-        weights = where(inside.equals(places), weights, 0)
-    return _Line(inside.cast(DType.INT_32), weights)
+        # not by equality with `inside`: in a quantized model, the two have other grids
+        is_inside = (places > -0.5) & (places < extent - 0.5)
+        weights = where(is_inside, weights, 0)
+    return _Line(whole(inside), weights)
 
 
 def _weights(distances: Expr) -> Expr:

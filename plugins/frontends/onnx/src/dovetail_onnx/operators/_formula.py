@@ -186,6 +186,14 @@ def where(condition: Expr, x: Operand, y: Operand) -> Expr:
     return condition.apply("Where", y.expr(x), y)
 
 
+def whole(x: Expr) -> Expr:
+    """Return values that are whole numbers, and not negative, as INT_32.
+
+    A cast truncates, and in a quantized model they are up to half a step below whole numbers.
+    """
+    return (x + 0.5).cast(DType.INT_32)
+
+
 def operand(op: OpContext, i: int) -> Expr:
     """Return an input as a tensor of the graph, to start a formula with."""
     return Expr(op, op.tensor(i))

@@ -8,7 +8,7 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Shape, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._formula import Expr, floor, maximum, minimum, value_of
+from dovetail_onnx.operators._formula import Expr, floor, maximum, minimum, value_of, whole
 from dovetail_onnx.operators._parts import constant
 
 
@@ -69,7 +69,7 @@ def _sides(
     low = floor(place)
     high = minimum(low + 1, length - 1)
     behind = (place - low) * weight
-    return [(low.cast(DType.INT_32), weight - behind), (high.cast(DType.INT_32), behind)]
+    return [(whole(low), weight - behind), (whole(high), behind)]
 
 
 def _edge(op: OpContext, column: int, *, half_pixel: bool) -> Expr:

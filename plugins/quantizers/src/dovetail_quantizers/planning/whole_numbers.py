@@ -1,0 +1,99 @@
+"""Tensors whose values are all whole numbers, and grids of which these are points.
+
+On another grid a whole number is up to half a step above its point. A cast to an integer truncates:
+it would give the whole number below, and a Gather would take the wrong row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dovetail.ir import Graph, Node, Tensor
+from dovetail.ops import Domain, OpRegistry
+from dovetail_opset import is_op
+from dovetail_quantizers.grid import Grid
+from dovetail_quantizers.planning.groups import Group
+from dovetail_quantizers.planning.roles import present, schema_of
+from dovetail_quantizers.planning.rules import added_by, op_of
+
+_ROUNDING = (
+    "ElementWiseCeil",
+    "ElementWiseFloor",
+    "ElementWiseFloorDiv",
+    "ElementWiseRound",
+    "ElementWiseSign",
+)
+# Results are whole numbers if the inputs are.
+_EXACT = (
+    "Cast",
+    "ElementWiseAbs",
+    "ElementWiseAdd",
+    "ElementWiseMaximum",
+    "ElementWiseMinimum",
+    "ElementWiseMultiply",
+    "ElementWiseNeg",
+    "ElementWiseSelect",
+    "ElementWiseSubtract",
+)
+
+
+def whole_groups(graph: Graph, ops: OpRegistry) -> Callable[[Group], bool]:
+    """Return the test whether all members of a group are whole numbers, whatever the inputs are."""
+    found: set[Tensor] = set()
+
+    def is_whole(tensor: Tensor) -> bool:
+        if not (tensor.dtype.is_float and tensor.kind.is_static):
+            return tensor in found or not (tensor.dtype.is_float or tensor.dtype.is_fixed_point)
+        values = tensor.values()
+        return bool((values == np.rint(values)).all())
+
+    for node in graph.nodes:
+        if is_op(node, *_ROUNDING) or (
+            _is_exact(node, ops)
+            # constants, whose values must be read, come last
+            and all(map(is_whole, sorted(_inputs(node), key=lambda t: t.kind.is_static)))
+        ):
+            found.update(node.outputs)
+    return lambda group: all(map(is_whole, group.members))
+
+
+def whole_grid(grid: Grid, minimum: float, maximum: float) -> Grid | None:
+    """Return the finest grid of a type on which all whole numbers of a range are points.
+
+    Its scale is a power of two, so that every multiple is exact.
+
+    Args:
+        grid: The grid of the range, which has the type.
+        minimum: The smallest value of the range.
+        maximum: The largest value.
+
+    Returns:
+        The grid; None if the type has too few points.
+    """
+    low, high = grid.dtype.stored_range(grid.bitwidth)
+    steps = min(-low, high) if grid.dtype.is_signed else high - low
+    first, last = min(math.floor(minimum), 0), max(math.ceil(maximum), 0)
+    if grid.dtype.is_signed:  # symmetric
+        first, last = 0, max(-first, last)
+    if not 0 < last - first <= steps:
+        return None
+    exponent = (steps // (last - first)).bit_length() - 1
+    return Grid(grid.dtype, grid.bitwidth, 2.0**-exponent, first * 2**exponent)
+
+
+def _is_exact(node: Node, ops: OpRegistry) -> bool:
+    """Return whether the results of a node are whole if its inputs are."""
+    if schema_of(node, ops).domain is Domain.MOVE:
+        added = added_by(node, ops)
+        return added is None or all(map(float.is_integer, map(float, added)))
+    op = op_of(node, ops)
+    if op.clips:
+        return all(math.isinf(end) or float(end).is_integer() for end in op.value_range)
+    return is_op(node, *_EXACT)
+
+
+def _inputs(node: Node) -> list[Tensor]:
+    return [tensor for _, tensor in present(node)]
