@@ -65,6 +65,26 @@ def test_power_takes_the_type_of_its_base(check, rng, exponent) -> None:
     check("Pow", [x, exponent], opset=15)
 
 
+@pytest.mark.parametrize(
+    ("base", "exponent"),
+    [(np.int32, np.int64), (np.int64, np.int32), (np.int32, np.float32), (np.int64, np.float64)],
+)
+def test_power_of_integers_with_exponents_of_another_type(check, base, exponent) -> None:
+    x = np.array([[-3, -1, 1, 2, 10]], base)
+    check("Pow", [x, np.array([[0], [1], [2], [5]], exponent)], opset=15)
+
+
+def test_power_with_short_exponents(model, read, run) -> None:
+    """As ONNX's own evaluator; its runtime has no such power."""
+    x = np.array([2, 3, 5, 7], np.int32)
+    node = helper.make_node("Pow", ["x", "n"], ["y"])
+    for n in (np.array([7, 0, 2, 1], np.int16), np.array([1, 2, 3, 4], np.uint8)):
+        given = {"x": x, "n": n}
+        found = run(read(model([node], given, ["y"], opset=15)), given)["y"]
+        np.testing.assert_array_equal(found, x ** n.astype(np.int32))
+        assert found.dtype == np.int32
+
+
 @pytest.mark.parametrize("opset", [7, 8, 12, 13])
 @pytest.mark.parametrize("op_type", ["Sum", "Max", "Min", "Mean"])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])

@@ -67,16 +67,21 @@ def power(op: OpContext) -> Value:
                 "unsupported fractional power of integers", hint="cast the base to a float type"
             )
         return op.emit("ElementWisePower", [base, op.static("exponent", known, base.dtype)])
-    if not base.dtype.is_float and exponent.dtype in (DType.FLOAT_32, DType.FLOAT_64):
+    if not base.dtype.is_float and not _holds(base.dtype, exponent.dtype):
         # in float64, truncated
         wide = [operand(op, i).cast(DType.FLOAT_64) for i in (0, 1)]
         return (wide[0] ** wide[1]).cast(base.dtype).emit()
-    if not base.dtype.is_float or DType.BFLOAT_16 in (base.dtype, exponent.dtype):
+    if DType.BFLOAT_16 in (base.dtype, exponent.dtype):
         raise op.unsupported(
             f"unsupported base {base.dtype.name} with exponent {exponent.dtype.name}",
             hint="cast both to one float type",
         )
     return (operand(op, 0) ** operand(op, 1).cast(base.dtype)).emit()
+
+
+def _holds(dtype: DType, other: DType) -> bool:
+    """Return whether a type of integers has all values of another type; of two of one size, too."""
+    return other.is_int and other.bits <= dtype.bits and (dtype.is_signed or not other.is_signed)
 
 
 @ONNX.importer("IsInf", versions=(10, 20))
