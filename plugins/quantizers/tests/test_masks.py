@@ -113,11 +113,12 @@ def test_what_others_read_too_keeps_its_range(other: str) -> None:
     assert minimum(quantized(graph, list(SAMPLES), **options), "total") < -9000
 
 
-def test_an_input_may_be_the_mask_if_it_is_finite(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [-3.4e38, -np.inf])
+def test_an_input_may_be_the_mask(number: float, tmp_path: Path) -> None:
     graph, x = new_graph((1, 3))
     mask = graph.add_tensor(Tensor("mask", x.dtype, (1, 3), TensorKind.APP_WRITE))
     output(add(graph, "Softmax", [add(graph, "ElementWiseAdd", [x, mask], name="total")], name="y"))
-    sample = {"x": np.array([[3.0, 1, 1]]), "mask": np.array([[-3.4e38, 0, 0]])}
+    sample = {"x": np.array([[3.0, 1, 1]]), "mask": np.array([[number, 0, 0]])}
     kept = tmp_path / "ranges.json"
     for _ in range(2):  # the second time from the cache
         made = quantize_with_report(model_of(graph), [sample], calibration_cache=kept)
@@ -127,3 +128,26 @@ def test_an_input_may_be_the_mask_if_it_is_finite(tmp_path: Path) -> None:
     assert any("no sample was run" in note for note in made.report.notes)
     with pytest.raises(QuantizationError, match="NaN"):
         quantize_with_report(model_of(graph), [sample | {"mask": np.array([[np.nan, 0, 0]])}])
+
+
+def test_rows_that_a_mask_hides_may_be_asked_for() -> None:
+    """As the function of ONNX's Attention does, whose rows are then 0."""
+    graph, x = new_graph((4, 8))
+    mask = graph.add_tensor(Tensor("mask", x.dtype, (4, 8), TensorKind.APP_WRITE))
+    total = add(graph, "ElementWiseAdd", [x, mask], name="total")
+    shares = add(graph, "Softmax", [total], name="shares")
+    axes = np.array([1], np.uint32)
+    most = add(graph, "ReduceMax", [mask], name="most", axes=axes, keep_dims=True)
+    nothing = static(graph, "nothing", np.full(1, -np.inf, np.float32))
+    is_hidden = add(graph, "ElementWiseEqual", [most, nothing], name="is_hidden")
+    zero = static(graph, "zero", np.zeros(1, np.float32))
+    output(add(graph, "ElementWiseSelect", [is_hidden, zero, shares], name="y"))
+    hidden = np.arange(8) > np.array([[4], [5], [6], [-1]])  # the last row as a whole
+    masks = np.where(hidden, -np.inf, 0).astype(np.float32)
+    samples = [{"x": each, "mask": masks} for each in SAMPLES]
+    made = dt.quantize(model_of(graph), samples, act_bitwidth=16)
+    with dt.Session(model_of(graph)) as exact, dt.Session(made) as near:
+        for sample in samples:
+            wanted, found = (each.run(sample)["y"] for each in (exact, near))
+            np.testing.assert_allclose(found, wanted, atol=1e-3)
+            assert (found[3] == 0).all()

@@ -60,12 +60,18 @@ class ValueFilter:
     extremes_only: bool
 
     def counting(self, values: Array) -> Array:
-        """Return the values that count, and all NaN and infinities."""
+        """Return the values that count, all NaN, and the infinities that no mask explains."""
         if isinstance(self.counts, RowFloor):
             return self.counts.counting(values)
         if isinstance(self.counts, Far):
             kept = (values > self.counts.below) & (values < self.counts.above)
-            return values if kept.all() else values[kept | ~np.isfinite(values)]
+            if not kept.all():
+                unexpected = np.isnan(values)
+                if self.counts.below == -HUGE:
+                    unexpected |= values == -np.inf
+                if self.counts.above == HUGE:
+                    unexpected |= values == np.inf
+                return values[kept | unexpected]
         return values
 
     def at(self, values: Array) -> FilteredValues:

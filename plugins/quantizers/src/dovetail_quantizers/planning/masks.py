@@ -111,7 +111,8 @@ class Masks:
             group = self._groups[tensor]
             readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
             is_seen = any(self._graph.is_output(t) for t in group.members)
-            if not is_seen and all(self._sign(n, group) == sign for n in readers):
+            adding = [n for n in readers if not _asks_for_infinity(n)]
+            if not is_seen and all(self._sign(n, group) == sign for n in adding):
                 group.far = _FAR[sign]
 
     def _sign(self, node: Node, group: Group) -> int:
@@ -123,6 +124,14 @@ class Masks:
             if tensor is not None and self._groups.get(tensor) is group
         }
         return mine.pop() if len(mine) == 1 else 0
+
+
+def _asks_for_infinity(node: Node) -> bool:
+    """Return whether a node only tests for infinity, such as for rows that a mask hides."""
+    statics = [t for t in node.inputs if t is not None and t.kind.is_static]
+    return is_op(node, "ElementWiseEqual") and any(
+        bool((np.abs(t.values()) >= HUGE).all()) for t in statics
+    )
 
 
 def mask_signs(node: Node, groups: Mapping[Tensor, Group]) -> tuple[int, ...]:
