@@ -57,7 +57,7 @@ class Forbidden:
 def refusal(graph: Graph, monkeypatch: pytest.MonkeyPatch, ops: OpRegistry = OPS) -> DovetailError:
     """Return the error of converting a graph that is wrong before any pass has run."""
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(graph))
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: (Forbidden(),))
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: (Forbidden(),))
     with pytest.raises(DovetailError) as caught:
         dovetail.convert("a.net", ops=ops)
     return caught.value
@@ -99,7 +99,7 @@ def test_options_are_said_in_the_manifest_however_large(monkeypatch: pytest.Monk
     monkeypatch.setattr(
         "dovetail.api.conversion.find_frontend", lambda *_: Frontend(chain("Scale"))
     )
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: ())
     monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
     large = np.arange(10**5, dtype=np.float32)
     options = FrontendOptions(batch=2, input_values={"shape": np.array([2, -1]), "w": large})
@@ -128,7 +128,7 @@ def test_several_graphs_and_their_names(monkeypatch: pytest.MonkeyPatch) -> None
     small, large = chain("Scale"), chain("Scale", "Scale")
     small.name, large.name = "small", "large"
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(small, large))
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: ())
     monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
     found = dovetail.convert("a.net", ops=OPS).graphs
     assert {name: len(graph.nodes) for name, graph in found.items()} == {"small": 1, "large": 2}
@@ -142,7 +142,7 @@ def test_a_frontend_that_returns_no_graphs_with_names_is_broken(
 ) -> None:
     graphs = [chain("Scale") for _ in range(count)]  # all have the same name
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(*graphs))
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: ())
     with pytest.raises(PluginError, match="must return a sequence of graphs") as caught:
         dovetail.convert("a.net", ops=OPS)
     assert "'test'" in caught.value.where
@@ -152,24 +152,25 @@ def test_a_frontend_must_not_return_a_graph_alone(monkeypatch: pytest.MonkeyPatc
     frontend = Frontend()
     monkeypatch.setattr(frontend, "read", lambda *_: chain("Scale"))
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: frontend)
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: ())
     with pytest.raises(PluginError, match="got Graph"):
         dovetail.convert("a.net", ops=OPS)
 
 
-def test_chosen_passes_are_recorded_and_need_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chosen_passes_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = []
     monkeypatch.setattr(
         "dovetail.api.conversion.find_frontend", lambda *_: Frontend(chain("Scale"))
     )
     monkeypatch.setattr(
-        "dovetail.api.conversion.pipeline_passes", lambda text: chosen.append(text) or ()
+        "dovetail.api.conversion.pipeline_passes",
+        lambda text, *, only_chosen: chosen.append((text, only_chosen)) or (),
     )
     monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
     model = dovetail.convert("a.net", passes="-fold", ops=OPS)
-    assert (chosen, model.producer.options) == (["-fold"], {"passes": "-fold"})
-    with pytest.raises(ConfigError, match="none run"):
-        dovetail.convert("a.net", passes="-fold", optimize=False, ops=OPS)
+    assert (chosen.pop(), model.producer.options) == (("-fold", False), {"passes": "-fold"})
+    dovetail.convert("a.net", passes="+mine", optimize=False, ops=OPS)
+    assert chosen == [("+mine", True)]
 
 
 HOOK_MODULE = """
@@ -196,7 +197,7 @@ def test_installed_hooks_hear_of_conversions(site: Any, monkeypatch: pytest.Monk
     source.write_bytes(b"net")
     frontend = Frontend(chain("Scale"))
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: frontend)
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: (Noop(),))
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: (Noop(),))
     try:
         dovetail.convert(source, ops=OPS)
         assert sys.modules["pass_listener"].seen == ["noop"]
@@ -215,7 +216,7 @@ def test_weights_read_into_memory_are_private_and_still_shared(
     for name, blob in (("a", source), ("b", source), ("c", other)):
         graph.add_tensor(Tensor(name, DType.UINT_8, (4,), TensorKind.STATIC, data=blob))
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(graph))
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: ())
     path = tmp_path / "a.net"
     path.write_bytes(b"net")
     assert dovetail.load_model(path, ops=OPS).graphs["a"].tensors["a"].data is source
@@ -254,7 +255,7 @@ class Frontend:
 def test_installed_frontends_and_an_explicit_format_come_before_a_refusal(
     site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: ())
     monkeypatch.setenv("DOVETAIL_PLUGINS", "")
     refresh()
     model = tmp_path / "net.dlc"

@@ -86,6 +86,16 @@ def test_passes_are_removed_and_added() -> None:
     assert names("+second") == names("second{}") == names("")
 
 
+def test_only_chosen_passes_keep_their_order() -> None:
+    found = pipeline_passes("+asked,second{limit=4}", only_chosen=True)
+    assert [(step.name, step.limit) for step in found] == [("second", 4), ("asked", 1)]
+    assert pipeline_passes("", only_chosen=True) == ()
+    with pytest.raises(ConfigError) as caught:
+        pipeline_passes("+asked,-first,-third", only_chosen=True)
+    assert [problem.where for problem in caught.value.problems] == ["-first", "-third"]
+    assert "none run" in caught.value.problems[0].message
+
+
 def test_options_have_the_types_of_the_fields() -> None:
     text = "+asked{limit=3,scale=2,mode=exact,axes=[1,-2],is_deep=true},first{limit=7}"
     by_name = {step.name: step for step in pipeline_passes(text)}

@@ -63,7 +63,7 @@ def frontend(monkeypatch: pytest.MonkeyPatch) -> Doubler:
     """Create the frontend look installed."""
     made = Doubler()
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: made)
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda _: ())
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: ())
     monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
     return made
 

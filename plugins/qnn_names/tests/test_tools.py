@@ -197,6 +197,20 @@ def test_legacy_tools_from_onnx_to_outputs(folder: Path) -> None:
     np.testing.assert_allclose(y.transpose(0, 3, 1, 2), expected(folder), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("option", ["-n", "--onnx_no_simplification"])
+def test_without_passes_a_model_has_the_ops_of_the_tool_and_runs(folder: Path, option: str) -> None:
+    run(f"qnn-onnx-converter -i net.onnx -o plain.cpp {option}", folder)
+    nodes = json.loads((folder / "plain_net.json").read_text())["graph"]["nodes"]
+    assert "ElementWiseNeuron" in {node["type"] for node in nodes.values()}
+    run(
+        "qnn-net-run --model plain.cpp --backend libQnnCpu.so --input_list last.txt "
+        "--output_dir plain",
+        folder,
+    )
+    y = np.fromfile(folder / "plain/Result_0/y.raw", "<f4").reshape(1, 6, 8, 2)
+    np.testing.assert_allclose(y.transpose(0, 3, 1, 2), expected(folder), rtol=1e-5, atol=1e-5)
+
+
 def test_layouts_can_be_kept(folder: Path) -> None:
     run("qnn-onnx-converter -i net.onnx -o kept.cpp --preserve_io layout", folder)
     assert interface(folder, "kept_net.json") == {"x": [1, 3, 6, 8], "y": [1, 2, 6, 8]}

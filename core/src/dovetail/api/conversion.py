@@ -58,7 +58,7 @@ def convert(
             each. Graphs share their weights, and their names end in their shapes. An input with one
             shape has it in all graphs.
         before: Passes that run first, also without `optimize`.
-        optimize: Whether the passes run; otherwise graphs stay as the frontend reads them.
+        optimize: Whether the passes run; otherwise only those that `passes` adds.
         passes: Changes of the passes, for example `-fold-batchnorm,+my-pass{limit=3}`; see
             `dovetail.api.pipeline.pipeline_passes`.
         ops: The ops; by default those of all installed op packages.
@@ -79,7 +79,7 @@ def convert(
     registry = installed_ops() if ops is None else ops
     frontend = find_frontend(source, input_format)
     options = options_for(frontend, options)
-    steps = (*before, *_steps(passes, optimize))
+    steps = (*before, *pipeline_passes(passes, only_chosen=not optimize))
     graphs: list[Graph] = []
     for each in shape_sets(shapes or {}):
         dims = dict(options.input_dims) | dict(each.dims)
@@ -101,19 +101,6 @@ def convert(
     said |= {} if quant_updatable_mode == "none" else {MODE_OPTION: quant_updatable_mode}
     producer = Producer("dovetail", dovetail.__version__, source.name, hash_source(source), said)
     return Model.of(*graphs, producer=producer, registry=registry)
-
-
-def _steps(passes: str, optimize: bool) -> tuple[Pass, ...]:
-    if optimize:
-        return pipeline_passes(passes)
-    if passes:
-        raise ConfigError(
-            "passes are chosen, but none run",
-            code="USAGE",
-            where=f"passes '{passes}'",
-            hint="omit either `passes` or `optimize=False` (--no-simplification)",
-        )
-    return ()
 
 
 def _read(

@@ -48,7 +48,7 @@ class _Choice:
     options: Mapping[str, str]
 
 
-def pipeline_passes(choices: str = "") -> tuple[Pass, ...]:
+def pipeline_passes(choices: str = "", *, only_chosen: bool = False) -> tuple[Pass, ...]:
     """Return the passes of the conversion in order, third-party passes included.
 
     A broken third-party pass is left out with a warning, and so is one that asks for an impossible
@@ -57,15 +57,18 @@ def pipeline_passes(choices: str = "") -> tuple[Pass, ...]:
     Args:
         choices: Changes, separated by commas: `-NAME` removes a pass, `+NAME` adds an installed
             one, `+NAME{option=value,...}` or `NAME{...}` sets options of one.
+        only_chosen: Whether no other passes run than those that are added or set.
 
     Raises:
         ConfigError: The choices are not well formed, or name unknown passes or options, or have
-            wrong values; lists all (USAGE).
+            wrong values, or remove a pass where only chosen ones run; lists all (USAGE).
         PluginError: The standard op set is not installed.
     """
+    if only_chosen and not choices:
+        return ()
     pipeline = cast("Pipeline", load_plugin(_GROUP, PIPELINE))
     others = [each for name, each in load_all(_GROUP).items() if name != PIPELINE]
-    return _chosen(pipeline, others, choices)
+    return _chosen(pipeline, others, choices, only_chosen=only_chosen)
 
 
 def configured_pass(name: str, values: Mapping[str, Any]) -> Pass:
@@ -92,7 +95,9 @@ def pass_options(step: Pass) -> dict[str, Any]:
     return {name: getattr(step, name) for name in _option_types(step)}
 
 
-def _chosen(pipeline: Pipeline, others: Sequence[Any], text: str) -> tuple[Pass, ...]:
+def _chosen(
+    pipeline: Pipeline, others: Sequence[Any], text: str, *, only_chosen: bool
+) -> tuple[Pass, ...]:
     problems: list[Problem] = []
     choices = list(_parsed(text, problems))
     known: dict[str, Any] = {step.name: step for step in (*pipeline.passes, *others)}
@@ -105,6 +110,9 @@ def _chosen(pipeline: Pipeline, others: Sequence[Any], text: str) -> tuple[Pass,
             problems.append(Problem(f"pass '{choice.name}' not found", choice.text, hint))
         elif choice.name in changed or choice.name in removed:
             problems.append(Problem(f"pass '{choice.name}' is given twice", choice.text))
+        elif choice.removed and only_chosen:
+            hint = "omit it, or --no-simplification (`optimize=False`)"
+            problems.append(Problem("a pass is removed, but none run", choice.text, hint))
         elif choice.removed:
             removed.add(choice.name)
         else:
@@ -118,6 +126,8 @@ def _chosen(pipeline: Pipeline, others: Sequence[Any], text: str) -> tuple[Pass,
 
     # removed passes keep their position until the others have found theirs
     found = pipeline.expanded(joining, report).passes
+    if only_chosen:
+        removed = {step.name for step in found if step.name not in changed}
     return tuple(changed.get(step.name, step) for step in found if step.name not in removed)
 
 

@@ -56,7 +56,7 @@ def show_dry_run(conversion: Conversion, *, is_detailed: bool = False) -> None:
     """
     source = conversion.source
     frontend = find_frontend(source, conversion.input_format)
-    steps = pipeline_passes(conversion.passes) if conversion.optimize else ()
+    steps = pipeline_passes(conversion.passes, only_chosen=not conversion.optimize)
     found = frontend.dry_run(source, conversion.options_by_graph()[0], conversion.ops)
     verdict, nodes = _attempt(frontend, conversion)
     becomes = dict(sorted(Counter(f"{n.package}::{n.op_type}" for n in nodes).items()))

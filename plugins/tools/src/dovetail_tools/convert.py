@@ -128,7 +128,8 @@ def convert(
             "-n",
             "--no-simplification",
             "--onnx-no-simplification",
-            help="Run no passes: the graph has the nodes that the frontend reads.",
+            help="Run no passes but those that --passes adds: the graph has the nodes that "
+            "the frontend reads.",
         ),
     ] = False,
     passes: Annotated[
