@@ -143,6 +143,19 @@ def test_masks_leave_attention_its_8_bits(kind: str, number: float, tmp_path: Pa
     assert decibels(exact, near) > 25
 
 
+def saved(path: Path, node: onnx.NodeProto, **shapes: tuple[int, ...]) -> Path:
+    """Write the model of a node, whose tensors are float32."""
+    infos = {
+        name: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    }
+    ends = [[infos[name] for name in names] for names in (node.input, node.output)]
+    graph = onnx.helper.make_graph([node], "net", *ends)
+    opsets = [onnx.helper.make_opsetid("", 20)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path / "net.onnx")
+    return path / "net.onnx"
+
+
 @pytest.mark.parametrize("style", ["dovetail", "sdk"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_cubic_samples_are_taken_where_they_were(padding: str, style: str, tmp_path: Path) -> None:
@@ -150,15 +163,8 @@ def test_cubic_samples_are_taken_where_they_were(padding: str, style: str, tmp_p
     node = onnx.helper.make_node(
         "GridSample", ["x", "grid"], ["y"], mode="cubic", padding_mode=padding
     )
-    shapes = {"x": (1, 2, 9, 7), "grid": (1, 6, 5, 2), "y": (1, 2, 6, 5)}
-    infos = {
-        name: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        for name, shape in shapes.items()
-    }
-    graph = onnx.helper.make_graph([node], "net", [infos["x"], infos["grid"]], [infos["y"]])
-    opsets = [onnx.helper.make_opsetid("", 20)]
-    path = tmp_path / "samples.onnx"
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    shapes = {"x": (1, 2, 9, 7), "grid": (1, 6, 5, 2)}
+    model = dt.convert(saved(tmp_path, node, **shapes, y=(1, 2, 6, 5)))
     rng = np.random.default_rng(5)
     samples = [
         {
@@ -167,10 +173,20 @@ def test_cubic_samples_are_taken_where_they_were(padding: str, style: str, tmp_p
         }
         for _ in range(8)
     ]
-    model = dt.convert(path)
     made = dt.quantize(model, samples, act_bitwidth=16, quantization_style=style)
-    (exact,), (near,) = (computed(each.graphs["samples"], samples[:1]) for each in (model, made))
+    (exact,), (near,) = (computed(each.graphs["net"], samples[:1]) for each in (model, made))
     assert decibels(exact, near) > 50
+
+
+@pytest.mark.parametrize(("bits", "least"), [(8, 30), (16, 80)])
+def test_erf_keeps_its_digits(bits: int, least: int, tmp_path: Path) -> None:
+    """It has no op: powers of x are summed near 0, where alone they are used."""
+    node = onnx.helper.make_node("Erf", ["x"], ["y"])
+    model = dt.convert(saved(tmp_path, node, x=(4, 99), y=(4, 99)))
+    samples = [{"x": np.random.default_rng(8).normal(0, 2, (4, 99)).astype(np.float32)}]
+    made = dt.quantize(model, samples, act_bitwidth=bits)
+    (exact,), (near,) = (computed(each.graphs["net"], samples) for each in (model, made))
+    assert decibels(exact, near) > least
 
 
 def computed(graph: Graph, samples: Sequence[dict[str, Floats]]) -> list[Floats]:

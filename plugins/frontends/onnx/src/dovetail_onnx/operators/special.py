@@ -33,7 +33,9 @@ def erf(op: OpContext) -> Value:
     # where it is not used, the divisor is 1: there would be 0 among those that are near
     z = where(near, 1, inside * math.sqrt(2))
     far = z.apply("Gelu") / z * 2 - 1
-    square = x * x
+    # as far as it is used: powers of all x would leave a quantized model no digits
+    small = clip(x, -_NEAR, _NEAR)
+    square = small * small
     *terms, last = (
         2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1))
         for n in range(_TERMS)
@@ -41,7 +43,7 @@ def erf(op: OpContext) -> Value:
     total = x.expr(last)
     for term in reversed(terms):
         total = total * square + term
-    return where(near, total * x, far).emit()
+    return where(near, total * small, far).emit()
 
 
 @ONNX.importer("Shrink", versions=(9,))
