@@ -307,6 +307,12 @@ def test_lists_must_go_with_graphs(two_models: str, run: Any, lists: str, part: 
     assert part in done.err
 
 
+def test_one_graph_takes_one_list(two_steps: str, run: Any) -> None:
+    done = run("net-run", "--model", two_steps, "--input-list", "list.txt,list.txt")
+    assert done.code == 2
+    assert "expected one for the graph net, got 2" in done.err
+
+
 def test_faults_of_all_lists_are_told_together(
     two_models: str, run: Any, listing: Any, entries: Any
 ) -> None:

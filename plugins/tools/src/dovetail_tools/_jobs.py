@@ -107,9 +107,10 @@ def _check_references(request: Request, graphs: Sequence[Graph]) -> set[tuple[st
     """Raise if options name what is not there; return the inputs with native files, by graph."""
     names = [graph.name for graph in graphs]
     if len(request.input_lists) != len(names):
+        several = len(names) > 1
+        wanted = f"{len(names)} input lists for the graphs" if several else "one for the graph"
         raise usage(
-            f"expected {len(names)} input lists for the graphs {', '.join(names)}, got "
-            f"{len(request.input_lists)}",
+            f"expected {wanted} {', '.join(names)}, got {len(request.input_lists)}",
             where="--input-list",
             hint="pass one list per graph, in this order, separated by commas; __ skips a graph",
         )
