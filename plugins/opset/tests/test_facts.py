@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dovetail.ir import DType, Spec
-from dovetail.ops import UNBOUNDED, OpSchema, ParamField, bind_node
+from dovetail.ops import UNBOUNDED, OpSchema, ParamField, bind_node, simulate
+from dovetail.ops.check import input_specs
 from dovetail.testing import bind
 from dovetail_opset import PACKAGE
 from dovetail_opset.testing import CASES
@@ -113,5 +114,13 @@ def test_what_ops_state_of_their_results_holds_in_the_cases() -> None:
             kept = [np.zeros(1)]  # of padding; every grid has it
             kept += [t.values for i in op.keeps if (t := bound.inputs[i]) is not None]
             assert np.isin(made, np.concatenate([values.ravel() for values in kept])).all(), case.id
+        if op.rounds or op.keeps_whole:
+            rounded = [None if t is None else np.rint(t.values) for t in bound.inputs]
+            outs = [t.spec for t in node.outputs]
+            schema = PACKAGE.schemas[case.op_type]
+            whole = made if op.rounds else simulate(schema, op, rounded, input_specs(node), outs)[0]
+            np.testing.assert_array_equal(whole, np.rint(whole), err_msg=case.id)
         seen += Counter(clips=op.clips, keeps=bool(op.keeps), ranges=(low, high) != UNBOUNDED)
-    assert min(seen[fact] for fact in ("clips", "keeps", "ranges")) >= 10
+        seen += Counter(rounds=op.rounds, keeps_whole=op.keeps_whole)
+    assert min(seen[fact] for fact in ("clips", "keeps", "ranges", "keeps_whole")) >= 10
+    assert seen["rounds"] >= 5

@@ -66,6 +66,8 @@ def step(graph: Graph, op_type: str, x: Tensor) -> Tensor:
         params = {"min_value": 0.0, "max_value": 9.0}
     elif op_type == "ElementWiseSubtract":
         inputs.append(static(graph, "nine", np.full(1, 9, np.float32)))
+    elif op_type == "ElementWiseUnary":
+        params = {"operation": 6}  # floor
     return add(graph, op_type, inputs, name=op_type, **params)
 
 
@@ -74,6 +76,7 @@ def step(graph: Graph, op_type: str, x: Tensor) -> Tensor:
     "op_types",
     [
         ("ElementWiseFloor", "ReluMinMax"),
+        ("ElementWiseUnary", "ReluMinMax"),
         ("ReluMinMax", "ElementWiseRound"),
         ("ElementWiseCeil", "ElementWiseSubtract", "ElementWiseAbs", "ReluMinMax"),
     ],

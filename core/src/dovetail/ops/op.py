@@ -102,8 +102,8 @@ class Op:
             between its steps; see `states`.
 
     Quantization reads more facts: `value_range`, `result_encodings`, `clips`, `flat_beyond`,
-    `keeps` and `added_range`. A subclass states them as class attributes too, or as properties if
-    they depend on params.
+    `keeps`, `added_range`, `rounds` and `keeps_whole`. A subclass states them as class attributes
+    too, or as properties if they depend on params.
     """
 
     inputs: ClassVar[tuple[Port, ...]] = ()
@@ -207,6 +207,19 @@ class Op:
     def added_range(self) -> Range | None:
         """The range of values that an op of the domain MOVE adds to those of its inputs, if any."""
         return None
+
+    @property
+    def rounds(self) -> bool:
+        """True if all results are whole numbers, whatever the inputs are."""
+        return False
+
+    @property
+    def keeps_whole(self) -> bool:
+        """True if all results are whole numbers where all inputs are.
+
+        An op that clips, keeps elements, or is of the domain MOVE does not state it.
+        """
+        return False
 
 
 def param_fields(op: type[Op]) -> Mapping[str, ParamField[Any]]:

@@ -37,3 +37,13 @@ class Variants(Op):
     def flat_beyond(self) -> Range:
         """The inputs beyond which results no longer change noticeably."""
         return self.single.flat_beyond
+
+    @property
+    def rounds(self) -> bool:
+        """True if all results are whole numbers, whatever the inputs are."""
+        return self.single.rounds
+
+    @property
+    def keeps_whole(self) -> bool:
+        """True if all results are whole numbers where all inputs are."""
+        return self.single.keeps_whole

@@ -42,6 +42,7 @@ register_functions(
     "Shapes broadcast.",
     ("ElementWiseMaximum", np.maximum, "The larger of a and b; NaN if one is NaN."),
     ("ElementWiseMinimum", np.minimum, "The smaller of a and b; NaN if one is NaN."),
+    keeps_whole=True,
 )
 register_functions(
     _Arithmetic,
@@ -50,6 +51,7 @@ register_functions(
     ("ElementWiseSubtract", np.subtract, "a - b."),
     ("ElementWiseMultiply", np.multiply, "a * b."),
     ("ElementWiseSquaredDifference", lambda a, b: np.square(a - b), "(a - b) ** 2."),
+    keeps_whole=True,
 )
 
 
@@ -71,6 +73,8 @@ class ElementWiseFloorDiv(_Arithmetic):
 
     The floor is taken of the rounded quotient: 1 / 0.1 is 10, although 0.1 as float32 is larger.
     """
+
+    rounds = True
 
     def reference(self, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
@@ -104,6 +108,8 @@ class ElementWiseFmod(_Arithmetic):
 
     For b = 0 it is NaN for floats and 0 for integers. Shapes broadcast.
     """
+
+    keeps_whole = True
 
     def reference(self, a: Array, b: Array) -> Array:
         return np.fmod(a, b)

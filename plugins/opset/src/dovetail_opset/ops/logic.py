@@ -69,6 +69,7 @@ class ElementWiseSelect(Op):
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"))
     is_elementwise = True
+    keeps_whole = True
 
     def infer(self, condition: Spec, a: Spec, b: Spec, out: Spec | None) -> Spec:
         if a.dtype is not b.dtype and not (a.dtype.is_fixed_point and b.dtype.is_fixed_point):

@@ -36,6 +36,7 @@ class Cast(Op):
 
     inputs = (In("in[0]"),)
     is_elementwise = True
+    keeps_whole = True
     domain = Domain.STORED
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:

@@ -47,14 +47,9 @@ register_functions(
     "Returns the shape of x.",
     ("ElementWiseAsin", np.arcsin, "The arc sine in radians; NaN outside [-1, 1]."),
     ("ElementWiseAtan", np.arctan, "The arc tangent in radians."),
-    ("ElementWiseCeil", np.ceil, "The smallest integer not below x."),
     ("ElementWiseCos", np.cos, "The cosine of x in radians."),
-    ("ElementWiseFloor", np.floor, "The largest integer not above x."),
     ("ElementWiseLog", np.log, "The natural logarithm; NaN below 0."),
-    ("ElementWiseNeg", np.negative, "-x."),
-    ("ElementWiseRound", rounded, "The nearest integer, halves to even."),
     ("ElementWiseRsqrt", lambda x: 1 / np.sqrt(x), "1 / sqrt(x); NaN below 0."),
-    ("ElementWiseSign", np.sign, "-1, 0 or 1; NaN for NaN."),
     ("ElementWiseSin", np.sin, "The sine of x in radians."),
     (
         "Logit",
@@ -63,9 +58,29 @@ register_functions(
     ),
 )
 register_functions(
+    _Unary,
+    "Returns the shape of x.",
+    ("ElementWiseCeil", np.ceil, "The smallest integer not below x."),
+    ("ElementWiseFloor", np.floor, "The largest integer not above x."),
+    ("ElementWiseRound", rounded, "The nearest integer, halves to even."),
+    ("ElementWiseSign", np.sign, "-1, 0 or 1; NaN for NaN."),
+    rounds=True,
+)
+register_functions(
+    _Unary,
+    "Returns the shape of x.",
+    ("ElementWiseNeg", np.negative, "-x."),
+    keeps_whole=True,
+)
+register_functions(
     _NeverNegative,
     "Returns the shape of x.",
     ("ElementWiseAbs", np.abs, "|x|."),
+    keeps_whole=True,
+)
+register_functions(
+    _NeverNegative,
+    "Returns the shape of x.",
     ("ElementWiseExp", np.exp, "e ** x."),
     ("ElementWiseSquareRoot", np.sqrt, "The square root; NaN below 0."),
 )

@@ -13,31 +13,10 @@ import numpy as np
 
 from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import Domain, OpRegistry
-from dovetail_opset import is_op
 from dovetail_quantizers.grid import Grid
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.roles import present, schema_of
 from dovetail_quantizers.planning.rules import added_by, op_of
-
-_ROUNDING = (
-    "ElementWiseCeil",
-    "ElementWiseFloor",
-    "ElementWiseFloorDiv",
-    "ElementWiseRound",
-    "ElementWiseSign",
-)
-# Results are whole numbers if the inputs are.
-_EXACT = (
-    "Cast",
-    "ElementWiseAbs",
-    "ElementWiseAdd",
-    "ElementWiseMaximum",
-    "ElementWiseMinimum",
-    "ElementWiseMultiply",
-    "ElementWiseNeg",
-    "ElementWiseSelect",
-    "ElementWiseSubtract",
-)
 
 
 def whole_groups(graph: Graph, ops: OpRegistry) -> Callable[[Group], bool]:
@@ -52,11 +31,9 @@ def whole_groups(graph: Graph, ops: OpRegistry) -> Callable[[Group], bool]:
         return all(bool((x == np.rint(x)).all()) for x in (values[:99], values))
 
     for node in graph.nodes:
-        if is_op(node, *_ROUNDING) or (
-            _is_exact(node, ops)
-            # constants, whose values must be read, come last
-            and all(map(is_whole, sorted(_inputs(node), key=lambda t: t.kind.is_static)))
-        ):
+        # constants, whose values must be read, come last
+        inputs = sorted((t for _, t in present(node)), key=lambda t: t.kind.is_static)
+        if op_of(node, ops).rounds or (_keeps_whole(node, ops) and all(map(is_whole, inputs))):
             found.update(node.outputs)
     return lambda group: all(map(is_whole, group.members))
 
@@ -85,16 +62,12 @@ def whole_grid(grid: Grid, minimum: float, maximum: float) -> Grid | None:
     return Grid(grid.dtype, grid.bitwidth, 2.0**-exponent, first * 2**exponent)
 
 
-def _is_exact(node: Node, ops: OpRegistry) -> bool:
-    """Return whether the results of a node are whole if its inputs are."""
+def _keeps_whole(node: Node, ops: OpRegistry) -> bool:
+    """Return whether the results of a node are whole numbers if its inputs are."""
     if schema_of(node, ops).domain is Domain.MOVE:
         added = added_by(node, ops)
-        return added is None or all(map(float.is_integer, map(float, added)))
+        return added is None or all(float(end).is_integer() for end in added)
     op = op_of(node, ops)
     if op.clips:
         return all(math.isinf(end) or float(end).is_integer() for end in op.value_range)
-    return is_op(node, *_EXACT)
-
-
-def _inputs(node: Node) -> list[Tensor]:
-    return [tensor for _, tensor in present(node)]
+    return op.keeps_whole or bool(op.keeps)
