@@ -175,6 +175,7 @@ def test_cubic_samples_are_taken_where_they_were(padding: str, style: str, tmp_p
     ]
     made = dt.quantize(model, samples, act_bitwidth=16, quantization_style=style)
     (exact,), (near,) = (computed(each.graphs["net"], samples[:1]) for each in (model, made))
+    # measured: 65 to 68 dB; 0.4 where elements inside were found by equality
     assert decibels(exact, near) > 50
 
 
@@ -186,6 +187,7 @@ def test_erf_keeps_its_digits(bits: int, least: int, tmp_path: Path) -> None:
     samples = [{"x": np.random.default_rng(8).normal(0, 2, (4, 99)).astype(np.float32)}]
     made = dt.quantize(model, samples, act_bitwidth=bits)
     (exact,), (near,) = (computed(each.graphs["net"], samples) for each in (model, made))
+    # measured: 34 and 83 dB; powers of all x gave 11 and 36 for a normal x
     assert decibels(exact, near) > least
 
 

@@ -182,19 +182,24 @@ def interface(folder: Path, name: str) -> dict[str, list[int]]:
     return {n: t["dims"] for n, t in tensors.items() if t["type"] in (0, 1)}
 
 
+def check_channels_last(folder: Path, model: str) -> None:
+    """Run a model whose input and output are channels-last, and compare."""
+    run(
+        f"qnn-net-run --model {model} --backend libQnnCpu.so --input_list last.txt "
+        "--output_dir out",
+        folder,
+    )
+    y = np.fromfile(folder / "out/Result_0/y.raw", "<f4").reshape(1, 6, 8, 2)
+    # float32 sums of 27 and of 4 products, in another order
+    np.testing.assert_allclose(y.transpose(0, 3, 1, 2), expected(folder), rtol=1e-5, atol=1e-5)
+
+
 def test_legacy_tools_from_onnx_to_outputs(folder: Path) -> None:
     run("qnn-onnx-converter --input_network net.onnx --output_path old.cpp", folder)
     assert interface(folder, "old_net.json") == {"x": [1, 6, 8, 3], "y": [1, 6, 8, 2]}
     assert 'getQnnGraphConfigFromInfo("old"' in (folder / "old.cpp").read_text()
     run("qnn-model-lib-generator -c old.cpp -b old.bin -t x86_64-linux-clang -o libs", folder)
-    run(
-        "qnn-net-run --model libs/x86_64-linux-clang/libold.so --backend libQnnCpu.so "
-        "--input_list last.txt --output_dir old",
-        folder,
-    )
-    y = np.fromfile(folder / "old/Result_0/y.raw", "<f4").reshape(1, 6, 8, 2)
-    # float32 sums of 27 and of 4 products, in another order
-    np.testing.assert_allclose(y.transpose(0, 3, 1, 2), expected(folder), rtol=1e-5, atol=1e-5)
+    check_channels_last(folder, "libs/x86_64-linux-clang/libold.so")
 
 
 @pytest.mark.parametrize("option", ["-n", "--onnx_no_simplification"])
@@ -202,13 +207,7 @@ def test_without_passes_a_model_has_the_ops_of_the_tool_and_runs(folder: Path, o
     run(f"qnn-onnx-converter -i net.onnx -o plain.cpp {option}", folder)
     nodes = json.loads((folder / "plain_net.json").read_text())["graph"]["nodes"]
     assert "ElementWiseNeuron" in {node["type"] for node in nodes.values()}
-    run(
-        "qnn-net-run --model plain.cpp --backend libQnnCpu.so --input_list last.txt "
-        "--output_dir plain",
-        folder,
-    )
-    y = np.fromfile(folder / "plain/Result_0/y.raw", "<f4").reshape(1, 6, 8, 2)
-    np.testing.assert_allclose(y.transpose(0, 3, 1, 2), expected(folder), rtol=1e-5, atol=1e-5)
+    check_channels_last(folder, "plain.cpp")
 
 
 def test_layouts_can_be_kept(folder: Path) -> None:

@@ -112,7 +112,9 @@ def _chosen(
             problems.append(Problem(f"pass '{choice.name}' is given twice", choice.text))
         elif choice.removed and only_chosen:
             hint = "omit it, or --no-simplification (`optimize=False`)"
-            problems.append(Problem("a pass is removed, but none run", choice.text, hint))
+            problems.append(
+                Problem("a pass is removed, but only added ones run", choice.text, hint)
+            )
         elif choice.removed:
             removed.add(choice.name)
         else:

@@ -80,7 +80,7 @@ def power(op: OpContext) -> Value:
 
 
 def _holds(dtype: DType, other: DType) -> bool:
-    """Return whether a type of integers has all values of another type; of two of one size, too."""
+    """Return whether a type of integers has the values of another one; half may do for one size."""
     return other.is_int and other.bits <= dtype.bits and (dtype.is_signed or not other.is_signed)
 
 
