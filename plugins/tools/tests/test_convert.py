@@ -97,6 +97,24 @@ def test_shapes(run: Any, steps: str, args: list[str], expected: tuple[int, ...]
     assert shape("steps.dvt") == expected
 
 
+@pytest.mark.parametrize(("value", "expected"), [("[3,2]", (3, 2)), ("[-1]", (6,))])
+def test_values_of_inputs(run: Any, value: str, expected: tuple[int, ...]) -> None:
+    declare = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "to"], ["y"])],
+        "shaped",
+        [declare("x", TensorProto.FLOAT, [6]), declare("to", TensorProto.INT64, [None])],
+        [declare("y", TensorProto.FLOAT, None)],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "shaped.onnx")
+    done = run("convert", "-i", "shaped.onnx", "--input-value", "to", value)
+    assert done.code == 0, done.err
+    (found,) = dt.load("shaped.dvt").graphs.values()
+    assert [t.name for t in found.inputs] == ["x"]
+    assert found.outputs[0].shape == expected
+
+
 @pytest.mark.parametrize("option", ["--out-node", "--out_name", "--out-tensor-node"])
 def test_the_model_is_cut_at_out_nodes(run: Any, steps: str, option: str) -> None:
     args = ["-d", "x", "1,4", option, "mid", option, "neg"]
@@ -303,6 +321,10 @@ def test_dry_run_shows_unused_inputs(run: Any) -> None:
         (["-d", "x", "1,a"], 2, "expected an integer, got 'a'"),
         (["-s", "width", "4.5"], 2, "expected an integer, got '4.5'"),
         (["-d", "x"], 2, "takes two values"),
+        (["--input-value", "x", "[[1],[2,3]]"], 2, "got '[[1],[2,3]]'"),
+        (["--input-value", "x", "one"], 2, "expected a number or an array of numbers, got 'one'"),
+        (["--input-value", "x", "2"], 2, "shape is (), but the model declares"),
+        (["--input-value", "z", "2"], 2, "input 'z' not found in the model"),
         (["-d", "x", "1,4", "-d", "x", "1,5", "-d", "x", "1,4"], 2, "given twice: 1x4"),
         (["-d", "z", "1,4"], 2, "--input-dim z: input 'z' not found in the model"),
         (["-s", "widht", "4"], 2, "did you mean 'width'?"),

@@ -42,6 +42,11 @@ def test_batch(shapes) -> None:
     assert found == {"x": (4, 3), "z": (4, 2), "s": ()}
 
 
+def test_question_marks_are_no_symbol(shapes) -> None:
+    assert shapes({"x": ["?", 3, "?", 5]}, input_dims={"x": (2, 3, 4, 5)}) == {"x": (2, 3, 4, 5)}
+    assert shapes({"x": ["?", 3], "z": ["?", 2]}, input_dims={"x": (7, 3)})["z"] == (1, 2)
+
+
 def test_symbols_hold_everywhere(shapes) -> None:
     inputs = {"x": ["N", "T"], "z": ["N", 8, "T"]}
     assert shapes(inputs, symbols={"T": 5, "N": 2}) == {"x": (2, 5), "z": (2, 8, 5)}

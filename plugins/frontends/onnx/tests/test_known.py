@@ -64,6 +64,7 @@ def test_the_inputs_that_decide_are_named(model, read) -> None:
     assert error.inputs == ("shape", "zero")
     assert (error.code, error.exit_code) == ("MODEL_VALUES_UNKNOWN", 4)
     assert "specialize=['shape', 'zero']" in error.hint
+    assert "--input-value shape VALUE --input-value zero VALUE" in error.hint
     assert "'here'" in str(error)
     with pytest.raises(InputsNeededError) as caught:
         read(reshaping(model), OnnxOptions(input_values={"shape": int64(4, 6)}))

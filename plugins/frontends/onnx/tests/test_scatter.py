@@ -100,6 +100,16 @@ def test_one_hot_types(read, model, run, indices, values) -> None:
     np.testing.assert_array_equal(y, want, strict=True)
 
 
+@pytest.mark.parametrize("depth", [np.array(3, I64), np.array([3], I64)])
+def test_one_hot_of_constants(read, model, run, depth) -> None:
+    nodes = [N("OneHot", ["i", "depth", "values"], ["hot"]), N("Add", ["x", "hot"], ["y"])]
+    known = {"i": np.array([2, 0], I64), "depth": depth, "values": np.array([0, 1], F32)}
+    x = data(2, 3)
+    graph = read(model(nodes, {"x": x}, ["y"], known))
+    assert [node.op_type for node in graph.nodes] == ["ElementWiseAdd"]
+    np.testing.assert_array_equal(run(graph, {"x": x})["y"], x + np.eye(3, dtype=F32)[[2, 0]])
+
+
 @pytest.mark.parametrize(
     ("left_out", "said"),
     [

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
+
 from dovetail.api.conversion import find_frontend
 from dovetail.api.plugin_options import assignments, options_from
 from dovetail.errors import ConfigError, Problem
-from dovetail.ir import Shape
+from dovetail.ir import Array, Shape
 from dovetail.ops.frontend import FrontendOptions
 
 # Names of options in `options_type`, where the command spells them otherwise.
@@ -19,6 +22,7 @@ _SPELLED = {
     "out_names": "--out-name",
     "symbols": "--define-symbol",
     "input_dims": "--input-dim",
+    "input_values": "--input-value",
     "updateable": "--lora-weight-list",
 }
 
@@ -29,12 +33,14 @@ class FrontendTexts:
 
     Attributes:
         dims: Names of inputs, and their shapes; names with several shapes are not options.
+        values: Names of inputs, and their values.
         symbols: Names of symbolic dimensions, and their values.
         others: Further options of frontends by name; those that were not given are None or empty.
         texts: Further options as NAME=VALUE.
     """
 
     dims: Sequence[tuple[str, str]]
+    values: Sequence[tuple[str, str]]
     symbols: Sequence[tuple[str, str]]
     others: Mapping[str, Any]
     texts: Sequence[str]
@@ -61,11 +67,13 @@ def frontend_options(
     """
     frontend = find_frontend(source, input_format)
     shapes = {n: [shape] for n, shape in default_shapes.items()} | _shapes(texts.dims, problems)
-    values = _named("--define-symbol", texts.symbols, problems)
-    numbers = {n: _number(f"--define-symbol {n}", text, problems) for n, text in values.items()}
+    known = _named("--input-value", texts.values, problems)
+    values = {n: _array(f"--input-value {n}", text, problems) for n, text in known.items()}
+    symbols = _named("--define-symbol", texts.symbols, problems)
+    numbers = {n: _number(f"--define-symbol {n}", text, problems) for n, text in symbols.items()}
     several = {name: given for name, given in shapes.items() if len(given) > 1}
     single = {name: given[0] for name, given in shapes.items() if len(given) == 1}
-    given = {"input_dims": single, "symbols": numbers, **texts.others}
+    given = {"input_dims": single, "input_values": values, "symbols": numbers, **texts.others}
     given = {name: value for name, value in given.items() if value not in (None, (), {})}
     spelled = {name: _SPELLED.get(name, "--" + name.replace("_", "-")) for name in given}
     for name, value in assignments(texts.texts, "--frontend-option", problems).items():
@@ -106,6 +114,18 @@ def _shape(where: str, text: str, problems: list[Problem]) -> Shape:
     before = len(problems)
     shape = tuple(_number(where, size, problems) for size in text.split(",")) if text else ()
     return shape if len(problems) == before else ()
+
+
+def _array(where: str, text: str, problems: list[Problem]) -> Array:
+    """Return a number or an array of numbers that JSON states."""
+    try:
+        found = np.asarray(msgspec.json.decode(text))
+    except (msgspec.DecodeError, ValueError):  # the latter for rows of several lengths
+        found = np.asarray(None)
+    if found.dtype.kind not in "iufb":
+        problems.append(Problem(f"expected a number or an array of numbers, got '{text}'", where))
+        return np.zeros((), np.int64)
+    return found
 
 
 def _number(where: str, text: str, problems: list[Problem]) -> int:

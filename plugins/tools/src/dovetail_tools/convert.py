@@ -28,7 +28,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class _Command(PairCommand):
-    pairs = ("input_dim", "define_symbol")
+    pairs = ("input_dim", "input_value", "define_symbol")
     counts: ClassVar[Counts] = {**INTERFACE.counts, "dry_run": (0, 1)}
     choices: ClassVar[Choices] = {"dry_run": DRY_RUNS}  # `--dry-run MODEL` names a model
 
@@ -67,6 +67,14 @@ def convert(
             metavar="NAME DIMS",
             help="Shape of an input, for example `data 1,224,224,3`; may be repeated. Of several "
             "shapes of one input there is a graph each.",
+        ),
+    ] = None,
+    input_value: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME VALUE",
+            help="Value of an input, which becomes a constant: a number, or an array in JSON, for "
+            "example `rate 16000` or `sizes [1,8]`; may be repeated.",
         ),
     ] = None,
     define_symbol: Annotated[
@@ -267,6 +275,7 @@ def convert(
     )
     texts = FrontendTexts(
         split_pairs(input_dim),
+        split_pairs(input_value),
         split_pairs(define_symbol),
         {
             "batch": batch,

@@ -108,6 +108,9 @@ def _evaluated(node: SourceNode, ins: dict[str, Constant]) -> list[Array] | None
     except (RuntimeError, NotImplementedError, TypeError, LookupError):
         return None
     feeds = {name: like_onnx(constant) for name, constant in ins.items()}
+    if node.op_type == "OneHot" and feeds[node.inputs[1]].size == 1:
+        depth = node.inputs[1]  # ONNX permits a scalar or one element, the evaluator a scalar
+        feeds[depth] = feeds[depth].reshape(())
     try:
         with np.errstate(all="ignore"):  # inf and nan are results, as at run time
             found: list[Array] = evaluator.run(None, feeds)  # type: ignore[assignment]

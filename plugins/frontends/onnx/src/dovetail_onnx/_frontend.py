@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -192,15 +193,15 @@ def _unsupported(made: _Imported, where: str) -> UnsupportedOpError:
         code, what = "OP_UNSUPPORTED", "more of the model may be converted once the values"
     else:
         code, what = "MODEL_VALUES_UNKNOWN", "the model can be converted once the values"
-    values = ", ".join(f"{name!r}: ..." for name in made.needed)
+    options = " ".join(f"--input-value {shlex.quote(name)} VALUE" for name in made.needed)
     return InputsNeededError(
         message,
         made.needed,
         code=code,
         where=where,
         problems=problems,
-        hint=f"{what} of inputs are known: in Python, Session(..., specialize="
-        f"{list(made.needed)}), or OnnxOptions(input_values={{{values}}})",
+        hint=f"{what} of inputs are known: `dovetail convert {options}`, or in Python "
+        f"OnnxOptions(input_values=...) or Session(..., specialize={list(made.needed)})",
     )
 
 

@@ -83,7 +83,7 @@ def dims_of(info: ValueInfoProto) -> tuple[Dim, ...] | None:
 
 
 def _dim(dim: TensorShapeProto.Dimension) -> Dim:
-    if dim.dim_param:
+    # exporters write ? or -1 for what they do not know; two of these need not be equal
+    if dim.dim_param and dim.dim_param != "?":
         return dim.dim_param
-    # old exporters write -1 for what they do not know
     return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
