@@ -59,11 +59,9 @@ def test_an_input_that_is_read_again_is_not_overwritten(run_graph, evaluate):
     np.testing.assert_allclose(ran.outputs["again"], wanted, rtol=ROUNDINGS, atol=1e-7)
 
 
-@pytest.mark.parametrize("dtype", [DType.FLOAT_16, DType.FLOAT_32])
-def test_what_it_is_not_made_for_runs_alone(run_graph, evaluate, dtype):
-    shape = (0, 4) if dtype is DType.FLOAT_32 else (3, 4)
-    graph, _, _ = gated(shape, dtype=dtype)
-    feeds = feed(shape, dtype.storage)
+def test_what_it_is_not_made_for_runs_alone(run_graph, evaluate):
+    graph, _, _ = gated((0, 4))
+    feeds = feed((0, 4))
     ran = run_graph(graph, feeds)
     assert ran.by_reference == {"gate", "y"}
     np.testing.assert_array_equal(ran.outputs["y"], evaluate(graph, feeds)["y"])

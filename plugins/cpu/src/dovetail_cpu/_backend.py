@@ -12,7 +12,7 @@ import msgspec
 
 from dovetail.ir import DType, Spec, Tensor
 from dovetail.ir.text import encoding_text
-from dovetail.ops import NodeView, OpRegistry
+from dovetail.ops import CheckedGraph, NodeView, OpRegistry
 from dovetail.runtime.contract import (
     SUPPORTED,
     Configs,
@@ -22,7 +22,7 @@ from dovetail.runtime.contract import (
     Platform,
     Support,
 )
-from dovetail.runtime.plan import OnIntegers, PlanBackend
+from dovetail.runtime.plan import OnIntegers, PlanBackend, widened
 from dovetail_cpu._integers import computes_on_integers
 from dovetail_onednn import (
     EngineChoice,
@@ -37,6 +37,7 @@ from dovetail_onednn import (
 
 # Strings cannot be computed with, and values of an unknown type cannot be stored.
 _REFUSED = (DType.STRING, DType.UNDEFINED)
+_OPSET = "qti.aisw"
 _ALLOWED = tuple(d.name for d in DType if d not in _REFUSED)
 
 
@@ -130,6 +131,12 @@ class CpuBackend(PlanBackend):
                 found = encoding_text(spec.encoding)
                 return Support(ok=False, rule="encoding", field=f"{where}.encoding", found=found)
         return SUPPORTED
+
+    def adapted(self, graph: CheckedGraph) -> CheckedGraph:
+        """Return the graph with float32 for float16, which processors compute slowly or not."""
+        if _OPSET not in graph.packages:
+            return graph
+        return widened(graph, self.ops.find(_OPSET, "Cast"))
 
     def float_precision(self, config: Any) -> FloatPrecision:
         """Return the type that the option `precision` allows, where it takes effect."""

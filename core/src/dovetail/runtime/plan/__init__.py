@@ -35,6 +35,7 @@ from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
 from dovetail.runtime.plan.spaces import Block, Space, uploaded
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
+from dovetail.runtime.plan.widening import widened
 
 __all__ = [
     "PLAN_BUILDERS",
@@ -82,5 +83,6 @@ __all__ = [
     "kernel_call",
     "plan_arena",
     "uploaded",
+    "widened",
     "with_package_kernels",
 ]

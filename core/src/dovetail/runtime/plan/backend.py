@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
@@ -128,7 +129,7 @@ class PlanBackend(BackendBase):
         Raises:
             PluginError: Kernels of an op package, or the chosen engine, cannot be loaded.
         """
-        engine = self.engine
+        engine, graph = self.engine, self.adapted(graph)
         threads = 1 if engine.is_for_one_thread(graph) else self.threads
         remaker = Remaker(
             lambda: graph, self.ops, self.kernels, context.weights, self.options, engine.reorder
@@ -166,6 +167,10 @@ class PlanBackend(BackendBase):
             if engine.rehearses:
                 prepared.rehearse()
             return prepared
+
+    def adapted(self, graph: CheckedGraph) -> CheckedGraph:
+        """Return the graph whose plan runs for a graph, with the same inputs and outputs."""
+        return graph
 
     def shares(self, config: Any) -> bool:
         """Return whether tensors of a graph share memory that are not in use at the same time.
@@ -262,7 +267,7 @@ class PlanContext(ContextBase):
         request: PrepareRequest,
     ) -> Restored:
         backend, engine = self.backend, self.backend.engine
-        model = None if graph is None else lambda: graph(name)
+        model = None if graph is None else functools.cache(lambda: backend.adapted(graph(name)))
         reader = PlanReader(
             data, image.blobs, engine.builders, self.weights, backend.options, f"graph '{name}'"
         )
