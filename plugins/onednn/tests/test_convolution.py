@@ -133,6 +133,21 @@ def test_depthwise_along_one_axis(model: Any, agrees: Any, op_type: str) -> None
     agrees(model, model.add("Relu", y, name="relu"), engine="y+add+relu")
 
 
+@pytest.mark.parametrize(("channels", "group"), [(5, 1), (16, 1), (16, 2), (12, 12)])
+@pytest.mark.parametrize("along", [{}, {"stride": 2, "dilation": 3}])
+def test_columns_run_as_rows(
+    model: Any, agrees: Any, channels: int, group: int, along: dict[str, int]
+) -> None:
+    inputs = model.input("x", 2, 40, 1, channels), model.random("w", 5, 1, channels // group, 24)
+    params = {name: (along.get(name, 1), 1) for name in ("stride", "dilation")}
+    pads = ((3, 2), (0, 0))
+    y = model.add("Conv2d", *inputs, name="y", pad_amount=pads, group=group, **params)
+    y = model.add("ElementWiseAdd", y, model.input("other", *y.shape), name="add")
+    y = model.add("ElementWiseMultiply", y, model.random("scale", 24), name="scaled")
+    is_fast = group < channels  # on every processor
+    agrees(model, y, engine="y+add+scaled" if is_fast else None)
+
+
 def test_no_elements(model: Any) -> None:
     model.output(model.conv(model.input("x", 0, 8, 8, 4), "conv", 4))
     assert model.run(model.prepare(), model.feeds())["conv"].shape == (0, 8, 8, 4)
