@@ -99,10 +99,12 @@ def test_pad(check_op, shape, data, dtype):
     check_op("Pad", elements(1, dtype, *shape), scheme=0, **params)
 
 
-def test_mirrors_are_left_to_the_reference(check_op):
-    x = elements(1, np.float32, 4, 5)
-    for scheme in (1, 2, 3):
-        check_op("Pad", x, kernel=False, scheme=scheme, pad_amount=[[1, 2], [0, 1]])
+@settings(max_examples=40)
+@given(shapes, st.data(), st.sampled_from([np.float32, np.uint8]), st.sampled_from([1, 2, 3]))
+def test_pad_with_copies(check_op, shape, data, dtype, scheme):
+    most = [{1: size, 2: max(size - 1, 0), 3: 5 * bool(size)}[scheme] for size in shape]
+    pairs = [[data.draw(st.integers(0, n)), data.draw(st.integers(0, n))] for n in most]
+    check_op("Pad", elements(1, dtype, *shape), scheme=scheme, pad_amount=pairs)
 
 
 def test_a_bfloat16_constant_is_a_number_and_not_bits(run_graph):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import Call, copy, fill
+from dovetail_numpy.kernels._calls import copy, fill
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.conditions import only_moves
 
@@ -19,28 +18,44 @@ _LITTLE = 1 << 16
 
 @KERNELS.register(PACKAGE, "Pad")
 def pad(call: KernelCall) -> Step | None:
-    """Run Pad with a constant: first the border, then the inside."""
-    is_constant = call.op.scheme.name == "CONSTANT" and bool(call.spec(0).shape)
-    if not is_constant or not only_moves(call, 0):
+    """Run Pad: first the inside, then the ends of each axis."""
+    if not call.spec(0).shape or not only_moves(call, 0):
         return None
-    value = _fill_value(call)
+    scheme = call.op.scheme.name
+    value = _fill_value(call) if scheme == "CONSTANT" else None
     pairs = [(int(before), int(after)) for before, after in call.op.pad_amount]
     x, out = call.read(0), call.write()
 
     def bind(buffers: Buffers) -> Bound:
         result = buffers.array(out)
-        calls: list[Call] = []
-        inside: Any = result
-        for axis, (before, after) in enumerate(pairs):
-            whole = (slice(None),) * axis
-            size = inside.shape[axis]
-            sides = inside[(*whole, slice(before))], inside[(*whole, slice(size - after, None))]
-            calls += [fill(side, value) for side in sides if side.size]
-            inside = inside[(*whole, slice(before, size - after))]
-        calls.append(copy(inside, buffers.array(x)))
+        within = [slice(b, n - a) for n, (b, a) in zip(result.shape, pairs, strict=True)]
+        calls = [copy(result[tuple(within)], buffers.array(x))]
+        for axis, pair in enumerate(pairs):
+            # corners are copies of copies: earlier axes are whole by now
+            region = result[(*(slice(None),) * axis, slice(None), *within[axis + 1 :])]
+            region = np.moveaxis(region, axis, 0)
+            if value is not None:
+                sides = region[: pair[0]], region[len(region) - pair[1] :]
+                calls += [fill(side, value) for side in sides if side.size]
+            else:
+                ends = _copied(region, pair, scheme)
+                calls += [copy(side, source) for side, source in ends if side.size]
         return call_sequence(calls)
 
     return call.step(bind)
+
+
+def _copied(region: Array, pair: tuple[int, int], scheme: str) -> list[tuple[Array, Array]]:
+    """Return both ends of the first axis, each with the elements that it repeats."""
+    before, after = pair
+    first, last = before, len(region) - after
+    ends = region[:first], region[last:]
+    if scheme == "EDGE":
+        return list(zip(ends, (region[first : first + 1], region[last - 1 : last]), strict=True))
+    skipped = int(scheme == "MIRROR_REFLECT")
+    start, stop = first + skipped, last - skipped
+    mirrored = region[start : start + before][::-1], region[stop - after : stop][::-1]
+    return list(zip(ends, mirrored, strict=True))
 
 
 def _fill_value(call: KernelCall) -> Array:
