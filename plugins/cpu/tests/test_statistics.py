@@ -22,7 +22,9 @@ def with_axes(draw):
     return shape, draw(st.lists(st.sampled_from(places), unique=True) if places else st.just([]))
 
 
-@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize(
+    "op_type", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare"]
+)
 @settings(max_examples=30)
 @given(with_axes(), st.booleans(), st.integers(0, 99))
 def test_reductions(check_op, whole, op_type, shape_axes, keeps, seed):

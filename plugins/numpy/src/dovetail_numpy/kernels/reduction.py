@@ -38,6 +38,31 @@ def reduce_min(call: KernelCall) -> Step | None:
     return _reduced(call, np.minimum)
 
 
+@KERNELS.register(PACKAGE, "ReduceSumSquare")
+def reduce_sum_square(call: KernelCall) -> Step | None:
+    """Run ReduceSumSquare: rows are multiplied and added at once, elements of a row in pairs."""
+    shape = call.spec(0).shape
+    if not is_float32(call):
+        return None
+    axes = {int(axis) % len(shape) for axis in call.op.axes} if shape else set()
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    adds_rows = len(shape) - 1 in kept
+    x, out = call.read(0), call.write()
+    squares = None if adds_rows else call.scratch(call.spec(0).nbytes)
+
+    def bind(buffers: Buffers) -> Bound:
+        values = buffers.array(x)
+        result = buffers.array(out).reshape([shape[axis] for axis in kept])
+        if squares is None:
+            every = range(len(shape))
+            return functools.partial(np.einsum, values, every, values, every, kept, out=result)
+        room = buffers.array(squares).view(np.float32).reshape(shape)
+        total = functools.partial(np.add.reduce, room, axis=tuple(axes), out=result)
+        return call_sequence([ufunc(np.multiply, values, values, room), total])
+
+    return call.step(bind)
+
+
 def _reduced(call: KernelCall, function: np.ufunc, *, is_mean: bool = False) -> Step | None:
     if not is_float32(call):
         return None
