@@ -166,6 +166,15 @@ def test_what_a_reader_does_not_tell_apart_has_no_place(
     assert decisions(graph, samples)["neg"].scale == kept.scale
 
 
+@pytest.mark.parametrize(("values", "ends"), [([20, 16], (-12, 0)), ([-20, -16], (0, 12))])
+def test_values_that_no_reader_tells_apart(values: list[float], ends: tuple[float, float]) -> None:
+    graph, x = new_graph((2,))
+    neg = add(graph, "ElementWiseNeg", [x], name="neg")
+    output(add(graph, "Sigmoid", [neg], name="y"))
+    made = decisions(graph, [np.array(values)])["neg"]
+    assert (made.minimum, made.maximum) == pytest.approx(ends, abs=1e-5)
+
+
 def test_squashing_goes_through_what_only_moves() -> None:
     graph, x = new_graph((1, 2))
     neg = add(graph, "ElementWiseNeg", [x], name="neg")

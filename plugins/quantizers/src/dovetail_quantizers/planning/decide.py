@@ -158,7 +158,8 @@ class GroupRanges:
                 across = [self._across(node, group) for node in self._readers(group)]
                 self._found[group] = extent.reaching(max(across, default=0.0))
         minimum, maximum = self._found[group]
-        return max(minimum, group.needed[0]), min(maximum, group.needed[1])
+        low, high = group.needed  # all values may be beyond one of them
+        return min(max(minimum, low), high), max(min(maximum, high), low)
 
     def _readers(self, group: Group) -> list[Node]:
         readers = {n: None for t in group.members for n in self._plan.graph.consumers(t)}
