@@ -77,6 +77,16 @@ def test_our_own_style_uses_the_product_of_scales() -> None:
     assert encoding(made, "b").scale == np.float32(product)
 
 
+@pytest.mark.parametrize("schema", ["symmetric", "asymmetric"])
+def test_weights_of_small_steps_leave_room_for_the_bias(schema: str) -> None:
+    bias = np.array([3000, -2000, 0], np.float32)
+    graph = dense(np.array([[1e-3, 2e-3], [0, -3e-3], [1e-3, 1e-3]], np.float32), bias)
+    bits = {"act_bitwidth": 16, "weights_bitwidth": 16, "bias_bitwidth": 32}
+    made = quantized(graph, SAMPLES[:, :, :2], param_quantizer_schema=schema, **bits)
+    b = made.tensor("b")
+    np.testing.assert_allclose(to_real(b.stored(), b.spec), bias, rtol=1e-4)
+
+
 def test_only_a_relu_limits_the_range_of_its_input() -> None:
     samples = SAMPLES * 40  # far beyond where Tanh is flat
     graph = block([0, 0, 0, 0])

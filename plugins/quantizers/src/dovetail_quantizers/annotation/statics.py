@@ -139,9 +139,10 @@ def with_room_for_bias(
     needed = np.abs(bias.astype(np.float64)) / (_MOST * data.encoding.scale)
     encoding = weight.encoding
     if isinstance(encoding, ScaleOffset):
-        if encoding.scale >= needed.max() or encoding.offset not in (0,):
+        if encoding.scale >= needed.max():
             return weight
-        wider: Encoding = ScaleOffset(float(needed.max()), 0, encoding.bitwidth)
+        scale = float(needed.max())  # with the same offset, the range only grows
+        wider: Encoding = ScaleOffset(scale, encoding.offset, encoding.bitwidth)
     elif isinstance(encoding, AxisScaleOffset) and bias.size % len(encoding.scales) == 0:
         each = needed.reshape(-1, len(encoding.scales)).max(axis=0)
         if (encoding.scales >= each).all():
