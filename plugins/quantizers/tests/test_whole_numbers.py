@@ -75,6 +75,8 @@ def step(graph: Graph, op_type: str, x: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     "op_types",
     [
+        (),
+        ("ReluMinMax",),
         ("ElementWiseFloor", "ReluMinMax"),
         ("ElementWiseUnary", "ReluMinMax"),
         ("ReluMinMax", "ElementWiseRound"),

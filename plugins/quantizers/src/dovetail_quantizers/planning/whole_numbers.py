@@ -1,4 +1,4 @@
-"""Tensors whose values are all whole numbers, and grids of which these are points.
+"""Tensors of which whole numbers count, and grids of which these are points.
 
 On another grid a whole number is up to half a step above its point. A cast to an integer truncates:
 it would give the whole number below, and a Gather would take the wrong row.
@@ -13,6 +13,7 @@ import numpy as np
 
 from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import Domain, OpRegistry
+from dovetail_opset import is_op
 from dovetail_quantizers.grid import Grid
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.roles import present, schema_of
@@ -20,7 +21,11 @@ from dovetail_quantizers.planning.rules import added_by, op_of
 
 
 def whole_groups(graph: Graph, ops: OpRegistry) -> Callable[[Group], bool]:
-    """Return the test whether all members of a group are whole numbers, whatever the inputs are."""
+    """Return the test whether a group needs a grid with points at whole numbers.
+
+    Its members are whole numbers whatever the inputs are, or a cast truncates one of them: an input
+    may have only whole numbers, too.
+    """
     found: set[Tensor] = set()
 
     def is_whole(tensor: Tensor) -> bool:
@@ -30,12 +35,15 @@ def whole_groups(graph: Graph, ops: OpRegistry) -> Callable[[Group], bool]:
         # the first few say it of weights, whose copy may be large
         return all(bool((x == np.rint(x)).all()) for x in (values[:99], values))
 
+    cut: set[Tensor] = set()
     for node in graph.nodes:
+        if is_op(node, "Cast") and node.outputs[0].dtype.is_int:
+            cut.update(t for _, t in present(node) if t.dtype.is_float)
         # constants, whose values must be read, come last
         inputs = sorted((t for _, t in present(node)), key=lambda t: t.kind.is_static)
         if op_of(node, ops).rounds or (_keeps_whole(node, ops) and all(map(is_whole, inputs))):
             found.update(node.outputs)
-    return lambda group: all(map(is_whole, group.members))
+    return lambda group: all(map(is_whole, group.members)) or bool(cut & set(group.members))
 
 
 def whole_grid(grid: Grid, minimum: float, maximum: float) -> Grid | None:
