@@ -168,7 +168,7 @@ def _require_support(graph: CheckedGraph, context: Context, config: GraphConfig)
         )
 
 
-def _hint(graph: CheckedGraph, verdicts: Iterable[Support], backend: str) -> str:
+def _hint(graph: CheckedGraph, verdicts: Sequence[Support], backend: str) -> str:
     """Return what to do about nodes that a backend rejects, besides the advice on each of them."""
     if any(each.found in _WIDE_NAMES for each in verdicts):
         wide = [f"--input-dtype {t.source} int32" for t in graph.inputs if t.dtype in _WIDE]
@@ -177,8 +177,17 @@ def _hint(graph: CheckedGraph, verdicts: Iterable[Support], backend: str) -> str
             return f"convert the model with 32-bit inputs: `{' '.join(wide)}`; {flags}"
         if any(t.dtype is DType.INT_32 for t in graph.inputs):
             return "convert the model with `--input-dtype NAME bool` for inputs of 0 and 1 alone"
+    if backend == "cpu":
+        return ""
     others = f"run these nodes on another backend: `--backend hetero:{backend},cpu`"
-    return f"follow the advice on each node, or {others}" if backend != "cpu" else ""
+    if any(each.rule == "dtype" and _is_fixed_point(each.found) for each in verdicts):
+        again = f"quantize the float model with `--target-backend {backend}`"
+        return f"{again}, follow the advice on each node, or {others}"
+    return f"follow the advice on each node, or {others}"
+
+
+def _is_fixed_point(name: str) -> bool:
+    return name in DType.__members__ and DType[name].is_fixed_point
 
 
 def _origin(graph: CheckedGraph, node: ir.Node, field: str) -> str:
