@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, ClassVar
 
@@ -24,9 +24,12 @@ from dovetail.runtime.contract import (
     Support,
 )
 from dovetail.runtime.plan import (
+    Graphs,
     KernelRegistry,
     PlanBackend,
     PlanContext,
+    rounded,
+    widened,
     with_package_kernels,
 )
 from dovetail_htp import types
@@ -121,16 +124,14 @@ class HtpBackend(PlanBackend):
         """Support what the tables allow and the definition covers; see `verdict`."""
         return verdict(node, self.target(device), lambda: self._has_package_kernel(node))
 
-    def step_counter(
-        self, device: Any, config: Any, graph: Callable[[], CheckedGraph] | None
-    ) -> StepCounter:
+    def step_counter(self, device: Any, config: Any, graphs: Graphs | None) -> StepCounter:
         """Return what counts saturated results, and estimates cycles."""
         if not self.family.vtcm_mb:
             return StepCounter(0, None)
         # a graph may be restored without settings
         of_graph = config.vtcm_mb if isinstance(config, HtpGraph) else 0
         own = (of_graph or device.vtcm_mb) * 2**20
-        return StepCounter(own or self.target(device).vtcm_bytes, graph)
+        return StepCounter(own or self.target(device).vtcm_bytes, graphs)
 
     def _has_package_kernel(self, node: NodeView) -> bool:
         if node.package == STANDARD:
@@ -158,6 +159,14 @@ class HtpBackend(PlanBackend):
                 self.name,
             )
         return super().prepare(graph, request, context)
+
+    def adapted(self, graph: CheckedGraph) -> CheckedGraph:
+        """Return the graph with float32 for float16; results of steps are rounded to float16."""
+        if STANDARD not in graph.packages:
+            return graph
+        cast = self.ops.find(STANDARD, "Cast")
+        wide = widened(graph, cast)
+        return graph if wide is graph else rounded(wide, graph, self.kernels(wide), cast)
 
     def kernels(self, graph: CheckedGraph) -> KernelRegistry:
         """Return the kernels for a graph; see `reject_declined` for nodes of op packages.

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Array, Spec
-from dovetail.ops import CheckedGraph, NodeView
+from dovetail.ops import NodeView
 from dovetail.runtime.measurements import Counter, EventUnit
-from dovetail.runtime.plan import Step, Value
+from dovetail.runtime.plan import Graphs, Step, Value
 
 MACS_PER_CYCLE = 2048
 VTCM_BYTES_PER_CYCLE = 256
@@ -86,12 +86,13 @@ class StepCounter:
 
     Args:
         vtcm_bytes: Size of VTCM.
-        graph: Returns the graph; None if nothing is to be estimated.
+        graphs: The graph; None if nothing is to be estimated.
     """
 
-    def __init__(self, vtcm_bytes: int, graph: Callable[[], CheckedGraph] | None) -> None:
+    def __init__(self, vtcm_bytes: int, graphs: Graphs | None) -> None:
         self._vtcm_bytes = vtcm_bytes
-        self._graph = graph
+        self._graphs = graphs
+        self._given: dict[str, NodeView] = {}
         self._writers: dict[str, NodeView] | None = None
 
     def __call__(
@@ -107,7 +108,8 @@ class StepCounter:
         return (*step.counters, count, *self._estimated(step))
 
     def _estimated(self, step: Step) -> Iterator[Counter]:
-        found = [Estimate.of(view, self._vtcm_bytes) for view in self._nodes_of(step)]
+        views = (self._given.get(view.node.name) for view in self._nodes_of(step))
+        found = [Estimate.of(view, self._vtcm_bytes) for view in views if view is not None]
         if found:
             tile = max(estimate.tile_bytes for estimate in found)
             yield Counter("estimated_cycles", sum(e.cycles for e in found), EventUnit.CYCLES)
@@ -117,8 +119,9 @@ class StepCounter:
     def _nodes_of(self, step: Step) -> list[NodeView]:
         """Return the nodes of a step: those between what it reads and what it writes."""
         if self._writers is None:
-            views = () if self._graph is None else self._graph().nodes
-            self._writers = {t.name: view for view in views for t in view.node.outputs}
+            given, run = [(), ()] if self._graphs is None else [g().nodes for g in self._graphs]
+            self._given = {view.node.name: view for view in given}
+            self._writers = {t.name: view for view in run for t in view.node.outputs}
         found: dict[str, NodeView] = {}
         known, open_ends = {v.name for v in step.reads}, [v.name for v in step.writes]
         while open_ends:

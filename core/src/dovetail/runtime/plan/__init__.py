@@ -5,7 +5,7 @@ layouts differ; `plan_arena` assigns memory to values; `PlanPrepared` binds and 
 """
 
 from dovetail.runtime.plan.arena import Arena, plan_arena
-from dovetail.runtime.plan.backend import PlanBackend, PlanContext
+from dovetail.runtime.plan.backend import Graphs, PlanBackend, PlanContext
 from dovetail.runtime.plan.binds import PLAN_BUILDERS, VIEW, call_sequence
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan, kernel_call
 from dovetail.runtime.plan.engine import Engine
@@ -35,7 +35,7 @@ from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
 from dovetail.runtime.plan.spaces import Block, Space, uploaded
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
-from dovetail.runtime.plan.widening import widened
+from dovetail.runtime.plan.widening import rounded, widened
 
 __all__ = [
     "PLAN_BUILDERS",
@@ -52,6 +52,7 @@ __all__ = [
     "Data",
     "Engine",
     "EnginePrepared",
+    "Graphs",
     "Kernel",
     "KernelCall",
     "KernelRegistry",
@@ -82,6 +83,7 @@ __all__ = [
     "digest_of",
     "kernel_call",
     "plan_arena",
+    "rounded",
     "uploaded",
     "widened",
     "with_package_kernels",

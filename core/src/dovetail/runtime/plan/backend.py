@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -42,6 +42,13 @@ from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
 
 _MAX_THREADS = 1024
+
+
+class Graphs(NamedTuple):
+    """Functions that return a graph, and the one whose plan runs for it."""
+
+    given: Callable[[], CheckedGraph]
+    adapted: Callable[[], CheckedGraph]
 
 
 class PlanBackend(BackendBase):
@@ -109,15 +116,13 @@ class PlanBackend(BackendBase):
             }
         )
 
-    def step_counter(
-        self, device: Any, config: Any, graph: Callable[[], CheckedGraph] | None
-    ) -> CountStep | None:
+    def step_counter(self, device: Any, config: Any, graphs: Graphs | None) -> CountStep | None:
         """Return what counts quantities of steps for profiles; None for those of all backends.
 
         Args:
             device: Settings of the device.
             config: Settings of the graph.
-            graph: Returns the graph; None if it was restored without its model.
+            graphs: The graph; None if it was restored without its model.
         """
         return None
 
@@ -129,15 +134,16 @@ class PlanBackend(BackendBase):
         Raises:
             PluginError: Kernels of an op package, or the chosen engine, cannot be loaded.
         """
-        engine, graph = self.engine, self.adapted(graph)
-        threads = 1 if engine.is_for_one_thread(graph) else self.threads
+        engine, graphs = self.engine, _graphs(self, lambda: graph)
+        adapted = graphs.adapted()
+        threads = 1 if engine.is_for_one_thread(adapted) else self.threads
         remaker = Remaker(
-            lambda: graph, self.ops, self.kernels, context.weights, self.options, engine.reorder
+            graphs.adapted, self.ops, self.kernels, context.weights, self.options, engine.reorder
         )
         with collection_paused(), self.computing(request.config, threads) as computing:
             plan = build_plan(
-                graph,
-                self.kernels(graph),
+                adapted,
+                self.kernels(adapted),
                 context.weights,
                 self.options,
                 reorder=engine.reorder,
@@ -160,7 +166,7 @@ class PlanBackend(BackendBase):
                 lambda: self.fingerprint(context.device),
                 threads=threads,
                 engine=engine,
-                count=self.step_counter(context.device, request.config, lambda: graph),
+                count=self.step_counter(context.device, request.config, graphs),
                 shares=shares,
                 recorded=lambda: self.recorded(computing),
             )
@@ -267,7 +273,8 @@ class PlanContext(ContextBase):
         request: PrepareRequest,
     ) -> Restored:
         backend, engine = self.backend, self.backend.engine
-        model = None if graph is None else functools.cache(lambda: backend.adapted(graph(name)))
+        graphs = None if graph is None else _graphs(backend, functools.partial(graph, name))
+        model = None if graphs is None else graphs.adapted
         reader = PlanReader(
             data, image.blobs, engine.builders, self.weights, backend.options, f"graph '{name}'"
         )
@@ -297,7 +304,7 @@ class PlanContext(ContextBase):
                     lambda: backend.fingerprint(self.device),
                     threads=threads,
                     engine=engine,
-                    count=backend.step_counter(self.device, request.config, model),
+                    count=backend.step_counter(self.device, request.config, graphs),
                     shares=backend.shares(request.config),
                     recorded=lambda: backend.recorded(computing),
                     origin=(reader.data, image.blobs) if reader.data.updateable else None,
@@ -309,6 +316,10 @@ class PlanContext(ContextBase):
                 ProfileEvent(EventType.FINALIZE, "steps made again", remaker.count, EventUnit.COUNT)
             )
         return Restored(interface, prepared)
+
+
+def _graphs(backend: PlanBackend, given: Callable[[], CheckedGraph]) -> Graphs:
+    return Graphs(given, functools.cache(lambda: backend.adapted(given())))
 
 
 def _plugins(group: str, prefix: str, fact: str) -> dict[str, str]:

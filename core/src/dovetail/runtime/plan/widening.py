@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from dovetail.ir import Array, DType, Graph, Node, Tensor, TensorKind
+from dovetail.ir import Array, Blob, DType, Graph, Node, Tensor, TensorKind
 from dovetail.ir.storage import DeferredBlob
 from dovetail.ops import CheckedGraph, NodeView, OpSchema, matched_node
 from dovetail.ops.simulate import keeps_stored
+from dovetail.runtime.plan.grouping import groups_of
+from dovetail.runtime.plan.kernels import KernelRegistry
 
 _HALF, _FLOAT = DType.FLOAT_16, DType.FLOAT_32
 
@@ -32,98 +34,90 @@ def widened(graph: CheckedGraph, cast: OpSchema) -> CheckedGraph:
     return _Widening(graph, cast).run(wide)
 
 
-class _Widening:
-    """The new graph while it is made."""
+def rounded(
+    wide: CheckedGraph, graph: CheckedGraph, kernels: KernelRegistry, cast: OpSchema
+) -> CheckedGraph:
+    """Return a widened graph with values that are rounded to float16 from step to step.
 
-    def __init__(self, graph: CheckedGraph, cast: OpSchema) -> None:
-        self._old, self._cast = graph, cast
-        self._new = Graph(graph.name)
+    Args:
+        wide: The widened graph.
+        graph: The graph that it was made of, whose tensors it does not round.
+        kernels: The kernels; what they fuse is rounded once.
+        cast: As for `widened`.
+    """
+    ends = {
+        tensor
+        for group in groups_of(wide, kernels)
+        if any(_computes(view, cast) for view in group)
+        for tensor in group[-1].node.outputs
+        if tensor.dtype is _FLOAT and tensor.name not in graph.graph.tensors
+    }
+    made = _Rewriting(wide, cast)
+    for view in wide.nodes:
+        node = view.node
+        made.add(node, [made.current(t) for t in node.inputs], node.outputs, view)
+        for tensor in node.outputs:
+            if tensor in ends and not all(_narrows(n, tensor) for n in wide.consumers(tensor)):
+                half = made.fresh(f"{tensor.name}.half", tensor, _HALF)
+                made.replaced[tensor] = made.fresh(f"{tensor.name}.rounded", tensor, _FLOAT)
+                made.cast(tensor, half)
+                made.cast(half, made.replaced[tensor])
+    return made.result()
+
+
+class _Rewriting:
+    """A graph while it is made from another one.
+
+    Args:
+        old: The other graph. Its inputs and outputs are those of the new one.
+        schema: The op of casts.
+
+    Attributes:
+        replaced: Tensors of the new graph with the values of tensors of the old one.
+    """
+
+    def __init__(self, old: CheckedGraph, schema: OpSchema) -> None:
+        self.old, self.schema = old, schema
+        self.replaced: dict[Tensor, Tensor] = {}
+        self._new = Graph(old.name)
         self._views: list[NodeView] = []
-        self._floats: dict[Tensor, Tensor] = {}  # for tensors of the old graph
-
-    def run(self, wide: Mapping[Node, NodeView | None]) -> CheckedGraph:
-        old = self._old
         for tensor in old.inputs:
             self._new.add_tensor(tensor)
-        for view in old.nodes:
-            float_view = wide.get(view.node)
-            if float_view is None:
-                self._keep(view)
-            elif not (_is_cast(view, self._cast) and self._pass_on(view)):
-                self._widen(view.node, float_view)
-        nodes = tuple(self._views)
-        return CheckedGraph(old.name, self._new, nodes, old.inputs, old.outputs, old.observed)
 
-    def _pass_on(self, view: NodeView) -> bool:
-        """Let the readers of a cast's result read its input; return whether they can."""
-        (source,), (result,) = view.node.inputs, view.node.outputs
-        is_visible = self._old.is_visible(result)
-        if source is None or (is_visible and result.dtype is _FLOAT):
-            return False
-        if is_visible:
-            self._keep(view)
-        self._floats[result] = self._read(source)
-        return True
+    def has(self, tensor: Tensor) -> bool:
+        """Return whether a tensor of the old graph is in the new one."""
+        return tensor.name in self._new.tensors
 
-    def _widen(self, node: Node, view: NodeView) -> None:
-        inputs = [None if t is None else self._read(t) for t in node.inputs]
-        outputs = [self._float(t) if t.dtype is _HALF else t for t in node.outputs]
-        self._add(node, inputs, outputs, view)
-        for old, new in zip(node.outputs, outputs, strict=True):
-            if old is not new and self._old.is_visible(old):
-                self._convert(new, old)
+    def current(self, tensor: Tensor | None) -> Tensor | None:
+        """Return the tensor that has an input's values, in any of the two types."""
+        return None if tensor is None else self.replaced.get(tensor, tensor)
 
-    def _keep(self, view: NodeView) -> None:
-        """Add a node as it is, after casts of what it reads in float16."""
-        inputs = [None if t is None else self._unchanged(t) for t in view.node.inputs]
-        self._add(view.node, inputs, view.node.outputs, view)
-
-    def _unchanged(self, tensor: Tensor) -> Tensor:
-        """Return the tensor with an input's values in its own type, after a cast if need be."""
-        found = self._floats.get(tensor, tensor)
-        if found.dtype is tensor.dtype:
-            return found
-        if tensor.data is None and tensor.name not in self._new.tensors:
-            self._convert(found, tensor)
-        return tensor
-
-    def _read(self, tensor: Tensor) -> Tensor:
-        """Return the tensor with an input's values in float32, after a cast if need be."""
-        if tensor in self._floats or tensor.dtype is not _HALF or tensor.kind is TensorKind.NULL:
-            return self._floats.get(tensor, tensor)
-        found = self._float(tensor)
-        if tensor.data is None:
-            self._convert(tensor, found)
-        return found
-
-    def _float(self, tensor: Tensor) -> Tensor:
-        """Return a new tensor for float16 values in float32."""
-        name = f"{tensor.name}.float32"
-        while name in self._old.graph.tensors or name in self._new.tensors:
+    def fresh(self, name: str, like: Tensor, dtype: DType, data: Blob | None = None) -> Tensor:
+        """Return a new tensor for the values of another one; a constant if it has data."""
+        while name in self.old.graph.tensors or name in self._new.tensors:
             name += "_"
-        found = Tensor(name, _FLOAT, tensor.shape, TensorKind.NATIVE, source=tensor.source)
-        if tensor.data is not None:
-            found = Tensor(name, _FLOAT, tensor.shape, TensorKind.STATIC, data=_floats(tensor))
-        self._floats[tensor] = found
-        return found
+        kind = TensorKind.NATIVE if data is None else TensorKind.STATIC
+        return Tensor(name, dtype, like.shape, kind, data=data, source=like.source)
 
-    def _convert(self, source: Tensor, target: Tensor) -> None:
-        name = f"{target.name}.cast"
-        package, _, op_type = self._cast.full_name.partition("::")
-        view, faults = matched_node(Node(name, package, op_type, [source], [target]), self._cast)
+    def cast(self, source: Tensor, target: Tensor) -> None:
+        """Add a node that converts a tensor to the type of another one, which it writes."""
+        schema = self.schema
+        node = Node(f"{target.name}.cast", schema.package, schema.name, [source], [target])
+        view, faults = matched_node(node, schema)
         if view is None:
-            raise AssertionError(f"{self._cast.full_name} does not convert: {faults}")
-        self._add(view.node, [source], [target], view)
+            raise AssertionError(f"{schema.full_name} does not convert: {faults}")
+        self.add(node, [source], [target], view)
 
-    def _add(
+    def add(
         self,
         node: Node,
         inputs: Sequence[Tensor | None],
         outputs: Sequence[Tensor],
         view: NodeView,
     ) -> None:
+        """Add a copy of a node with other tensors, and a view of it."""
         for tensor in (*inputs, *outputs):
-            if tensor is not None and tensor.name not in self._new.tensors:
+            if tensor is not None and not self.has(tensor):
                 self._new.add_tensor(tensor)
         made = Node(
             node.name,
@@ -135,6 +129,72 @@ class _Widening:
             sources=node.sources,
         )
         self._views.append(replace(view, node=self._new.add_node(made)))
+
+    def result(self) -> CheckedGraph:
+        """Return the new graph."""
+        old, nodes = self.old, tuple(self._views)
+        return CheckedGraph(old.name, self._new, nodes, old.inputs, old.outputs, old.observed)
+
+
+class _Widening(_Rewriting):
+    """A widened graph while it is made; `replaced` has tensors of float32."""
+
+    def run(self, wide: Mapping[Node, NodeView | None]) -> CheckedGraph:
+        for view in self.old.nodes:
+            float_view = wide.get(view.node)
+            if float_view is None:
+                self._keep(view)
+            elif not (_is_cast(view, self.schema) and self._pass_on(view)):
+                self._widen(view.node, float_view)
+        return self.result()
+
+    def _pass_on(self, view: NodeView) -> bool:
+        """Let the readers of a cast's result read its input; return whether they can."""
+        (source,), (result,) = view.node.inputs, view.node.outputs
+        is_visible = self.old.is_visible(result)
+        if source is None or (is_visible and result.dtype is _FLOAT):
+            return False
+        if is_visible:
+            self._keep(view)
+        self.replaced[result] = self._read(source)
+        return True
+
+    def _widen(self, node: Node, view: NodeView) -> None:
+        inputs = [None if t is None else self._read(t) for t in node.inputs]
+        outputs = [self._float(t) if t.dtype is _HALF else t for t in node.outputs]
+        self.add(node, inputs, outputs, view)
+        for old, new in zip(node.outputs, outputs, strict=True):
+            if old is not new and self.old.is_visible(old):
+                self.cast(new, old)
+
+    def _keep(self, view: NodeView) -> None:
+        """Add a node as it is, after casts of what it reads in float16."""
+        inputs = [None if t is None else self._unchanged(t) for t in view.node.inputs]
+        self.add(view.node, inputs, view.node.outputs, view)
+
+    def _unchanged(self, tensor: Tensor) -> Tensor:
+        """Return the tensor with an input's values in its own type, after a cast if need be."""
+        found = self.replaced.get(tensor, tensor)
+        if found.dtype is tensor.dtype:
+            return found
+        if tensor.data is None and not self.has(tensor):
+            self.cast(found, tensor)
+        return tensor
+
+    def _read(self, tensor: Tensor) -> Tensor:
+        """Return the tensor with an input's values in float32, after a cast if need be."""
+        if tensor in self.replaced or tensor.dtype is not _HALF or tensor.kind is TensorKind.NULL:
+            return self.replaced.get(tensor, tensor)
+        found = self._float(tensor)
+        if tensor.data is None:
+            self.cast(tensor, found)
+        return found
+
+    def _float(self, tensor: Tensor) -> Tensor:
+        """Return a new tensor for float16 values in float32."""
+        data = None if tensor.data is None else _floats(tensor)
+        self.replaced[tensor] = self.fresh(f"{tensor.name}.float32", tensor, _FLOAT, data)
+        return self.replaced[tensor]
 
 
 def _floats(tensor: Tensor) -> DeferredBlob:
@@ -170,11 +230,18 @@ def _stand_in(tensor: Tensor) -> Tensor:
 
 
 def _computes(view: NodeView, cast: OpSchema) -> bool:
+    if view.is_opaque or _is_cast(view, cast):
+        return False
     schema, _ = view.definition
-    return not _is_cast(view, cast) and not keeps_stored(schema.domain, view.ins, view.outs)
+    return not keeps_stored(schema.domain, view.ins, view.outs)
 
 
 def _is_cast(view: NodeView, cast: OpSchema) -> bool:
     """Return whether a node does nothing but convert between float16 and float32."""
     types = {spec.dtype for spec in (*view.ins, *view.outs) if spec is not None}
     return view.schema is cast and types == {_HALF, _FLOAT}
+
+
+def _narrows(node: Node, tensor: Tensor) -> bool:
+    """Return whether a reader of a tensor is a cast to float16."""
+    return node.inputs == (tensor,) and node.outputs[0].dtype is _HALF

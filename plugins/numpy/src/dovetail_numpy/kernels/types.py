@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
+from dovetail.ir import DType
 from dovetail.ir.storage import saturate
+from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.halves import BLOCK, round_to_half
+
+_THERE_AND_BACK = (DType.FLOAT_32, DType.FLOAT_16, DType.FLOAT_32)
 
 
-@KERNELS.register(PACKAGE, "Cast")
+def _can_fuse(chain: Sequence[NodeView], view: NodeView) -> bool:
+    """Return whether a cast after another makes the pair a rounding."""
+    if len(chain) != 1 or (view.package, view.op_type) != (PACKAGE, "Cast"):
+        return False
+    specs = *chain[0].ins, *chain[0].outs, *view.outs
+    return tuple(s and s.dtype for s in specs) == _THERE_AND_BACK and 0 not in view.outs[0].shape
+
+
+@KERNELS.register(PACKAGE, "Cast", can_fuse=_can_fuse)
 def cast(call: KernelCall) -> Step | None:
     """Cast to types whose values NumPy converts alike on every processor.
 
     Casts to 4-bit types, and of floats to integers, saturate: they are left to the reference. NumPy
     converts numbers out of range as the processor does.
     """
+    if call.fused:
+        return _rounding(call)
     source, target = call.spec(0).dtype, call.outputs[0].dtype
     is_truncated = source.is_float and (target.is_int or target.is_fixed_point)
     if target.is_packed or is_truncated:
@@ -33,3 +49,17 @@ def cast(call: KernelCall) -> Step | None:
         return functools.partial(np.copyto, result, values, casting="unsafe")
 
     return call.step(bind)
+
+
+def _rounding(call: KernelCall) -> Step:
+    """Return the step of a cast to float16 and back."""
+    x, out = call.read(0), call.write()
+    size = x.spec.dtype.storage.itemsize
+    room = call.scratch(min(x.spec.nbytes, BLOCK * size))
+
+    def bind(buffers: Buffers) -> Bound:
+        values, result, block = (buffers.array(value) for value in (x, out, room))
+        flat = values.reshape(-1), result.reshape(-1), block.view(np.float32)
+        return functools.partial(round_to_half, *flat)
+
+    return call.step(bind, in_place=[(0, 0)])
