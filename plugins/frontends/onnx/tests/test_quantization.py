@@ -195,6 +195,22 @@ def test_integer_products_are_exact(check, rng, depth) -> None:
     assert product.inputs[0].dtype.name == ("FLOAT_32" if depth < 258 else "FLOAT_64")
 
 
+@pytest.mark.parametrize("shape", [(300,), (300, 4), (2, 300, 4)])
+@pytest.mark.parametrize(("most", "dtype"), [(60, "FLOAT_32"), (255, "FLOAT_64")])
+def test_small_weights_leave_products_in_float32(model, read, run, rng, shape, most, dtype) -> None:
+    a = byte(rng, 2, 3, 300)
+    b = rng.integers(0, most, shape, np.uint8, endpoint=True)
+    b.reshape(-1)[:] = most  # the greatest sum that is possible
+    known = {"b": b, "zb": scalar(0, np.uint8)}
+    node = helper.make_node("MatMulInteger", ["a", "b", "za", "zb"], ["y"])
+    feeds = {"a": a, "za": scalar(255, np.uint8)}
+    graph = read(model([node], feeds, ["y"], known, opset=10))
+    (product,) = (n for n in graph.nodes if n.op_type == "MatMul")
+    assert product.inputs[0].dtype.name == dtype
+    wanted = np.matmul(a.astype(np.int32) - 255, b.astype(np.int32))
+    np.testing.assert_array_equal(run(graph, feeds)["y"], wanted)
+
+
 def test_quantized_products(check, rng) -> None:
     a, b = byte(rng, 4, 6), byte(rng, 6, 5)
     zeros = [scalar(v, np.uint8) for v in (120, 130, 118)]
@@ -350,12 +366,16 @@ def test_zero_points_of_filters_of_a_dynamic_product(model, read, run, rng, size
     np.testing.assert_allclose(found["y"], wanted, rtol=1e-5, atol=1e-4)
 
 
-def test_scales_beside_a_vector_are_not_those_of_columns(model, read, rng) -> None:
+def test_scales_beside_a_vector_are_not_those_of_columns(model, read, run, rng) -> None:
     """A vector's sums, (4,), times 4 scales are no sums of scaled products."""
     x, scale = rng.normal(size=(4, 4)).astype(F32), rng.uniform(0.1, 1, 4).astype(F32)
-    made = dynamic(model, "MatMulInteger", x, byte(rng, 4), scale, scalar(3, np.uint8))
-    with pytest.raises(FrontendError, match="must have rank 2 or more"):
-        read(made)
+    weights = byte(rng, 4)
+    made = dynamic(model, "MatMulInteger", x, weights, scale, scalar(3, np.uint8))
+    for name in ("qs", "q", "qz"):
+        made.graph.output.add(name=name)
+    found = run(read(made), {"x": x})
+    sums = (found["q"].astype(np.int64) - found["qz"]) @ (weights.astype(np.int64) - 3)
+    np.testing.assert_allclose(found["y"], sums * found["qs"] * scale, rtol=1e-6)
 
 
 @pytest.mark.parametrize("op_type", ["MatMulInteger", "ConvInteger"])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from dovetail.ir import DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import PACKED_RANGES, dtype_of, element_type_name
@@ -31,7 +33,8 @@ from dovetail_opset.perms import to_last
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
 # Integers up to this are exact in float32; and the maximum difference of a byte and a zero point.
 _EXACT = 2**24
-_GREATEST_PRODUCT = 255 * 255
+_GREATEST_LEVEL = 255
+_GREATEST_PRODUCT = _GREATEST_LEVEL**2
 
 
 @ONNX.importer("DequantizeLinear", versions=_VERSIONS)
@@ -96,9 +99,10 @@ def qlinear_matmul(op: OpContext) -> Value:
 
 def _product(op: OpContext, left: tuple[int, int], right: tuple[int, int]) -> Expr:
     """Return the product of two inputs, each given with its zero point."""
-    dtype = _exact_type(math.prod(op.spec(left[0]).shape[-1:]))
+    rows = (-min(2, len(op.spec(right[0]).shape)),)
+    dtype = _exact_type(op, *right, math.prod(op.spec(left[0]).shape[-1:]), rows)
     a = _centred(op, *left, dtype, _as_rows(op, left[1], left[0]))
-    return a.step("MatMul", _centred(op, *right, dtype, None))
+    return a @ _centred(op, *right, dtype, None)
 
 
 @ONNX.importer("ConvInteger", versions=(10,))
@@ -124,7 +128,8 @@ def _convolved(op: OpContext, x: int, w: int, x_zero: int, w_zero: int, bias: in
     image, filters = op.spec(x).shape, op.spec(w).shape
     check_spatial(op, len(image))
     check_filters(op, image, filters)
-    dtype = _exact_type(math.prod(filters[1:]))
+    terms = math.prod(filters[1:])
+    dtype = _exact_type(op, w, w_zero, terms, tuple(range(1, len(filters))))
     zeros = op.spec(w_zero).shape if op.has(w_zero) else ()
     by_filter = (*zeros, *(1,) * (len(filters) - 1)) if zeros else None
     centred = _centred(op, x, x_zero, dtype, None)
@@ -140,9 +145,24 @@ def _convolved(op: OpContext, x: int, w: int, x_zero: int, w_zero: int, bias: in
     return Expr(op, convolved(op, last.tensor, taps.tensor, addend, filters, image))
 
 
-def _exact_type(terms: int) -> DType:
-    """Return the float type that holds sums of as many products of two bytes exactly."""
-    return DType.FLOAT_32 if terms * _GREATEST_PRODUCT <= _EXACT else DType.FLOAT_64
+def _exact_type(op: OpContext, w: int, w_zero: int, terms: int, axes: Shape) -> DType:
+    """Return the float type that holds all sums of products of two bytes exactly.
+
+    Args:
+        op: The node.
+        w: The input of the weights.
+        w_zero: That of their zero point.
+        terms: Number of products of a sum.
+        axes: Axes of the weights along which products are added.
+    """
+    if terms * _GREATEST_PRODUCT <= _EXACT:
+        return DType.FLOAT_32
+    weights, zeros = op.constant(w), op.constant(w_zero) if op.has(w_zero) else None
+    if weights is None or (op.has(w_zero) and (zeros is None or zeros.size != 1)):
+        return DType.FLOAT_64
+    zero = 0 if zeros is None else int(zeros.reshape(-1)[0])
+    greatest = np.abs(weights.astype(np.int64) - zero).sum(axis=axes).max(initial=0)
+    return DType.FLOAT_32 if _GREATEST_LEVEL * int(greatest) <= _EXACT else DType.FLOAT_64
 
 
 def _centred(op: OpContext, i: int, zero: int, dtype: DType, shape: Shape | None) -> Expr:
