@@ -213,6 +213,19 @@ def test_small_tensors_are_left_to_numpy(
     assert kinds(model.prepare().steps) == ["engine large", "reference relu", "reference abs"]
 
 
+@pytest.mark.parametrize("has_tail", [False, True])
+def test_halves_are_rounded_to_even(model: Any, kinds: Any, has_tail: bool) -> None:
+    halves = np.arange(-40, 40, dtype=np.float32) / 2
+    x = np.concatenate([halves, [1e9, -3e38, 8388607.5, np.inf, -np.inf, np.nan]]).astype("f4")
+    y = model.add("ElementWiseRound", model.input("x", x.size), name="y")
+    if has_tail:
+        y = model.add("ElementWiseAdd", y, model.static("one", [1.0]), name="z")
+    model.output(y)
+    prepared = model.prepare()
+    assert kinds(prepared.steps) == ["engine y+z" if has_tail else "engine y"]
+    np.testing.assert_array_equal(model.run(prepared, {"x": x})[y.name], np.rint(x) + has_tail)
+
+
 @pytest.mark.parametrize(("channels", "engine"), [(15, "reference"), (16, "engine")])
 def test_short_rows_are_left_to_numpy(
     model: Any, agrees: Any, kinds: Any, channels: int, engine: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -45,6 +46,14 @@ class OpSchema(msgspec.Struct, frozen=True):
     def domain(self) -> Domain:
         """Content of the arrays that the reference receives."""
         return self.op.domain
+
+    def keeps_whole(self, op: Op) -> bool:
+        """Return whether the results of the op with its params are whole if its inputs are."""
+        if self.domain is Domain.MOVE:
+            return all(_is_whole(end) for end in op.added_range or ())
+        if op.clips:
+            return all(map(_is_whole, op.value_range))
+        return op.keeps_whole or bool(op.keeps)
 
     def arity_faults(self, ins: int, outs: int) -> list[str]:
         """Return the faults of a node's numbers of inputs and outputs."""
@@ -204,3 +213,8 @@ def _filled(given: Sequence[Any], ports: tuple[Port, ...]) -> Sequence[Any]:
 
 def _as_tuple(results: Any) -> tuple[Any, ...]:
     return tuple(results) if isinstance(results, tuple | list) else (results,)
+
+
+def _is_whole(end: float) -> bool:
+    """Return whether the end of a range is a whole number, or there is none."""
+    return math.isinf(end) or float(end).is_integer()

@@ -22,7 +22,7 @@ from dovetail.runtime.contract import (
     Platform,
     Support,
 )
-from dovetail.runtime.plan import OnIntegers, PlanBackend, widened
+from dovetail.runtime.plan import OnIntegers, PlanBackend, widened, without_whole_casts
 from dovetail_cpu._integers import computes_on_integers
 from dovetail_onednn import (
     EngineChoice,
@@ -133,10 +133,11 @@ class CpuBackend(PlanBackend):
         return SUPPORTED
 
     def adapted(self, graph: CheckedGraph) -> CheckedGraph:
-        """Return the graph with float32 for float16, which processors compute slowly or not."""
+        """Return the graph without casts of whole numbers, and with float32 for float16."""
         if _OPSET not in graph.packages:
             return graph
-        return widened(graph, self.ops.find(_OPSET, "Cast"))
+        cast = self.ops.find(_OPSET, "Cast")
+        return widened(without_whole_casts(graph, cast), cast)
 
     def float_precision(self, config: Any) -> FloatPrecision:
         """Return the type that the option `precision` allows, where it takes effect."""

@@ -40,6 +40,7 @@ from dovetail_onednn.steps import Arguments, from_one_to_one, is_slow
 FUNCTIONS = (
     "ElementWiseAbs",
     "ElementWiseNeuron",
+    "ElementWiseRound",
     "ElementWiseSquareRoot",
     "Elu",
     "Gelu",
@@ -55,7 +56,16 @@ FUNCTIONS = (
 # functions of an instruction or two, and for those that take NumPy several calls or slow ones.
 _LEAST = 16384
 _LEAST_SLOW = 512
-_QUICK = frozenset((Algorithm.RELU, Algorithm.CLIP, Algorithm.ABS, Algorithm.SQRT, Algorithm.TANH))
+_QUICK = frozenset(
+    (
+        Algorithm.RELU,
+        Algorithm.CLIP,
+        Algorithm.ABS,
+        Algorithm.ROUND,
+        Algorithm.SQRT,
+        Algorithm.TANH,
+    )
+)
 # Exact for -inf too; reading and writing the tensor takes longer than the exponentials.
 _EXACT_RELU = Eltwise(Algorithm.ELU)
 # With shorter rows NumPy is faster at a single function of a tensor and one that broadcasts: the

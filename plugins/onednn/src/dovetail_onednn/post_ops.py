@@ -176,6 +176,7 @@ _FUNCTIONS: dict[str, Callable[[Any], Functions]] = {
     "Elu": _elu,
     "ELU": _elu,
     "ElementWiseAbs": _plain(Algorithm.ABS),
+    "ElementWiseRound": _plain(Algorithm.ROUND),
     "ElementWiseSquareRoot": _plain(Algorithm.SQRT),
 }
 

@@ -35,6 +35,7 @@ from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
 from dovetail.runtime.plan.spaces import Block, Space, uploaded
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
+from dovetail.runtime.plan.whole_casts import without_whole_casts
 from dovetail.runtime.plan.widening import rounded, widened
 
 __all__ = [
@@ -87,4 +88,5 @@ __all__ = [
     "uploaded",
     "widened",
     "with_package_kernels",
+    "without_whole_casts",
 ]

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dovetail.ir import Graph, Node, Tensor
-from dovetail.ops import Domain, OpRegistry
+from dovetail.ir import Graph, Tensor
+from dovetail.ops import OpRegistry
 from dovetail_opset import is_op
 from dovetail_quantizers.grid import Grid
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.roles import present, schema_of
-from dovetail_quantizers.planning.rules import added_by, op_of
+from dovetail_quantizers.planning.rules import op_of
 
 
 def whole_groups(graph: Graph, ops: OpRegistry) -> Callable[[Group], bool]:
@@ -41,7 +41,9 @@ def whole_groups(graph: Graph, ops: OpRegistry) -> Callable[[Group], bool]:
             cut.update(t for _, t in present(node) if t.dtype.is_float)
         # constants, whose values must be read, come last
         inputs = sorted((t for _, t in present(node)), key=lambda t: t.kind.is_static)
-        if op_of(node, ops).rounds or (_keeps_whole(node, ops) and all(map(is_whole, inputs))):
+        op = op_of(node, ops)
+        keeps = schema_of(node, ops).keeps_whole(op)
+        if op.rounds or (keeps and all(map(is_whole, inputs))):
             found.update(node.outputs)
     return lambda group: all(map(is_whole, group.members)) or bool(cut & set(group.members))
 
@@ -68,14 +70,3 @@ def whole_grid(grid: Grid, minimum: float, maximum: float) -> Grid | None:
         return None
     exponent = (steps // (last - first)).bit_length() - 1
     return Grid(grid.dtype, grid.bitwidth, 2.0**-exponent, first * 2**exponent)
-
-
-def _keeps_whole(node: Node, ops: OpRegistry) -> bool:
-    """Return whether the results of a node are whole numbers if its inputs are."""
-    if schema_of(node, ops).domain is Domain.MOVE:
-        added = added_by(node, ops)
-        return added is None or all(float(end).is_integer() for end in added)
-    op = op_of(node, ops)
-    if op.clips:
-        return all(math.isinf(end) or float(end).is_integer() for end in op.value_range)
-    return op.keeps_whole or bool(op.keeps)
