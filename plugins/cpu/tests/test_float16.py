@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dovetail as dt
+from dovetail import runtime
 from dovetail.container import Model, Producer
 from dovetail.ir import DType, Graph, Spec, Tensor, TensorKind
 from dovetail.ops import NOTHING, CheckedGraph, Observed, OpRegistry, check_ops
@@ -132,3 +133,29 @@ def test_contexts_restore_them(tmp_path, kind) -> None:
     with dt.Session.from_context(tmp_path / "net.bin") as session:
         found = session.run({"x": X})["y"]
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_updates_of_float16_weights(is_restored: bool) -> None:
+    """Fresh weights give what a graph that has them from the start gives."""
+    graph, fresh = (
+        convolved(kind=TensorKind.UPDATEABLE_STATIC),
+        convolved(kind=TensorKind.UPDATEABLE_STATIC),
+    )
+    weights = np.random.default_rng(9).standard_normal((3, 3, 3, 4)).astype(np.float16)
+    fresh.tensor("w").data = static(Graph("other"), "w", weights).data
+    found = []
+    for each in (graph, fresh):
+        model = Model.of(each, producer=Producer("test", "1"), registry=installed_ops())
+        with runtime.Backend.create("cpu") as backend:
+            context = backend.create_context()
+            (composed,) = context.compose(model)
+            composed.finalize()
+            if is_restored:
+                context = backend.create_context_from_binary(context.get_binary())
+                composed = context.retrieve_graph("net")
+            if each is graph:
+                composed.update_tensor(composed.retrieve_tensor("w"), weights)
+                composed.finalize()
+            found.append(composed.execute({"x": X})["y"])
+    np.testing.assert_array_equal(*found)
