@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from instruction_limits import examples
@@ -70,5 +72,51 @@ def test_convolution(new_network: Any, case: dict[str, Any]) -> None:
     grid = {"dtype": dtype, "zero": zero, "scale": case["scale"]}
     is_fast = math.prod(case["filters"][:-1]) < EXACT_TERMS
     is_fast |= library().has_vnni and (weights, offset) == (S8, 0)
+    is_fast &= not (library().has_amx and has_gaps_and_strides(case))
     y = net.add(case["op_type"], *ins, name="y", **grid, **case["params"])
     net.check(y, engine=is_fast)
+
+
+def has_gaps_and_strides(case: dict[str, Any]) -> bool:
+    steps, strides = (np.ravel(case["params"][name]) for name in ("dilation", "stride"))
+    has_gaps = any(s > 1 and n > 1 for s, n in zip(steps, case["filters"], strict=False))
+    return has_gaps and max(strides) > 1
+
+
+WIDE = [
+    pytest.param((3, 1), (1, 1), ((1, 1), (0, 0)), (16, 33), id="a column, padded"),
+    pytest.param((3, 1), (8, 1), ((8, 8), (0, 0)), (36, 1), id="a column with gaps"),
+    pytest.param((3, 3), (4, 4), ((4, 4), (4, 4)), (7, 16), id="gaps, padded"),
+    pytest.param((5, 3), (2, 2), ((4, 4), (2, 2)), (33, 7), id="gaps, padded, narrow"),
+    pytest.param((3, 5), (1, 1), ((1, 0), (0, 0)), (33, 80), id="padded above"),
+    pytest.param((1, 3), (1, 8), ((0, 0), (16, 0)), (1, 200), id="a causal row"),
+]
+
+
+@pytest.mark.parametrize(("window", "dilation", "pads", "image"), WIDE)
+@pytest.mark.parametrize("source", [(U8, 120), (S8, 0)])
+def test_padding_that_onednn_gets_wrong_with_amx(
+    new_network: Any,
+    window: tuple[int, int],
+    dilation: tuple[int, int],
+    pads: tuple[tuple[int, int], tuple[int, int]],
+    image: tuple[int, int],
+    source: tuple[DType, int],
+) -> None:
+    net = new_network(extreme=False)
+    x = net.input("x", (1, *image, 64), *source)
+    ins = [x, net.weights("w", (*window, 64, 16), S8, axis=3, zero=0)]
+    ins.append(net.bias("b", 16, S32))
+    params = {"stride": [1, 1], "dilation": dilation, "pad_amount": pads, "group": 1}
+    y = net.add("Conv2d", *ins, name="y", dtype=U8, zero=3, scale=1.0, **params)
+    net.check(net.add("Relu", y, name="z", dtype=U8, zero=3, scale=1.0), engine=False)
+
+
+@pytest.mark.parametrize("window", [(1, 3), (2, 3)])
+def test_rows_without_products(new_network: Any, window: tuple[int, int]) -> None:
+    net = new_network(extreme=False)
+    x = net.input("x", (1, 7, 6, 16), U8, 120)
+    ins = [x, net.weights("w", (*window, 16, 8), S8, axis=None, zero=0), net.bias("b", 8, S32)]
+    params = {"stride": [4, 2], "pad_amount": ((0, 0), (1, 1))}
+    y = net.add("TransposeConv2d", *ins, name="y", dtype=U8, zero=3, scale=0.5, **params)
+    net.check(y, engine=False)

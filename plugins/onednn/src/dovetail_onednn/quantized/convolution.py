@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -10,10 +11,21 @@ from msgspec.structs import replace
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_onednn._api import DataType
+from dovetail_onednn._api import Algorithm, Arg, DataType
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import PostOp
-from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
+from dovetail_onednn.attributes import Eltwise, PostOp
+from dovetail_onednn.convolution import (
+    Geometry,
+    as_rows,
+    convolution_desc,
+    geometry_of,
+    leaves_rows,
+    pads_wrongly,
+    steps_over_gaps,
+)
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.elementwise import eltwise_description
+from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import filters, images, transposed_filters
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.floats import Describe, float_step
@@ -23,6 +35,7 @@ from dovetail_onednn.quantized.forms import (
     as_unsigned,
     convolution_form,
     pairs_of,
+    staged_step,
     step_as_stored,
     step_on_copies,
     unpaired,
@@ -37,6 +50,7 @@ from dovetail_onednn.quantized.products import (
     integers_of,
     split,
 )
+from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.words import (
     Words,
     is_of_words,
@@ -78,18 +92,20 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     """
     if is_of_words(call):
         words = words_of(call)
-        return None if words is None else _in_words(call, geometry_in(), words)
+        return None if words is None else _in_words(call, as_rows(geometry_in()), words)
     integers = integers_of(call, call.outputs[0].shape[-1])
     if integers is None:
         return None
-    geometry = geometry_in()
+    geometry = as_rows(geometry_in())
+    is_wrong = steps_over_gaps(geometry) or leaves_rows(geometry)  # in bytes
     if integers.parts == 1 and (library().has_vnni or integers.source is DataType.U8):
-        return _in_bytes(call, geometry, integers)
-    if _is_depthwise(geometry) and integers.source is DataType.U8:
+        return None if is_wrong else _in_bytes(call, geometry, integers)
+    if _is_depthwise(geometry) and integers.source is DataType.U8 and not is_wrong:
         step = _in_unpaired_bytes(call, geometry, integers)
         if step is not None:
             return step
-    makes = [_in_parts] if integers.parts <= MOST_PARTS and _fills_vectors(geometry) else []
+    fits = integers.parts <= MOST_PARTS and _fills_vectors(geometry) and not is_wrong
+    makes = [_in_parts] if fits else []
     if integers.is_exact_in_float:
         fast = [_in_fast_floats] if _has_groups(geometry) else []
         makes = [*fast, *makes, _in_floats]
@@ -101,7 +117,43 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
 def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
     groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
     types = integers.source, integers.target
-    return step_as_stored(call, integers, convolution_form(geometry, groups, types))
+    if not pads_wrongly(geometry):
+        return step_as_stored(call, integers, convolution_form(geometry, groups, types))
+    form = convolution_form(_padded(geometry), groups, types)
+
+    def source(stages: Stages) -> Argument:
+        data = Argument(geometry.source.of_type(integers.source), call.read(DATA))
+        return _with_padding(stages, data, form.source, geometry.before, integers.zero)
+
+    return staged_step(call, integers, form, source, f"integer {integers.source.name}")
+
+
+def _padded(geometry: Geometry) -> Geometry:
+    """Return a convolution whose source has the padding."""
+    count, channels, *sizes = geometry.source.dims
+    pads = zip(sizes, geometry.before, geometry.after, strict=True)
+    none = (0,) * len(sizes)
+    source = images((count, *(size + first + last for size, first, last in pads), channels))
+    return replace(geometry, source=source, before=none, after=none)
+
+
+def _with_padding(
+    stages: Stages, data: Argument, padded: MemoryDesc, before: Sequence[int], zero: int
+) -> Argument:
+    """Add the stages that surround an image with its zero point, and return the larger image."""
+    room, kind = stages.room(padded), padded.type
+    flat = MemoryDesc.strided((math.prod(padded.dims),), (1,), kind)
+    everywhere = Argument(flat, room.value)
+    with PrimitiveDesc(eltwise_description(_constant(zero), flat)) as desc:
+        stages.add(desc, {Arg.SOURCE: everywhere, Arg.DESTINATION: everywhere})
+    start = sum(map(operator.mul, before, padded.strides[2:]))
+    inner = MemoryDesc.strided(data.desc.dims, padded.strides, kind)
+    stages.move(data, Argument(inner, room.value, start))
+    return room
+
+
+def _constant(number: int) -> Eltwise:
+    return Eltwise(Algorithm.LINEAR, 0.0, float(number))
 
 
 def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None:
@@ -127,7 +179,9 @@ def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None
         # the library's convolutions of data with a zero point are of an older kind for AMX: both
         # from 24 to 144 channels in 56x56 took 0.22 ms, and 0.17 as products of matrices
         makes.append(of_matrices)
-    if is_whole or (words.parts <= MOST_PARTS and _fills_vectors(geometry)):
+    fits = is_whole or (words.parts <= MOST_PARTS and _fills_vectors(geometry))
+    are_wrong = pads_wrongly(geometry) or steps_over_gaps(geometry) or leaves_rows(geometry)
+    if fits and not are_wrong:
         makes.append(of_bytes)
     if words.is_exact_in_float:
         makes.append(lambda: of_floats(_has_code))
@@ -167,13 +221,13 @@ def _widened(call: KernelCall, geometry: Geometry, steps: Sequence[int]) -> tupl
         steps: The copies; see `copy_channels`.
     """
     _, channels, *spatial = geometry.source.dims
-    *window, taken, units = call.spec(WEIGHTS).shape
+    *_, taken, units = call.spec(WEIGHTS).shape
+    window = geometry.weights.dims[-len(spatial) :]
     groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
-    new = (1,) * (len(spatial) - len(window))
     each = channels // groups
     wide = sum(each // step for step in steps)
     filters_of = transposed_filters if geometry.is_transposed else filters
-    plain = filters_of((*new, *window, taken // each * wide, units), groups).of_type(DataType.S8)
+    plain = filters_of((*window, taken // each * wide, units), groups).of_type(DataType.S8)
     copies = images((geometry.source.dims[0], *spatial, groups * wide))
     return replace(geometry, source=copies, weights=plain), groups
 

@@ -221,21 +221,47 @@ def step_on_copies(
         channels: Number of channels in each group.
         steps: The copies; see `copy_channels`.
     """
-    quantization, ops = integers.quantization(form.mask), integers.fused.ops
-    with form.describe(ops, quantization, integers.has_bias) as desc:
-        if is_slow(desc) or integers.fused.added is not None:
-            return None
-        stages, layout = Stages(call), OneDnnLayout(desc.desc(Arg.WEIGHTS), form.weights)
+
+    def source(stages: Stages) -> Argument:
         room = data = Argument(form.source, call.read(DATA))
         is_shifted = call.spec(DATA).dtype.is_signed and integers.source is DataType.U8
         if tuple(steps) != (1,) or is_shifted:
             room = stages.room(form.source)
             copy_channels(stages, data, room, (form.groups, channels), is_shifted, steps)
+        return room
+
+    return staged_step(
+        call, integers, form, source, f"integer {tuple(steps)} {integers.source.name}"
+    )
+
+
+def staged_step(
+    call: KernelCall,
+    integers: Integers,
+    form: Form,
+    source: Callable[[Stages], Argument],
+    packed: str,
+) -> Step | None:
+    """Return the step of a product of data that other stages make; None without fast code.
+
+    Args:
+        call: The call of the kernel.
+        integers: Its numbers.
+        form: The product.
+        source: Adds the stages, and returns the data.
+        packed: See `weights_argument`; whether the data have a zero point is added.
+    """
+    quantization, ops = integers.quantization(form.mask), integers.fused.ops
+    with form.describe(ops, quantization, integers.has_bias) as desc:
+        if is_slow(desc) or integers.fused.added is not None:
+            return None
+        stages, layout = Stages(call), OneDnnLayout(desc.desc(Arg.WEIGHTS), form.weights)
+        data = source(stages)
         numbers = integers.numbers(form.mask)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-        packed = f"integer {tuple(steps)} {integers.source.name} {bool(integers.zero)}"
-        arguments[Arg.SOURCE] = room
-        arguments[Arg.WEIGHTS] = weights_argument(call, layout, packed, form.terms)
+        name = f"{packed} {bool(integers.zero)}"
+        arguments[Arg.SOURCE] = data
+        arguments[Arg.WEIGHTS] = weights_argument(call, layout, name, form.terms)
         arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))
         stages.add(desc, arguments)
     return stages.step()
