@@ -40,6 +40,7 @@ _FEW_CHANNELS = 4
 _VECTOR = 16
 _FEW_GROUPS = 4
 _PLANE = 2  # axes
+_STRICT = 0  # the library's number for float32 alone
 _NARROW_BLOCK = 32  # channels, in bfloat16
 # Products that take as long as reading one number: 230,000 products with as many filter elements
 # took 0.035 ms in two threads and 0.085 in one.
@@ -205,7 +206,7 @@ def convolution_desc(
         (ENGINE, FORWARD_INFERENCE, algorithm, *operands, *sizes),
         lambda: f"a {kind.text} {name}{fused}: {geometry}",
         post_ops,
-        math_mode(),
+        _STRICT if pads_wrongly(geometry) or steps_over_gaps(geometry) else math_mode(),
         quantization=quantization,
     )
     with threads_for(geometry.work):

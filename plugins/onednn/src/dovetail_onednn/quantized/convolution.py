@@ -119,6 +119,9 @@ def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step 
     types = integers.source, integers.target
     if not pads_wrongly(geometry):
         return step_as_stored(call, integers, convolution_form(geometry, groups, types))
+    low, high = call.spec(DATA).dtype.stored_range()
+    if not low <= integers.zero <= high:
+        return None  # no padding has this value
     form = convolution_form(_padded(geometry), groups, types)
 
     def source(stages: Stages) -> Argument:
