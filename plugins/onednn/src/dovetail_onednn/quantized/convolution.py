@@ -19,6 +19,7 @@ from dovetail_onednn.convolution import (
     as_rows,
     convolution_desc,
     geometry_of,
+    is_depthwise,
     leaves_rows,
     pads_wrongly,
     steps_over_gaps,
@@ -59,6 +60,7 @@ from dovetail_onednn.quantized.words import (
     words_of,
 )
 from dovetail_onednn.steps import is_slow
+from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 from dovetail_onednn.transposed import transposed_geometry
 
 _LEAST_CHANNELS = 4  # of a group, for copies of channels
@@ -100,7 +102,7 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     is_wrong = steps_over_gaps(geometry) or leaves_rows(geometry)  # in bytes
     if integers.parts == 1 and (library().has_vnni or integers.source is DataType.U8):
         return None if is_wrong else _in_bytes(call, geometry, integers)
-    if _is_depthwise(geometry) and integers.source is DataType.U8 and not is_wrong:
+    if is_depthwise(geometry) and integers.source is DataType.U8 and not is_wrong:
         step = _in_unpaired_bytes(call, geometry, integers)
         if step is not None:
             return step
@@ -147,7 +149,8 @@ def _with_padding(
     room, kind = stages.room(padded), padded.type
     flat = MemoryDesc.strided((math.prod(padded.dims),), (1,), kind)
     everywhere = Argument(flat, room.value)
-    with PrimitiveDesc(eltwise_description(_constant(zero), flat)) as desc:
+    count = 1 if padded.nbytes < LEAST_SHARED_ELEMENTS else 0
+    with threads(count), PrimitiveDesc(eltwise_description(_constant(zero), flat)) as desc:
         stages.add(desc, {Arg.SOURCE: everywhere, Arg.DESTINATION: everywhere})
     start = sum(map(operator.mul, before, padded.strides[2:]))
     inner = MemoryDesc.strided(data.desc.dims, padded.strides, kind)
@@ -278,11 +281,6 @@ def _in_unpaired_bytes(call: KernelCall, geometry: Geometry, integers: Integers)
     if stored is None or not are_signed_bytes(stored, call.spec(WEIGHTS)):
         return None
     return _in_bytes(call, geometry, integers)
-
-
-def _is_depthwise(geometry: Geometry) -> bool:
-    """Return whether each group has one channel on both sides."""
-    return _has_groups(geometry) and geometry.weights.dims[1:3] == (1, 1)
 
 
 def _is_pointwise(geometry: Geometry) -> bool:
