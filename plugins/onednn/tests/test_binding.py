@@ -16,9 +16,10 @@ from dovetail.ir import DType, Spec
 from dovetail.runtime.plan import Storage, Value
 from dovetail_onednn import OneDnnLayout, library
 from dovetail_onednn._api import Arg
-from dovetail_onednn.convolution import Geometry, convolution_desc
+from dovetail_onednn.convolution import convolution_desc
 from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.errors import check, failure
+from dovetail_onednn.geometry import Geometry
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import dense, filters, images, layout_of, vector
 from dovetail_onednn.primitives import Primitive, reorder_primitive

@@ -22,8 +22,9 @@ from dovetail.ir import Array, Shape
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Algorithm, Arg, DataType
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.attributes import Eltwise, Quantization
-from dovetail_onednn.convolution import Geometry, convolution_desc
+from dovetail_onednn.convolution import convolution_desc
 from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.geometry import Geometry
 from dovetail_onednn.layouts import dense, filters, images, vector
 from dovetail_onednn.matrix import Product
 from dovetail_onednn.post_ops import Chain

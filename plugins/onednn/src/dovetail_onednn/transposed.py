@@ -5,7 +5,8 @@ from __future__ import annotations
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import is_float32
-from dovetail_onednn.convolution import Geometry, convolution_step, ints
+from dovetail_onednn.convolution import convolution_step, ints
+from dovetail_onednn.geometry import Geometry
 from dovetail_onednn.layouts import images, transposed_filters, vector
 
 

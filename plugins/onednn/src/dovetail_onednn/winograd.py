@@ -32,9 +32,10 @@ from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import Arg
 from dovetail_onednn.attributes import Binary, operand
-from dovetail_onednn.convolution import Geometry, convolution_desc, geometry_of
+from dovetail_onednn.convolution import convolution_desc, geometry_of
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work
+from dovetail_onednn.geometry import Geometry
 from dovetail_onednn.layouts import FLOAT_BYTES, OneDnnLayout, dense, filters, images
 from dovetail_onednn.matrix import Product
 from dovetail_onednn.post_ops import Chain, chain_of

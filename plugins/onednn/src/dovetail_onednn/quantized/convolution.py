@@ -14,19 +14,18 @@ from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import Algorithm, Arg, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import Eltwise, PostOp
-from dovetail_onednn.convolution import (
+from dovetail_onednn.convolution import convolution_desc, geometry_of
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.elementwise import eltwise_description
+from dovetail_onednn.execution import Argument
+from dovetail_onednn.geometry import (
     Geometry,
     as_rows,
-    convolution_desc,
-    geometry_of,
     is_depthwise,
     leaves_rows,
     pads_wrongly,
     steps_over_gaps,
 )
-from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.elementwise import eltwise_description
-from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import filters, images, transposed_filters
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.floats import Describe, float_step
