@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dovetail.ir.graph import Graph, Node
+from dovetail.ir.graph import Graph
 from dovetail.ir.tensor import Tensor, TensorKind
 
 _AS_OUTPUT = {
@@ -28,17 +28,8 @@ def copy_graph(graph: Graph, *, outputs: Collection[str] = ()) -> Graph:
         for t in graph.tensors.values()
     }
     for node in graph.nodes:
-        made.add_node(
-            Node(
-                node.name,
-                node.package,
-                node.op_type,
-                [None if t is None else tensors[t] for t in node.inputs],
-                [tensors[t] for t in node.outputs],
-                node.params,
-                sources=node.sources,
-            )
-        )
+        inputs = [None if t is None else tensors[t] for t in node.inputs]
+        made.add_node(node.with_tensors(inputs, [tensors[t] for t in node.outputs]))
     return made
 
 

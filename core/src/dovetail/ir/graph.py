@@ -45,6 +45,18 @@ class Node:
         self.params: dict[str, Param] = dict(params or {})
         self.sources: tuple[str, ...] = (name,) if sources is None else tuple(sources)
 
+    def with_tensors(self, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> Node:
+        """Return a copy that reads and writes other tensors."""
+        return Node(
+            self.name,
+            self.package,
+            self.op_type,
+            inputs,
+            outputs,
+            self.params,
+            sources=self.sources,
+        )
+
     def __getstate__(self) -> object:
         return super().__getstate__()  # stated here: old protocols of pickle require it
 

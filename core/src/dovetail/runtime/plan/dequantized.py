@@ -83,17 +83,7 @@ def real_graph(node: Node, fixed: Mapping[int, Array] = MappingProxyType({})) ->
         graph.add_tensor(Tensor(f"out{i}", _real_type(t.spec), t.shape, TensorKind.APP_READ))
         for i, t in enumerate(node.outputs)
     ]
-    graph.add_node(
-        Node(
-            node.name,
-            node.package,
-            node.op_type,
-            inputs,
-            outputs,
-            node.params,
-            sources=node.sources,
-        )
-    )
+    graph.add_node(node.with_tensors(inputs, outputs))
     return graph
 
 

@@ -34,17 +34,7 @@ def excerpt_of(graph: CheckedGraph, names: Collection[str]) -> Graph:
         for tensor in (*inputs, *node.outputs):
             if tensor is not None and tensor.name not in found.tensors:
                 found.add_tensor(tensor)
-        found.add_node(
-            Node(
-                node.name,
-                node.package,
-                node.op_type,
-                inputs,
-                node.outputs,
-                node.params,
-                sources=node.sources,
-            )
-        )
+        found.add_node(node.with_tensors(inputs, node.outputs))
     return found
 
 

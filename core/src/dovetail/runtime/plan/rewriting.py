@@ -64,16 +64,8 @@ class Rewriting:
         for tensor in (*inputs, *outputs):
             if tensor is not None and not self.has(tensor):
                 self._new.add_tensor(tensor)
-        made = Node(
-            node.name,
-            node.package,
-            node.op_type,
-            inputs,
-            outputs,
-            node.params,
-            sources=node.sources,
-        )
-        self._views.append(replace(view, node=self._new.add_node(made)))
+        made = self._new.add_node(node.with_tensors(inputs, outputs))
+        self._views.append(replace(view, node=made))
 
     def result(self) -> CheckedGraph:
         """Return the new graph."""

@@ -143,14 +143,8 @@ def _in_float32(view: NodeView) -> NodeView | None:
     halves = [t for t in node.inputs if t is not None and t.dtype is _HALF]
     if view.schema is None or any(tensor.kind.is_updateable for tensor in halves):
         return None
-    changed = Node(
-        node.name,
-        node.package,
-        node.op_type,
-        [t if t is None or t.kind is TensorKind.NULL else _stand_in(t) for t in node.inputs],
-        [_stand_in(t) for t in node.outputs],
-        node.params,
-    )
+    inputs = [t if t is None or t.kind is TensorKind.NULL else _stand_in(t) for t in node.inputs]
+    changed = node.with_tensors(inputs, [_stand_in(t) for t in node.outputs])
     return matched_node(changed, view.schema)[0]
 
 
