@@ -28,9 +28,8 @@ from dovetail_onednn.geometry import (
     Geometry,
     as_rows,
     is_column,
+    is_wrong_inside,
     is_wrong_when_narrow,
-    pads_wrongly,
-    steps_over_gaps,
     with_turned_axes,
 )
 from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, filters, images, vector
@@ -172,7 +171,7 @@ def convolution_desc(
         (ENGINE, FORWARD_INFERENCE, algorithm, *operands, *sizes),
         lambda: f"a {kind.text} {name}{fused}: {geometry}",
         post_ops,
-        _STRICT if pads_wrongly(geometry) or steps_over_gaps(geometry) else math_mode(),
+        _STRICT if is_wrong_inside(geometry) else math_mode(),
         quantization=quantization,
     )
     with threads_for(geometry.work):

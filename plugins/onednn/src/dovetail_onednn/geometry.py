@@ -11,7 +11,7 @@ from dovetail.ir import Shape
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
 
-_PLANE = 2  # axes
+_PLANE, _VOLUME = 2, 3  # axes
 _NARROW_BLOCK = 32  # channels, in bfloat16
 # Products that take as long as reading one number: 230,000 products with as many filter elements
 # took 0.035 ms in two threads and 0.085 in one.
@@ -72,6 +72,41 @@ def is_column(geometry: Geometry) -> bool:
     )
 
 
+def is_one_slice(geometry: Geometry) -> bool:
+    """Return whether a convolution of volumes is one of images.
+
+    With AMX, oneDNN 3.2 crashes at (1, 3, 3) windows over volumes one element deep, padded.
+    """
+    sizes = (desc.dims[-_VOLUME] for desc in (geometry.source, geometry.weights, geometry.target))
+    return (
+        len(geometry.stride) == _VOLUME
+        and not geometry.is_transposed
+        and all(size == 1 for size in sizes)
+        and (geometry.before[0], geometry.after[0]) == (0, 0)
+    )
+
+
+def as_images(geometry: Geometry) -> Geometry:
+    """Return a convolution of images for one slice, others as they are; see `is_one_slice`."""
+    if not is_one_slice(geometry):
+        return geometry
+    return replace(
+        geometry,
+        source=_without_depth(geometry.source),
+        weights=_without_depth(geometry.weights),
+        target=_without_depth(geometry.target),
+        stride=geometry.stride[1:],
+        dilation=geometry.dilation[1:],
+        before=geometry.before[1:],
+        after=geometry.after[1:],
+    )
+
+
+def _without_depth(desc: MemoryDesc) -> MemoryDesc:
+    (*dims, _, height, width), (*strides, _, down, along) = desc.dims, desc.strides
+    return MemoryDesc.strided((*dims, height, width), (*strides, down, along), desc.type)
+
+
 def as_rows(geometry: Geometry) -> Geometry:
     """Return a convolution with rows for columns, others as they are.
 
@@ -100,6 +135,12 @@ def with_turned_axes(desc: MemoryDesc) -> MemoryDesc:
     return MemoryDesc.strided((*dims, width, height), (*strides, height * down, down), desc.type)
 
 
+def is_wrong_inside(geometry: Geometry) -> bool:
+    """Return whether the library must not round factors to bfloat16 by itself, either."""
+    is_slice = engine().library.has_amx and is_one_slice(geometry)
+    return pads_wrongly(geometry) or steps_over_gaps(geometry) or is_slice
+
+
 def is_wrong_when_narrow(geometry: Geometry) -> bool:
     """Return whether results of oneDNN 3.2 may be wrong in bfloat16 on processors with AMX.
 
@@ -108,18 +149,14 @@ def is_wrong_when_narrow(geometry: Geometry) -> bool:
     """
     window, axes = geometry.weights.dims[-len(geometry.stride) :], len(geometry.stride)
     is_grouped, inputs = len(geometry.weights.dims) > axes + 2, geometry.weights.dims[-axes - 1]
-    return (
-        pads_wrongly(geometry)
-        or steps_over_gaps(geometry)
-        or (
-            engine().library.has_amx
-            and not (geometry.is_transposed or is_grouped)
-            and window[-1] > 1
-            and (geometry.before[-1], geometry.dilation[-1]) == (0, 1)
-            and inputs % _NARROW_BLOCK != 0
-            and window[-1] * inputs % _NARROW_BLOCK == 0
-            and geometry.stride[-1] * inputs % _NARROW_BLOCK == 0
-        )
+    return is_wrong_inside(geometry) or (
+        engine().library.has_amx
+        and not (geometry.is_transposed or is_grouped)
+        and window[-1] > 1
+        and (geometry.before[-1], geometry.dilation[-1]) == (0, 1)
+        and inputs % _NARROW_BLOCK != 0
+        and window[-1] * inputs % _NARROW_BLOCK == 0
+        and geometry.stride[-1] * inputs % _NARROW_BLOCK == 0
     )
 
 

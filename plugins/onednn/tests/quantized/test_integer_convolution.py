@@ -113,6 +113,16 @@ def test_padding_that_onednn_gets_wrong_with_amx(
     net.check(net.add("Relu", y, name="z", dtype=U8, zero=3, scale=1.0), engine=False)
 
 
+@pytest.mark.parametrize("window", [(1, 3, 3), (1, 5, 1)])
+def test_volumes_one_element_deep(new_network: Any, window: tuple[int, ...]) -> None:
+    net = new_network(extreme=False)
+    x = net.input("x", (1, 1, 20, 33, 48), U8, 120)
+    ins = [x, net.weights("w", (*window, 48, 16), S8, axis=4, zero=0), net.bias("b", 16, S32)]
+    pads = [(size // 2, size // 2) for size in window]
+    params = {"stride": [2, 1, 1], "dilation": [1, 1, 1], "pad_amount": pads, "group": 1}
+    net.check(net.add("Conv3d", *ins, name="y", dtype=U8, zero=3, scale=1.0, **params))
+
+
 @pytest.mark.parametrize("window", [(1, 3), (2, 3)])
 def test_rows_without_products(new_network: Any, window: tuple[int, int]) -> None:
     net = new_network(extreme=False)

@@ -20,6 +20,7 @@ from dovetail_onednn.elementwise import eltwise_description
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.geometry import (
     Geometry,
+    as_images,
     as_rows,
     is_depthwise,
     leaves_rows,
@@ -93,11 +94,11 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     """
     if is_of_words(call):
         words = words_of(call)
-        return None if words is None else _in_words(call, as_rows(geometry_in()), words)
+        return None if words is None else _in_words(call, _simplest(geometry_in()), words)
     integers = integers_of(call, call.outputs[0].shape[-1])
     if integers is None:
         return None
-    geometry = as_rows(geometry_in())
+    geometry = _simplest(geometry_in())
     is_wrong = steps_over_gaps(geometry) or leaves_rows(geometry)  # in bytes
     if integers.parts == 1 and (library().has_vnni or integers.source is DataType.U8):
         return None if is_wrong else _in_bytes(call, geometry, integers)
@@ -113,6 +114,10 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     if _in_parts in makes and integers.parts == _HALVES and not geometry.is_transposed:
         makes.insert(0, _in_pairs)
     return next(filter(None, (make(call, geometry, integers) for make in makes)), None)
+
+
+def _simplest(geometry: Geometry) -> Geometry:
+    return as_rows(as_images(geometry))
 
 
 def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
