@@ -368,3 +368,46 @@ def test_a_failed_update_changes_nothing_and_can_be_repeated(
     other, _ = prepared_sum()
     other.apply(Image.from_bytes(prepared.section(["w"]).to_bytes()))
     np.testing.assert_array_equal(result(other), changed)
+
+
+def grouped() -> Graph:
+    """A group normalization of two items, whose statistics are vectors between two primitives."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 24, 24, 64), TensorKind.APP_WRITE))
+    factors = [static(graph, name, np.ones(64, np.float32)) for name in ("gamma", "beta")]
+    y = add(graph, "GroupNorm", [x, *factors], name="y", group=4, epsilon=1e-5)
+    y.kind = TensorKind.APP_READ
+    return graph
+
+
+NORMS, SCALINGS, VECTORS, FACTORS, SIZES = range(5)  # of a normalization by group
+
+
+@pytest.mark.usefixtures("onednn")
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        (SIZES, [1, 4, 32], "as a vector of"),
+        (SIZES, [1, 8, 16], "as a vector of"),  # more numbers for groups than their vector has
+        (SIZES, [1, -4, -16], "impossible"),
+        (SIZES, [0, 4, 16], "impossible"),
+        (NORMS, [], "impossible"),
+    ],
+)
+def test_a_norm_by_group_stays_in_its_vectors(part: int, value: Any, said: str) -> None:
+    image = image_of(grouped())
+    plan = plan_of(image)
+    (step,) = plan[STEPS]
+    assert step[BUILDER] == "onednn.item_norm"
+    step[DATA][part] = value
+    assert said in rejection(image, plan)
+
+
+@pytest.mark.usefixtures("onednn")
+@pytest.mark.parametrize("part", [VECTORS, FACTORS])
+def test_a_norm_by_group_overwrites_no_input(part: int) -> None:
+    image = image_of(grouped())
+    plan = plan_of(image)
+    (step,) = plan[STEPS]
+    step[DATA][part][0] = step[READS][0]
+    assert "'x'" in rejection(image, plan)

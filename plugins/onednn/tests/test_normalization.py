@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 
@@ -60,6 +61,97 @@ def test_instance_norm(model: Any, agrees: Any, shape: tuple[int, ...], bias: bo
     inputs = [model.input("x", *shape), model.random("gamma", shape[-1])]
     inputs += [model.random("beta", shape[-1])] if bias else []
     agrees(model, model.add("InstanceNorm", *inputs, name="y", epsilon=1e-5), engine="y")
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 128, 96, 3),  # 32 positions make a row that fills vectors
+        (1, 64, 64, 8),
+        (3, 32, 32, 40),
+        (2, 128, 304),
+        (2, 8, 16, 16, 24),
+    ],
+)
+@pytest.mark.parametrize("factors", [1, 2])
+def test_instance_norm_of_items_and_few_channels(
+    model: Any, agrees: Any, shape: tuple[int, ...], factors: int
+) -> None:
+    some = [model.random(f"factor{i}", shape[-1]) for i in range(factors)]
+    y = model.add("InstanceNorm", model.input("x", *shape), *some, name="y", epsilon=1e-5)
+    agrees(model, y, engine="y")
+
+
+@pytest.mark.parametrize(
+    ("shape", "group"),
+    [
+        ((1, 24, 24, 64), 1),
+        ((1, 24, 24, 64), 16),
+        ((1, 24, 24, 64), 64),
+        ((2, 48, 48, 20), 5),  # 4 positions fill a row
+        ((3, 700, 48), 3),
+        ((1, 8, 12, 16, 24), 2),
+    ],
+)
+@pytest.mark.parametrize("factors", [0, 1, 2])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-3])
+def test_group_norm(
+    model: Any, agrees: Any, shape: tuple[int, ...], group: int, factors: int, epsilon: float
+) -> None:
+    some = [model.random(f"factor{i}", shape[-1]) for i in range(factors)]
+    params = {"group": group, "epsilon": epsilon}
+    y = model.add("GroupNorm", model.input("x", *shape), *some, name="y", **params)
+    agrees(model, y, engine="y")
+
+
+def test_what_follows_a_group_norm_is_absorbed(model: Any, agrees: Any) -> None:
+    x, other = model.input("x", 1, 24, 24, 64), model.input("other", 1, 24, 24, 64)
+    some = [model.random(f"factor{i}", 64) for i in range(2)]
+    y = model.add("GroupNorm", x, *some, name="norm", group=8, epsilon=1e-5)
+    y = model.add("ElementWiseAdd", y, other, name="add")
+    y = model.add("ElementWiseMultiply", y, model.random("scale", 64), name="scaled")
+    gate = model.add("Sigmoid", y, name="gate")
+    y = model.add("ElementWiseMultiply", y, gate, name="swish")
+    agrees(model, y, engine="norm+add+scaled+gate+swish")
+
+
+def test_a_residual_around_a_group_norm(model: Any, agrees: Any) -> None:
+    x = model.conv(model.input("x", 1, 24, 24, 8), "conv", 64)
+    y = model.add("GroupNorm", x, name="norm", group=8, epsilon=1e-5)
+    agrees(model, model.add("ElementWiseAdd", y, x, name="sum"))
+
+
+@pytest.mark.parametrize("shape", [(2, 24, 24, 64), (1, 64, 64, 8)])
+def test_operands_of_items_and_of_joined_positions_are_not_absorbed(
+    model: Any, agrees: Any, kinds: Any, shape: tuple[int, ...]
+) -> None:
+    x, other = model.input("x", *shape), model.input("other", *shape)
+    y = model.add("GroupNorm", x, name="norm", group=4, epsilon=1e-5)
+    y = model.add("Relu", model.add("ElementWiseAdd", y, other, name="add"), name="relu")
+    agrees(model, y)
+    assert kinds(model.prepare().steps) == ["engine norm", "engine add+relu"]
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_a_group_with_nan_is_nan_and_no_other(model: Any, number: float) -> None:
+    x = model.input("x", 2, 24, 24, 64)
+    model.output(model.add("GroupNorm", x, name="y", group=4, epsilon=1e-5))
+    feeds = model.feeds()
+    feeds["x"][1, 3, 5, 20] = number
+    with np.errstate(all="ignore"):  # as in a session
+        result = model.run(model.prepare(), feeds)["y"]
+    wanted = np.zeros(result.shape, bool)
+    wanted[1, ..., 16:32] = True
+    np.testing.assert_array_equal(np.isnan(result), wanted)
+
+
+def test_a_constant_channel_of_a_group(model: Any, close: Any) -> None:
+    model.output(
+        model.add("GroupNorm", model.input("x", 1, 24, 24, 64), name="y", group=4, epsilon=0.0)
+    )
+    feeds = model.feeds()
+    feeds["x"][..., 5] = 0.75
+    close(model.run(model.prepare(), feeds)["y"], model.expected(feeds)["y"])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,11 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.errors import check
 from dovetail_onednn.handles import Handle, make
 
-_OUTPUTS = (Arg.DESTINATION, Arg.DESTINATION_ITER, Arg.DESTINATION_ITER_C, Arg.SCRATCHPAD)
+_OUTPUTS = (
+    *(Arg.DESTINATION, Arg.DESTINATION_ITER, Arg.DESTINATION_ITER_C),
+    *(Arg.MEAN, Arg.VARIANCE),
+    Arg.SCRATCHPAD,
+)
 _INPUTS = frozenset(Arg) - frozenset(_OUTPUTS)
 
 

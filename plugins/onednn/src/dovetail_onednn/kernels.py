@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
@@ -9,10 +10,11 @@ from dovetail_numpy.kernels.directions import can_fuse_sibling
 from dovetail_onednn import movement
 from dovetail_onednn.convolution import convolution, depthwise_convolution
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
+from dovetail_onednn.item_norm import can_fuse_after_norm, group_norm, instance_norm
 from dovetail_onednn.known_answer import Kind, is_right
 from dovetail_onednn.local_response import lrn
 from dovetail_onednn.matrix import fully_connected, matmul
-from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
+from dovetail_onednn.normalization import batchnorm, layer_norm
 from dovetail_onednn.pooling import can_fuse_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, can_fuse
 from dovetail_onednn.quantized import PRODUCTS
@@ -64,6 +66,9 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     }
     for op_type, make in fusing.items():
         kernels.register(OPSET, op_type, can_fuse=can_fuse)(_alone_if_small(make))
+    by_item = functools.partial(kernels.register, can_fuse=can_fuse_after_norm, branch=Branch.GATE)
+    by_item(OPSET, "GroupNorm")(_alone_if_small(group_norm))
+    by_item(OPSET, "InstanceNorm")(_alone_if_small(instance_norm))
     for axes in (2, 3):
         register = kernels.register(OPSET, f"PoolMax{axes}d", can_fuse=can_fuse_after_maximum)
         register(_alone_if_small(pool_max))
@@ -71,7 +76,6 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         "ChannelShuffle": movement.channel_shuffle,
         "Concat": movement.concat,
         **dict.fromkeys(("ExpandDims", "Reshape", "Squeeze"), movement.reshape),
-        "InstanceNorm": instance_norm,
         "LayerNorm": layer_norm,
         "Lrn": lrn,
         "ReduceMean": reduce_mean,

@@ -9,7 +9,7 @@ from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, BinaryAlgorithm, NormalizationFlag
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import Second, joined
-from dovetail_onednn.layouts import dense, images, input_type, vector
+from dovetail_onednn.layouts import dense, input_type, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.steps import Arguments, is_slow
 
@@ -42,25 +42,6 @@ def layer_norm(call: KernelCall) -> Step | None:
     )
     with PrimitiveDesc(description) as desc:
         return _step(call, desc, rows, width)
-
-
-def instance_norm(call: KernelCall) -> Step | None:
-    """Run InstanceNorm of one image by mean and deviation over space; see `Kernel.make`.
-
-    The library calls that a batch normalization with statistics of the batch.
-    """
-    op, shape = call.op, call.spec(0).shape
-    usual = (op.mode.name, op.region.name) == ("MU_SIGMA", "ACROSS_SPATIAL")
-    if not is_float32(call) or not usual or not op.normalize_variance or shape[0] != 1:
-        return None
-    pixels = images((1, 1, math.prod(shape[:-1]), shape[-1]))
-    description = Description(
-        "batch_normalization_forward",
-        (ENGINE, FORWARD_INFERENCE, pixels, pixels, float(op.epsilon), _flags(call)),
-        lambda: f"a float32 normalization of the channels of {pixels.key}",
-    )
-    with PrimitiveDesc(description) as desc:
-        return _step(call, desc, pixels, shape[-1])
 
 
 def _flags(call: KernelCall) -> NormalizationFlag:

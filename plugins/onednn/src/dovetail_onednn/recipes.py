@@ -17,6 +17,7 @@ from typing import Any
 from dovetail.runtime.plan import Builders, Data, PlanRecorder, RecipeError, Source
 from dovetail_onednn._api import (
     FORWARD_INFERENCE,
+    FORWARD_TRAINING,
     MAX_DIMS,
     Algorithm,
     Arg,
@@ -49,6 +50,7 @@ from dovetail_onednn.threads import current_threads, threads
 # Builders of kernels for few ops, imported with the first step that needs one.
 BUILDERS = Builders(
     {
+        "onednn.item_norm": "dovetail_onednn.item_norm",
         "onednn.maximum_with_nan": "dovetail_onednn.maximum",
         "onednn.maximum_with_zeros": "dovetail_onednn.maximum",
         "onednn.planes": "dovetail_onednn.planes",
@@ -65,6 +67,7 @@ _MAX_SIZE = 1 << 31  # the library's code has sizes and steps in 32 bits
 _SUFFIX = "_primitive_desc_create"
 _ENGINES = {"reorder": (1, 3)}  # positions of the engine; otherwise 0
 _CONCAT, _FORWARD = "concat", "_forward"
+_KINDS = {"batch_normalization_forward": (FORWARD_INFERENCE, FORWARD_TRAINING)}
 _QUANTIZED = frozenset(map(int, (Arg.SOURCE, Arg.OTHER, Arg.WEIGHTS, Arg.DESTINATION)))
 
 
@@ -282,7 +285,8 @@ def _primitive(data: PrimitiveData, source: Source) -> Recorded:
         _argument(kind, value, declared, source, is_engine=i in engines)
         for i, ((kind, value), declared) in enumerate(zip(data.arguments, wanted, strict=True))
     )
-    if data.function.endswith(_FORWARD) and arguments[1] != FORWARD_INFERENCE:
+    kinds = _KINDS.get(data.function, (FORWARD_INFERENCE,))
+    if data.function.endswith(_FORWARD) and arguments[1] not in kinds:
         raise RecipeError(f"a {data.function} of the kind {arguments[1]} is no inference")
     if data.function == _CONCAT and arguments[2] != len(_descs(arguments[4])):
         raise RecipeError("the sources of a concatenation do not match their number")
