@@ -49,6 +49,7 @@ CASES: list[tuple[str, list[Shape], Params, Shape]] = [
     ("L2Norm", [SHAPE], {"axis": 4}, (6, 1, 4, 5)),
     ("L2Norm", [SHAPE], {"axes": [2, 4]}, (6, 1, 4, 5)),
     ("L2Norm", [SHAPE], {"axis": 1}, (2, 3, 4, 5)),
+    ("GroupNorm", [(2, 3, 1, 4, 6), (6,), (6,)], {"group": 2, "epsilon": 1e-3}, (2, 3, 4, 6)),
     ("ElementWiseAdd", [(2, 3, 1, 4, 2, 5), (2, 5)], {}, (6, 1, 4, 2, 5)),
     ("ElementWiseMultiply", [(2, 3, 1, 4, 2, 5), (2, 1, 1, 4, 1, 5)], {}, (2, 3, 4, 2, 5)),
     ("ElementWiseDivide", [(3, 1, 4, 2, 5), (2, 3, 1, 4, 2, 5)], {}, (2, 3, 4, 2, 5)),

@@ -36,6 +36,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "fuse-concat",
         "fuse-channel-shuffle",
         "fuse-depth-to-space",
+        "fuse-group-norm",
         "channels-last",
         "fold-flatten",
         "fuse-layer-norm",

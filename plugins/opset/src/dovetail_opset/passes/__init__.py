@@ -12,6 +12,7 @@ from dovetail_opset.passes.fuse_bias import FuseBias
 from dovetail_opset.passes.fuse_channel_shuffle import FuseChannelShuffle
 from dovetail_opset.passes.fuse_concat import FuseConcat
 from dovetail_opset.passes.fuse_depth_to_space import FuseDepthToSpace
+from dovetail_opset.passes.fuse_group_norm import FuseGroupNorm
 from dovetail_opset.passes.fuse_hard_swish import FuseHardSwish
 from dovetail_opset.passes.fuse_l2_norm import FuseL2Norm
 from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
@@ -40,6 +41,7 @@ CONVERT_DEFAULT = Pipeline(
         FuseConcat(),
         FuseChannelShuffle(),
         FuseDepthToSpace(),
+        FuseGroupNorm(),
         ChannelsLast(),
         FoldFlatten(),
     ),
@@ -88,6 +90,7 @@ __all__ = [
     "FuseChannelShuffle",
     "FuseConcat",
     "FuseDepthToSpace",
+    "FuseGroupNorm",
     "FuseHardSwish",
     "FuseL2Norm",
     "FuseLayerNorm",

@@ -13,7 +13,7 @@ from dovetail_opset._shapes import ints
 from dovetail_opset.build import add, add_all
 from dovetail_opset.passes._rewrite import bound
 
-_NORMS = ("LayerNorm", "RmsNorm", "L2Norm")
+_NORMS = ("LayerNorm", "RmsNorm", "L2Norm", "GroupNorm")
 _ON_AN_AXIS = ("Softmax", "LogSoftmax", "Split")
 _ON_FIVE = ("Abs", "Add", "Divide", "Exp", "Multiply", "Power", "Rsqrt", "Select", "Subtract")
 # The most axes that backends of QNN take.
@@ -51,7 +51,7 @@ def join_alike(graph: Graph, node: Node) -> Sequence[Tensor]:
     graph.remove_node(node)
     small = {t: _reshaped(graph, node, t, s) for t, s in zip(operands, shapes, strict=False)}
     params = {name: getattr(op, name) for name in node.params}
-    if axes:
+    if axes and not is_op(node, "GroupNorm"):
         params |= {"axes": axes} if "axes" in params else {"axis": axes[0]}
     return add_all(
         graph,
@@ -78,6 +78,8 @@ def _axes(op: Op, node: Node) -> Shape:
     params: Any = op
     if is_op(node, "L2Norm"):
         return tuple(params.over())
+    if is_op(node, "GroupNorm"):  # batch and channels
+        return 0, len(node.outputs[0].shape) - 1
     if is_op(node, *_NORMS):
         return ints(params.axes)
     return (params.axis,) if is_op(node, *_ON_AN_AXIS) else ()

@@ -18,16 +18,17 @@ CONVOLUTIONS = (
 )
 
 # Ops with weights in in[1], each for one output channel, and a bias in in[2].
-SCALED = (*CONVOLUTIONS, "FullyConnected", "Batchnorm")
+NORMS = ("Batchnorm", "GroupNorm", "InstanceNorm")
+SCALED = (*CONVOLUTIONS, "FullyConnected", *NORMS)
 
 
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
     """Fold Batchnorm, and ElementWiseMultiply by channel constants, into the layer before.
 
-    The layer is a convolution, transposed or not, FullyConnected or another Batchnorm, with
-    constant float weights and a single reader. A Batchnorm before a layer stays: its shift would
-    differ where the layer pads.
+    The layer is a convolution, transposed or not, FullyConnected, another Batchnorm or a
+    normalization with factors of the channels, with constant float weights and a single reader. A
+    Batchnorm before a layer stays: its shift would differ where the layer pads.
     """
 
     name: str = "fold-batchnorm"

@@ -21,8 +21,8 @@ LAYERS = (*SCALED, "MatMul")
 class FuseBias:
     """Fuse ElementWiseAdd or ElementWiseSubtract of a channel constant into a layer's bias.
 
-    The layer is a convolution, transposed or not, FullyConnected, MatMul or Batchnorm on floats,
-    with a single reader.
+    The layer is a convolution, transposed or not, FullyConnected, MatMul, Batchnorm,
+    GroupNorm or InstanceNorm on floats, with a single reader.
     """
 
     name: str = "fuse-bias"

@@ -1,0 +1,126 @@
+"""A group normalization written as one of the groups as channels becomes GroupNorm."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import DType, Graph, Scalar, ScaleOffset, Spec, Tensor, TensorKind, find_faults
+from dovetail_opset.build import add, static
+from dovetail_opset.passes import CONVERT_DEFAULT, FuseGroupNorm
+
+Evaluate = Callable[..., Any]
+F32 = DType.FLOAT_32
+
+
+def written_out(
+    shape: tuple[int, ...] = (2, 12, 5, 6),
+    groups: int = 3,
+    *,
+    grouped: tuple[int, ...] | None = None,
+    beta: bool = True,
+    perm: tuple[int, ...] | None = None,
+    **params: Any,
+) -> Graph:
+    """Return a graph of what PyTorch exports, as the frontend reads it: x -> y."""
+    graph, rng = Graph("g"), np.random.default_rng(4)
+    x = graph.add_tensor(Tensor("x", F32, shape, TensorKind.APP_WRITE))
+    parts = grouped or (shape[0], groups, int(np.prod(shape[1:])) // groups)
+    to_last = (0, *range(2, len(parts)), 1)
+    back = (0, len(parts) - 1, *range(1, len(parts) - 1))
+    y = add(graph, "Reshape", [x], name="groups", spec=Spec(F32, parts))
+    y = add(graph, "Transpose", [y], name="last", perm=perm or to_last)
+    width = y.shape[-1]
+    factors = [
+        static(graph, name, rng.uniform(0.5, 2, width).astype(np.float32))
+        for name in ("gamma", "beta")[: 1 + beta]
+    ]
+    y = add(graph, "InstanceNorm", [y, *factors], name="norm", **{"epsilon": 1e-3, **params})
+    y = add(graph, "Transpose", [y], name="first", perm=back)
+    y = add(graph, "Reshape", [y], name="y", spec=Spec(F32, shape))
+    y.kind = TensorKind.APP_READ
+    return graph
+
+
+def feed(graph: Graph) -> dict[str, Any]:
+    shape = graph.inputs[0].shape
+    return {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+
+
+@pytest.mark.parametrize("beta", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "groups", "grouped"),
+    [
+        ((2, 12, 5, 6), 3, None),
+        ((2, 12, 5, 6), 1, None),
+        ((2, 12, 5, 6), 12, None),
+        ((2, 12, 5, 6), 3, (2, 3, 4, 5, 6)),
+        ((1, 8, 7), 2, None),
+        ((1, 8, 3, 4, 5), 4, None),
+    ],
+)
+def test_it_fuses(
+    evaluate: Evaluate, shape: tuple[int, ...], groups: int, grouped: Any, beta: bool
+) -> None:
+    graph = written_out(shape, groups, grouped=grouped, beta=beta)
+    fed = feed(graph)
+    before = evaluate(graph, fed)["y"]
+    assert FuseGroupNorm().run(graph)
+    assert not FuseGroupNorm().run(graph)
+    assert not find_faults(graph)
+    assert [n.op_type for n in graph.nodes] == ["Transpose", "GroupNorm", "Transpose"]
+    assert graph.nodes[1].params["group"] == Scalar(DType.UINT_32, groups)
+    assert graph.nodes[1].sources == ("groups", "last", "norm", "first", "y")
+    np.testing.assert_allclose(evaluate(graph, fed)["y"], before, rtol=2e-5, atol=2e-6)
+
+
+def test_factors_of_the_channels_join_it(evaluate: Evaluate) -> None:
+    graph = written_out()
+    (y,) = graph.outputs
+    y.kind = TensorKind.NATIVE
+    rng = np.random.default_rng(2)
+    for op_type in ("ElementWiseMultiply", "ElementWiseAdd"):
+        factor = static(graph, op_type, rng.uniform(0.5, 2, (12, 1, 1)).astype(np.float32))
+        y = add(graph, op_type, [y, factor], name=f"{op_type}.y")
+    y.kind = TensorKind.APP_READ
+    fed = feed(graph)
+    before = evaluate(graph, fed)[y.name]
+    for step in CONVERT_DEFAULT.passes:
+        step.run(graph)
+    assert [n.op_type for n in graph.nodes] == ["Transpose", "GroupNorm", "Transpose"]
+    np.testing.assert_allclose(evaluate(graph, fed)[y.name], before, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"mode": 1},
+        {"region": 2},
+        {"normalize_variance": False},
+        {"grouped": (4, 6, 30)},  # other items
+        {"grouped": (2, 5, 72)},  # groups of parts of channels
+        {"grouped": (2, 12, 6, 5), "perm": (0, 3, 2, 1)},  # other axes are the channels
+    ],
+)
+def test_what_only_resembles_it_stays(params: dict[str, Any]) -> None:
+    assert not FuseGroupNorm().run(written_out(**params))
+
+
+@pytest.mark.parametrize("name", ["groups", "last", "norm", "first"])
+def test_a_part_that_is_read_keeps_it_written_out(name: str) -> None:
+    graph = written_out()
+    graph.tensors[name].kind = TensorKind.APP_READ
+    assert not FuseGroupNorm().run(graph)
+
+
+def test_a_range_that_was_chosen_keeps_it_written_out() -> None:
+    graph = written_out()
+    graph.tensors["norm"].encoding = ScaleOffset(0.1)
+    assert not FuseGroupNorm().run(graph)
+
+
+def test_factors_that_change_keep_it_written_out() -> None:
+    graph = written_out()
+    graph.tensors["gamma"].kind = TensorKind.UPDATEABLE_STATIC
+    assert not FuseGroupNorm().run(graph)
