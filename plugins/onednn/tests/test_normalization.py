@@ -202,8 +202,33 @@ def test_softmax_with_a_factor_in_place_and_not(model: Any, close: Any) -> None:
         close(found, wanted[name])
 
 
-def test_softmaxes_along_other_axes_are_left(model: Any, agrees: Any, kinds: Any) -> None:
-    agrees(model, model.add("Softmax", model.input("x", 3, 4, 5), name="y", axis=1))
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 60, 40, 4), 2), ((1, 300, 20), 1), ((90, 64), 0), ((2, 50, 9, 7), 1)]
+)
+@pytest.mark.parametrize("beta", [1.0, -0.5])
+def test_softmax_along_another_axis(
+    model: Any, agrees: Any, shape: tuple[int, ...], axis: int, beta: float
+) -> None:
+    y = model.add("Softmax", model.input("x", *shape), name="y", axis=axis, beta=beta)
+    agrees(model, y, engine="y")
+
+
+def test_a_column_with_nan_is_nan_and_no_other(model: Any) -> None:
+    model.output(model.add("Softmax", model.input("x", 2, 300, 20), name="y", axis=1))
+    feeds = model.feeds()
+    feeds["x"][1, 7, 3] = np.nan
+    with np.errstate(all="ignore"):  # as in a session
+        result = model.run(model.prepare(), feeds)["y"]
+    wanted = np.zeros(result.shape, bool)
+    wanted[1, :, 3] = True
+    np.testing.assert_array_equal(np.isnan(result), wanted)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5), (2, 60, 128)])
+def test_short_columns_and_distant_ones_are_left(
+    model: Any, agrees: Any, kinds: Any, shape: tuple[int, ...]
+) -> None:
+    agrees(model, model.add("Softmax", model.input("x", *shape), name="y", axis=1))
     assert kinds(model.prepare().steps) == ["reference y"]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from dovetail.ir import Shape
 from dovetail.runtime.plan import (
     Bind,
     Bound,
@@ -30,22 +31,39 @@ from dovetail_onednn.attributes import Eltwise
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import eltwise_description
 from dovetail_onednn.execution import Argument, Work
-from dovetail_onednn.layouts import Narrow, dense, input_type, narrow_layout, type_of, vector
+from dovetail_onednn.layouts import (
+    Narrow,
+    dense,
+    input_type,
+    narrow_layout,
+    permuted,
+    type_of,
+    vector,
+)
 from dovetail_onednn.nan import elements, is_nan, set_nan
 from dovetail_onednn.nan_search import NanSearch
-from dovetail_onednn.primitives import ENGINE, Description, Primitive, PrimitiveDesc
+from dovetail_onednn.primitives import (
+    ENGINE,
+    Description,
+    Primitive,
+    PrimitiveDesc,
+    reorder_primitive,
+)
 from dovetail_onednn.recipes import BUILDERS
 from dovetail_onednn.steps import Arguments, execute, is_slow
 
 _SOFTMAX = "onednn.softmax"
+# Along another axis than the last, NumPy is faster with fewer elements, or with more after the axis.
+_LEAST, _MOST_AFTER = 4096, 64
 
 
 def softmax(call: KernelCall) -> Step | None:
-    """Run Softmax along the last axis; see `Kernel.make`."""
-    shape, axis = call.spec(0).shape, call.op.axis
-    # along other axes than the last the library only has generic code
-    if not is_float32(call) or math.prod(shape[axis + 1 :]) != 1:
+    """Run Softmax; see `Kernel.make`."""
+    if not is_float32(call):
         return None
+    shape, axis = call.spec(0).shape, call.op.axis
+    if math.prod(shape[axis + 1 :]) != 1:
+        return _along_columns(call)
     rows = dense((math.prod(shape[:axis]), shape[axis]))
     described = rows.of_type(input_type(call))
     with PrimitiveDesc(_description(described)) as desc:
@@ -57,6 +75,49 @@ def softmax(call: KernelCall) -> Step | None:
         arguments.read(Arg.SOURCE, 0, rows)
         arguments.write(Arg.DESTINATION, 0, rows)
         return _with_nan(arguments.step(in_place=[(0, 0)]), shape[axis])
+
+
+def _along_columns(call: KernelCall) -> Step | None:
+    """Return the step along another axis than the last, for which the library has generic code.
+
+    It moves the columns to rows and back.
+    """
+    shape, axis = call.spec(0).shape, call.op.axis
+    sizes = before, width, after = _parts(shape, axis)
+    if math.prod(sizes) < _LEAST or after > _MOST_AFTER or narrow_layout(call) is not None:
+        return None
+    columns, rows = permuted(sizes, (0, 2, 1)), dense((before, after, width))
+    flat = dense((before * after, width))
+    with PrimitiveDesc(_description(flat)) as desc:
+        if is_slow(desc):
+            return None
+        of_rows = Primitive(desc)
+    x, out, room = call.read(0), call.write(), call.scratch(rows.nbytes)
+    works = [_move(Argument(columns, x), Argument(rows, room))]
+    if call.op.beta != 1:
+        works.append(_product(call.op.beta, flat, room, room))
+    in_room = Argument(flat, room)
+    works.append(Work(of_rows, {Arg.SOURCE: in_room, Arg.DESTINATION: in_room}))
+    works.append(_move(Argument(rows, room), Argument(columns, out)))
+    return _with_nan(execute(call, *works, in_place=[(0, 0)]), width, after)
+
+
+def _parts(shape: Shape, axis: int) -> tuple[int, int, int]:
+    """Return the number of elements before an axis, along it and after it."""
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def _move(source: Argument, target: Argument) -> Work:
+    primitive = reorder_primitive(source.desc, target.desc)
+    return Work(primitive, {Arg.SOURCE: source, Arg.DESTINATION: target})
+
+
+def _product(beta: float, rows: MemoryDesc, x: Value, out: Value) -> Work:
+    """Return the work that multiplies all elements by beta."""
+    flat = vector(math.prod(rows.dims)).of_type(rows.type)
+    with PrimitiveDesc(eltwise_description(Eltwise(Algorithm.LINEAR, beta), flat)) as desc:
+        product = Primitive(desc)
+    return Work(product, {Arg.SOURCE: Argument(flat, x), Arg.DESTINATION: Argument(flat, out)})
 
 
 def _description(rows: MemoryDesc) -> Description:
@@ -71,25 +132,21 @@ def _scaled(
     call: KernelCall, primitive: Primitive, rows: MemoryDesc, layout: Narrow | None
 ) -> Step:
     """Return the step that multiplies by beta, then computes the softmax in place in the result."""
-    flat = vector(math.prod(rows.dims)).of_type(rows.type)
     x, out = call.read(0, layout), call.write(0, layout)
-    description = eltwise_description(Eltwise(Algorithm.LINEAR, call.op.beta), flat)
-    with PrimitiveDesc(description) as desc:
-        product = Primitive(desc)
     step = execute(
         call,
-        Work(product, {Arg.SOURCE: Argument(flat, x), Arg.DESTINATION: Argument(flat, out)}),
+        _product(call.op.beta, rows, x, out),
         Work(primitive, {Arg.SOURCE: Argument(rows, out), Arg.DESTINATION: Argument(rows, out)}),
         in_place=[(0, 0)],
     )
     return _with_nan(step, rows.dims[1])
 
 
-def _with_nan(step: Step, width: int) -> Step:
+def _with_nan(step: Step, width: int, after: int = 1) -> Step:
     """Return the step of a softmax that sets all elements of a row to NaN if one is NaN."""
     target = step.writes[0]
     search = NanSearch.of(target.nbytes, type_of(target.layout))
-    return replace(step, bind=_RowsWithNan(step.bind, target, width, search))
+    return replace(step, bind=_RowsWithNan(step.bind, target, (width, after), search))
 
 
 class _RowsWithNan:
@@ -98,24 +155,26 @@ class _RowsWithNan:
     Args:
         softmax: The bind of the softmax.
         target: Its result.
-        width: Elements of a row.
+        sizes: Elements of a row, and between two of them.
         search: The search for NaN in the result.
     """
 
-    def __init__(self, softmax: Bind, target: Value, width: int, search: NanSearch) -> None:
-        self._softmax, self._target, self._width, self._search = softmax, target, width, search
+    def __init__(
+        self, softmax: Bind, target: Value, sizes: tuple[int, int], search: NanSearch
+    ) -> None:
+        self._softmax, self._target, self._sizes, self._search = softmax, target, sizes, search
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for these buffers."""
-        softmax, width, kind = self._softmax(buffers), self._width, type_of(self._target.layout)
+        softmax, kind = self._softmax(buffers), type_of(self._target.layout)
         result = elements(buffers.array(self._target), kind)
         found = self._search.bind(result)
 
         def run() -> None:
             softmax()
             if found():
-                rows = result.reshape(-1, width)
-                set_nan(rows, np.any(is_nan(rows), axis=1), kind)
+                rows = result.reshape(-1, *self._sizes).swapaxes(1, 2)
+                set_nan(rows, np.any(is_nan(rows), axis=2), kind)
 
         return run
 
@@ -124,23 +183,23 @@ class _RowsWithNan:
         name, data = recorder.inner(self._softmax)
         target = recorder.value(self._target)
         search = self._search.record(recorder)
-        return _SOFTMAX, SoftmaxData(name, data, target, self._width, search)
+        return _SOFTMAX, SoftmaxData(name, data, target, self._sizes, search)
 
 
 class SoftmaxData(Data, frozen=True):
-    """A softmax, its result, the elements of a row, and the primitive of its `NanSearch`."""
+    """A softmax, its result, sizes as of `_RowsWithNan`, and the primitive of its `NanSearch`."""
 
     builder: str
     softmax: Any
     target: int
-    width: int
+    sizes: tuple[int, int]
     search: int | None
 
 
 @BUILDERS.builds(_SOFTMAX, SoftmaxData)
 def _rows_with_nan(data: SoftmaxData, source: Source) -> _RowsWithNan:
     target = source.value(data.target)
-    if data.width < 1 or math.prod(target.spec.shape) % data.width:
-        raise RecipeError(f"'{target.name}' has no rows of {data.width} elements")
+    if min(data.sizes) < 1 or math.prod(target.spec.shape) % math.prod(data.sizes):
+        raise RecipeError(f"'{target.name}' cannot have rows of {data.sizes} elements")
     search = NanSearch.restored(data.search, source, target)
-    return _RowsWithNan(source.bind(data.builder, data.softmax), target, data.width, search)
+    return _RowsWithNan(source.bind(data.builder, data.softmax), target, data.sizes, search)
