@@ -53,7 +53,7 @@ from dovetail_onednn.recipes import BUILDERS
 from dovetail_onednn.steps import Arguments, execute, is_slow
 
 _SOFTMAX = "onednn.softmax"
-# Along another axis than the last, NumPy is faster with fewer elements, or with more after the axis.
+# Along another axis than the last NumPy is faster with fewer elements, or more after the axis.
 _LEAST, _MOST_AFTER = 4096, 64
 
 
