@@ -19,6 +19,7 @@ from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
 from dovetail_opset.passes.fuse_rms_norm import FuseRmsNorm
 from dovetail_opset.passes.interface import Interface, TensorForm
 from dovetail_opset.passes.join_axes import JoinAxes
+from dovetail_opset.passes.merge_convolutions import MergeConvolutions
 from dovetail_opset.passes.narrow_integers import NarrowIntegers
 from dovetail_opset.passes.pipeline import Pipeline, ThirdPartyPass
 from dovetail_opset.passes.remove_identities import RemoveIdentities
@@ -55,6 +56,7 @@ CONVERT_DEFAULT = Pipeline(
         FuseBias(),
         FoldBatchnorm(),
         FuseBias(),
+        MergeConvolutions(),
         # a scale that a layer took costs nothing there; what is left becomes beta
         FoldTransposedMatmul(),
         FoldSoftmaxScale(),
@@ -97,6 +99,7 @@ __all__ = [
     "FuseRmsNorm",
     "Interface",
     "JoinAxes",
+    "MergeConvolutions",
     "NarrowIntegers",
     "Pipeline",
     "RemoveIdentities",

@@ -94,7 +94,7 @@ def _fold(
     inputs = [
         layer.inputs[0],
         new_constant(graph, weight, f"{weight.name}.folded", scaled),
-        _new_bias(graph, layer, shift, bias * scale + added),
+        new_bias(graph, layer, shift, bias * scale + added),
     ]
     graph.set_inputs(layer, inputs)
     merge(graph, layer, node)
@@ -113,7 +113,7 @@ def _aligned(layer: Node, shape: Shape, scale: NDArray[np.float64]) -> NDArray[n
     return np.repeat(scale.reshape(groups, each), shape[-2] // groups, axis=0)
 
 
-def _new_bias(
+def new_bias(
     graph: Graph, layer: Node, shift: tuple[Tensor | None, ...], values: NDArray[np.float64]
 ) -> Tensor:
     """Add a folded bias, with the origin of the layer's own bias or else of the shift."""
