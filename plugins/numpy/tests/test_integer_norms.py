@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, build_plan
 from dovetail_numpy import KERNELS
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.kernels import integer_norms
+from dovetail_numpy.kernels import integer_item_norms, integer_norms
 from dovetail_numpy.kernels.near_ties import NearTies
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add
@@ -52,7 +53,13 @@ class Node:
         )
 
     def check(
-        self, op_type: str, ins: list[Tensor], stored: Array, grid: Any, **params: Any
+        self,
+        op_type: str,
+        ins: list[Tensor],
+        stored: Array,
+        grid: Any,
+        home: ModuleType = integer_norms,
+        **params: Any,
     ) -> None:
         result = add(self.graph, op_type, ins, name="y", **params)
         dtype, scale, zero = grid
@@ -63,7 +70,7 @@ class Node:
         prepared = PlanPrepared(
             build_plan(checked, KERNELS.for_backend("test"), WeightStore(), None)
         )
-        assert [s.bind.__module__ for s in prepared.steps] == [integer_norms.__name__]
+        assert [s.bind.__module__ for s in prepared.steps] == [home.__name__]
         found = np.zeros(result.shape, dtype.storage)
         prepared.run({"x": stored}, {"y": found}, RunControl())
         (view,) = checked.nodes
@@ -80,15 +87,24 @@ class Node:
     beta=st.sampled_from([1.0, 0.125, -1.0]),
     grid=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([1 / 256, 0.0031, 0.1]), ZEROS),
     spread=SPREADS,
+    is_last=st.booleans(),
     seed=SEEDS,
 )
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)
 def test_softmax(
-    shape: Any, dtype: DType, scale: float, beta: float, grid: Any, spread: int, seed: int
+    shape: Any,
+    dtype: DType,
+    scale: float,
+    beta: float,
+    grid: Any,
+    spread: int,
+    is_last: bool,
+    seed: int,
 ) -> None:
     node = Node(seed)
     x, stored = node.input(shape, dtype, scale, 30, spread)
-    node.check("Softmax", [x], stored, grid, axis=len(shape) - 1, beta=beta)
+    axis = len(shape) - 1 if is_last else len(shape) - 2
+    node.check("Softmax", [x], stored, grid, axis=axis, beta=beta)
 
 
 @given(
@@ -116,6 +132,37 @@ def test_layer_norm(
     if has_factors:
         ins += [node.constant("gamma", shape[-1]), node.constant("beta", shape[-1])]
     node.check("LayerNorm", ins, stored, grid, axes=[len(shape) - 1], epsilon=epsilon)
+
+
+@given(
+    shape=st.sampled_from([(1, 7, 6), (3, 4, 65, 12), (2, 900, 6), (1, 40, 50, 24), (2, 1, 18)]),
+    group=st.sampled_from([0, 1, 2, 3, 6]),
+    source=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0.01, 0.3]), ZEROS),
+    grid=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0.03, 1.0]), ZEROS),
+    has_factors=st.booleans(),
+    epsilon=st.sampled_from([1e-5, 1e-12, 0.5]),
+    spread=SPREADS,
+    seed=SEEDS,
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_norms_of_items(
+    shape: Any,
+    group: int,
+    source: Any,
+    grid: Any,
+    has_factors: bool,
+    epsilon: float,
+    spread: int,
+    seed: int,
+) -> None:
+    """Compare InstanceNorm, and GroupNorm of some groups."""
+    node = Node(seed)
+    x, stored = node.input(shape, *source, spread)
+    ins = [x, node.constant("gamma", shape[-1])]
+    if has_factors:
+        ins.append(node.constant("beta", shape[-1]))
+    op_type, params = ("GroupNorm", {"group": group}) if group else ("InstanceNorm", {})
+    node.check(op_type, ins, stored, grid, integer_item_norms, epsilon=epsilon, **params)
 
 
 @given(

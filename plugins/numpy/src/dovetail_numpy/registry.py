@@ -10,6 +10,7 @@ from dovetail_numpy.kernels import (  # noqa: F401 - registers their kernels
     elementwise,
     gather,
     integer_gru,
+    integer_item_norms,
     integer_lstm,
     integer_norms,
     layout,

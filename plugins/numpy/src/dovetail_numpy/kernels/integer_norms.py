@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +22,14 @@ from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.grid import real_of
 from dovetail_numpy.integer.norms import mean_and_variance, power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_numpy.kernels._calls import Floats, block_size, blocks
+from dovetail_numpy.kernels._calls import Call, Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.near_ties import NearTies
 
 _ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to its result
 _LARGEST = 512.0  # more than a result of 8 bits and its zero point
 _FARTHEST_ZERO = 255
-_BYTE = 1 << 8
+BYTE = 1 << 8
 _PART = 32  # elements that are added in float32
 _MOST_SUMS = 1 << 19  # entries of a table by sum of squares: 4 MB in float64
 _MOST_FACTOR = 2.0**100  # levels times these are no infinities
@@ -47,6 +47,8 @@ class _Rows:
         count: Number of rows.
         size: Elements of a row.
         most: Rows of a block.
+        after: Elements between two of a row in the tensor.
+        turned: Scratchpad for the rows and those of the result, if they are apart there.
     """
 
     x: Value
@@ -55,23 +57,44 @@ class _Rows:
     count: int
     size: int
     most: int
+    after: int
+    turned: Value | None
 
     @classmethod
-    def of(cls, call: KernelCall, size: int) -> _Rows:
-        """Declare the first input, the output and the scratchpad of a call."""
+    def of(cls, call: KernelCall, size: int, after: int = 1) -> _Rows:
+        """Declare the first input, the output and the scratchpads of a call."""
         total = math.prod(call.spec(0).shape)
         most = min(max(1, block_size(total) // size), total // size)
         pad = call.scratch(2 * 4 * most * size)
-        return cls(call.read(0), call.write(), pad, total // size, size, most)
+        turned = call.scratch(2 * total) if after > 1 else None
+        return cls(call.read(0), call.write(), pad, total // size, size, most, after, turned)
 
     def arrays(self, buffers: Buffers) -> tuple[Array, Array, Array]:
         """Return stored rows, those of the result, and scratchpads (2, most, size), float32."""
-        stored, out = (buffers.array(v).reshape(self.count, self.size) for v in (self.x, self.out))
+        stored, out = buffers.array(self.x), buffers.array(self.out)
+        if self.turned is not None:
+            parts = np.split(buffers.array(self.turned), 2)
+            stored, out = parts[0].view(stored.dtype), parts[1].view(out.dtype)
         pads = buffers.array(self.pad).view(np.float32).reshape(2, self.most, self.size)
-        return stored, out, pads
+        shape = self.count, self.size
+        return stored.reshape(shape), out.reshape(shape), pads
+
+    def moves(self, buffers: Buffers) -> tuple[list[Call], list[Call]]:
+        """Return the calls that turn the tensor to rows, and those of the result back."""
+        if self.turned is None:
+            return [], []
+        columns, results = (
+            buffers.array(value).reshape(-1, self.size, self.after).swapaxes(1, 2)
+            for value in (self.x, self.out)
+        )
+        stored, out, _ = self.arrays(buffers)
+        return (
+            [functools.partial(np.copyto, stored.reshape(columns.shape), columns)],
+            [functools.partial(np.copyto, results, out.reshape(columns.shape))],
+        )
 
 
-def _are_bytes(view: NodeView) -> bool:
+def are_bytes(view: NodeView) -> bool:
     """Return whether data and result are 8-bit with usual zero points, and not empty."""
     return DEFINITIONS.of(view) is not None and all(
         spec is not None
@@ -87,14 +110,15 @@ def _are_bytes(view: NodeView) -> bool:
 
 @KERNELS.register(PACKAGE, "Softmax", quantized=True)
 def softmax(call: KernelCall) -> Step | None:
-    """Run Softmax along the last axis."""
+    """Run Softmax; columns are moved to rows and back."""
     view, shape, op = call.head, call.spec(0).shape, call.op
-    if not _are_bytes(view) or not shape or op.axis != len(shape) - 1:
+    if not are_bytes(view) or not shape:
         return None
-    rows, (out,) = _Rows.of(call, shape[-1]), view.outs
-    powers = power_table(abs(single(op.beta)) * scale_of(call.spec(0)), _BYTE)
+    size, after = shape[op.axis], math.prod(shape[op.axis + 1 :])
+    rows, (out,) = _Rows.of(call, size, after), view.outs
+    powers = power_table(abs(single(op.beta)) * scale_of(call.spec(0)), BYTE)
     step, zero, limits = grid_of(out)
-    part = _divisor(shape[-1], _PART)
+    part = _divisor(size, _PART)
     # powers, sums, the reciprocal, product and sum with the zero point are rounded
     near = NearTies(step, zero, limits, 2 * _ULP * _LARGEST, (part + 12) * _ULP)
     approximate, shift = powers.astype(np.float32), np.float32(zero)
@@ -125,7 +149,8 @@ def softmax(call: KernelCall) -> Step | None:
 
             near.store(p, into, spare[: len(q)], exact)
 
-        return _over_blocks(rows, run)
+        before, behind = rows.moves(buffers)
+        return quiet([*before, *_by_block(rows, run), *behind])
 
     return call.step(bind)
 
@@ -137,15 +162,15 @@ def layer_norm(call: KernelCall) -> Step | None:
     axes, rank = [int(axis) for axis in call.op.axes], len(spec.shape)
     factors = [call.static(i) if call.has(i) else None for i in (1, 2)]
     is_constant = all(call.has(i) == (factors[i - 1] is not None) for i in (1, 2))
-    if not _are_bytes(view) or not is_constant or axes != list(range(rank - len(axes), rank)):
+    if not are_bytes(view) or not is_constant or axes != list(range(rank - len(axes), rank)):
         return None
     size = math.prod(spec.shape[axis] for axis in axes)
-    if not axes or size * _BYTE >= _EXACT:
+    if not axes or size * BYTE >= _EXACT:
         return None
-    norm = _LayerNorm.of(view, factors, size)
-    if norm is None:
+    numbers = CentredNorm.of(view, factors, size, size)
+    if numbers is None:
         return None
-    rows = _Rows.of(call, size)
+    norm, rows = _LayerNorm(numbers, _divisor(size, BYTE)), _Rows.of(call, size)
 
     def bind(buffers: Buffers) -> Bound:
         stored, result, pads = rows.arrays(buffers)
@@ -155,20 +180,19 @@ def layer_norm(call: KernelCall) -> Step | None:
             v, spare = (pad[: len(q)] for pad in pads)
             norm.run(q, result[block], v, spare)
 
-        return _over_blocks(rows, run)
+        return quiet(_by_block(rows, run))
 
     return call.step(bind)
 
 
 @dataclass(frozen=True, slots=True)
-class _LayerNorm:
-    """The numbers of a LayerNorm.
+class CentredNorm:
+    """The numbers of a normalization by mean and deviation.
 
     Attributes:
         epsilon: In squares of levels.
         gamma, beta: Real values for each element of a row, float64; None where omitted.
         factor, offset: The same in steps of the result, float32.
-        part: Elements of a row whose squares have an exact sum in float32.
         near: The rounding.
     """
 
@@ -177,12 +201,20 @@ class _LayerNorm:
     beta: Array | None
     factor: Floats
     offset: Floats
-    part: int
     near: NearTies
 
     @classmethod
-    def of(cls, view: NodeView, factors: list[Array | None], size: int) -> _LayerNorm | None:
-        """Return the numbers; None if rounding errors would matter too often."""
+    def of(
+        cls, view: NodeView, factors: list[Array | None], width: int, count: int
+    ) -> CentredNorm | None:
+        """Return the numbers; None if rounding errors would matter too often.
+
+        Args:
+            view: The node.
+            factors: Its stored gamma and beta; None where omitted.
+            width: Elements of a row, each with its gamma and beta.
+            count: Elements with one mean.
+        """
         spec, (out,) = view.ins[0], view.outs
         if spec is None:
             raise AssertionError(f"{view.node.where} lacks its data")
@@ -191,10 +223,10 @@ class _LayerNorm:
             for array, given in zip(factors, (*view.ins, None, None)[1:3], strict=True)
         )
         scale, (step, zero, limits) = scale_of(spec), grid_of(out)
-        factor = np.broadcast_to((1.0 if gamma is None else gamma) / step, (size,))
-        offset = np.broadcast_to((0.0 if beta is None else beta) / step + zero, (size,))
+        factor = np.broadcast_to((1.0 if gamma is None else gamma) / step, (width,))
+        offset = np.broadcast_to((0.0 if beta is None else beta) / step + zero, (width,))
         # a deviation over the root of the variance is at most the root of their number
-        reach = math.sqrt(size) * np.abs(factor).max() + np.abs(offset).max() + _LARGEST
+        reach = math.sqrt(count) * np.abs(factor).max() + np.abs(offset).max() + _LARGEST
         error = 12 * _ULP * float(reach)
         if not error < _MOST_ERROR:
             return None
@@ -204,13 +236,38 @@ class _LayerNorm:
             beta,
             factor.astype(np.float32),
             offset.astype(np.float32),
-            _divisor(size, _BYTE),
             NearTies(step, zero, limits, error),
         )
 
+    def root(self, variance: Array) -> Array:
+        """Return the divisors of deviations with these variances."""
+        root = np.sqrt(variance + self.epsilon)
+        return np.where(root == 0, 1.0, root)
+
+    def scaled(self, real: Array, column: NDArray[np.intp]) -> Array:
+        """Return normalized elements of these columns times gamma plus beta."""
+        if self.gamma is not None:
+            real = real * self.gamma[column]
+        if self.beta is not None:
+            real = real + self.beta[column]
+        return real
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerNorm:
+    """The numbers of a LayerNorm.
+
+    Attributes:
+        norm: Those that it shares with others.
+        part: Elements of a row whose squares have an exact sum in float32.
+    """
+
+    norm: CentredNorm
+    part: int
+
     def run(self, q: Array, out: Array, v: Floats, spare: Floats) -> None:
         """Normalize rows of stored integers."""
-        size = q.shape[1]
+        size, norm = q.shape[1], self.norm
         np.copyto(v, q)
         parts = v.reshape(len(q), -1, self.part)
         squares = np.einsum("rpi,rpi->rp", parts, parts).astype(np.int64).sum(1)
@@ -218,25 +275,19 @@ class _LayerNorm:
         floor, share, variance = mean_and_variance(
             np.einsum("ri->r", v).astype(np.int64), squares, size
         )
-        root = np.sqrt(variance + self.epsilon)
-        root = np.where(root == 0, 1.0, root)
+        root = norm.root(variance)
         np.subtract(v, floor.astype(np.float32)[:, None], v)
         np.subtract(v, share.astype(np.float32)[:, None], v)
         np.multiply(v, (1.0 / root).astype(np.float32)[:, None], v)
-        np.multiply(v, self.factor, v)
-        np.add(v, self.offset, v)
+        np.multiply(v, norm.factor, v)
+        np.add(v, norm.offset, v)
 
         def exact(at: NDArray[np.intp]) -> Array:
             row, column = np.divmod(at, size)
             above = q.reshape(-1)[at].astype(np.int64) - floor[row]
-            real = (above - share[row]) / root[row]
-            if self.gamma is not None:
-                real = real * self.gamma[column]
-            if self.beta is not None:
-                real = real + self.beta[column]
-            return np.asarray(real)
+            return norm.scaled((above - share[row]) / root[row], column)
 
-        self.near.store(v, out, spare, exact)
+        norm.near.store(v, out, spare, exact)
 
 
 @KERNELS.register(PACKAGE, "Lrn", quantized=True)
@@ -244,7 +295,7 @@ def lrn(call: KernelCall) -> Step | None:
     """Run Lrn across channels: a table of powers by sum of squares."""
     view, spec, op = call.head, call.spec(0), call.op
     rank = len(spec.shape)
-    if not _are_bytes(view) or tuple(op.axes(rank)) != (rank - 1,):
+    if not are_bytes(view) or tuple(op.axes(rank)) != (rank - 1,):
         return None
     scale, zero, _ = grid_of(spec)
     (low, high), size = spec.dtype.stored_range(), spec.shape[-1]
@@ -299,7 +350,7 @@ def lrn(call: KernelCall) -> Step | None:
 
             near.store(p, into, other, exact)
 
-        return _over_blocks(rows, run)
+        return quiet(_by_block(rows, run))
 
     return call.step(bind)
 
@@ -317,8 +368,12 @@ def _divisor(count: int, most: int) -> int:
     return next(n for n in range(min(most, count), 0, -1) if count % n == 0)
 
 
-def _over_blocks(rows: _Rows, run: Callable[[slice], None]) -> Bound:
-    calls = [functools.partial(run, block) for block in blocks(rows.count, rows.most)]
+def _by_block(rows: _Rows, run: Callable[[slice], None]) -> list[Call]:
+    return [functools.partial(run, block) for block in blocks(rows.count, rows.most)]
+
+
+def quiet(calls: Sequence[Call]) -> Bound:
+    """Return a call of several, which may divide by 0 and exceed float32."""
 
     def run_all() -> None:
         # infinities saturate, and what is no number is computed exactly
