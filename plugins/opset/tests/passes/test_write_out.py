@@ -43,6 +43,25 @@ def test_results_are_the_same(
     np.testing.assert_allclose(evaluate(net.graph, feed)[y.name], before, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("factors", [0, 1, 2])
+@pytest.mark.parametrize(("shape", "group"), [((2, 5, 6, 12), 3), ((1, 7, 4), 1), ((3, 2, 8), 8)])
+def test_group_norm(evaluate: Evaluate, shape: tuple[int, ...], group: int, factors: int) -> None:
+    graph, rng = Graph("net"), np.random.default_rng(3)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    given = [
+        static(graph, f"factor{i}", rng.standard_normal(shape[-1:]).astype(np.float32))
+        for i in range(factors)
+    ]
+    y = add(graph, "GroupNorm", [x, *given], name="y", group=group, epsilon=1e-3)
+    y.kind = TensorKind.APP_READ
+    feed = {"x": rng.standard_normal(shape).astype(np.float32)}
+    before = evaluate(graph, feed)["y"]
+    assert WriteOut(["GroupNorm"]).run(graph)
+    assert not find_faults(graph)
+    assert "GroupNorm" not in [node.op_type for node in graph.nodes]
+    np.testing.assert_allclose(evaluate(graph, feed)["y"], before, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("params", [{"beta": 2.0}, {"threshold": 1.0}, {"threshold": 0.0}])
 def test_another_softplus_stays(net: Any, params: dict[str, float]) -> None:
     net.step("ElementWiseSoftplus", net.x, **params)

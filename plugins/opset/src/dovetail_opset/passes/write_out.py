@@ -51,7 +51,7 @@ def can_write_out(node: Node) -> bool:
         return False
     if is_op(node, "Gru"):
         return can_write_out_gru(node)
-    if is_op(node, "Col2Im", "PoolMax3d"):
+    if is_op(node, "Col2Im", "GroupNorm", "PoolMax3d"):
         return not any(any(tensor.dynamic) for tensor in (first_input(node), *node.outputs))
     if is_op(node, "ReduceSumSquare"):
         return bool(first_input(node).shape)
@@ -112,6 +112,28 @@ def _col_2_im(graph: Graph, node: Node, step: Step) -> None:
     )
 
 
+def _group_norm(graph: Graph, node: Node, step: Step) -> None:
+    # an InstanceNorm whose channels are the groups
+    op: Any = bound(node)
+    x, y, (gamma, beta) = first_input(node), node.outputs[0], (*node.inputs[1:], None, None)[:2]
+    batch, *space, channels = x.shape
+    shape = (batch, math.prod(space), op.group, channels // op.group)
+    turned = step("Transpose", step("Reshape", x, spec=Spec(x.dtype, shape)), perm=[0, 1, 3, 2])
+    rows = step("Reshape", turned, spec=Spec(x.dtype, (batch, shape[1] * shape[3], shape[2])))
+    ones = static(graph, f"{node.name}.ones", np.ones(op.group, x.dtype.storage))
+    rows = step("InstanceNorm", rows, ones, epsilon=op.epsilon)
+    turned = step("Reshape", rows, spec=turned.spec)
+    found = step("Transpose", turned, perm=[0, 1, 3, 2])
+    factors = [
+        (f"ElementWise{name}", factor)
+        for name, factor in (("Multiply", gamma), ("Add", beta))
+        if factor is not None
+    ]
+    found = step("Reshape", found, **({"spec": y.spec} if factors else {"outputs": y}))
+    for i, (op_type, factor) in enumerate(factors, 1):
+        found = step(op_type, found, factor, **({"outputs": y} if i == len(factors) else {}))
+
+
 def _pool_max_3d(graph: Graph, node: Node, step: Step) -> None:
     # the planes by height and width, then all of them by depth
     op: Any = bound(node)
@@ -160,6 +182,7 @@ def _softplus(graph: Graph, node: Node, step: Step) -> None:
 _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     "Col2Im": _col_2_im,
     "ElementWiseSoftplus": _softplus,
+    "GroupNorm": _group_norm,
     "Gru": write_out_gru,
     "PoolMax3d": _pool_max_3d,
     "ReduceSumSquare": _reduce_sum_square,
