@@ -1,12 +1,13 @@
 """Fusions: one node less each, the same values, and hands off what others need."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dovetail.ir import DType, Scalar, ScaleOffset, Tensor, TensorKind
+from dovetail.ir import DType, Scalar, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail_opset.build import add, static
 from dovetail_opset.passes import FoldBatchnorm, FoldFlatten, FuseBias, FuseLayerNorm, Pipeline
 
@@ -22,7 +23,7 @@ LAYERS = [*CONVOLUTIONS, "FullyConnected", "MatMul"]
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shift", [True, False])
-@pytest.mark.parametrize("op_type", [*CONVOLUTIONS, "FullyConnected"])
+@pytest.mark.parametrize("op_type", LAYERS)
 def test_batchnorm_folds(
     net: Any, evaluate: Evaluate, op_type: str, bias: bool, shift: bool
 ) -> None:
@@ -31,6 +32,37 @@ def test_batchnorm_folds(
     y = net.step("Batchnorm", y, *(net.constant(c) for _ in range(1 + shift)))
     assert net.check(y, FoldBatchnorm(), evaluate) == [op_type]
     assert net.graph.nodes[0].sources == ("layer", "step")
+
+
+@pytest.mark.parametrize("op_type", ["MatMul", "Conv2d"])
+def test_batchnorm_folds_before_a_reshape_that_keeps_the_channels(
+    net: Any, evaluate: Evaluate, op_type: str
+) -> None:
+    y = net.layer(op_type)
+    channels = y.shape[-1]
+    flat = Spec(F32, (math.prod(y.shape) // channels, channels))
+    y = add(net.graph, "Reshape", [y], name="flat", spec=flat)
+    y = net.step("Batchnorm", y, net.constant(channels), net.constant(channels))
+    assert net.check(y, FoldBatchnorm(), evaluate) == [op_type, "Reshape"]
+    assert net.graph.nodes[0].sources == ("layer", "step")
+
+
+def test_batchnorm_after_a_reshape_of_the_channels_stays(net: Any) -> None:
+    y = net.layer("MatMul")
+    y = add(net.graph, "Reshape", [y], name="flat", spec=Spec(F32, (math.prod(y.shape) // 3, 3)))
+    net.step("Batchnorm", y, net.constant(3)).kind = TensorKind.APP_READ
+    net.untouched(FoldBatchnorm())
+
+
+@pytest.mark.parametrize("reason", ["transposed", "tied"])
+def test_batchnorm_after_other_matrices_stays(net: Any, reason: str) -> None:
+    weight = net.constant(4, 4)
+    params = {"transpose_in1": True} if reason == "transposed" else {}
+    y = add(net.graph, "MatMul", [net.x, weight], name="layer", **params)
+    if reason == "tied":
+        add(net.graph, "Relu", [weight], name="other").kind = TensorKind.APP_READ
+    net.step("Batchnorm", y, net.constant(y.shape[-1])).kind = TensorKind.APP_READ
+    net.untouched(FoldBatchnorm())
 
 
 @pytest.mark.parametrize("each", [3, 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,14 @@ from numpy.typing import NDArray
 from dovetail.ir import Graph, Node, Shape, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import static
-from dovetail_opset.passes._rewrite import is_constant, is_float, merge, sole_producer
+from dovetail_opset.passes._rewrite import (
+    bound,
+    first_input,
+    is_constant,
+    is_float,
+    merge,
+    sole_producer,
+)
 
 CONVOLUTIONS = (
     *("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d"),
@@ -19,16 +27,17 @@ CONVOLUTIONS = (
 
 # Ops with weights in in[1], each for one output channel, and a bias in in[2].
 NORMS = ("Batchnorm", "GroupNorm", "InstanceNorm")
-SCALED = (*CONVOLUTIONS, "FullyConnected", *NORMS)
+SCALED = (*CONVOLUTIONS, "FullyConnected", "MatMul", *NORMS)
 
 
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
     """Fold Batchnorm, and ElementWiseMultiply by channel constants, into the layer before.
 
-    The layer is a convolution, transposed or not, FullyConnected, another Batchnorm or a
+    The layer is a convolution, transposed or not, FullyConnected, MatMul, another Batchnorm or a
     normalization with factors of the channels, with constant float weights and a single reader. A
-    Batchnorm before a layer stays: its shift would differ where the layer pads.
+    Reshape that keeps the channels may follow it. A Batchnorm before a layer stays: its shift would
+    differ where the layer pads.
     """
 
     name: str = "fold-batchnorm"
@@ -77,13 +86,16 @@ def _fold(
     factor: Tensor | None,
     shift: tuple[Tensor | None, ...],
 ) -> bool:
-    layer = sole_producer(graph, x)
-    if x is None or layer is None or not is_op(layer, *SCALED):
+    last = sole_producer(graph, x)
+    layer = None if last is None else _before_reshape(graph, last)
+    if x is None or last is None or layer is None or not is_op(layer, *SCALED):
         return False
     if graph.only_reader(x) is not node or x.spec != node.outputs[0].spec:
         return False
     weight, channels = layer.inputs[1], x.shape[-1]
     if weight is None or not (is_constant(weight) and is_float(weight, x)):
+        return False
+    if is_op(layer, "MatMul") and not _has_columns(graph, layer, weight, channels):
         return False
     scale, bias = channel_values(factor, channels), channel_bias(layer, channels)
     added = channel_values(shift[0], channels) if any(shift) else np.zeros(channels)
@@ -97,8 +109,26 @@ def _fold(
         new_bias(graph, layer, shift, bias * scale + added),
     ]
     graph.set_inputs(layer, inputs)
-    merge(graph, layer, node)
+    layer.sources = tuple(dict.fromkeys((*layer.sources, *node.sources)))
+    merge(graph, last, node)
     return True
+
+
+def _before_reshape(graph: Graph, node: Node) -> Node | None:
+    """Return the layer whose channels a Reshape keeps, None without one; other nodes as given."""
+    if not is_op(node, "Reshape"):
+        return node
+    source, result = first_input(node), node.outputs[0]
+    keeps = bool(source.shape) and source.shape[-1:] == result.shape[-1:]
+    return sole_producer(graph, source) if keeps and source.encoding is None else None
+
+
+def _has_columns(graph: Graph, layer: Node, weight: Tensor, channels: int) -> bool:
+    """Return whether a MatMul has one column of weights for each channel, and no other reader."""
+    op: Any = bound(layer)
+    is_last = not op.transpose_in1 and weight.shape[-1] == channels
+    # a model ties its embeddings: folded ones would be a copy
+    return is_last and len(graph.consumers(weight)) == 1
 
 
 def _aligned(layer: Node, shape: Shape, scale: NDArray[np.float64]) -> NDArray[np.float64]:

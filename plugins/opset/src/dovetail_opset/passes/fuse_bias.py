@@ -14,8 +14,6 @@ from dovetail_opset.passes.fold_batchnorm import (
     new_constant,
 )
 
-LAYERS = (*SCALED, "MatMul")
-
 
 @dataclass(frozen=True, slots=True)
 class FuseBias:
@@ -41,7 +39,7 @@ class FuseBias:
 
 def _fuse(graph: Graph, node: Node, x: Tensor | None, constant: Tensor | None) -> bool:
     layer = sole_producer(graph, x)
-    if x is None or layer is None or constant is None or not is_op(layer, *LAYERS):
+    if x is None or layer is None or constant is None or not is_op(layer, *SCALED):
         return False
     if not is_float(x) or x.spec != node.outputs[0].spec:
         return False
