@@ -43,10 +43,11 @@ from dovetail_onednn.attributes import Binary, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Execution, Work, release_gil
 from dovetail_onednn.layouts import images, vector
+from dovetail_onednn.normalization import flags_of, norm_step
 from dovetail_onednn.post_ops import can_fuse, chain_of
 from dovetail_onednn.primitives import ENGINE, Description, Primitive, PrimitiveDesc
 from dovetail_onednn.recipes import BUILDERS
-from dovetail_onednn.steps import Arguments, is_slow
+from dovetail_onednn.steps import is_slow
 
 _BY_GROUP = "onednn.item_norm"
 _VECTOR = 16
@@ -89,27 +90,22 @@ def group_norm(call: KernelCall) -> Step | None:
 
 def _is_usual(op_type: str, op: Any) -> bool:
     """Return whether a norm is that of mean and deviation over all positions."""
-    if op_type == "GroupNorm":
-        return True
-    usual = (op.mode.name, op.region.name) == ("MU_SIGMA", "ACROSS_SPATIAL")
-    return usual and bool(op.normalize_variance)
+    return op_type == "GroupNorm" or bool(op.is_by_channel)
 
 
 def _is_by_group(shape: Sequence[int]) -> bool:
     """Return whether items are large enough, and have rows, for a norm by group."""
-    count = _positions_in_row(shape)
-    if count is None or count * shape[-1] > _MOST:
-        return False
-    return math.prod(shape[1:]) >= _LEAST_SHARED
+    width = _positions_in_row(shape) * shape[-1]
+    return 0 < width <= _MOST and math.prod(shape[1:]) >= _LEAST_SHARED
 
 
-def _positions_in_row(shape: Sequence[int]) -> int | None:
-    """Return how many positions of an item make a row that fills vectors; None if no number does.
+def _positions_in_row(shape: Sequence[int]) -> int:
+    """Return how many positions of an item make a row that fills vectors; 0 if no number does.
 
     The fewest with `_LEAST` elements, or else the most.
     """
     positions, channels = math.prod(shape[1:-1]), shape[-1]
-    found = None
+    found = 0
     for count in range(1, min(positions, max(_LEAST, channels) // channels * _VECTOR) + 1):
         if positions % count == 0 and count * channels % _VECTOR == 0:
             found = count
@@ -118,7 +114,12 @@ def _positions_in_row(shape: Sequence[int]) -> int | None:
     return found
 
 
-def _norm(rows: MemoryDesc, kind: int, epsilon: float, flags: NormalizationFlag) -> Description:
+def _norm(
+    rows: MemoryDesc,
+    kind: int,
+    epsilon: float,
+    flags: NormalizationFlag,
+) -> Description:
     return Description(
         "batch_normalization_forward",
         (ENGINE, kind, rows, rows, epsilon, flags),
@@ -128,27 +129,17 @@ def _norm(rows: MemoryDesc, kind: int, epsilon: float, flags: NormalizationFlag)
 
 def _alone(call: KernelCall, rows: MemoryDesc) -> Step | None:
     """Return the step of channels of one item, which is a primitive by itself."""
-    flags, width = NormalizationFlag(0), rows.dims[1]
-    for index, flag in ((1, NormalizationFlag.SCALE), (2, NormalizationFlag.SHIFT)):
-        flags |= flag if call.has(index) else 0
-    with PrimitiveDesc(_norm(rows, FORWARD_INFERENCE, float(call.op.epsilon), flags)) as desc:
-        if is_slow(desc):
-            return None
-        arguments = Arguments(call, desc)
-        arguments.read(Arg.SOURCE, 0, rows)
-        for arg, index in ((Arg.SCALE, 1), (Arg.SHIFT, 2)):
-            if call.has(index):
-                arguments.read(arg, index, vector(width))
-        arguments.write(Arg.DESTINATION, 0, rows)
-        return arguments.step(in_place=[(0, 0)])
+    norm = _norm(rows, FORWARD_INFERENCE, float(call.op.epsilon), flags_of(call))
+    with PrimitiveDesc(norm) as desc:
+        return norm_step(call, desc, rows, rows.dims[1])
 
 
 def _by_group(call: KernelCall, groups: int) -> Step | None:
     """Return the step of channels or groups of channels of each item."""
     shape = call.spec(0).shape
-    items, channels, count = shape[0], shape[-1], _positions_in_row(shape)
-    if count is None or not _is_by_group(shape):
+    if not _is_by_group(shape):
         return None
+    items, channels, count = shape[0], shape[-1], _positions_in_row(shape)
     height, width = math.prod(shape[1:-1]) // count, count * channels
     rows = images((1, 1, height, width))
     epsilon = float(call.op.epsilon)
@@ -176,10 +167,8 @@ def _by_group(call: KernelCall, groups: int) -> Step | None:
         others[operand(position + 1, op)] = Argument(op.other, call.read(index))
     out = call.write()
     vectors = [call.scratch(size * 4) for size in (*(width,) * 4, groups)]
-    mean, variance, factor, summand = (
-        Argument(kind, value)
-        for kind, value in zip((*(vector(width),) * 2, *(each,) * 2), vectors, strict=False)
-    )
+    mean, variance = (Argument(vector(width), value) for value in vectors[:2])
+    factor, summand = (Argument(each, value) for value in vectors[2:4])
     needed = max(each.scratchpad.nbytes for each in (normalize, scale))
     pad, gil = call.scratch(needed) if needed else None, release_gil(call.options)
     statistics: dict[int, Argument] = {Arg.MEAN: mean, Arg.VARIANCE: variance}
@@ -192,7 +181,7 @@ def _by_group(call: KernelCall, groups: int) -> Step | None:
         arguments = {Arg.SOURCE: target, **numbers, Arg.DESTINATION: target}
         scalings.append(Execution([Work(scale, arguments)], pad, gil))
     sizes = (count, groups, channels // groups)
-    bind = _ByGroup(norms, scalings, vectors, factors, sizes, (epsilon, epsilon or _EPSILON))
+    bind = _ByGroup(norms, scalings, vectors, factors, sizes, epsilon)
     return call.step(bind, in_place=[(0, 0)])
 
 
@@ -211,7 +200,7 @@ class _ByGroup:
         vectors: Means, variances, factors and summands by channel, and a number for each group.
         factors: Gamma and beta; None where they are omitted.
         sizes: Positions in a row, groups of a position, and channels of a group.
-        epsilons: What is added to the variances of groups, and of channels.
+        epsilon: Added to the variances of groups; also to those of channels, if it is not 0.
     """
 
     def __init__(
@@ -221,11 +210,11 @@ class _ByGroup:
         vectors: Sequence[Value],
         factors: tuple[Value | None, ...],
         sizes: tuple[int, int, int],
-        epsilons: tuple[float, float],
+        epsilon: float,
     ) -> None:
         self._norms, self._scalings = norms, scalings
         self._vectors, self._factors = tuple(vectors), factors
-        self._sizes, self._epsilons = sizes, epsilons
+        self._sizes, self._epsilon = sizes, epsilon
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for these buffers."""
@@ -246,7 +235,8 @@ class _ByGroup:
             for value in self._factors
         )
         share, of_group, of_channel, one = (
-            np.asarray(number, np.float32) for number in (1 / (count * size), *self._epsilons, 1)
+            np.asarray(number, np.float32)
+            for number in (1 / (count * size), self._epsilon, self._epsilon or _EPSILON, 1)
         )
         added = functools.partial(np.add.reduce, axis=(0, 2), out=total)
         calls = [
@@ -280,19 +270,19 @@ class _ByGroup:
             tuple(map(recorder.value, self._vectors)),
             tuple(map(recorder.optional, self._factors)),
             self._sizes,
-            self._epsilons,
+            self._epsilon,
         )
 
 
 class ItemNormData(Data, frozen=True):
-    """The executions of items, the vectors, gamma and beta, sizes, and the two epsilons."""
+    """The executions of items, the vectors, gamma and beta, sizes, and epsilon."""
 
     norms: tuple[tuple[str, Any], ...]
     scalings: tuple[tuple[str, Any], ...]
     vectors: tuple[int, ...]
     factors: tuple[int | None, ...]
     sizes: tuple[int, int, int]
-    epsilons: tuple[float, float]
+    epsilon: float
 
 
 @BUILDERS.builds(_BY_GROUP, ItemNormData)
@@ -313,4 +303,4 @@ def _item_norm(data: ItemNormData, source: Source) -> _ByGroup:
             raise RecipeError(f"'{factor.name}' has {factor.nbytes} bytes; the channels {each}")
     norms = [source.bind(*each) for each in data.norms]
     scalings = [source.bind(*each) for each in data.scalings]
-    return _ByGroup(norms, scalings, vectors, factors, data.sizes, data.epsilons)
+    return _ByGroup(norms, scalings, vectors, factors, data.sizes, data.epsilon)

@@ -37,14 +37,15 @@ def layer_norm(call: KernelCall) -> Step | None:
     form = rows.of_type(input_type(call))
     description = Description(
         "layer_normalization_forward",
-        (ENGINE, FORWARD_INFERENCE, form, form, None, float(call.op.epsilon), _flags(call)),
+        (ENGINE, FORWARD_INFERENCE, form, form, None, float(call.op.epsilon), flags_of(call)),
         lambda: f"a {form.type.text} layer normalization of the rows of {form.key}",
     )
     with PrimitiveDesc(description) as desc:
-        return _step(call, desc, rows, width)
+        return norm_step(call, desc, rows, width)
 
 
-def _flags(call: KernelCall) -> NormalizationFlag:
+def flags_of(call: KernelCall) -> NormalizationFlag:
+    """Return which of gamma and beta a call has."""
     flags = NormalizationFlag(0)
     if call.has(1):
         flags |= NormalizationFlag.SCALE
@@ -53,7 +54,15 @@ def _flags(call: KernelCall) -> NormalizationFlag:
     return flags
 
 
-def _step(call: KernelCall, desc: PrimitiveDesc, form: MemoryDesc, width: int) -> Step | None:
+def norm_step(call: KernelCall, desc: PrimitiveDesc, form: MemoryDesc, width: int) -> Step | None:
+    """Return the step of a normalization that is one primitive; None if the library is slow.
+
+    Args:
+        call: Reads x, gamma and beta, writes the result.
+        desc: Descriptor of the primitive, made with `flags_of` the call.
+        form: Dense form of x and of the result.
+        width: Elements of gamma and beta.
+    """
     if is_slow(desc):
         return None
     arguments = Arguments(call, desc)

@@ -69,6 +69,7 @@ def check(net: Net, y: Tensor, evaluate: Evaluate) -> list[str]:
     assert MergeConvolutions().run(net.graph)
     assert not MergeConvolutions().run(net.graph)
     assert not find_faults(net.graph)
+    # up to 100 products of each sum in another order, some of which cancel
     np.testing.assert_allclose(evaluate(net.graph, feed)[y.name], before, rtol=1e-4, atol=1e-5)
     return [node.op_type for node in net.graph.nodes]
 
@@ -132,9 +133,8 @@ def test_a_batchnorm_beside_groups(evaluate: Evaluate, group: int, bias: bool) -
         (((3, 3), ONES, {}), ((1, 1), NONE, {"group": 2})),
         (((3, 3), [(2, 2)] * 2, {"dilation": 2}), ((3, 3), ONES, {})),
         (((1, 3), [(0, 0), (1, 1)], {}), ((3, 1), [(1, 1), (0, 0)], {})),  # neither holds the other
-        (((3, 3), [(1, 1)] * 2, {}), ((1, 1), [(0, 0)] * 2, {"op_type": "DepthWiseConv"})),
+        (((3, 3), ONES, {}), ((1, 1), NONE, {"op_type": "DepthWiseConv"})),
         (((3, 3), [(2, 2)] * 2, {"dilation": 2}), ((2, 2), [(1, 0)] * 2, {})),  # between two taps
-        (((3, 3), ONES, {"stride": 2}), ((1, 1), [(-0, 0)] * 2, {"stride": (2, 2), "group": 4})),
     ],
 )
 def test_windows_that_do_not(first: Any, second: Any) -> None:

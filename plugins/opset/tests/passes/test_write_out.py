@@ -59,7 +59,8 @@ def test_group_norm(evaluate: Evaluate, shape: tuple[int, ...], group: int, fact
     assert WriteOut(["GroupNorm"]).run(graph)
     assert not find_faults(graph)
     assert "GroupNorm" not in [node.op_type for node in graph.nodes]
-    np.testing.assert_allclose(evaluate(graph, feed)["y"], before, rtol=1e-4, atol=1e-5)
+    # means and deviations of up to 120 elements, added in another order
+    np.testing.assert_allclose(evaluate(graph, feed)["y"], before, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("params", [{"beta": 2.0}, {"threshold": 1.0}, {"threshold": 0.0}])

@@ -27,9 +27,7 @@ _MOST_ADDED = 256  # squares of bytes, whose sum float32 has exactly
 @KERNELS.register(PACKAGE, "InstanceNorm", quantized=True)
 def instance_norm(call: KernelCall) -> Step | None:
     """Run InstanceNorm by mean and deviation over space, with constant factors."""
-    op = call.op
-    usual = (op.mode.name, op.region.name) == ("MU_SIGMA", "ACROSS_SPATIAL")
-    if not usual or not op.normalize_variance:
+    if not call.op.is_by_channel:
         return None
     return _item_norm(call, call.spec(0).shape[-1])
 

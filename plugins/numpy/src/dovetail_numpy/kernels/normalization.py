@@ -123,9 +123,7 @@ def l2_norm(call: KernelCall) -> Step | None:
 @KERNELS.register(PACKAGE, "InstanceNorm")
 def instance_norm(call: KernelCall) -> Step | None:
     """Run InstanceNorm by mean and deviation over the spatial axes."""
-    op = call.op
-    usual = (op.mode.name, op.region.name) == ("MU_SIGMA", "ACROSS_SPATIAL")
-    if not usual or not op.normalize_variance:
+    if not call.op.is_by_channel:
         return None
     return item_norm(call, groups=call.spec(0).shape[-1])
 

@@ -154,6 +154,12 @@ class InstanceNorm(Op):
         result = result * gamma
         return result if beta is None else result + beta
 
+    @property
+    def is_by_channel(self) -> bool:
+        """True for mean and deviation of each channel, the only form that ONNX has."""
+        form = (self.mode, self.region) == (NormMode.MU_SIGMA, NormRegion.ACROSS_SPATIAL)
+        return form and bool(self.normalize_variance)
+
     def axes(self, rank: int) -> tuple[int, ...]:
         """Return the axes of the region in a tensor of a rank."""
         match self.region:

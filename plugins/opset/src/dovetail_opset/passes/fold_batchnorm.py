@@ -20,14 +20,12 @@ from dovetail_opset.passes._rewrite import (
     sole_producer,
 )
 
-CONVOLUTIONS = (
-    *("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d"),
-    *("TransposeConv1d", "TransposeConv2d", "TransposeConv3d"),
-)
+CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
+_TRANSPOSED = ("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
 
 # Ops with weights in in[1], each for one output channel, and a bias in in[2].
-NORMS = ("Batchnorm", "GroupNorm", "InstanceNorm")
-SCALED = (*CONVOLUTIONS, "FullyConnected", "MatMul", *NORMS)
+_NORMS = ("Batchnorm", "GroupNorm", "InstanceNorm")
+SCALED = (*CONVOLUTIONS, *_TRANSPOSED, "FullyConnected", "MatMul", *_NORMS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 from dovetail.ir import Array, Graph, Node, Tensor
 from dovetail.ir.patterns import either, op, value
 from dovetail_opset.build import add, static
-from dovetail_opset.ops.normalization import InstanceNorm, NormMode, NormRegion
+from dovetail_opset.ops.normalization import InstanceNorm
 from dovetail_opset.passes._moving import add_transposed, moved_tensor
 from dovetail_opset.passes._patterns import Found, fuse_matches, is_closed
 from dovetail_opset.passes._rewrite import bound, is_constant, is_float, perm_of
@@ -40,9 +40,7 @@ class FuseGroupNorm:
 def _fuse(graph: Graph, match: Found) -> bool:
     x, norm = match.values["x"], bound(graph.producer(match.values["norm"]))
     groups, out = _groups(x, match.values["grouped"]), match.nodes[-1].outputs[0]
-    if not isinstance(norm, InstanceNorm) or not norm.normalize_variance:
-        return False
-    if (norm.mode, norm.region) != (NormMode.MU_SIGMA, NormRegion.ACROSS_SPATIAL):
+    if not isinstance(norm, InstanceNorm) or not norm.is_by_channel:
         return False
     if not groups or out.spec != x.spec or not is_float(x) or not _keeps_channels(graph, match):
         return False

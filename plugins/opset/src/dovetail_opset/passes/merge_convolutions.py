@@ -20,6 +20,7 @@ from dovetail_opset.passes._rewrite import (
     sole_producer,
 )
 from dovetail_opset.passes.fold_batchnorm import (
+    CONVOLUTIONS,
     channel_bias,
     channel_values,
     new_bias,
@@ -27,8 +28,6 @@ from dovetail_opset.passes.fold_batchnorm import (
 )
 
 Filters = NDArray[np.float64]
-_DEPTHWISE = ("DepthWiseConv1d", "DepthWiseConv2d")
-_CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", *_DEPTHWISE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class MergeConvolutions:
 def _merge(graph: Graph, total: Node) -> bool:
     found = dict.fromkeys(sole_producer(graph, tensor) for tensor in total.inputs)
     branches = sorted((node for node in found if node is not None), key=_taps, reverse=True)
-    if len(branches) != 2 or not is_op(branches[0], *_CONVOLUTIONS):
+    if len(branches) != 2 or not is_op(branches[0], *CONVOLUTIONS):
         return False
     large, small = branches
     result, weight = total.outputs[0], large.inputs[1]
@@ -82,7 +81,7 @@ def _merge(graph: Graph, total: Node) -> bool:
 
 def _taps(node: Node) -> int:
     """Return the number of elements of a convolution's window; 0 for other ops."""
-    weight = node.inputs[1] if is_op(node, *_CONVOLUTIONS) else None
+    weight = node.inputs[1] if is_op(node, *CONVOLUTIONS) else None
     return 0 if weight is None else math.prod(weight.shape[:-2])
 
 

@@ -124,14 +124,16 @@ def _group_norm(graph: Graph, node: Node, step: Step) -> None:
     rows = step("InstanceNorm", rows, ones, epsilon=op.epsilon)
     turned = step("Reshape", rows, spec=turned.spec)
     found = step("Transpose", turned, perm=[0, 1, 3, 2])
-    factors = [
-        (f"ElementWise{name}", factor)
-        for name, factor in (("Multiply", gamma), ("Add", beta))
-        if factor is not None
-    ]
-    found = step("Reshape", found, **({"spec": y.spec} if factors else {"outputs": y}))
-    for i, (op_type, factor) in enumerate(factors, 1):
-        found = step(op_type, found, factor, **({"outputs": y} if i == len(factors) else {}))
+    if gamma is not None or beta is not None:
+        found = step("Reshape", found, spec=y.spec)
+    if gamma is not None and beta is not None:
+        found = step("ElementWiseMultiply", found, gamma)
+    if beta is not None:
+        step("ElementWiseAdd", found, beta, outputs=y)
+    elif gamma is not None:
+        step("ElementWiseMultiply", found, gamma, outputs=y)
+    else:
+        step("Reshape", found, outputs=y)
 
 
 def _pool_max_3d(graph: Graph, node: Node, step: Step) -> None:
