@@ -218,6 +218,24 @@ def test_power(check_op):
     check_op("ElementWisePower", x, y)
 
 
+@pytest.mark.parametrize("exponent", [-3.0, -2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 7.0, 2.0**24])
+def test_constant_exponents(check_op, run_graph, op_graph, exponent):
+    bases = [*numbers(1, 40), -0.1, -3e38, 3e38, 1e-20, -1e-20, *SPECIAL]
+    for dtype, rtol in ((np.float32, ROUNDINGS), (np.float64, 1e-15)):
+        x, y = np.array(bases, dtype), np.array([exponent], dtype)
+        check_op("ElementWisePower", x, y, static=(1,), rtol=rtol)
+        with np.errstate(all="ignore"):
+            wanted = np.power(x, y)
+        found = run_graph(*op_graph("ElementWisePower", [x, y], static=(1,))).outputs["op"]
+        is_zero = wanted == 0  # whose signs are not compared above
+        np.testing.assert_array_equal(np.signbit(found)[is_zero], np.signbit(wanted)[is_zero])
+
+
+def test_a_constant_exponent_that_broadcasts(check_op):
+    x, y = numbers(1, 3).astype(np.float64), np.full((2, 1), 3.0)
+    check_op("ElementWisePower", x, y, static=(1,), rtol=1e-15)
+
+
 def test_a_tensor_with_itself(run_graph, evaluate, whole):
     """Both operands are one value: it must not be overwritten while it is still read."""
     from dovetail.ir import DType, Graph, Tensor, TensorKind

@@ -74,6 +74,22 @@ def test_far_from_zero(model: Any, agrees: Any, close: Any) -> None:
         close(found, wanted[name])
 
 
+@pytest.mark.parametrize("exponent", [2.0, 3.0])
+def test_squares_and_cubes(model: Any, agrees: Any, exponent: float) -> None:
+    x = model.input("x", 3, 5, 11)
+    y = model.add("ElementWisePower", x, model.static("exponent", exponent), name="y")
+    y = model.add("ElementWiseAdd", y, x, name="sum")
+    agrees(model, model.add("Tanh", y, name="tanh"), engine="y+sum+tanh")
+
+
+@pytest.mark.parametrize("exponent", [-1.0, 0.5, 4.0])
+def test_other_powers_are_left(model: Any, kinds: Any, exponent: float) -> None:
+    x = model.add("ElementWiseAbs", model.input("x", 3, 5, 11), name="x.abs")
+    y = model.add("ElementWisePower", x, model.static("exponent", exponent), name="y")
+    model.output(y)
+    assert "reference y" in kinds(model.prepare().steps)
+
+
 @st.composite
 def broadcasts(draw: st.DrawFn) -> dict[str, Any]:
     shape = draw(st.lists(st.integers(1, 6), max_size=5))

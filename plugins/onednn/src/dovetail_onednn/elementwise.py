@@ -19,6 +19,7 @@ import numpy as np
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import is_float32
+from dovetail_numpy.kernels.elementwise import whole_exponent
 from dovetail_onednn._api import FORWARD_INFERENCE, Algorithm, Arg, BinaryAlgorithm, DataType
 from dovetail_onednn.attributes import RELU, Binary, Eltwise, PostOp
 from dovetail_onednn.descriptors import MemoryDesc
@@ -119,6 +120,15 @@ def binary(call: KernelCall) -> Step | None:
         if algorithm not in COMMUTATIVE or call.spec(1).shape != result:
             return None
     return joined(call, first, Second(algorithm, second))
+
+
+def power(call: KernelCall) -> Step | None:
+    """Run squares and cubes, and fused nodes, as one primitive of products; see `Kernel.make`."""
+    factors = whole_exponent(call)
+    if factors not in (2, 3) or not is_float32(call) or _work(call) < _LEAST:
+        return None
+    by_base = Second(BinaryAlgorithm.MULTIPLY, 0)
+    return joined(call, 0, by_base, (by_base,) * (factors - 2))
 
 
 def _work(call: KernelCall) -> int:

@@ -9,7 +9,7 @@ from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_numpy.kernels.directions import can_fuse_sibling
 from dovetail_onednn import movement
 from dovetail_onednn.convolution import convolution, depthwise_convolution
-from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
+from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise, power
 from dovetail_onednn.item_norm import can_fuse_after_norm, group_norm, instance_norm
 from dovetail_onednn.known_answer import Kind, is_right
 from dovetail_onednn.local_response import lrn
@@ -63,6 +63,7 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         **dict.fromkeys(FUNCTIONS, eltwise),
         **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
         "Batchnorm": batchnorm,
+        "ElementWisePower": power,
     }
     for op_type, make in fusing.items():
         kernels.register(OPSET, op_type, can_fuse=can_fuse)(_alone_if_small(make))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from dovetail.ir import Array, DType
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.runtime.plan import KernelCall, Make, Step
 from dovetail_numpy.kernels import logic
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.conditions import is_plain, single_op_type
@@ -24,6 +26,7 @@ _OF_FLOATS: dict[str, _Functions] = {
     "ElementWiseMinimum": (np.minimum,),
     "ElementWiseSquaredDifference": (np.subtract, np.square),
 }
+_MOST_EXPONENT = 2**24  # float32 has all whole numbers up to it
 # Truncating division and integer powers need more calls: they are left to the reference.
 _OF_INTEGERS: dict[str, _Functions] = {
     "ElementWiseAdd": (np.add,),
@@ -62,11 +65,47 @@ def _functions(op_type: str, dtype: DType) -> _Functions | None:
     return (_OF_FLOATS if dtype.is_float else _OF_INTEGERS).get(op_type)
 
 
+def _power(call: KernelCall) -> Step | None:
+    """Apply np.power, with whole exponents to magnitudes: negative bases take 50 times as long."""
+    exponent = whole_exponent(call)
+    if exponent is None or not call.outputs[0].dtype.is_float or not is_plain(call):
+        return _binary(call)
+    call.read(0)
+    call.write()
+    return call.array_step(functools.partial(_whole_power, exponent))
+
+
+def whole_exponent(call: KernelCall) -> int | None:
+    """Return the exponent of a power if it is one constant whole number."""
+    exponents = call.static(1)
+    if exponents is None or exponents.size != 1 or call.spec(0).shape != call.outputs[0].shape:
+        return None
+    exponent = float(exponents.reshape(-1)[0])
+    return int(exponent) if exponent.is_integer() and abs(exponent) <= _MOST_EXPONENT else None
+
+
+def _whole_power(exponent: int, a: Array, out: Array) -> None:
+    if exponent in (2, 3):
+        np.multiply(a, a, out=out)
+        if exponent == 3:
+            np.multiply(out, a, out=out)
+        return
+    np.abs(a, out=out)
+    np.power(out, out.dtype.type(exponent), out=out)
+    if exponent % 2:
+        np.copysign(out, a, out=out)
+
+
+_MAKES: dict[str, Make] = {
+    **dict.fromkeys(_OF_FLOATS | _OF_INTEGERS, _binary),
+    "ElementWisePower": _power,
+}
+for _op_type, _make in _MAKES.items():
+    KERNELS.register(PACKAGE, _op_type)(_make)
+
+
 @KERNELS.register(PACKAGE, "ElementWiseBinary")
 def by_number(call: KernelCall) -> Step | None:
     """Run ElementWiseBinary by the kernel of the op that its operation names."""
-    return logic.truth(call) if single_op_type(call) in logic.FUNCTIONS else _binary(call)
-
-
-for _op_type in _OF_FLOATS | _OF_INTEGERS:
-    KERNELS.register(PACKAGE, _op_type)(_binary)
+    op_type = single_op_type(call)
+    return logic.truth(call) if op_type in logic.FUNCTIONS else _MAKES.get(op_type, _binary)(call)
