@@ -55,6 +55,8 @@ def can_write_out(node: Node) -> bool:
         return not any(any(tensor.dynamic) for tensor in (first_input(node), *node.outputs))
     if is_op(node, "ReduceSumSquare"):
         return bool(first_input(node).shape)
+    if is_op(node, "IsNan"):
+        return True
     return bool(op.beta == 1 and not 0 <= op.threshold < _LARGE)
 
 
@@ -136,6 +138,12 @@ def _group_norm(graph: Graph, node: Node, step: Step) -> None:
         step("Reshape", found, outputs=y)
 
 
+def _is_nan(graph: Graph, node: Node, step: Step) -> None:
+    # NaN alone differs from itself
+    x = first_input(node)
+    step("ElementWiseNotEqual", x, x, outputs=node.outputs[0])
+
+
 def _pool_max_3d(graph: Graph, node: Node, step: Step) -> None:
     # the planes by height and width, then all of them by depth
     op: Any = bound(node)
@@ -186,6 +194,7 @@ _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     "ElementWiseSoftplus": _softplus,
     "GroupNorm": _group_norm,
     "Gru": write_out_gru,
+    "IsNan": _is_nan,
     "PoolMax3d": _pool_max_3d,
     "ReduceSumSquare": _reduce_sum_square,
 }
