@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +18,7 @@ from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, build_plan
 from dovetail_numpy import KERNELS
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.kernels import integer_item_norms, integer_norms
+from dovetail_numpy.kernels import integer_item_norms, integer_norms, integer_plain_norms
 from dovetail_numpy.kernels.near_ties import NearTies
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add
@@ -132,6 +133,42 @@ def test_layer_norm(
     if has_factors:
         ins += [node.constant("gamma", shape[-1]), node.constant("beta", shape[-1])]
     node.check("LayerNorm", ins, stored, grid, axes=[len(shape) - 1], epsilon=epsilon)
+
+
+@given(
+    op_type=st.sampled_from(["RmsNorm", "L2Norm"]),
+    shape=SHAPES,
+    axes=st.sampled_from([1, 2]),
+    source=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0.01, 0.3]), ZEROS),
+    grid=st.tuples(st.sampled_from([U8, S8]), st.sampled_from([0.004, 0.03, 1.0]), ZEROS),
+    factors=st.integers(0, 2),
+    epsilon=st.sampled_from([1e-5, 0.0, 1e-20, 0.5]),
+    spread=SPREADS,
+    seed=SEEDS,
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_plain_norms(
+    op_type: str,
+    shape: Any,
+    axes: int,
+    source: Any,
+    grid: Any,
+    factors: int,
+    epsilon: float,
+    spread: int,
+    seed: int,
+) -> None:
+    node = Node(seed)
+    x, stored = node.input(shape, *source, spread)
+    if math.prod(shape[-axes:]) > 3000:
+        axes = 1  # float32 would not do for so many
+    over = list(range(len(shape)))[-axes:]
+    ins = [x]
+    if op_type == "RmsNorm":
+        for name in ("gamma", "beta")[:factors]:
+            ins.append(node.constant(name, math.prod(shape[-axes:])))
+            ins[-1].shape = shape[-axes:]
+    node.check(op_type, ins, stored, grid, integer_plain_norms, axes=over, epsilon=epsilon)
 
 
 @given(

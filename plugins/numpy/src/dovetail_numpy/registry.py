@@ -11,6 +11,7 @@ from dovetail_numpy.kernels import (  # noqa: F401 - registers their kernels
     gather,
     integer_gru,
     integer_item_norms,
+    integer_plain_norms,
     integer_lstm,
     integer_norms,
     layout,

@@ -19,7 +19,7 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.integer.norms import mean_and_variance
 from dovetail_numpy.kernels._calls import Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
-from dovetail_numpy.kernels.integer_norms import CentredNorm, are_bytes, quiet
+from dovetail_numpy.kernels.integer_norms import NormNumbers, are_bytes, quiet
 
 _MOST_ADDED = 256  # squares of bytes, whose sum float32 has exactly
 
@@ -45,7 +45,7 @@ def _item_norm(call: KernelCall, groups: int) -> Step | None:
         return None
     shape = call.spec(0).shape
     items, height, width = shape[0], math.prod(shape[1:-1]), shape[-1]
-    numbers = CentredNorm.of(call.head, factors, width, height * (width // groups))
+    numbers = NormNumbers.of(call.head, factors, width, height * (width // groups))
     if numbers is None:
         return None
     norm = _ItemNorm(numbers, groups, min(max(1, block_size(math.prod(shape)) // width), height))
@@ -75,7 +75,7 @@ class _ItemNorm:
         most: Positions of a block.
     """
 
-    norm: CentredNorm
+    norm: NormNumbers
     groups: int
     most: int
 

@@ -38,7 +38,7 @@ _EXACT = 1 << 24  # float32 has all whole numbers up to this one
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Rows:
     """A tensor of bytes as rows, and its result.
 
     Attributes:
@@ -61,7 +61,7 @@ class _Rows:
     turned: Value | None
 
     @classmethod
-    def of(cls, call: KernelCall, size: int, after: int = 1) -> _Rows:
+    def of(cls, call: KernelCall, size: int, after: int = 1) -> Rows:
         """Declare the first input, the output and the scratchpads of a call."""
         total = math.prod(call.spec(0).shape)
         most = min(max(1, block_size(total) // size), total // size)
@@ -115,10 +115,10 @@ def softmax(call: KernelCall) -> Step | None:
     if not are_bytes(view) or not shape:
         return None
     size, after = shape[op.axis], math.prod(shape[op.axis + 1 :])
-    rows, (out,) = _Rows.of(call, size, after), view.outs
+    rows, (out,) = Rows.of(call, size, after), view.outs
     powers = power_table(abs(single(op.beta)) * scale_of(call.spec(0)), BYTE)
     step, zero, limits = grid_of(out)
-    part = _divisor(size, _PART)
+    part = divisor(size, _PART)
     # powers, sums, the reciprocal, product and sum with the zero point are rounded
     near = NearTies(step, zero, limits, 2 * _ULP * _LARGEST, (part + 12) * _ULP)
     approximate, shift = powers.astype(np.float32), np.float32(zero)
@@ -150,7 +150,7 @@ def softmax(call: KernelCall) -> Step | None:
             near.store(p, into, spare[: len(q)], exact)
 
         before, behind = rows.moves(buffers)
-        return quiet([*before, *_by_block(rows, run), *behind])
+        return quiet([*before, *by_block(rows, run), *behind])
 
     return call.step(bind)
 
@@ -167,10 +167,10 @@ def layer_norm(call: KernelCall) -> Step | None:
     size = math.prod(spec.shape[axis] for axis in axes)
     if not axes or size * BYTE >= _EXACT:
         return None
-    numbers = CentredNorm.of(view, factors, size, size)
+    numbers = NormNumbers.of(view, factors, size, size)
     if numbers is None:
         return None
-    norm, rows = _LayerNorm(numbers, _divisor(size, BYTE)), _Rows.of(call, size)
+    norm, rows = _LayerNorm(numbers, divisor(size, BYTE)), Rows.of(call, size)
 
     def bind(buffers: Buffers) -> Bound:
         stored, result, pads = rows.arrays(buffers)
@@ -180,14 +180,14 @@ def layer_norm(call: KernelCall) -> Step | None:
             v, spare = (pad[: len(q)] for pad in pads)
             norm.run(q, result[block], v, spare)
 
-        return quiet(_by_block(rows, run))
+        return quiet(by_block(rows, run))
 
     return call.step(bind)
 
 
 @dataclass(frozen=True, slots=True)
-class CentredNorm:
-    """The numbers of a normalization by mean and deviation.
+class NormNumbers:
+    """The numbers of a normalization.
 
     Attributes:
         epsilon: In squares of levels.
@@ -206,7 +206,7 @@ class CentredNorm:
     @classmethod
     def of(
         cls, view: NodeView, factors: list[Array | None], width: int, count: int
-    ) -> CentredNorm | None:
+    ) -> NormNumbers | None:
         """Return the numbers; None if rounding errors would matter too often.
 
         Args:
@@ -262,7 +262,7 @@ class _LayerNorm:
         part: Elements of a row whose squares have an exact sum in float32.
     """
 
-    norm: CentredNorm
+    norm: NormNumbers
     part: int
 
     def run(self, q: Array, out: Array, v: Floats, spare: Floats) -> None:
@@ -310,7 +310,7 @@ def lrn(call: KernelCall) -> Step | None:
     factors = powers * (scale / step)
     if not np.abs(factors).max() < _MOST_FACTOR:  # perhaps NaN
         return None
-    rows, near = _Rows.of(call, size), NearTies(step, shift, limits, 2 * _ULP * _LARGEST, 8 * _ULP)
+    rows, near = Rows.of(call, size), NearTies(step, shift, limits, 2 * _ULP * _LARGEST, 8 * _ULP)
     approximate = call.constant(factors.astype(np.float32))
 
     wide = size + 2 * radius
@@ -350,7 +350,7 @@ def lrn(call: KernelCall) -> Step | None:
 
             near.store(p, into, other, exact)
 
-        return quiet(_by_block(rows, run))
+        return quiet(by_block(rows, run))
 
     return call.step(bind)
 
@@ -363,12 +363,12 @@ def _lrn_powers(bias: float, alpha: float, beta: float, count: int) -> Array:
     return powers
 
 
-def _divisor(count: int, most: int) -> int:
+def divisor(count: int, most: int) -> int:
     """Return the largest divisor of a number up to another one."""
     return next(n for n in range(min(most, count), 0, -1) if count % n == 0)
 
 
-def _by_block(rows: _Rows, run: Callable[[slice], None]) -> list[Call]:
+def by_block(rows: Rows, run: Callable[[slice], None]) -> list[Call]:
     return [functools.partial(run, block) for block in blocks(rows.count, rows.most)]
 
 
