@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.integer.norms import mean_and_variance
+from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.integer_norms import NormNumbers, are_bytes, quiet
@@ -42,12 +43,12 @@ def _item_norm(call: KernelCall, groups: int) -> Step | None:
     factors = [call.static(i) if call.has(i) else None for i in (1, 2)]
     is_constant = all(call.has(i) == (factors[i - 1] is not None) for i in (1, 2))
     if not are_bytes(call.head) or not is_constant:
-        return None
+        return wide_norms.item_norm(call, groups)
     shape = call.spec(0).shape
     items, height, width = shape[0], math.prod(shape[1:-1]), shape[-1]
     numbers = NormNumbers.of(call.head, factors, width, height * (width // groups))
     if numbers is None:
-        return None
+        return wide_norms.item_norm(call, groups)
     norm = _ItemNorm(numbers, groups, min(max(1, block_size(math.prod(shape)) // width), height))
     x, out = call.read(0), call.write()
     pad = call.scratch(2 * 4 * norm.most * width)

@@ -22,9 +22,11 @@ from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.grid import real_of
 from dovetail_numpy.integer.norms import mean_and_variance, power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Call, Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.near_ties import NearTies
+from dovetail_numpy.kernels.row_roots import RowRoots
 
 _ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to its result
 _LARGEST = 512.0  # more than a result of 8 bits and its zero point
@@ -113,7 +115,7 @@ def softmax(call: KernelCall) -> Step | None:
     """Run Softmax; columns are moved to rows and back."""
     view, shape, op = call.head, call.spec(0).shape, call.op
     if not are_bytes(view) or not shape:
-        return None
+        return wide_norms.softmax(call)
     size, after = shape[op.axis], math.prod(shape[op.axis + 1 :])
     rows, (out,) = Rows.of(call, size, after), view.outs
     powers = power_table(abs(single(op.beta)) * scale_of(call.spec(0)), BYTE)
@@ -158,18 +160,15 @@ def softmax(call: KernelCall) -> Step | None:
 @KERNELS.register(PACKAGE, "LayerNorm", quantized=True)
 def layer_norm(call: KernelCall) -> Step | None:
     """Run LayerNorm along the last axes, with constant factors."""
-    view, spec = call.head, call.spec(0)
-    axes, rank = [int(axis) for axis in call.op.axes], len(spec.shape)
+    roots = RowRoots.of(call)
     factors = [call.static(i) if call.has(i) else None for i in (1, 2)]
     is_constant = all(call.has(i) == (factors[i - 1] is not None) for i in (1, 2))
-    if not are_bytes(view) or not is_constant or axes != list(range(rank - len(axes), rank)):
-        return None
-    size = math.prod(spec.shape[axis] for axis in axes)
-    if not axes or size * BYTE >= _EXACT:
-        return None
-    numbers = NormNumbers.of(view, factors, size, size)
+    if not are_bytes(call.head) or roots is None or not is_constant:
+        return wide_norms.row_norm(call)
+    size = roots.size
+    numbers = NormNumbers.of(call.head, factors, size, size) if size * BYTE < _EXACT else None
     if numbers is None:
-        return None
+        return wide_norms.row_norm(call)
     norm, rows = _LayerNorm(numbers, divisor(size, BYTE)), Rows.of(call, size)
 
     def bind(buffers: Buffers) -> Bound:
@@ -369,6 +368,7 @@ def divisor(count: int, most: int) -> int:
 
 
 def by_block(rows: Rows, run: Callable[[slice], None]) -> list[Call]:
+    """Return the calls that run a function for each block of rows."""
     return [functools.partial(run, block) for block in blocks(rows.count, rows.most)]
 
 

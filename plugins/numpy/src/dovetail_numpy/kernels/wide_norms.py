@@ -1,0 +1,239 @@
+"""Softmax and norms of tensors of up to 16 bits, a block at a time.
+
+The operations and their order are those of the definition, in float64 on a scratchpad that stays in
+the cache. Sums of integers, and of their squares, are exact in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import Array
+from dovetail.ops import NodeView
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
+from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.grid import is_tabular, real_of
+from dovetail_numpy.integer.norms import mean_and_variance, power_table, scale_of, single
+from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.kernels._calls import Call, block_size, blocks
+from dovetail_numpy.kernels.row_roots import RowRoots
+from dovetail_numpy.kernels.wide import BLOCK
+
+Doubles = NDArray[np.float64]
+# Elements with one sum: sums of their squares, and of exponentials, are below 2**53.
+_MOST = 1 << 18
+
+
+def softmax(call: KernelCall) -> Step | None:
+    """Run Softmax along the last axis."""
+    spec, op = call.spec(0), call.op
+    is_last = bool(spec.shape) and op.axis == len(spec.shape) - 1
+    if not is_last or not _is_supported(call.head, spec.shape[-1]):
+        return None
+    rows, bits = _Rows.of(call, spec.shape[-1]), 8 * spec.dtype.storage.itemsize
+    index = call.scratch(rows.most * rows.size * spec.dtype.storage.itemsize)
+    powers = power_table(abs(single(op.beta)) * scale_of(spec), 1 << bits)
+    entries = call.constant(powers.astype(np.float64))
+    farthest = np.maximum if op.beta >= 0 else np.minimum
+
+    def bind(buffers: Buffers) -> Bound:
+        stored, result, pad = rows.arrays(buffers)
+        bits_of = np.dtype(f"u{stored.itemsize}")
+        distances = buffers.array(index).view(bits_of).reshape(rows.most, rows.size)
+        table = buffers.array(entries)
+
+        def run(block: slice) -> None:
+            q = stored[block]
+            v, d = pad[: len(q)], distances[: len(q)]
+            first = farthest.reduce(q, axis=1, keepdims=True)
+            ends = first.view(bits_of), q.view(bits_of)
+            # modulo the number of integers, in which differences of signed ones are right as well
+            np.subtract(*(ends if farthest is np.maximum else ends[::-1]), out=d)
+            np.take(table, d, None, v, "wrap")
+            np.divide(v, np.add.reduce(v, axis=1, keepdims=True), v)
+            rows.rounding.store(v, result[block])
+
+        return rows.bound(run)
+
+    return call.step(bind)
+
+
+def row_norm(call: KernelCall) -> Step | None:
+    """Run LayerNorm, RmsNorm or L2Norm along the last axes, with constant factors."""
+    factors, roots = _Factors.of(call), RowRoots.of(call)
+    if factors is None or roots is None or not _is_supported(call.head, roots.size):
+        return None
+    rows, size = _Rows.of(call, roots.size), roots.size
+
+    def bind(buffers: Buffers) -> Bound:
+        stored, result, pad = rows.arrays(buffers)
+
+        def run(block: slice) -> None:
+            q = stored[block]
+            v = pad[: len(q)]
+            np.copyto(v, q)
+            if roots.op_type == "LayerNorm":
+                sums, squares = np.add.reduce(v, axis=1), np.vecdot(v, v)
+                floor, share, spread = mean_and_variance(
+                    sums.astype(np.int64), squares.astype(np.int64), size
+                )
+                np.subtract(v, floor[:, None], v)
+                np.subtract(v, share[:, None], v)
+            else:
+                np.subtract(v, float(roots.zero), v)
+                spread = np.vecdot(v, v)
+            np.divide(v, roots.roots(spread)[:, None], v)
+            factors.scale(v)
+            rows.rounding.store(v, result[block])
+
+        return rows.bound(run)
+
+    return call.step(bind)
+
+
+def item_norm(call: KernelCall, groups: int) -> Step | None:
+    """Run InstanceNorm or GroupNorm by mean and deviation, with constant factors."""
+    factors, (items, *space, width) = _Factors.of(call), call.spec(0).shape
+    height, each = math.prod(space), width // groups
+    if factors is None or not _is_supported(call.head, height * each):
+        return None
+    scale, rounding = scale_of(call.spec(0)), _Rounding.of(call.head)
+    epsilon = single(call.op.epsilon) / (scale * scale)
+    most = min(max(1, block_size(items * height * width, BLOCK) // width), height)
+    x, out, scratch = call.read(0), call.write(), call.scratch(8 * most * width)
+
+    def bind(buffers: Buffers) -> Bound:
+        images, results = (buffers.array(v).reshape(items, height, width) for v in (x, out))
+        pad = buffers.array(scratch).view(np.float64).reshape(most, width)
+
+        def run(image: Array, result: Array) -> None:
+            totals = np.zeros((2, width))
+            for block in blocks(height, most):
+                v = pad[: block.stop - block.start]
+                np.copyto(v, image[block])
+                totals += np.add.reduce(v, axis=0), np.einsum("ri,ri->i", v, v)
+            sums, squares = totals.reshape(2, groups, each).sum(2).astype(np.int64)
+            found = mean_and_variance(sums, squares, height * each)
+            floor, share, variance = (np.repeat(values, each) for values in found)
+            root = np.sqrt(variance + epsilon)
+            root[root == 0] = 1.0
+            for block in blocks(height, most):
+                v = pad[: block.stop - block.start]
+                np.subtract(image[block], floor, v, dtype=np.float64)
+                np.subtract(v, share, v)
+                np.divide(v, root, v)
+                factors.scale(v)
+                rounding.store(v, result[block])
+
+        return call_sequence(
+            [partial(run, image, result) for image, result in zip(images, results, strict=True)]
+        )
+
+    return call.step(bind)
+
+
+def _is_supported(view: NodeView, count: int) -> bool:
+    """Return whether data and result are of up to 16 bits, with so many elements in a sum."""
+    specs = view.ins[0], view.outs[0]
+    is_known = DEFINITIONS.of(view) is not None and 0 < count <= _MOST
+    return is_known and all(
+        spec is not None and is_tabular(spec) and scale_of(spec) > 0 and 0 not in spec.shape
+        for spec in specs
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounding:
+    """The grid of a result."""
+
+    step: float
+    zero: float
+    limits: tuple[int, int]
+
+    @classmethod
+    def of(cls, view: NodeView) -> _Rounding:
+        """Return the grid of a node's result."""
+        step, zero, limits = grid_of(view.outs[0])
+        return cls(step, float(zero), limits)
+
+    def store(self, real: Doubles, out: Array) -> None:
+        """Write real values as stored integers; the values are overwritten."""
+        np.divide(real, self.step, real)
+        if self.zero:
+            np.add(real, self.zero, real)
+        np.rint(real, real)
+        np.clip(real, *self.limits, out=real)
+        np.copyto(out, real, casting="unsafe")
+
+
+@dataclass(frozen=True, slots=True)
+class _Factors:
+    """The real values of gamma and beta; None where omitted."""
+
+    gamma: Array | None
+    beta: Array | None
+
+    @classmethod
+    def of(cls, call: KernelCall) -> _Factors | None:
+        """Return the factors of a call; None unless they are constant and finite."""
+        found: list[Any] = [None, None]
+        for i in (1, 2):
+            stored = call.static(i)
+            if call.has(i) != (stored is not None):
+                return None
+            if stored is not None:
+                found[i - 1] = real_of(stored, call.spec(i)).reshape(-1)
+        are_finite = all(each is None or np.isfinite(each).all() for each in found)
+        return cls(*found) if are_finite else None
+
+    def scale(self, real: Doubles) -> None:
+        """Multiply rows by gamma and add beta."""
+        if self.gamma is not None:
+            np.multiply(real, self.gamma, real)
+        if self.beta is not None:
+            np.add(real, self.beta, real)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A tensor as rows, its result, and a scratchpad for a block of them.
+
+    Attributes:
+        x, out, pad: Values of the plan.
+        count, size: Number of rows, and elements of one.
+        most: Rows of a block.
+        rounding: That of the result.
+    """
+
+    x: Value
+    out: Value
+    pad: Value
+    count: int
+    size: int
+    most: int
+    rounding: _Rounding
+
+    @classmethod
+    def of(cls, call: KernelCall, size: int) -> _Rows:
+        """Declare the first input, the output and the scratchpad of a call."""
+        total = math.prod(call.spec(0).shape)
+        most = min(max(1, block_size(total, BLOCK) // size), total // size)
+        pad, rounding = call.scratch(8 * most * size), _Rounding.of(call.head)
+        return cls(call.read(0), call.write(), pad, total // size, size, most, rounding)
+
+    def arrays(self, buffers: Buffers) -> tuple[Array, Array, Doubles]:
+        """Return stored rows, those of the result, and a scratchpad (most, size), float64."""
+        shape = self.count, self.size
+        stored, out = buffers.array(self.x).reshape(shape), buffers.array(self.out).reshape(shape)
+        return stored, out, buffers.array(self.pad).view(np.float64).reshape(self.most, self.size)
+
+    def bound(self, run: Any) -> Bound:
+        """Return the call that runs a function for each block."""
+        calls: list[Call] = [partial(run, block) for block in blocks(self.count, self.most)]
+        return call_sequence(calls)
