@@ -109,6 +109,7 @@ class ResamplingAlgorithm(enum.IntEnum):
 class NormalizationFlag(enum.IntFlag):
     """Optional operands of a normalization."""
 
+    GIVEN_STATISTICS = 0x1
     SCALE = 0x2
     SHIFT = 0x4
 

@@ -21,6 +21,7 @@ FAMILIES = (
     "matrix",
     "movement",
     "normalization",
+    "plain_norm",
     "planes",
     "pooling",
     "resampling",

@@ -10,6 +10,7 @@ from dovetail_onednn.quantized.elementwise import elementwise
 from dovetail_onednn.quantized.layer_norm import layer_norm
 from dovetail_onednn.quantized.local_response import lrn
 from dovetail_onednn.quantized.movement import concatenated, rearranged
+from dovetail_onednn.quantized.plain_norm import plain_norm
 from dovetail_onednn.quantized.pooling import pool_avg, pool_max, reduced
 from dovetail_onednn.quantized.resampling import resize_bilinear
 from dovetail_onednn.quantized.softmax import softmax
@@ -21,6 +22,7 @@ FUNCTIONS: Mapping[str, Make] = {
     **dict.fromkeys(("ReduceMean", "ReduceSum"), reduced),
     "Concat": concatenated,
     "LayerNorm": layer_norm,
+    **dict.fromkeys(("RmsNorm", "L2Norm"), plain_norm),
     "Lrn": lrn,
     "ResizeBilinear": resize_bilinear,
     "Softmax": softmax,

@@ -53,6 +53,7 @@ def marked_step(
     rows: RowErrors | None = None,
     *,
     is_positive: bool = False,
+    before: Callable[[Buffers], Bound] | None = None,
 ) -> Step | None:
     """Return the step that rounds float32 results; None if the library only has generic code.
 
@@ -66,6 +67,7 @@ def marked_step(
         exact_of: Returns the function that computes some elements by the definition.
         rows: Errors in addition to those of `near`.
         is_positive: Whether no result is negative, so that the relative error is one of results.
+        before: Returns a call before the primitives.
     """
     factor, relative, error = scale / near.step, near.relative + _ROUNDINGS, near.error + _SLACK
     if not is_positive:
@@ -96,7 +98,8 @@ def marked_step(
         settle = partial(found.settle, np.float64(factor), near, exact_of(buffers))
         if rows is not None:
             settle = partial(found.settle_rows, settle, rows.most, rows.of(buffers))
-        return call_sequence((run(buffers), settle))
+        first = () if before is None else (before(buffers),)
+        return call_sequence((*first, run(buffers), settle))
 
     return call.step(bind)
 
