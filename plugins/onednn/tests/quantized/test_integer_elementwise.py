@@ -107,6 +107,7 @@ def test_one_tensor(new_network: Any, op: str, shape: Any, drawn: Any) -> None:
     check_bits(net, result, feeds_of(net, shape))
 
 
+@pytest.mark.parametrize("zeros", [(0, 0), (113, 7)])
 @pytest.mark.parametrize(
     ("op", "shapes"),
     [
@@ -116,10 +117,11 @@ def test_one_tensor(new_network: Any, op: str, shape: Any, drawn: Any) -> None:
         ("Relu6", SHAPES[1]),
     ],
 )
-def test_engine_computes_usual_encodings(new_network: Any, op: str, shapes: Any) -> None:
+def test_engine_computes_usual_encodings(
+    new_network: Any, op: str, shapes: Any, zeros: tuple[int, int]
+) -> None:
     net = new_network()
     count = 1 if op == "Relu6" else 2
-    zeros = (0, 0) if op == "ElementWiseMultiply" else (113, 7)
     ins = [
         input_of(net, name, shape, dtype=U8, encoding=ScaleOffset(0.031, -zero))
         for name, shape, zero in zip("ab"[:count], shapes, zeros, strict=False)

@@ -19,10 +19,12 @@ from dovetail_numpy.kernels.lookup import Elementwise, all_integers, is_identity
 from dovetail_onednn._api import SCALES, Algorithm, Arg, BinaryAlgorithm
 from dovetail_onednn.attributes import REAL, Binary, Eltwise, PostOp, Quantization, operand
 from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.execution import Argument
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.curves import curve_of, line_ops
 from dovetail_onednn.quantized.lines import line_through
+from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.sums import sum_constants
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_elementwise import elementwise_of_words
@@ -76,21 +78,45 @@ def _sum(call: KernelCall) -> Step | None:
 
 
 def _product(call: KernelCall) -> Step | None:
-    """Return the step of a product; None if both zero points differ from 0.
-
-    The other one is added to its operand first.
-    """
+    """Return the step of a product."""
     rescale, full = product_rescale(call.head), _full(call)
     if rescale is None or full is None:
         return None
     zeros = [grid_of(call.spec(i))[1] for i in range(2)]
-    if zeros[1 - full]:
-        return None
     after = [Eltwise(Algorithm.LINEAR, float(rescale.multiplier)), _plus(rescale.zero)]
     after += _clip(call, rescale.limits)
-    if not zeros[full]:
+    if not any(zeros):
         return _step(call, _MULTIPLY, full, 1 - full, after)
-    return _step(call, _ADD, full, float(-zeros[full]), after, factor=1 - full)
+    if not zeros[1 - full]:
+        return _step(call, _ADD, full, float(-zeros[full]), after, factor=1 - full)
+    return _product_of_levels(call, full, zeros, after)
+
+
+def _product_of_levels(
+    call: KernelCall, full: int, zeros: Sequence[int], after: Sequence[PostOp]
+) -> Step | None:
+    """Return the step of a product of two tensors with zero points.
+
+    The levels of one are computed first, as float32, in which all levels and products are exact.
+    """
+    result = call.outputs[0]
+    folding = Folding.of(result.shape, [call.spec(1 - full).shape])
+    first, second = (folding.desc(call.spec(i).shape) for i in (full, 1 - full))
+    by_channel = math.prod(second.dims) == second.dims[1]
+    if second.dims != first.dims and not by_channel:
+        return None  # the library has generic code for others
+    stages = Stages(call)
+    read, other = (
+        Argument(desc.of_type(TYPES[call.spec(i).dtype]), call.read(i))
+        for desc, i in ((first, full), (second, 1 - full))
+    )
+    levels = stages.room(second)
+    stages.move(other, levels, zeros[1 - full])
+    target = Argument(first.of_type(TYPES[result.dtype]), call.write())
+    terms = [(Binary(_MULTIPLY, second), levels), *((op, None) for op in after)]
+    if not stages.add_terms((read, target), float(-zeros[full]), terms):
+        return None
+    return stages.step()
 
 
 def _plus(number: float) -> Eltwise:
