@@ -151,3 +151,23 @@ def test_rows_that_a_mask_hides_may_be_asked_for() -> None:
             wanted, found = (each.run(sample)["y"] for each in (exact, near))
             np.testing.assert_allclose(found, wanted, atol=1e-3)
             assert (found[3] == 0).all()
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_shares_are_not_asked_for_nan(bits: int) -> None:
+    """As PyTorch exports an attention: NaN of rows that a mask hides becomes 0."""
+    graph, total = graph_of()
+    shares = add(graph, "Softmax", [total], name="shares")
+    is_nan = add(graph, "IsNan", [shares], name="is_nan")
+    zero = static(graph, "zero", np.zeros((), np.float32))
+    kept = add(graph, "ElementWiseSelect", [is_nan, zero, shares], name="kept")
+    weights = static(graph, "weights", RNG.uniform(-1, 1, (8, 5)).astype(np.float32))
+    output(add(graph, "MatMul", [kept, weights], name="y"))
+    made = dt.quantize(model_of(graph), list(SAMPLES), act_bitwidth=bits)
+    (found,) = made.graphs.values()
+    assert [node.op_type for node in found.nodes] == ["ElementWiseAdd", "Softmax", "MatMul"]
+    with dt.Session(model_of(graph)) as exact, dt.Session(made) as near:
+        for sample in SAMPLES:
+            wanted, got = (each.run({"x": sample})["y"] for each in (exact, near))
+            # weights have 8 bits in both cases
+            np.testing.assert_allclose(got, wanted, atol=0.03 if bits == 8 else 0.005)

@@ -43,6 +43,16 @@ def test_results_are_the_same(
     np.testing.assert_allclose(evaluate(net.graph, feed)[y.name], before, rtol=1e-6, atol=1e-7)
 
 
+def test_nan_differs_from_itself(net: Any, evaluate: Evaluate) -> None:
+    y = net.step("IsNan", net.x)
+    y.kind = TensorKind.APP_READ
+    x = np.linspace(-60, 60, 120, dtype=np.float32).reshape(net.x.shape)
+    x.flat[:4] = np.nan, np.inf, -np.inf, -np.nan
+    assert WriteOut(["IsNan"]).run(net.graph)
+    assert net.ops() == ["ElementWiseNotEqual"]
+    np.testing.assert_array_equal(evaluate(net.graph, {"x": x})[y.name], np.isnan(x))
+
+
 @pytest.mark.parametrize("factors", [0, 1, 2])
 @pytest.mark.parametrize(("shape", "group"), [((2, 5, 6, 12), 3), ((1, 7, 4), 1), ((3, 2, 8), 8)])
 def test_group_norm(evaluate: Evaluate, shape: tuple[int, ...], group: int, factors: int) -> None:

@@ -19,7 +19,7 @@ from dovetail.quantization import (
     Quantized,
     TensorDecision,
 )
-from dovetail_opset.passes import SingleOps
+from dovetail_opset.passes import DropNanTests, SingleOps
 from dovetail_quantizers.advice.advise import advice_on, joined
 from dovetail_quantizers.advice.noise import noise_of
 from dovetail_quantizers.aimet import require_aimet, with_aimet
@@ -145,6 +145,7 @@ class DefaultQuantizer:
             measured = None if judge is None else judge.ratio_db
             advice.append(advice_on(noise_of(plan, float_graph, observed.drawn), measured))
             join_interfaces(plan, decisions)
+            DropNanTests().run(work)
             plan.notes += target.notes(work)
             graphs[name] = work
             tensors[name] = decisions_of(plan, decisions)

@@ -3,6 +3,7 @@
 from dovetail_opset.passes.cast_last import CastLast
 from dovetail_opset.passes.channels_last import ChannelsLast
 from dovetail_opset.passes.dead_code import DeadCode
+from dovetail_opset.passes.drop_nan_tests import DropNanTests
 from dovetail_opset.passes.fold_batchnorm import FoldBatchnorm
 from dovetail_opset.passes.fold_constants import FoldConstants
 from dovetail_opset.passes.fold_flatten import COLUMNS_LAST, COLUMNS_MOVED, FoldFlatten
@@ -83,6 +84,7 @@ __all__ = [
     "CastLast",
     "ChannelsLast",
     "DeadCode",
+    "DropNanTests",
     "FoldBatchnorm",
     "FoldConstants",
     "FoldFlatten",
