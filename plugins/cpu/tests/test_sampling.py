@@ -27,12 +27,14 @@ def test_linear(check_op, axes, batch, channels, corners, padding):
 
 
 @pytest.mark.parametrize("padding", [0, 1, 2])
-def test_in_pieces(check_op, monkeypatch, padding):
+@pytest.mark.parametrize("batch", [7, 15, 40, 8192])
+def test_in_pieces(check_op, monkeypatch, padding, batch):
     monkeypatch.setattr(sampling, "BLOCK", 1)
     monkeypatch.setattr(sampling, "_LEAST", 4)
+    monkeypatch.setattr(sampling, "_BATCH", batch)  # of 15 in each of five images
     rng = np.random.default_rng(1)
-    x = rng.standard_normal((2, 5, 6, 3)).astype(np.float32)
-    grid = rng.uniform(-2, 2, (2, 3, 5, 2)).astype(np.float32)
+    x = rng.standard_normal((5, 5, 6, 3)).astype(np.float32)
+    grid = rng.uniform(-2, 2, (5, 3, 5, 2)).astype(np.float32)
     check_op("GridSample", x, grid, padding_mode=padding)
 
 

@@ -28,8 +28,9 @@ from dovetail_numpy.kernels._calls import (
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.conditions import is_float32
 
-# Fewest positions of a block, however many channels there are: each block takes some 40 calls.
-_LEAST = 256
+# Positions whose weights and elements are found together, and the fewest whose elements are then
+# gathered together, however many channels there are.
+_BATCH, _LEAST = 8192, 256
 Indices = NDArray[np.intp]
 
 
@@ -40,24 +41,33 @@ def grid_sample(call: KernelCall) -> Step | None:
         return None
     sampler = _Sampler.of(call)
     x, grid, out = call.read(0), call.read(1), call.write()
-    frame = scratch_floats(call, math.prod(sampler.flat)) if sampler.is_framed else None
+    frame = scratch_floats(call, sampler.group * sampler.frame) if sampler.is_framed else None
     numbers = scratch_floats(call, sampler.numbers)
     indices = call.scratch(sampler.indices * np.dtype(np.intp).itemsize)
+    starts = np.repeat(np.arange(sampler.group) * math.prod(sampler.framed), sampler.positions)
+    base = call.constant(starts) if sampler.group > 1 else None
 
     def bind(buffers: Buffers) -> Bound:
         images = buffers.array(x)
         results = buffers.array(out).reshape(len(images), -1, images.shape[-1])
         grids = buffers.array(grid).reshape(*results.shape[:2], -1)
+        first = np.zeros(1, np.intp) if base is None else buffers.array(base)
         spare = _Spare(sampler, floats(buffers, numbers), buffers.array(indices).view(np.intp))
         calls: list[Call] = []
-        for image, positions, result in zip(images, grids, results, strict=True):
-            flat: Array = image
+        for group in blocks(len(images), sampler.group):
+            flat: Array = images[group]
             if frame is not None:
-                flat = floats(buffers, frame)
-                calls += sampler.framing(image, flat)
-            flat = flat.reshape(sampler.flat)
-            for block in blocks(len(result), sampler.count):
-                calls += sampler.block(flat, positions[block], result[block], spare)
+                flat = floats(buffers, frame)[: len(flat) * sampler.frame]
+                calls += sampler.framing(images[group], flat)
+            flat = flat.reshape(-1, images.shape[-1])
+            positions = grids[group].reshape(-1, grids.shape[-1])
+            result = results[group].reshape(len(positions), -1)
+            for batch in blocks(len(positions), sampler.batch):
+                start = first if base is None else first[batch]
+                calls += sampler.locate(positions[batch], start, spare)
+                into = result[batch]
+                for block in blocks(len(into), sampler.count):
+                    calls += sampler.gather(flat, block, into[block], spare)
         return call_sequence(calls)
 
     return call.step(bind)
@@ -70,25 +80,38 @@ class _Sampler:
     Attributes:
         sizes: Sizes of the spatial axes.
         channels: Number of channels.
-        count: Positions of a block.
+        positions: Positions in each image.
+        group: Images that are sampled together.
         padding: Name of the padding mode.
         corners: Whether -1 and 1 are the centres of the outermost elements.
     """
 
     sizes: Shape
     channels: int
-    count: int
+    positions: int
+    group: int
     padding: str
     corners: bool
 
     @classmethod
     def of(cls, call: KernelCall) -> _Sampler:
         """Return the sampler of a call of GridSample."""
-        _, *sizes, channels = call.spec(0).shape
+        images, *sizes, channels = call.spec(0).shape
         positions = math.prod(call.outputs[0].shape[1:-1])
-        count = min(max(BLOCK // channels, _LEAST), positions)
+        group = min(images, max(1, _BATCH // positions))
         op = call.op
-        return cls(tuple(sizes), channels, count, op.padding_mode.name, op.align_corners)
+        padding, corners = op.padding_mode.name, op.align_corners
+        return cls(tuple(sizes), channels, positions, group, padding, corners)
+
+    @property
+    def batch(self) -> int:
+        """Positions whose weights and elements are found together."""
+        return min(_BATCH, self.group * self.positions)
+
+    @property
+    def count(self) -> int:
+        """Positions whose elements are gathered together."""
+        return min(max(BLOCK // self.channels, _LEAST), self.batch)
 
     @property
     def is_framed(self) -> bool:
@@ -101,48 +124,72 @@ class _Sampler:
         return tuple(n + 2 * self.is_framed for n in self.sizes)
 
     @property
-    def flat(self) -> Shape:
-        """Shape of an image that elements are gathered from: (positions, c)."""
-        return math.prod(self.framed), self.channels
+    def frame(self) -> int:
+        """Elements of a framed image."""
+        return math.prod(self.framed) * self.channels
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """Sides of all axes, two for each, and corners."""
+        return 2 * len(self.sizes), 1 << len(self.sizes)
 
     @property
     def numbers(self) -> int:
-        """Floats of a block: two weights for each axis, a position, a product, the elements."""
-        return self.count * (2 * len(self.sizes) + 2 + self.channels)
+        """Floats: weights of sides and corners, positions, and gathered elements."""
+        return self.batch * (sum(self.parts) + 1) + self.count * self.channels
 
     @property
     def indices(self) -> int:
-        """Indices of a block: two offsets for each axis, and their sum."""
-        return self.count * (2 * len(self.sizes) + 1)
+        """Indices: offsets of sides, and elements at corners."""
+        return self.batch * sum(self.parts)
 
-    def framing(self, image: Array, frame: Floats) -> Iterator[Call]:
-        """Return the calls that copy an image into its frame."""
-        whole = frame.reshape(*self.framed, self.channels)
+    def framing(self, images: Array, frame: Floats) -> Iterator[Call]:
+        """Return the calls that copy images into their frames."""
+        whole = frame.reshape(len(images), *self.framed, self.channels)
         yield fill(frame, constant(0))
-        yield copy(whole[(slice(1, -1),) * len(self.sizes)], image)
+        yield copy(whole[:, *(slice(1, -1),) * len(self.sizes)], images)
 
-    def block(self, flat: Array, grid: Array, out: Array, spare: _Spare) -> Iterator[Call]:
-        """Return the calls for a block of positions (count, axes) and results (count, c)."""
+    def locate(self, grid: Array, start: Indices, spare: _Spare) -> Iterator[Call]:
+        """Return the calls that find weights and elements of positions (n, axes).
+
+        Args:
+            grid: The positions.
+            start: First element of each one's image.
+            spare: The scratch arrays.
+        """
         count, axes = grid.shape
         weights, offsets = spare.weights[..., :count], spare.offsets[..., :count]
-        position, product = spare.position[:count], spare.product[:count]
-        index, found = spare.index[:count], spare.found[:count]
+        position = spare.position[:count]
         for axis in range(axes):
             # the grid lists the last axis first
             yield from self._position(grid[:, axes - 1 - axis], axis, position)
             yield from self._sides(position, axis, weights[axis], offsets[axis])
+        if self.group > 1:
+            yield ufunc(np.add, offsets[0], start, offsets[0])
         for k, corner in enumerate(itertools.product((0, 1), repeat=axes)):
+            index, product = spare.corners[k, :count], spare.products[k, :count]
             yield ufunc(np.add, offsets[0, corner[0]], offsets[1, corner[1]], index)
             yield ufunc(np.multiply, weights[0, corner[0]], weights[1, corner[1]], product)
             for axis in range(2, axes):
                 yield ufunc(np.add, index, offsets[axis, corner[axis]], index)
                 yield ufunc(np.multiply, product, weights[axis, corner[axis]], product)
-            target = found if k else out
+
+    def gather(self, flat: Array, block: slice, out: Array, spare: _Spare) -> Iterator[Call]:
+        """Return the calls that interpolate between the elements of some positions.
+
+        Args:
+            flat: All elements, (positions, c).
+            block: The positions, of those that were located.
+            out: Their results, (n, c).
+            spare: The scratch arrays.
+        """
+        for k, (index, product) in enumerate(zip(spare.corners, spare.products, strict=True)):
+            target = spare.found[: len(out)] if k else out
             # the indices are in range; mode="raise" would gather into a copy first
-            yield partial(np.take, flat, index, 0, target, "clip")
-            yield ufunc(np.multiply, target, product[:, None], target)
+            yield partial(np.take, flat, index[block], 0, target, "clip")
+            yield ufunc(np.multiply, target, product[block, None], target)
             if k:
-                yield ufunc(np.add, out, found, out)
+                yield ufunc(np.add, out, target, out)
 
     def _position(self, grid: Array, axis: int, position: Floats) -> Iterator[Call]:
         """Return the calls that convert coordinates of the grid into positions on an axis."""
@@ -199,22 +246,22 @@ def _limit(values: Floats, low: float, high: float) -> Iterator[Call]:
 
 
 class _Spare:
-    """The scratch arrays of a block.
+    """The scratch arrays.
 
     Attributes:
-        weights, offsets: Those of the two elements around each position, (axes, 2, count).
-        position, product: For each position, (count,).
-        index: Indices of the elements at one corner, (count,).
-        found: These elements, (count, c).
+        weights, offsets: Those of the two elements around each position, (axes, 2, batch).
+        position: A coordinate of each position, (batch,).
+        corners, products: Elements around each position and their weights, (corners, batch).
+        found: Elements at one corner, (count, c).
     """
 
     def __init__(self, sampler: _Sampler, numbers: Floats, indices: Indices) -> None:
-        axes, count = len(sampler.sizes), sampler.count
-        shape, sides = (axes, 2, count), 2 * axes * count
-        self.weights: Floats = numbers[:sides].reshape(shape)
-        self.position: Floats = numbers[sides : sides + count]
-        self.product: Floats = numbers[sides + count : sides + 2 * count]
-        rest = numbers[sides + 2 * count : sampler.numbers]
-        self.found: Floats = rest.reshape(count, sampler.channels)
-        self.offsets: Indices = indices[:sides].reshape(shape)
-        self.index: Indices = indices[sides : sides + count]
+        batch, (sides, corners) = sampler.batch, sampler.parts
+        shape = sides // 2, 2, batch
+        ends = np.cumsum([sides * batch, batch, corners * batch])
+        weights, self.position, products, found = np.split(numbers[: sampler.numbers], ends)
+        self.weights: Floats = weights.reshape(shape)
+        self.products: Floats = products.reshape(corners, batch)
+        self.found: Floats = found.reshape(sampler.count, sampler.channels)
+        self.offsets: Indices = indices[: sides * batch].reshape(shape)
+        self.corners: Indices = indices[sides * batch : sampler.indices].reshape(corners, batch)
