@@ -13,6 +13,10 @@ from dovetail_numpy.kernels._calls import Call, constant, ufunc
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.conditions import is_float32
 
+# Rows up to this length are added by einsum, which takes a fifth of the time of np.add.reduce for
+# 12 elements, and a third for 64. Longer ones are added in pairs.
+_SHORT = 128
+
 
 @KERNELS.register(PACKAGE, "ReduceMean")
 def reduce_mean(call: KernelCall) -> Step | None:
@@ -66,15 +70,23 @@ def reduce_sum_square(call: KernelCall) -> Step | None:
 def _reduced(call: KernelCall, function: np.ufunc, *, is_mean: bool = False) -> Step | None:
     if not is_float32(call):
         return None
-    axes = tuple(int(axis) for axis in call.op.axes)
-    count = constant(math.prod(call.spec(0).shape[axis] for axis in axes))
+    shape, axes = call.spec(0).shape, tuple(int(axis) for axis in call.op.axes)
+    length = math.prod(shape[axis] for axis in axes)
+    are_last = sorted(axes) == list(range(len(shape) - len(axes), len(shape)))
+    adds_rows = function is np.add and are_last and length <= _SHORT
+    count = constant(length)
     keeps: bool = call.op.keep_dims
     x, out = call.read(0), call.write()
 
     def bind(buffers: Buffers) -> Bound:
         result = buffers.array(out)
-        params: dict[str, Any] = {"axis": axes, "keepdims": keeps, "out": result}
-        calls: list[Call] = [functools.partial(function.reduce, buffers.array(x), **params)]
+        calls: list[Call] = []
+        if adds_rows:
+            rows = buffers.array(x).reshape(-1, length)
+            calls.append(functools.partial(np.einsum, "ij->i", rows, out=result.reshape(-1)))
+        else:
+            params: dict[str, Any] = {"axis": axes, "keepdims": keeps, "out": result}
+            calls.append(functools.partial(function.reduce, buffers.array(x), **params))
         if is_mean:
             calls.append(ufunc(np.divide, result, count, result))
         return call_sequence(calls)
