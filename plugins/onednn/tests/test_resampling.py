@@ -9,6 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.ir import DType, Spec
+from dovetail_onednn import banded
+from dovetail_opset.ops.resize import Interpolation
+from dovetail_opset.resampling import Coordinates
 
 
 def resized(model: Any, op_type: str, size: tuple[int, int], x: Any, **params: Any) -> Any:
@@ -73,6 +76,46 @@ def test_what_the_library_means_otherwise_is_left(
 ) -> None:
     agrees(model, resized(model, op_type, size, model.input("x", 1, 13, 11, 8), **params))
     assert kinds(model.prepare().steps) == ["reference y"]
+
+
+WEIGHTED = (Interpolation.LINEAR, Interpolation.CUBIC)
+
+
+@st.composite
+def weighted(draw: st.DrawFn) -> dict[str, Any]:
+    if draw(st.booleans()):
+        op_type, params = "ResizeBilinear", {"align_corners": draw(st.booleans())}
+        if not params["align_corners"]:
+            params |= {"half_pixel_centers": True, "antialias": True}
+    else:
+        op_type = "Resize"
+        params = {
+            "interpolation_mode": draw(
+                st.sampled_from([Interpolation.LINEAR, Interpolation.CUBIC])
+            ),
+            "transformation_mode": draw(st.sampled_from(list(Coordinates))),
+            "exclude_outside": draw(st.booleans()),
+        }
+    old, new = (draw(st.tuples(*[st.integers(2, most)] * 2)) for most in (70, 90))
+    ends = draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 15, 16, 21, 64]))
+    shapes = (ends[0], *old, ends[1]), (ends[0], *new, ends[1])
+    return {"op_type": op_type, "params": params, "shapes": shapes}
+
+
+@settings(max_examples=120, derandomize=True, deadline=None)
+@given(case=weighted())
+def test_products_of_bands(new_model: Any, agrees: Any, case: dict[str, Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(banded, "_LEAST", 1)
+        model, (old, new) = new_model(), case["shapes"]
+        y = resized(model, case["op_type"], new[1:3], model.input("x", *old), **case["params"])
+        agrees(model, y, engine=None if old == new else "y")
+
+
+def test_large_images_are_resized_by_products(model: Any, agrees: Any) -> None:
+    x = model.input("x", 1, 40, 50, 16)
+    y = resized(model, "ResizeBilinear", (80, 100), x, align_corners=True)
+    agrees(model, y, engine="y")
 
 
 def test_the_longest_extent(model: Any) -> None:

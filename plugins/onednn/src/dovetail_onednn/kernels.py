@@ -8,6 +8,7 @@ import math
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_numpy.kernels.directions import can_fuse_sibling
 from dovetail_onednn import movement
+from dovetail_onednn.banded import banded_resize
 from dovetail_onednn.convolution import convolution, depthwise_convolution
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise, power
 from dovetail_onednn.item_norm import can_fuse_after_norm, group_norm, instance_norm
@@ -81,6 +82,7 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         "Lrn": lrn,
         "ReduceMean": reduce_mean,
         "ReduceSum": reduce_sum,
+        "Resize": banded_resize,
         "ResizeBilinear": resize_bilinear,
         "ResizeNearestNeighbor": resize_nearest_neighbor,
         "Softmax": softmax,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import FORWARD_INFERENCE, ResamplingAlgorithm
+from dovetail_onednn.banded import banded_resize
 from dovetail_onednn.layouts import images, input_type
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.steps import from_one_to_one
@@ -14,11 +15,13 @@ _LONGEST = 1024
 
 
 def resize_bilinear(call: KernelCall) -> Step | None:
-    """Run ResizeBilinear with half_pixel_centers, without antialias; see `Kernel.make`."""
+    """Run ResizeBilinear; see `Kernel.make`."""
     op, spatial = call.op, call.spec(0).shape[1:-1]
-    if not is_float32(call) or not op.half_pixel_centers or op.antialias:
+    if not is_float32(call):
         return None
-    return None if max(spatial) > _LONGEST else _resampled(call, ResamplingAlgorithm.LINEAR)
+    if not op.half_pixel_centers or op.antialias or max(spatial) > _LONGEST:
+        return banded_resize(call)
+    return _resampled(call, ResamplingAlgorithm.LINEAR)
 
 
 def resize_nearest_neighbor(call: KernelCall) -> Step | None:
