@@ -40,8 +40,8 @@ def layer_norm(call: KernelCall) -> Step | None:
         if is_slow(desc):
             return None
         stages = Stages(call)
-        stored = rows.rows.of_type(TYPES[call.spec(0).dtype])
-        data, real = Argument(stored, call.read(0)), stages.room(rows.rows)
+        stored = rows.desc.of_type(TYPES[call.spec(0).dtype])
+        data, real = Argument(stored, call.read(0)), stages.room(rows.desc)
         mean, variance = (stages.room(desc.desc(arg)) for arg in (Arg.MEAN, Arg.VARIANCE))
         arguments = rows.factors(stages) | {
             Arg.SOURCE: data,
@@ -51,7 +51,7 @@ def layer_norm(call: KernelCall) -> Step | None:
         }
         stages.add(desc, arguments)
     errors = RowErrors(_MOST_ROW_ERROR, partial(norm.errors_of, mean.value, variance.value))
-    target = Argument(rows.rows.of_type(TYPES[call.outputs[0].dtype]), call.write())
+    target = Argument(rows.desc.of_type(TYPES[call.outputs[0].dtype]), call.write())
     exact_of = partial(norm.exact_of, data.value)
     return marked_step(call, stages, real, rows.near.step, target, rows.near, exact_of, errors)
 
@@ -97,9 +97,8 @@ class _Norm(msgspec.Struct, frozen=True):
         means, variances = (
             buffers.array(v).view(np.float32)[: self.rows.count] for v in (mean, variance)
         )
-        most = (
-            ULP * max(1.0, float(np.abs(self.rows.factor).max())) * 1.01
-        )  # these are rounded, too
+        largest = float(np.abs(self.rows.factor).max())
+        most = ULP * max(1.0, largest) * 1.01  # factors are rounded, too
         epsilon, farthest = np.float32(self.epsilon), most * _BYTE
 
         def errors() -> Array | float:

@@ -38,8 +38,8 @@ def plain_norm(call: KernelCall) -> Step | None:
         if is_slow(desc):
             return None
         stages, per_row = Stages(call), desc.desc(Arg.MEAN)
-        stored = norm.rows.of_type(TYPES[call.spec(0).dtype])
-        data, real = Argument(stored, call.read(0)), stages.room(norm.rows)
+        stored = norm.desc.of_type(TYPES[call.spec(0).dtype])
+        data, real = Argument(stored, call.read(0)), stages.room(norm.desc)
         variance = stages.room(per_row)
         arguments = norm.factors(stages) | {
             Arg.SOURCE: data,
@@ -74,7 +74,7 @@ def plain_norm(call: KernelCall) -> Step | None:
 
         return exact
 
-    target = Argument(norm.rows.of_type(TYPES[call.outputs[0].dtype]), call.write())
+    target = Argument(norm.desc.of_type(TYPES[call.outputs[0].dtype]), call.write())
     return marked_step(
         call, stages, real, norm.near.step, target, norm.near, exact_of, before=compute_variances
     )

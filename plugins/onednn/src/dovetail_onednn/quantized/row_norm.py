@@ -90,8 +90,8 @@ class RowNorm(msgspec.Struct, frozen=True):
         return cls(count, width, gamma, beta, factor, offset, near)
 
     @property
-    def rows(self) -> MemoryDesc:
-        """The rows as float32."""
+    def desc(self) -> MemoryDesc:
+        """The rows, float32."""
         return dense((self.count, self.width))
 
     def described(self, call: KernelCall, kind: int, epsilon: float, flags: int = 0) -> Description:
@@ -103,7 +103,7 @@ class RowNorm(msgspec.Struct, frozen=True):
             epsilon: In squares of levels.
             flags: In addition to those of the factors.
         """
-        rows, stored = self.rows, self.rows.of_type(TYPES[call.spec(0).dtype])
+        rows, stored = self.desc, self.desc.of_type(TYPES[call.spec(0).dtype])
         flags |= NormalizationFlag.SCALE | NormalizationFlag.SHIFT
         return Description(
             "layer_normalization_forward",

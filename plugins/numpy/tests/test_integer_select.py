@@ -1,0 +1,81 @@
+"""ElementWiseSelect between tensors on other grids than its result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.container import WeightStore
+from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
+from dovetail.ops import OpRegistry, check_ops
+from dovetail.runtime.contract import RunControl
+from dovetail.runtime.plan import PlanPrepared, build_plan
+from dovetail_numpy import KERNELS
+from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.kernels import logic
+from dovetail_opset import PACKAGE
+from dovetail_opset.build import add
+
+U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
+U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
+GRIDS = st.tuples(
+    st.sampled_from([U8, S8, U16, S16]),
+    st.sampled_from([ScaleOffset(0.03, -3), ScaleOffset(0.03, -100), ScaleOffset(1e-4, -7)]),
+)
+SHAPES = st.sampled_from([(3, 4, 5), (1, 4, 5), (4, 1), (5,), ()])
+
+
+@given(
+    shapes=st.tuples(SHAPES, SHAPES, SHAPES),
+    grids=st.tuples(GRIDS, GRIDS, GRIDS),
+    constants=st.tuples(st.booleans(), st.booleans()),
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_grids(shapes: Any, grids: Any, constants: Any) -> None:
+    rng, graph = np.random.default_rng(1), Graph("net")
+    condition = Tensor("condition", DType.BOOL_8, shapes[0], TensorKind.APP_WRITE)
+    feeds: dict[str, Any] = {"condition": rng.random(shapes[0]) < 0.5}
+    ins, stored = [graph.add_tensor(condition)], [feeds["condition"]]
+    for name, shape, (dtype, encoding), is_constant in zip(
+        "ab", shapes[1:], grids, constants, strict=False
+    ):
+        low, high = dtype.stored_range()
+        values = np.asarray(rng.integers(low, high, shape, endpoint=True), dtype.storage)
+        stored.append(values)
+        if is_constant:
+            tensor = Tensor.static(name, values, dtype, encoding=encoding)
+        else:
+            tensor = Tensor(name, dtype, shape, TensorKind.APP_WRITE, encoding=encoding)
+            feeds[name] = values
+        ins.append(graph.add_tensor(tensor))
+    dtype, encoding = grids[2]
+    spec = Spec(dtype, np.broadcast_shapes(*shapes), encoding)
+    y = add(graph, "ElementWiseSelect", ins, name="y", spec=spec)
+    y.kind, y.encoding = TensorKind.APP_READ, encoding
+    checked = check_ops(graph, OpRegistry.of(PACKAGE))
+    plan = build_plan(checked, KERNELS.for_backend("test"), WeightStore(), None)
+    prepared, found = PlanPrepared(plan), np.zeros(y.shape, dtype.storage)
+    assert [s.bind.__module__ for s in prepared.steps] == [logic.__name__]
+    prepared.run(feeds, {"y": found}, RunControl())
+    (view,) = checked.nodes
+    definition = DEFINITIONS.of(view)
+    assert definition is not None
+    np.testing.assert_array_equal(found, definition.compute(view, stored)[0])
+
+
+@pytest.mark.parametrize("dtype", [DType.INT_32, DType.FLOAT_32])
+def test_other_conditions_are_left(dtype: DType) -> None:
+    graph = Graph("net")
+    ins = [graph.add_tensor(Tensor("condition", dtype, (3,), TensorKind.APP_WRITE))]
+    for name, scale in (("a", 0.03), ("b", 0.5)):
+        tensor = Tensor(name, U8, (3,), TensorKind.APP_WRITE, encoding=ScaleOffset(scale, 0))
+        ins.append(graph.add_tensor(tensor))
+    y = add(graph, "ElementWiseSelect", ins, name="y", spec=Spec(U8, (3,), ScaleOffset(0.1, 0)))
+    y.kind, y.encoding = TensorKind.APP_READ, ScaleOffset(0.1, 0)
+    checked = check_ops(graph, OpRegistry.of(PACKAGE))
+    plan = build_plan(checked, KERNELS.for_backend("test"), WeightStore(), None)
+    assert [s.bind.__module__ for s in PlanPrepared(plan).steps] != [logic.__name__]
