@@ -16,7 +16,7 @@ from dovetail import runtime
 from dovetail.api.quantization import quantize_with_report
 from dovetail.container import Model, Producer
 from dovetail.errors import ConfigError, PluginError, UnsupportedOpError
-from dovetail.ir import DType, Graph, Tensor, TensorKind
+from dovetail.ir import DType, Graph, Spec, Tensor, TensorKind
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import Quantized
 from dovetail_opset.build import add, add_all, static
@@ -176,6 +176,45 @@ def test_a_move_of_a_changed_type_shares_it() -> None:
     quantized = found.model.graphs["net"]
     assert quantized.tensor(moved.name).spec.dtype is DType.SFIXED_POINT_16
     assert quantized.tensor(moved.name).encoding == quantized.tensor(cell.name).encoding
+
+
+@pytest.mark.parametrize("options", [{}, {"act_bitwidth": 16}], ids=str)
+def test_one_tensor_may_have_both_states_of_an_lstm(options: dict[str, Any]) -> None:
+    """The HTP converts no signed 16-bit cell: all that it is joined with becomes one, or is not."""
+    rng, graph, size = np.random.default_rng(1), Graph("net"), 8
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 1, 4), TensorKind.APP_WRITE))
+    before = graph.add_tensor(Tensor("before", DType.FLOAT_32, (2, 1, size), TensorKind.APP_WRITE))
+    ports: list[Tensor | None] = [x, *[None] * 24]
+    shapes = dict.fromkeys((1, 2, 3, 16), (size, 4)) | dict.fromkeys((4, 5, 6, 17), (size, size))
+    for i, shape in (shapes | dict.fromkeys((7, 8, 9, 21), (size,))).items():
+        ports[i] = static(graph, f"w{i}", rng.normal(0, 0.4, shape).astype(np.float32))
+    for i in range(2):
+        ranges = [[i, i + 1, 1], [0, 1, 1], [0, size, 1]]
+        ports[10 + i] = add(
+            graph, "StridedSlice", [before], name=f"s{i}", ranges=ranges, shrink_axes=1
+        )
+    y, c, h = add_all(graph, "Lstm", ports, name="layer", outputs=["y", "c", "h"])
+    one = Spec(DType.FLOAT_32, (1, 1, size))
+    rows = [add(graph, "Reshape", [t], name=f"row{i}", spec=one) for i, t in enumerate((h, c))]
+    after = add(graph, "Concat", rows, name="after", axis=0)
+    zero = static(graph, "zero", np.zeros((), np.float32))
+    add(graph, "ElementWiseAdd", [after, zero], name="sum").kind = TensorKind.APP_READ
+    add(graph, "Tanh", [y], name="result").kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    given = [
+        {
+            "x": rng.normal(0, 1, (1, 1, 4)).astype(np.float32),
+            "before": rng.normal(0, 0.5, (2, 1, size)).astype(np.float32),
+        }
+        for _ in range(8)
+    ]
+    made = quantize_with_report(model, given, target_backend="htp:v73", **options)
+    assert not rejected(made, "htp:v73")
+    with dt.Session(model) as exact, dt.Session(made.model, backend="htp:v73") as near:
+        for sample in given:
+            wanted, found = (each.run(sample) for each in (exact, near))
+            for name in ("sum", "result"):
+                np.testing.assert_allclose(found[name], wanted[name], atol=0.06)
 
 
 @pytest.mark.parametrize(

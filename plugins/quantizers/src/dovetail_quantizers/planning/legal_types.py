@@ -8,8 +8,10 @@ trial shows whether more nodes are rejected.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy as np
 from dovetail.errors import OpError
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, copy_graph
 from dovetail.runtime import Backend
+from dovetail_opset import PACKAGE
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.roles import present
 
@@ -24,6 +27,7 @@ _ROUNDS = 8  # trials at most; each one follows types to the next nodes
 _FIELD = re.compile(r"(?P<side>in|out)\[(?P<index>\d+)\]\.dtype")
 _DTYPE = "dtype"
 _SHOWN = 8
+_MOST_VERDICTS = 500  # on forms of one node; an Lstm needs some 12
 
 # An input or an output of a node, and its index.
 Port = tuple[str, int]
@@ -104,7 +108,12 @@ def _take(
     changes: dict[tuple[str, Port], Change],
 ) -> None:
     """Add the types that a node needs, by its form in a trial."""
-    for port, dtype in _accepted_types(shown, target).items():
+    accepted = _accepted_types(shown, target)
+    if accepted:  # the node's other results stay as they are, whatever they are joined with
+        for result, made in zip(node.outputs, shown.outputs, strict=True):
+            if made.dtype.is_fixed_point and result not in overrides.encodings:
+                overrides.types.setdefault(result, made.dtype)
+    for port, dtype in accepted.items():
         (side, index), tensor, found = port, _tensor_at(node, port), _tensor_at(shown, port)
         if tensor is None or found is None:
             continue
@@ -121,43 +130,78 @@ def _take(
 def _accepted_types(node: Node, target: Backend) -> dict[Port, DType]:
     """Return the types of a node's tensors with which a backend no longer rejects types.
 
-    Empty if it does not reject any, or if there are no such types.
+    Of several, those with the least loss; see `_loss`. Empty if it does not reject any, or if there
+    are no such types.
     """
-    found: dict[Port, DType] = {}
-    ports = len(node.inputs) + len(node.outputs)
-    for _ in range(2 * ports):  # a later type may change an earlier one
+    waiting: list[tuple[int, int, dict[Port, DType]]] = [(0, 0, {})]
+    seen: set[frozenset[tuple[Port, DType]]] = set()
+
+    def consider(found: dict[Port, DType], more: dict[Port, DType]) -> None:
+        types = found | more
+        key = frozenset(types.items())
+        if key not in seen and all(_can_be(node, *each, target) for each in more.items()):
+            seen.add(key)
+            loss = sum(_loss(node, *each) for each in key)
+            # of equal losses, the types that were found last: they are the most complete
+            heapq.heappush(waiting, (loss, -len(seen), types))
+
+    for number in itertools.count():
+        if not waiting or number > _MOST_VERDICTS:
+            return {}
+        _, _, found = heapq.heappop(waiting)
         try:
             verdict = target.validate_op(_with_types(node, found))
         except OpError:
-            return {}
+            continue
         field_of = _FIELD.fullmatch(verdict.field)
         if verdict.ok or verdict.rule != _DTYPE or field_of is None:
             return found
         port = field_of["side"], int(field_of["index"])
-        tensor = _tensor_at(node, port)
-        if tensor is None or (nearest := _nearest(tensor.dtype, verdict.allowed)) is None:
-            return {}
-        found[port] = nearest
+        for dtype in _fixed_types(verdict.allowed):
+            consider(found, {port: dtype})
+        if not found:  # a verdict is on one tensor, but another one may be what cannot change
+            for dtype in dict.fromkeys(t.dtype for _, t in _fixed_tensors(node)):
+                others = [at for at, t in _fixed_tensors(node) if t.dtype is not dtype]
+                consider({}, dict.fromkeys(others, dtype))
     return {}
+
+
+def _fixed_tensors(node: Node) -> Iterator[tuple[Port, Tensor]]:
+    for side, tensors in (("in", node.inputs), ("out", node.outputs)):
+        for index, tensor in enumerate(tensors):
+            if tensor is not None and tensor.dtype.is_fixed_point:
+                yield (side, index), tensor
+
+
+def _fixed_types(allowed: Sequence[str]) -> list[DType]:
+    known = [DType[name] for name in allowed if name in DType.__members__]
+    return [dtype for dtype in known if dtype.is_fixed_point]
+
+
+def _can_be(node: Node, port: Port, dtype: DType, target: Backend) -> bool:
+    """Return whether a tensor can have a type there: if need be, the backend converts inputs."""
+    tensor = _tensor_at(node, port)
+    if tensor is None or not tensor.dtype.is_fixed_point:
+        return False
+    if port[0] == "out" or tensor.data is not None or tensor.kind.is_input:
+        return True
+    source, made = (_like(tensor, each) for each in (tensor.dtype, dtype))
+    return target.validate_op(Node("convert", PACKAGE.name, "Convert", [source], [made])).ok
+
+
+def _loss(node: Node, port: Port, dtype: DType) -> int:
+    """Return how much worse a type is for a tensor: a narrower one loses most."""
+    tensor = _tensor_at(node, port)
+    if tensor is None:
+        return 0
+    wider, narrower = max(dtype.bits - tensor.dtype.bits, 0), max(tensor.dtype.bits - dtype.bits, 0)
+    return 8 * narrower + 2 * wider + (dtype.is_signed != tensor.dtype.is_signed)
 
 
 def _tensor_at(node: Node, port: Port) -> Tensor | None:
     side, index = port
     tensors = node.inputs if side == "in" else node.outputs
     return tensors[index] if index < len(tensors) else None
-
-
-def _nearest(dtype: DType, allowed: tuple[str, ...]) -> DType | None:
-    """Return the nearest fixed-point type, of two the wider one; None if there is none."""
-    if not dtype.is_fixed_point:
-        return None
-    known = [DType[name] for name in allowed if name in DType.__members__]
-
-    def distance(other: DType) -> tuple[int, bool, bool]:
-        is_narrower, has_sign = other.bits < dtype.bits, other.is_signed != dtype.is_signed
-        return abs(other.bits - dtype.bits), is_narrower, has_sign
-
-    return min((t for t in known if t.is_fixed_point), key=distance, default=None)
 
 
 def _with_types(node: Node, types: Mapping[Port, DType]) -> Node:
