@@ -86,6 +86,46 @@ def test_what_stays(op_type: str, shapes: list[Shape], params: Params) -> None:
     assert not JoinAxes().run(graph)
 
 
+SIX = (2, 3, 4, 5, 2, 7)
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMean", "ReduceSum", "ReduceSumSquare"])
+@pytest.mark.parametrize("keep_dims", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axes", "computed"),
+    [
+        ((2, 3, 1, 4, 5, 7), [3, 5], (6, 4, 5, 7)),
+        (SIX, [1, 2], (2, 12, 70)),
+        (SIX, [4, 0], (2, 60, 2, 7)),
+        (SIX, list(range(6)), (1680,)),
+    ],
+)
+def test_reductions_join_axes(
+    evaluate: Evaluate,
+    op_type: str,
+    shape: Shape,
+    axes: list[int],
+    computed: Shape,
+    keep_dims: bool,
+) -> None:
+    graph = network(op_type, [shape], axes=axes, keep_dims=keep_dims)
+    fed, result = feeds(graph), graph.outputs[0].shape
+    before = evaluate(graph, fed)["y"]
+    assert JoinAxes().run(graph)
+    assert not JoinAxes().run(graph)
+    assert not find_faults(graph)
+    assert [node.op_type for node in graph.nodes] == ["Reshape", op_type, "Reshape"]
+    assert graph.nodes[0].outputs[0].shape == computed
+    assert graph.outputs[0].shape == result
+    np.testing.assert_allclose(evaluate(graph, fed)["y"], before, rtol=1e-5)
+
+
+@pytest.mark.parametrize("axes", [[0, 2, 4], []])
+def test_reductions_of_other_axes_stay(axes: list[int]) -> None:
+    shape = SIX if axes else (2, 3, 4, 5, 6)
+    assert not JoinAxes().run(network("ReduceSum", [shape], axes=axes))
+
+
 @pytest.mark.parametrize("by_axis", [False, True])
 def test_conversions_of_types_join_axes_under_one_scale(by_axis: bool) -> None:
     graph, shape = Graph("net"), (2, 3, 1, 4, 2, 5)

@@ -282,6 +282,28 @@ def test_an_unfolded_image_is_read_by_one_axis_of_indices(evaluate: Evaluate) ->
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
 
 
+def test_elements_are_read_by_rows_of_indices(evaluate: Evaluate) -> None:
+    """As PyTorch exports pooling to a given size: windows of two axes."""
+    graph = Graph("g")
+    x = graph.add_tensor(Tensor("x", F32, (5, 6, 1, 3), TensorKind.APP_WRITE))
+    rows, columns = np.add.outer([0, 2], [0, 1, 2]), np.add.outer([0, 3], [0, 1, 2])
+    indices = np.stack(np.broadcast_arrays(rows[..., None, None], columns), -1).astype(np.int32)
+    read = add(graph, "GatherNd", [x, static(graph, "indices", indices)], name="windows")
+    assert read.shape == (2, 3, 2, 3, 1, 3)
+    output(graph, add(graph, "ReduceMean", [read], name="means", axes=[1, 3]))
+    feed = {"x": np.arange(90, dtype=np.float32).reshape(x.shape)}
+    before = evaluate(graph, feed)["y"]
+    assert JoinAxes().run(graph)
+    assert not JoinAxes().run(graph)
+    RemoveIdentities().run(graph)
+    FoldConstants().run(graph)
+    ops = [node.op_type for node in graph.nodes]
+    assert ops == ["GatherNd", "Reshape", "ReduceMean", "Reshape", "Relu"]
+    assert all(len(t.shape) <= 5 for t in graph.tensors.values())
+    assert not find_faults(graph)
+    np.testing.assert_allclose(evaluate(graph, feed)["y"], before, rtol=1e-6)
+
+
 def test_keys_of_groups_of_heads_are_repeated_on_four_axes(evaluate: Evaluate) -> None:
     graph = Graph("g")
     x = graph.add_tensor(Tensor("x", F32, (1, 2, 1, 3, 4), TensorKind.APP_WRITE))

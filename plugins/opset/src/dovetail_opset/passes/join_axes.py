@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
 from dovetail_opset._package import is_op
@@ -13,6 +14,7 @@ from dovetail_opset.passes._rewrite import bound, first_input, perm_of
 
 _MOST_AXES = 5  # of a tensor that backends of QNN take
 _MOST_TILED = 4  # of one that is repeated
+_REDUCTIONS = tuple(f"Reduce{name}" for name in ("Max", "Mean", "Min", "Sum", "SumSquare"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +22,12 @@ class JoinAxes:
     """Replace an op on too many axes by one on fewer, between reshapes.
 
     A Transpose moves axes that stay neighbours as one, and none of size 1: the windows of a
-    transformer, (1, rows, 7, columns, 7, channels), then have five axes. A Gather with a matrix of
-    indices reads them as one axis, as where an image is unfolded. A Tile repeats neighbouring axes
-    that stay as they are as one: keys that groups of heads share. A MatMul, a norm, a Softmax or an
-    op on elements has axes along which it does the same: attention within windows, videos.
+    transformer, (1, rows, 7, columns, 7, channels), then have five axes. A Gather or GatherNd
+    with a matrix of indices reads them as one axis, as where an image is unfolded. A Tile repeats
+    neighbouring axes that stay as they are as one: keys that groups of heads share. A reduction has
+    neighbouring axes that it keeps or reduces alike: pooling to a given size. A MatMul, a norm, a
+    Softmax or an op on elements has axes along which it does the same: attention within windows,
+    videos.
 
     It runs late, before reshapes in a row become one: other passes know an op and the Reshape
     around it as a pattern.
@@ -37,10 +41,12 @@ class JoinAxes:
         for node in graph.nodes:
             if is_op(node, "Transpose"):
                 changed |= _join_moved(graph, node)
-            elif is_op(node, "Gather"):
+            elif is_op(node, "Gather", "GatherNd"):
                 changed |= _join_indices(graph, node)
             elif is_op(node, "Tile"):
                 changed |= _join_repeated(graph, node)
+            elif is_op(node, *_REDUCTIONS):
+                changed |= _join_reduced(graph, node)
             elif is_op(node, *MOST_AXES) and (small := join_alike(graph, node)):
                 _restore(graph, node, *small)
                 changed = True
@@ -74,19 +80,22 @@ def _join_moved(graph: Graph, node: Node) -> bool:
 
 def _join_indices(graph: Graph, node: Node) -> bool:
     x, indices = first_input(node), node.inputs[1]
-    op = bound(node)
-    if op is None or indices is None or len(indices.shape) < 2 or not _has_too_many(node):
+    op: Any = bound(node)
+    if op is None or indices is None or not _has_too_many(node):
         return False
-    if len(x.shape) > _MOST_AXES:
+    # GatherNd reads one element, or part, for each row of the last axis
+    row = indices.shape[-1:] if is_op(node, "GatherNd") else ()
+    axes = indices.shape[: len(indices.shape) - len(row)]
+    if len(axes) < 2 or len(x.shape) > _MOST_AXES or (row and op.batch_dims):
         return False
     graph.remove_node(node)
-    flat = Spec(indices.dtype, (math.prod(indices.shape),), indices.encoding)
+    flat = Spec(indices.dtype, (math.prod(axes), *row), indices.encoding)
     line = add(
         graph, "Reshape", [indices], name=f"{node.name}.joined", spec=flat, sources=node.sources
     )
     read = add(
         graph,
-        "Gather",
+        node.op_type,
         [x, line],
         name=f"{node.name}.read",
         sources=node.sources,
@@ -119,6 +128,40 @@ def _join_repeated(graph: Graph, node: Node) -> bool:
         graph, "Tile", [small], name=f"{node.name}.tiled", sources=node.sources, multiples=counts
     )
     _restore(graph, node, repeated)
+    return True
+
+
+def _join_reduced(graph: Graph, node: Node) -> bool:
+    op: Any = bound(node)
+    x, y = first_input(node), node.outputs[0]
+    has_one_scale = all(isinstance(t.encoding, ScaleOffset | None) for t in (x, y))
+    if op is None or len(x.shape) <= _MOST_AXES or 0 in x.shape or not has_one_scale:
+        return False
+    axes = {int(axis) for axis in op.axes}
+    sizes: list[int] = []
+    reduced: list[bool] = []
+    for axis, size in enumerate(x.shape):
+        if reduced and reduced[-1] == (axis in axes):
+            sizes[-1] *= size
+        else:
+            sizes.append(size)
+            reduced.append(axis in axes)
+    if len(sizes) > _MOST_AXES:
+        return False
+    graph.remove_node(node)
+    spec = Spec(x.dtype, tuple(sizes), x.encoding)
+    small = add(graph, "Reshape", [x], name=f"{node.name}.joined", spec=spec, sources=node.sources)
+    kept = tuple(n for n, is_reduced in zip(sizes, reduced, strict=True) if not is_reduced)
+    found = add(
+        graph,
+        node.op_type,
+        [small],
+        name=f"{node.name}.computed",
+        spec=Spec(y.dtype, kept, y.encoding),
+        sources=node.sources,
+        axes=[axis for axis, is_reduced in enumerate(reduced) if is_reduced],
+    )
+    _restore(graph, node, found)
     return True
 
 

@@ -130,8 +130,8 @@ def _take(
 def _accepted_types(node: Node, target: Backend) -> dict[Port, DType]:
     """Return the types of a node's tensors with which a backend no longer rejects types.
 
-    Of several, those with the least loss; see `_loss`. Empty if it does not reject any, or if there
-    are no such types.
+    Of several, those with the smallest loss; see `_loss`. Empty if it does not reject any, or if
+    there are no such types.
     """
     waiting: list[tuple[int, int, dict[Port, DType]]] = [(0, 0, {})]
     seen: set[frozenset[tuple[Port, DType]]] = set()
