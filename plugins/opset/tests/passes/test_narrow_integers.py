@@ -90,6 +90,25 @@ def test_positions_of_tokens_are_narrow(graph: Graph, evaluate: Evaluate, before
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], wanted)
 
 
+@pytest.mark.parametrize("reduction", [0, 1])
+@pytest.mark.parametrize("op_type", ["ScatterElements", "ScatterNd"])
+def test_replaced_tokens_are_narrow_and_sums_are_not(
+    graph: Graph, evaluate: Evaluate, op_type: str, reduction: int
+) -> None:
+    """As where a model shifts its tokens: the first one is another."""
+    is_by_element = op_type == "ScatterElements"
+    indices = np.array([[0], [1]] if is_by_element else [[0, 2], [1, 1]], np.int32)
+    updates = static(graph, "new", np.array([7, -9]).reshape((2, 1) if is_by_element else 2), WIDE)
+    axis = {"axis": 1} if is_by_element else {}
+    ins = [wide(graph), static(graph, "indices", indices), updates]
+    finish(graph, add(graph, op_type, ins, name="shifted", reduction=reduction, **axis))
+    feed = {"x": np.array([[1, -1, 0], [0, 5, 1]], np.int32)}
+    before = evaluate(graph, feed)["y"]
+    assert NarrowIntegers().run(graph) is (reduction == 0)
+    assert not find_faults(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
 def test_values_of_a_topk_are_no_positions(graph: Graph) -> None:
     values, positions = add_all(
         graph, "TopK", [graph.tensor("x")], name="best", outputs=["values", "at"], k=1

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind, pack
 from dovetail_opset._package import is_op
 from dovetail_opset.build import static
-from dovetail_opset.passes._rewrite import bypass, first_input, is_constant
+from dovetail_opset.passes._rewrite import bound, bypass, first_input, is_constant
 
 Range = tuple[int, int]
 _WIDE, _NARROW = DType.INT_64, DType.INT_32
 _LOWEST, _HIGHEST = _NARROW.stored_range()
 _SUMS = ("ReduceSum", "CumulativeSum")
+_SCATTERS = ("ScatterElements", "ScatterNd")
 
 
 def _moved(ins: Sequence[Range]) -> Range:
@@ -56,7 +58,7 @@ _RESULTS: Mapping[str, Callable[[Sequence[Range]], Range]] = {
         ("Reshape", "ExpandDims", "Squeeze", "Transpose", "StridedSlice", "Split", "Tile"), _moved
     ),
     **dict.fromkeys(("Gather", "GatherElements", "GatherNd"), _moved),
-    **dict.fromkeys(("Concat", "Pack", "ElementWiseSelect"), _any_of),
+    **dict.fromkeys(("Concat", "Pack", "ElementWiseSelect", *_SCATTERS), _any_of),
     "ElementWiseAdd": _sum,
     "ElementWiseSubtract": _difference,
     "ElementWiseMultiply": _product,
@@ -134,12 +136,18 @@ def _result(node: Node, y: Tensor, found: Mapping[Tensor, Range]) -> Range | Non
         known, results = _range_of(x, found), math.prod(y.shape) if is_op(node, "ReduceSum") else 1
         terms = math.prod(x.shape) // max(1, results)
         return known and (min(0, known[0] * terms), max(0, known[1] * terms))
-    if not is_op(node, *_RESULTS):
+    if not is_op(node, *_RESULTS) or (is_op(node, *_SCATTERS) and _adds(node)):
         return None
     ranges = [_range_of(t, found) for t in node.inputs if t is not None and t.dtype.is_int]
     known_ranges = [each for each in ranges if each is not None]
     is_known = known_ranges and len(known_ranges) == len(ranges)
     return _RESULTS[node.op_type](known_ranges) if is_known else None
+
+
+def _adds(node: Node) -> bool:
+    """Return whether a node combines elements with those that it replaces."""
+    op: Any = bound(node)
+    return op is None or op.reduction != 0
 
 
 def _range_of(tensor: Tensor, found: Mapping[Tensor, Range]) -> Range | None:
