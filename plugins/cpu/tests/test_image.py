@@ -81,6 +81,24 @@ def vision(kind: TensorKind = TensorKind.STATIC) -> Graph:
     return graph
 
 
+def attention() -> Graph:
+    """A resize by products of bands, and a Softmax whose hidden rows become 0."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 24, 24, 16), TensorKind.APP_WRITE))
+    large = Spec(x.dtype, (1, 48, 48, 16))
+    y = add(graph, "ResizeBilinear", [x], name="large", spec=large, align_corners=True)
+    y = add(graph, "Reshape", [y], name="rows", spec=Spec(x.dtype, (48, 768)))
+    mask = np.zeros((48, 1), np.float32)
+    mask[3] = -np.inf
+    y = add(graph, "ElementWiseAdd", [y, static(graph, "mask", mask)], name="masked")
+    y = add(graph, "Softmax", [y], name="shares", axis=1)
+    is_nan = add(graph, "IsNan", [y], name="is_nan")
+    zero = static(graph, "zero", np.zeros((), np.float32))
+    y = add(graph, "ElementWiseSelect", [is_nan, zero, y], name="out")
+    y.kind = TensorKind.APP_READ
+    return graph
+
+
 def mixed() -> Graph:
     """A graph with steps of NumPy: an op without a kernel, and quantized tensors."""
     graph = Graph("net")
@@ -207,7 +225,7 @@ def test_only_primitives_that_run_are_created(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("engine", [EngineChoice.AUTO, EngineChoice.NUMPY])
-@pytest.mark.parametrize("make", [vision, mixed])
+@pytest.mark.parametrize("make", [vision, attention, mixed])
 def test_restored_graphs_give_the_same(make: Callable[[], Graph], engine: EngineChoice) -> None:
     graph, options = make(), CpuOptions(engine=engine)
     backend = CpuBackend(OPS, options)
@@ -220,6 +238,7 @@ def test_restored_graphs_give_the_same(make: Callable[[], Graph], engine: Engine
     wanted = outputs_of(graph, prepared, feeds)
     for name, value in run(found, feeds).items():
         np.testing.assert_array_equal(value, wanted[name])
+        assert np.isfinite(value).all()
     (event,) = recorder.events
     remade = [step for step in image.graphs["net"]["steps"] if step[4] == ""]
     assert (event.value, event.unit) == (len(remade), EventUnit.COUNT)
@@ -321,7 +340,7 @@ WRONG = (-1, 0, 1, 3, 1 << 20, 1 << 40, (1 << 62) + 1, "x", None, "", [], True, 
 
 
 @pytest.mark.usefixtures("onednn")
-@pytest.mark.parametrize("make", [vision, mixed])
+@pytest.mark.parametrize("make", [vision, attention, mixed])
 def test_no_altered_plan_is_trusted(make: Callable[[], Graph]) -> None:
     """Each change of a number, name or reference is refused, or does not matter."""
     image, _ = image_of(make())

@@ -224,6 +224,45 @@ def test_a_column_with_nan_is_nan_and_no_other(model: Any) -> None:
     np.testing.assert_array_equal(np.isnan(result), wanted)
 
 
+def without_nan(model: Any, x: Any, number: float = 0.0, **params: Any) -> Any:
+    """Add a Softmax whose NaN are replaced, as PyTorch exports an attention."""
+    shares = model.add("Softmax", x, name="y", **params)
+    is_nan = model.add("IsNan", shares, name="is_nan")
+    other = model.static("other", number)
+    return model.add("ElementWiseSelect", is_nan, other, shares, name="kept")
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 5, 40), 2), ((2, 300, 20), 1)])
+def test_rows_that_a_mask_hides_become_zero(
+    model: Any, kinds: Any, shape: tuple[int, ...], axis: int, beta: float
+) -> None:
+    model.output(without_nan(model, model.input("x", *shape), axis=axis, beta=beta))
+    prepared, feeds = model.prepare(), model.feeds()
+    assert kinds(prepared.steps) == ["engine y+is_nan+kept"]
+    rows = np.moveaxis(feeds["x"], axis, -1)
+    rows[0, 1] = -np.inf  # wholly hidden
+    rows[1, 0, 2] = -np.inf
+    rows[1, 2, 1] = np.nan
+    with np.errstate(all="ignore"):  # as in a session
+        found, wanted = model.run(prepared, feeds)["kept"], model.expected(feeds)["kept"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-7)
+    found = np.moveaxis(found, axis, -1)
+    assert not found[0, 1].any()
+    assert not found[1, 2].any()
+    assert found[1, 0].any()
+
+
+def test_another_number_or_reader_keeps_the_test_for_nan(new_model: Any, kinds: Any) -> None:
+    model = new_model()
+    model.output(without_nan(model, model.input("x", 3, 40), number=1.0))
+    assert len(model.prepare().steps) == 3
+    model = new_model()
+    model.output(without_nan(model, model.input("x", 3, 40)))
+    model.output(model.add("Relu", model.graph.tensor("y"), name="relu"))
+    assert len(model.prepare().steps) == 4
+
+
 @pytest.mark.parametrize("shape", [(3, 4, 5), (2, 60, 128)])
 def test_short_columns_and_distant_ones_are_left(
     model: Any, agrees: Any, kinds: Any, shape: tuple[int, ...]

@@ -24,7 +24,7 @@ from dovetail_onednn.quantized.functions import FUNCTIONS as OF_INTEGERS
 from dovetail_onednn.recurrent import gru, lstm
 from dovetail_onednn.reduction import reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
-from dovetail_onednn.softmax import softmax
+from dovetail_onednn.softmax import can_fuse_test, softmax
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 from dovetail_onednn.transposed import transposed_convolution
 from dovetail_onednn.winograd import winograd_convolution
@@ -71,6 +71,9 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     by_item = functools.partial(kernels.register, can_fuse=can_fuse_after_norm, branch=Branch.GATE)
     by_item(OPSET, "GroupNorm")(_alone_if_small(group_norm))
     by_item(OPSET, "InstanceNorm")(_alone_if_small(instance_norm))
+    kernels.register(OPSET, "Softmax", can_fuse=can_fuse_test, branch=Branch.GATE)(
+        _alone_if_small(softmax)
+    )
     for axes in (2, 3):
         register = kernels.register(OPSET, f"PoolMax{axes}d", can_fuse=can_fuse_after_maximum)
         register(_alone_if_small(pool_max))
@@ -85,7 +88,6 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         "Resize": banded_resize,
         "ResizeBilinear": resize_bilinear,
         "ResizeNearestNeighbor": resize_nearest_neighbor,
-        "Softmax": softmax,
         "Transpose": movement.transpose,
     }
     for op_type, make in others.items():

@@ -1,18 +1,21 @@
 """Softmax.
 
 LogSoftmax is left to NumPy: the library's results close to 0 are wrong by up to 4e-6. In a row with
-NaN or infinity the library leaves numbers, so a step checks its result after each run.
+NaN or infinity the library leaves numbers, so a step checks its result after each run. Such rows
+become NaN, or 0 if the step includes the test with which exporters replace NaN.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from dovetail.ir import Shape
+from dovetail.ir import Shape, Tensor, TensorKind
+from dovetail.ops import NodeView
 from dovetail.runtime.plan import (
     Bind,
     Bound,
@@ -57,9 +60,30 @@ _SOFTMAX = "onednn.softmax"
 _LEAST, _MOST_AFTER = 4096, 64
 
 
+def can_fuse_test(group: Sequence[NodeView], node: NodeView) -> bool:
+    """Return whether a node belongs to IsNan and ElementWiseSelect that replace NaN by 0."""
+    shares = group[0].node.outputs[0]
+    if len(group) == 1:
+        return node.op_type == "IsNan" and node.package == group[0].package
+    if len(group) > 2 or node.op_type != "ElementWiseSelect":
+        return False
+    condition, zero, kept = node.node.inputs
+    is_test = condition is group[1].node.outputs[0] and kept is shares
+    return (
+        is_test
+        and zero is not None
+        and _is_zero(zero)
+        and node.node.outputs[0].shape == shares.shape
+    )
+
+
+def _is_zero(tensor: Tensor) -> bool:
+    return tensor.kind is TensorKind.STATIC and not tensor.values().any()
+
+
 def softmax(call: KernelCall) -> Step | None:
-    """Run Softmax; see `Kernel.make`."""
-    if not is_float32(call):
+    """Run Softmax, and a test that replaces NaN; see `Kernel.make`."""
+    if not is_float32(call) or len(call.fused) == 1:
         return None
     shape, axis = call.spec(0).shape, call.op.axis
     if math.prod(shape[axis + 1 :]) != 1:
@@ -70,11 +94,13 @@ def softmax(call: KernelCall) -> Step | None:
         if is_slow(desc):
             return None
         if call.op.beta != 1:
-            return _scaled(call, Primitive(desc), described, narrow_layout(call))
+            step = _scaled(call, Primitive(desc), described, narrow_layout(call))
+            return _with_nan(step, shape[axis], hides=bool(call.fused))
         arguments = Arguments(call, desc)
         arguments.read(Arg.SOURCE, 0, rows)
         arguments.write(Arg.DESTINATION, 0, rows)
-        return _with_nan(arguments.step(in_place=[(0, 0)]), shape[axis])
+        step = arguments.step(in_place=[(0, 0)])
+        return _with_nan(step, shape[axis], hides=bool(call.fused))
 
 
 def _along_columns(call: KernelCall) -> Step | None:
@@ -99,7 +125,8 @@ def _along_columns(call: KernelCall) -> Step | None:
     in_room = Argument(flat, room)
     works.append(Work(of_rows, {Arg.SOURCE: in_room, Arg.DESTINATION: in_room}))
     works.append(_move(Argument(rows, room), Argument(columns, out)))
-    return _with_nan(execute(call, *works, in_place=[(0, 0)]), width, after)
+    step = execute(call, *works, in_place=[(0, 0)])
+    return _with_nan(step, width, after, hides=bool(call.fused))
 
 
 def _parts(shape: Shape, axis: int) -> tuple[int, int, int]:
@@ -133,40 +160,48 @@ def _scaled(
 ) -> Step:
     """Return the step that multiplies by beta, then computes the softmax in place in the result."""
     x, out = call.read(0, layout), call.write(0, layout)
-    step = execute(
+    return execute(
         call,
         _product(call.op.beta, rows, x, out),
         Work(primitive, {Arg.SOURCE: Argument(rows, out), Arg.DESTINATION: Argument(rows, out)}),
         in_place=[(0, 0)],
     )
-    return _with_nan(step, rows.dims[1])
 
 
-def _with_nan(step: Step, width: int, after: int = 1) -> Step:
-    """Return the step of a softmax that sets all elements of a row to NaN if one is NaN."""
+def _with_nan(step: Step, width: int, after: int = 1, *, hides: bool) -> Step:
+    """Return the step of a softmax that sets all elements of a row to NaN or 0 if one is NaN."""
     target = step.writes[0]
     search = NanSearch.of(target.nbytes, type_of(target.layout))
-    return replace(step, bind=_RowsWithNan(step.bind, target, (width, after), search))
+    return replace(step, bind=_RowsWithNan(step.bind, target, (width, after), search, hides=hides))
 
 
 class _RowsWithNan:
-    """The bind of a softmax that sets all elements of a row to NaN if one is NaN.
+    """The bind of a softmax that sets all elements of a row to NaN or 0 if one is NaN.
 
     Args:
         softmax: The bind of the softmax.
         target: Its result.
         sizes: Elements of a row, and between two of them.
         search: The search for NaN in the result.
+        hides: Whether the row becomes 0.
     """
 
     def __init__(
-        self, softmax: Bind, target: Value, sizes: tuple[int, int], search: NanSearch
+        self,
+        softmax: Bind,
+        target: Value,
+        sizes: tuple[int, int],
+        search: NanSearch,
+        *,
+        hides: bool,
     ) -> None:
         self._softmax, self._target, self._sizes, self._search = softmax, target, sizes, search
+        self._hides = hides
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for these buffers."""
         softmax, kind = self._softmax(buffers), type_of(self._target.layout)
+        hides = self._hides
         result = elements(buffers.array(self._target), kind)
         found = self._search.bind(result)
 
@@ -174,7 +209,11 @@ class _RowsWithNan:
             softmax()
             if found():
                 rows = result.reshape(-1, *self._sizes).swapaxes(1, 2)
-                set_nan(rows, np.any(is_nan(rows), axis=2), kind)
+                where = np.any(is_nan(rows), axis=2)
+                if hides:
+                    rows[where] = 0
+                else:
+                    set_nan(rows, where, kind)
 
         return run
 
@@ -183,17 +222,18 @@ class _RowsWithNan:
         name, data = recorder.inner(self._softmax)
         target = recorder.value(self._target)
         search = self._search.record(recorder)
-        return _SOFTMAX, SoftmaxData(name, data, target, self._sizes, search)
+        return _SOFTMAX, SoftmaxData(name, data, target, self._sizes, search, self._hides)
 
 
 class SoftmaxData(Data, frozen=True):
-    """A softmax, its result, sizes as of `_RowsWithNan`, and the primitive of its `NanSearch`."""
+    """A softmax, its result, what `_RowsWithNan` takes, and the primitive of its `NanSearch`."""
 
     builder: str
     softmax: Any
     target: int
     sizes: tuple[int, int]
     search: int | None
+    hides: bool
 
 
 @BUILDERS.builds(_SOFTMAX, SoftmaxData)
@@ -202,4 +242,5 @@ def _rows_with_nan(data: SoftmaxData, source: Source) -> _RowsWithNan:
     if min(data.sizes) < 1 or math.prod(target.spec.shape) % math.prod(data.sizes):
         raise RecipeError(f"'{target.name}' cannot have rows of {data.sizes} elements")
     search = NanSearch.restored(data.search, source, target)
-    return _RowsWithNan(source.bind(data.builder, data.softmax), target, data.sizes, search)
+    bind = source.bind(data.builder, data.softmax)
+    return _RowsWithNan(bind, target, data.sizes, search, hides=data.hides)

@@ -85,8 +85,9 @@ def _sibling(graph: CheckedGraph, node: Node) -> tuple[Node, ...]:
 
 
 def _joins(joint: Node, *nodes: Node) -> bool:
-    """Return whether a node reads the first outputs of these nodes and nothing else."""
-    return sorted(map(id, joint.inputs)) == sorted(id(node.outputs[0]) for node in nodes)
+    """Return whether a node reads the first outputs of these nodes, and besides only constants."""
+    read = [t for t in joint.inputs if t is None or not t.kind.is_static]
+    return sorted(map(id, read)) == sorted(id(node.outputs[0]) for node in nodes)
 
 
 def _only_reader(graph: CheckedGraph, node: Node) -> Node | None:

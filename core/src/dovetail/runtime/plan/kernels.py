@@ -22,6 +22,8 @@ Key = tuple[str, str]  # package and op
 class Branch(enum.Enum):
     """A node next to a chain that may run with it, if one node alone reads both results.
 
+    That node may read constants, too.
+
     GATE: it reads the output of the chain's last node, and nothing else. SIBLING: it has the op and
     the first input of the last node; kernels that fuse siblings fuse no other nodes.
     """
