@@ -20,6 +20,7 @@ from dovetail_numpy.integer.norms import mean_and_variance
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import constant_inputs
 from dovetail_numpy.kernels.integer_norms import NormNumbers, are_bytes, quiet
 
 _MOST_ADDED = 256  # squares of bytes, whose sum float32 has exactly
@@ -40,9 +41,8 @@ def group_norm(call: KernelCall) -> Step | None:
 
 
 def _item_norm(call: KernelCall, groups: int) -> Step | None:
-    factors = [call.static(i) if call.has(i) else None for i in (1, 2)]
-    is_constant = all(call.has(i) == (factors[i - 1] is not None) for i in (1, 2))
-    if not are_bytes(call.head) or not is_constant:
+    factors = constant_inputs(call, 1, 2)
+    if factors is None or not are_bytes(call.head):
         return wide_norms.item_norm(call, groups)
     shape = call.spec(0).shape
     items, height, width = shape[0], math.prod(shape[1:-1]), shape[-1]

@@ -25,6 +25,7 @@ from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Call, Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import constant_inputs
 from dovetail_numpy.kernels.near_ties import NearTies
 from dovetail_numpy.kernels.row_roots import RowRoots
 
@@ -160,10 +161,8 @@ def softmax(call: KernelCall) -> Step | None:
 @KERNELS.register(PACKAGE, "LayerNorm", quantized=True)
 def layer_norm(call: KernelCall) -> Step | None:
     """Run LayerNorm along the last axes, with constant factors."""
-    roots = RowRoots.of(call)
-    factors = [call.static(i) if call.has(i) else None for i in (1, 2)]
-    is_constant = all(call.has(i) == (factors[i - 1] is not None) for i in (1, 2))
-    if not are_bytes(call.head) or roots is None or not is_constant:
+    roots, factors = RowRoots.of(call), constant_inputs(call, 1, 2)
+    if not are_bytes(call.head) or roots is None or factors is None:
         return wide_norms.row_norm(call)
     size = roots.size
     numbers = NormNumbers.of(call.head, factors, size, size) if size * BYTE < _EXACT else None

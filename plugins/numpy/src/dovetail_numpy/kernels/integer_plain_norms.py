@@ -10,6 +10,7 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels.conditions import constant_inputs
 from dovetail_numpy.kernels.integer_norms import (
     BYTE,
     NormNumbers,
@@ -26,10 +27,8 @@ from dovetail_numpy.kernels.row_roots import RowRoots
 @KERNELS.register(PACKAGE, "L2Norm", quantized=True)
 def plain_norm(call: KernelCall) -> Step | None:
     """Run RmsNorm or L2Norm along the last axes, with constant factors."""
-    roots = RowRoots.of(call)
-    factors = [call.static(i) if call.has(i) else None for i in (1, 2)]
-    is_constant = all(call.has(i) == (factors[i - 1] is not None) for i in (1, 2))
-    if roots is None or not is_constant or not are_bytes(call.head):
+    roots, factors = RowRoots.of(call), constant_inputs(call, 1, 2)
+    if roots is None or factors is None or not are_bytes(call.head):
         return wide_norms.row_norm(call)
     # an element over the root of the mean is at most the root of their number; over that of the
     # sum at most 1

@@ -7,9 +7,9 @@ the cache. Sums of integers, and of their squares, are exact in float64.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from dovetail_numpy.integer.grid import is_tabular, real_of
 from dovetail_numpy.integer.norms import mean_and_variance, power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import Call, block_size, blocks
+from dovetail_numpy.kernels.conditions import constant_inputs
 from dovetail_numpy.kernels.row_roots import RowRoots
 from dovetail_numpy.kernels.wide import BLOCK
 
@@ -182,13 +183,13 @@ class _Factors:
     @classmethod
     def of(cls, call: KernelCall) -> _Factors | None:
         """Return the factors of a call; None unless they are constant and finite."""
-        found: list[Any] = [None, None]
-        for i in (1, 2):
-            stored = call.static(i)
-            if call.has(i) != (stored is not None):
-                return None
-            if stored is not None:
-                found[i - 1] = real_of(stored, call.spec(i)).reshape(-1)
+        stored = constant_inputs(call, 1, 2)
+        if stored is None:
+            return None
+        found = [
+            None if each is None else real_of(each, call.spec(i)).reshape(-1)
+            for i, each in enumerate(stored, 1)
+        ]
         are_finite = all(each is None or np.isfinite(each).all() for each in found)
         return cls(*found) if are_finite else None
 
@@ -233,7 +234,7 @@ class _Rows:
         stored, out = buffers.array(self.x).reshape(shape), buffers.array(self.out).reshape(shape)
         return stored, out, buffers.array(self.pad).view(np.float64).reshape(self.most, self.size)
 
-    def bound(self, run: Any) -> Bound:
+    def bound(self, run: Callable[[slice], None]) -> Bound:
         """Return the call that runs a function for each block."""
         calls: list[Call] = [partial(run, block) for block in blocks(self.count, self.most)]
         return call_sequence(calls)

@@ -14,7 +14,9 @@ from dovetail.runtime.plan import KernelCall
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.grid import real_of
 from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.kernels.conditions import constant_inputs
 from dovetail_numpy.kernels.near_ties import NearTies
+from dovetail_numpy.kernels.row_roots import has_last_axes
 from dovetail_onednn._api import Arg, NormalizationFlag
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
@@ -32,16 +34,15 @@ _LARGEST = 1e30  # far from overflow
 
 def has_rows(call: KernelCall, axes: Sequence[int]) -> bool:
     """Return whether rows of bytes along these axes are normalized, with constant factors."""
-    spec, out, rank = call.spec(0), call.outputs[0].spec, len(call.spec(0).shape)
+    spec, out = call.spec(0), call.outputs[0].spec
     is_known = DEFINITIONS.of(call.head) is not None and is_narrow(spec) and is_narrow(out)
     if not is_known or {spec.dtype, out.dtype} - TYPES.keys() or math.prod(spec.shape) < _LEAST:
         return False
     width = math.prod(spec.shape[axis] for axis in axes)
     return (
-        bool(axes)
-        and list(axes) == list(range(rank - len(axes), rank))
+        has_last_axes(call, axes)
         and width * _BYTE <= EXACT  # sums of squares are below 2**31 then, too
-        and all(call.has(i) == (call.static(i) is not None) for i in (1, 2))
+        and constant_inputs(call, 1, 2) is not None
         and grid_of(out)[2] == out.dtype.stored_range()
     )
 
