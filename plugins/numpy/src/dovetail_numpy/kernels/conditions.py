@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.ir import Array, DType, ScaleOffset
+from dovetail.ir import DType, ScaleOffset
 from dovetail.runtime.plan import KernelCall
 
 # Types that NumPy computes with in their stored form, like the references. float16 is not among
@@ -39,12 +39,3 @@ def only_moves(call: KernelCall, *inputs: int) -> bool:
         (t.dtype, t.encoding) == (first.dtype, first.encoding) and 0 not in t.shape
         for t in (*moved, *call.outputs)
     )
-
-
-def constant_inputs(call: KernelCall, *indices: int) -> list[Array | None] | None:
-    """Return the stored elements of inputs, None for omitted ones; None if one is not constant."""
-    found = [call.static(i) for i in indices]
-    are_constant = all(
-        call.has(i) == (each is not None) for i, each in zip(indices, found, strict=True)
-    )
-    return found if are_constant else None

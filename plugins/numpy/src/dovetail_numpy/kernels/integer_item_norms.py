@@ -20,8 +20,8 @@ from dovetail_numpy.integer.norms import mean_and_variance
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
-from dovetail_numpy.kernels.conditions import constant_inputs
 from dovetail_numpy.kernels.integer_norms import NormNumbers, are_bytes, quiet
+from dovetail_numpy.kernels.norm_factors import NormFactors
 
 _MOST_ADDED = 256  # squares of bytes, whose sum float32 has exactly
 
@@ -41,7 +41,7 @@ def group_norm(call: KernelCall) -> Step | None:
 
 
 def _item_norm(call: KernelCall, groups: int) -> Step | None:
-    factors = constant_inputs(call, 1, 2)
+    factors = NormFactors.of(call)
     if factors is None or not are_bytes(call.head):
         return wide_norms.item_norm(call, groups)
     shape = call.spec(0).shape
@@ -107,7 +107,7 @@ class _ItemNorm:
             def exact(at: NDArray[np.intp], stored: Array = stored) -> Array:
                 column = at % width
                 above = stored.reshape(-1)[at].astype(np.int64) - floor[column]
-                return norm.scaled((above - share[column]) / root[column], column)
+                return norm.factors.applied((above - share[column]) / root[column], column)
 
             norm.near.store(real, out[block], other, exact)
 

@@ -19,14 +19,13 @@ from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.functions import exp, log
-from dovetail_numpy.integer.grid import real_of
 from dovetail_numpy.integer.norms import mean_and_variance, power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Call, Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
-from dovetail_numpy.kernels.conditions import constant_inputs
 from dovetail_numpy.kernels.near_ties import NearTies
+from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.row_roots import RowRoots
 
 _ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to its result
@@ -161,7 +160,7 @@ def softmax(call: KernelCall) -> Step | None:
 @KERNELS.register(PACKAGE, "LayerNorm", quantized=True)
 def layer_norm(call: KernelCall) -> Step | None:
     """Run LayerNorm along the last axes, with constant factors."""
-    roots, factors = RowRoots.of(call), constant_inputs(call, 1, 2)
+    roots, factors = RowRoots.of(call), NormFactors.of(call)
     if not are_bytes(call.head) or roots is None or factors is None:
         return wide_norms.row_norm(call)
     size = roots.size
@@ -189,51 +188,42 @@ class NormNumbers:
 
     Attributes:
         epsilon: In squares of levels.
-        gamma, beta: Real values for each element of a row, float64; None where omitted.
+        factors: Gamma and beta.
         factor, offset: The same in steps of the result, float32.
         near: The rounding.
     """
 
     epsilon: float
-    gamma: Array | None
-    beta: Array | None
+    factors: NormFactors
     factor: Floats
     offset: Floats
     near: NearTies
 
     @classmethod
-    def of(
-        cls, view: NodeView, factors: list[Array | None], width: int, count: int
-    ) -> NormNumbers | None:
+    def of(cls, view: NodeView, factors: NormFactors, width: int, count: int) -> NormNumbers | None:
         """Return the numbers; None if rounding errors would matter too often.
 
         Args:
             view: The node.
-            factors: Its stored gamma and beta; None where omitted.
+            factors: Its gamma and beta.
             width: Elements of a row, each with its gamma and beta.
             count: Elements with one mean.
         """
         spec, (out,) = view.ins[0], view.outs
         if spec is None:
             raise AssertionError(f"{view.node.where} lacks its data")
-        gamma, beta = (
-            None if array is None or given is None else real_of(array, given).reshape(-1)
-            for array, given in zip(factors, (*view.ins, None, None)[1:3], strict=True)
-        )
         scale, (step, zero, limits) = scale_of(spec), grid_of(out)
-        factor = np.broadcast_to((1.0 if gamma is None else gamma) / step, (width,))
-        offset = np.broadcast_to((0.0 if beta is None else beta) / step + zero, (width,))
+        factor, offset = factors.in_steps(step, width)
         # a deviation over the root of the variance is at most the root of their number
-        reach = math.sqrt(count) * np.abs(factor).max() + np.abs(offset).max() + _LARGEST
+        reach = math.sqrt(count) * np.abs(factor).max() + np.abs(offset + zero).max() + _LARGEST
         error = 12 * _ULP * float(reach)
         if not error < _MOST_ERROR:
             return None
         return cls(
             single(view.op.epsilon) / (scale * scale),
-            gamma,
-            beta,
+            factors,
             factor.astype(np.float32),
-            offset.astype(np.float32),
+            (offset + zero).astype(np.float32),
             NearTies(step, zero, limits, error),
         )
 
@@ -241,14 +231,6 @@ class NormNumbers:
         """Return the divisors of deviations with these variances."""
         root = np.sqrt(variance + self.epsilon)
         return np.where(root == 0, 1.0, root)
-
-    def scaled(self, real: Array, column: NDArray[np.intp]) -> Array:
-        """Return normalized elements of these columns times gamma plus beta."""
-        if self.gamma is not None:
-            real = real * self.gamma[column]
-        if self.beta is not None:
-            real = real + self.beta[column]
-        return real
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +265,7 @@ class _LayerNorm:
         def exact(at: NDArray[np.intp]) -> Array:
             row, column = np.divmod(at, size)
             above = q.reshape(-1)[at].astype(np.int64) - floor[row]
-            return norm.scaled((above - share[row]) / root[row], column)
+            return norm.factors.applied((above - share[row]) / root[row], column)
 
         norm.near.store(v, out, spare, exact)
 

@@ -10,7 +10,6 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
-from dovetail_numpy.kernels.conditions import constant_inputs
 from dovetail_numpy.kernels.integer_norms import (
     BYTE,
     NormNumbers,
@@ -20,6 +19,7 @@ from dovetail_numpy.kernels.integer_norms import (
     divisor,
     quiet,
 )
+from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.row_roots import RowRoots
 
 
@@ -27,7 +27,7 @@ from dovetail_numpy.kernels.row_roots import RowRoots
 @KERNELS.register(PACKAGE, "L2Norm", quantized=True)
 def plain_norm(call: KernelCall) -> Step | None:
     """Run RmsNorm or L2Norm along the last axes, with constant factors."""
-    roots, factors = RowRoots.of(call), constant_inputs(call, 1, 2)
+    roots, factors = RowRoots.of(call), NormFactors.of(call)
     if roots is None or factors is None or not are_bytes(call.head):
         return wide_norms.row_norm(call)
     # an element over the root of the mean is at most the root of their number; over that of the
@@ -52,7 +52,7 @@ def plain_norm(call: KernelCall) -> Step | None:
             def exact(at: NDArray[np.intp]) -> Array:
                 row, column = np.divmod(at, roots.size)
                 levels = q.reshape(-1)[at].astype(np.int64) - roots.zero
-                return norm.scaled(levels / root[row], column)
+                return norm.factors.applied(levels / root[row], column)
 
             norm.near.store(v, result[block], spare, exact)
 

@@ -18,11 +18,11 @@ from dovetail.ir import Array
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.integer.grid import is_tabular, real_of
+from dovetail_numpy.integer.grid import is_tabular
 from dovetail_numpy.integer.norms import mean_and_variance, power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import Call, block_size, blocks
-from dovetail_numpy.kernels.conditions import constant_inputs
+from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.row_roots import RowRoots
 from dovetail_numpy.kernels.wide import BLOCK
 
@@ -67,7 +67,7 @@ def softmax(call: KernelCall) -> Step | None:
 
 def row_norm(call: KernelCall) -> Step | None:
     """Run LayerNorm, RmsNorm or L2Norm along the last axes, with constant factors."""
-    factors, roots = _Factors.of(call), RowRoots.of(call)
+    factors, roots = NormFactors.of(call), RowRoots.of(call)
     if factors is None or roots is None or not _is_supported(call.head, roots.size):
         return None
     rows, size = _Rows.of(call, roots.size), roots.size
@@ -90,7 +90,7 @@ def row_norm(call: KernelCall) -> Step | None:
                 np.subtract(v, float(roots.zero), v)
                 spread = np.vecdot(v, v)
             np.divide(v, roots.roots(spread)[:, None], v)
-            factors.scale(v)
+            factors.apply(v)
             rows.rounding.store(v, result[block])
 
         return rows.bound(run)
@@ -100,7 +100,7 @@ def row_norm(call: KernelCall) -> Step | None:
 
 def item_norm(call: KernelCall, groups: int) -> Step | None:
     """Run InstanceNorm or GroupNorm by mean and deviation, with constant factors."""
-    factors, (items, *space, width) = _Factors.of(call), call.spec(0).shape
+    factors, (items, *space, width) = NormFactors.of(call), call.spec(0).shape
     height, each = math.prod(space), width // groups
     if factors is None or not _is_supported(call.head, height * each):
         return None
@@ -129,7 +129,7 @@ def item_norm(call: KernelCall, groups: int) -> Step | None:
                 np.subtract(image[block], floor, v, dtype=np.float64)
                 np.subtract(v, share, v)
                 np.divide(v, root, v)
-                factors.scale(v)
+                factors.apply(v)
                 rounding.store(v, result[block])
 
         return call_sequence(
@@ -171,34 +171,6 @@ class _Rounding:
         np.rint(real, real)
         np.clip(real, *self.limits, out=real)
         np.copyto(out, real, casting="unsafe")
-
-
-@dataclass(frozen=True, slots=True)
-class _Factors:
-    """The real values of gamma and beta; None where omitted."""
-
-    gamma: Array | None
-    beta: Array | None
-
-    @classmethod
-    def of(cls, call: KernelCall) -> _Factors | None:
-        """Return the factors of a call; None unless they are constant and finite."""
-        stored = constant_inputs(call, 1, 2)
-        if stored is None:
-            return None
-        found = [
-            None if each is None else real_of(each, call.spec(i)).reshape(-1)
-            for i, each in enumerate(stored, 1)
-        ]
-        are_finite = all(each is None or np.isfinite(each).all() for each in found)
-        return cls(*found) if are_finite else None
-
-    def scale(self, real: Doubles) -> None:
-        """Multiply rows by gamma and add beta."""
-        if self.gamma is not None:
-            np.multiply(real, self.gamma, real)
-        if self.beta is not None:
-            np.add(real, self.beta, real)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer.norms import mean_and_variance, scale_of, single
 from dovetail_numpy.kernels.near_ties import Exact, Places
+from dovetail_numpy.kernels.row_roots import axes_of
 from dovetail_onednn._api import FORWARD_TRAINING, Arg
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.primitives import PrimitiveDesc
@@ -43,7 +44,7 @@ def layer_norm(call: KernelCall) -> Step | None:
         stored = rows.desc.of_type(TYPES[call.spec(0).dtype])
         data, real = Argument(stored, call.read(0)), stages.room(rows.desc)
         mean, variance = (stages.room(desc.desc(arg)) for arg in (Arg.MEAN, Arg.VARIANCE))
-        arguments = rows.factors(stages) | {
+        arguments = rows.arguments(stages) | {
             Arg.SOURCE: data,
             Arg.MEAN: mean,
             Arg.VARIANCE: variance,
@@ -82,7 +83,7 @@ class _Norm(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, call: KernelCall) -> _Norm | None:
         """Return the numbers; None if it is not of rows of bytes, or errors matter too often."""
-        spec, axes = call.spec(0), [int(axis) for axis in call.op.axes]
+        spec, axes = call.spec(0), axes_of(call)
         if not has_rows(call, axes):
             return None
         width = math.prod(spec.shape[axis] for axis in axes)
@@ -125,6 +126,6 @@ class _Norm(msgspec.Struct, frozen=True):
             found = mean_and_variance(sums.astype(np.int64), squares.astype(np.int64), width)
             floor, share, variance = (each[index] for each in found)
             real = (rows[index, column] - floor - share) / np.sqrt(variance + self.epsilon)
-            return self.rows.scaled(real, column)
+            return self.rows.factors.applied(real, column)
 
         return exact

@@ -41,7 +41,7 @@ def plain_norm(call: KernelCall) -> Step | None:
         stored = norm.desc.of_type(TYPES[call.spec(0).dtype])
         data, real = Argument(stored, call.read(0)), stages.room(norm.desc)
         variance = stages.room(per_row)
-        arguments = norm.factors(stages) | {
+        arguments = norm.arguments(stages) | {
             Arg.SOURCE: data,
             Arg.MEAN: stages.numbers(np.full(norm.count, roots.zero, np.float32), per_row),
             Arg.VARIANCE: variance,
@@ -70,7 +70,7 @@ def plain_norm(call: KernelCall) -> Step | None:
         def exact(at: Places) -> Array:
             row, column = np.divmod(at, norm.width)
             levels = rows[row, column].astype(np.int64) - roots.zero
-            return norm.scaled(levels / found[row], column)
+            return norm.factors.applied(levels / found[row], column)
 
         return exact
 

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.integer.grid import real_of
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_numpy.kernels.conditions import constant_inputs
 from dovetail_numpy.kernels.near_ties import NearTies
+from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.row_roots import has_last_axes
 from dovetail_onednn._api import Arg, NormalizationFlag
 from dovetail_onednn.descriptors import MemoryDesc
@@ -33,7 +31,7 @@ _LARGEST = 1e30  # far from overflow
 
 
 def has_rows(call: KernelCall, axes: Sequence[int]) -> bool:
-    """Return whether rows of bytes along these axes are normalized, with constant factors."""
+    """Return whether rows of bytes along these axes are normalized."""
     spec, out = call.spec(0), call.outputs[0].spec
     is_known = DEFINITIONS.of(call.head) is not None and is_narrow(spec) and is_narrow(out)
     if not is_known or {spec.dtype, out.dtype} - TYPES.keys() or math.prod(spec.shape) < _LEAST:
@@ -42,7 +40,6 @@ def has_rows(call: KernelCall, axes: Sequence[int]) -> bool:
     return (
         has_last_axes(call, axes)
         and width * _BYTE <= EXACT  # sums of squares are below 2**31 then, too
-        and constant_inputs(call, 1, 2) is not None
         and grid_of(out)[2] == out.dtype.stored_range()
     )
 
@@ -52,35 +49,32 @@ class RowNorm(msgspec.Struct, frozen=True):
 
     Attributes:
         count, width: Number of rows, and their length.
-        gamma, beta: Real values for each element of a row, float64; None where omitted.
+        factors: Gamma and beta.
         factor, offset: The same in steps of the result.
         near: The rounding.
     """
 
     count: int
     width: int
-    gamma: Array | None
-    beta: Array | None
+    factors: NormFactors
     factor: Array
     offset: Array
     near: NearTies
 
     @classmethod
     def of(cls, call: KernelCall, width: int, roundings: float) -> RowNorm | None:
-        """Return the numbers; None if errors would matter too often.
+        """Return the numbers; None if errors would matter too often, or factors are not constant.
 
         Args:
             call: `has_rows` of it.
             width: Length of the rows.
             roundings: Error of a product with gamma, relative to it, in `marks.ULP`.
         """
+        factors = NormFactors.of(call)
+        if factors is None:
+            return None
         step, zero, limits = grid_of(call.outputs[0].spec)
-        gamma, beta = (
-            None if (array := call.static(i)) is None else real_of(array, call.spec(i)).reshape(-1)
-            for i in (1, 2)
-        )
-        factor = np.broadcast_to((1.0 if gamma is None else gamma) / step, (width,))
-        offset = np.broadcast_to((0.0 if beta is None else beta) / step, (width,))
+        factor, offset = factors.in_steps(step, width)
         relative = (roundings + 1) * ULP
         near = NearTies(step, zero, limits, relative * float(np.abs(offset).max()), relative)
         farthest = max(abs(limit - zero) for limit in limits)
@@ -88,7 +82,7 @@ class RowNorm(msgspec.Struct, frozen=True):
         if not is_normal or not near.error + near.relative * farthest < _MOST_ERROR:
             return None
         count = math.prod(call.spec(0).shape) // width
-        return cls(count, width, gamma, beta, factor, offset, near)
+        return cls(count, width, factors, factor, offset, near)
 
     @property
     def desc(self) -> MemoryDesc:
@@ -112,18 +106,10 @@ class RowNorm(msgspec.Struct, frozen=True):
             lambda: f"a layer normalization of the stored rows of {rows.key}",
         )
 
-    def factors(self, stages: Stages) -> dict[int, Argument]:
+    def arguments(self, stages: Stages) -> dict[int, Argument]:
         """Return the arguments of the factors."""
         per_column = vector(self.width)
         return {
             Arg.SCALE: stages.numbers(self.factor.astype(np.float32), per_column),
             Arg.SHIFT: stages.numbers(self.offset.astype(np.float32), per_column),
         }
-
-    def scaled(self, real: Array, column: NDArray[np.intp]) -> Array:
-        """Return normalized elements of these columns times gamma plus beta."""
-        if self.gamma is not None:
-            real = real * self.gamma[column]
-        if self.beta is not None:
-            real = real + self.beta[column]
-        return np.asarray(real)
