@@ -35,6 +35,8 @@ U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
 S16, S32 = DType.SFIXED_POINT_16, DType.SFIXED_POINT_32
 OPS = OpRegistry.of(PACKAGE)
 
+Grid = tuple[DType, int, float]  # with zero point and scale
+
 
 @dataclass
 class Network:
@@ -97,6 +99,27 @@ class Network:
         made.dtype, made.encoding = dtype, ScaleOffset(scale, -zero)
         return made
 
+    def add_norm(
+        self,
+        op_type: str,
+        shape: Shape,
+        grids: tuple[Grid, Grid],
+        *,
+        epsilon: float,
+        factors: int,
+    ) -> Tensor:
+        """Add a norm of the last axis on grids of data and result, with gamma and beta or fewer."""
+        width, (dtype, zero, scale) = shape[-1], grids[0]
+        x = self.input("x", shape, dtype)
+        x.encoding = ScaleOffset(scale, -zero)
+        gamma = self.static("gamma", self.values((width,), U8), U8, ScaleOffset(0.006, 0))
+        bias = self.rng.integers(-(1 << 20), 1 << 20, width).astype(np.int32)
+        beta = self.static("beta", bias, S32, ScaleOffset(1e-6, 0))
+        ins = [x, gamma, beta][: factors + 1]
+        params = {"axes": np.array([len(shape) - 1], np.uint32), "epsilon": epsilon}
+        dtype, zero, scale = grids[1]
+        return self.add(op_type, *ins, name="y", dtype=dtype, scale=scale, zero=zero, **params)
+
     def feeds(self) -> dict[str, Array]:
         return {t.name: self.values(t.shape, t.dtype) for t in self.graph.inputs}
 
@@ -125,15 +148,22 @@ class Network:
             values |= {t.name: r for t, r in zip(view.node.outputs, results, strict=True)}
         return values
 
-    def check(self, *results: Tensor, engine: bool = True) -> PlanPrepared:
+    def check(
+        self,
+        *results: Tensor,
+        engine: bool = True,
+        feeds: Mapping[str, Array] | None = None,
+    ) -> PlanPrepared:
         """Check that results equal the definition, and perhaps that the engine computes all.
+
+        Without feeds, inputs are random.
 
         Returns:
             The plan.
         """
         for result in results:
             result.kind = TensorKind.APP_READ
-        prepared, feeds = self.prepare(), self.feeds()
+        prepared, feeds = self.prepare(), feeds or self.feeds()
         if engine:
             modules = {getattr(s.bind, "func", s.bind).__module__ for s in prepared.steps}
             assert all(module.startswith("dovetail_onednn.") for module in modules)
