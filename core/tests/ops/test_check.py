@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -21,6 +23,7 @@ from dovetail.ops import (
     find_op_faults,
     input_specs,
     node_faults,
+    note_match,
 )
 
 F32, U32, I32 = DType.FLOAT_32, DType.UINT_32, DType.INT_32
@@ -213,3 +216,33 @@ def test_a_checker_infers_a_node_again_only_after_a_change() -> None:
     x.shape = y.shape = (4,)
     checker.require(made)
     assert [spec.shape for spec in calls] == [(2, 3), (4,)]
+
+
+def test_a_node_that_was_just_made_is_matched_after_a_change_only(registry: OpRegistry) -> None:
+    made = graph()
+    node = made.node("a")
+    note_match(node, registry.find(node.package, node.op_type))
+    noted = node.matched
+    assert noted is not None
+    checker = OpChecker(registry)
+    assert checker.faults(made) == []
+    assert node.matched is noted
+    node.params.clear()
+    assert [p.message for p in checker.faults(made)] == ["missing required param 'by'"]
+    assert node.matched is None
+
+
+def test_a_node_of_wrong_types_is_left_to_the_next_check(registry: OpRegistry) -> None:
+    node = scale([X, INTS], [Y])
+    note_match(node, registry.find(node.package, node.op_type))
+    assert node.matched is None
+
+
+def test_copies_of_nodes_are_matched_anew(registry: OpRegistry) -> None:
+    made = graph()
+    assert OpChecker(registry).faults(made) == []
+    copied = copy.deepcopy(made)
+    assert made.node("a").matched is not None
+    assert copied.node("a").matched is None
+    pickled = pickle.dumps(made)
+    assert pickle.loads(pickled).node("a").matched is None  # noqa: S301 - our own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -80,6 +81,7 @@ def convert(
     frontend = find_frontend(source, input_format)
     options = options_for(frontend, options)
     steps = (*before, *pipeline_passes(passes, only_chosen=not optimize))
+    hashed = _in_thread(lambda: hash_source(source))  # which leaves the interpreter to the rest
     graphs: list[Graph] = []
     for each in shape_sets(shapes or {}):
         dims = dict(options.input_dims) | dict(each.dims)
@@ -99,8 +101,15 @@ def convert(
         share_blobs(graphs)
     said = options_text(options) | _steps_text(before, passes, shapes)
     said |= {} if quant_updatable_mode == "none" else {MODE_OPTION: quant_updatable_mode}
-    producer = Producer("dovetail", dovetail.__version__, source.name, hash_source(source), said)
+    producer = Producer("dovetail", dovetail.__version__, source.name, hashed.result(), said)
     return Model.of(*graphs, producer=producer, registry=registry)
+
+
+def _in_thread(work: Callable[[], str]) -> Future[str]:
+    pool = ThreadPoolExecutor(1, "conversion")
+    started = pool.submit(work)
+    pool.shutdown(wait=False)  # the thread ends with the work
+    return started
 
 
 def _read(

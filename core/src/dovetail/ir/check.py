@@ -25,10 +25,11 @@ def find_faults(graph: Graph, *, is_part: bool = False) -> list[Problem]:
     """
     found: list[Problem] = []
     for name, tensor in graph.tensors.items():
-        texts = [*value_faults(tensor), *_link_texts(graph, tensor, is_part)]
+        texts = value_faults(tensor) + _link_texts(graph, tensor, is_part)
         if name != tensor.name:
             texts.append(f"has the key '{name}' in the graph; a tensor cannot be renamed in place")
-        found += [Problem(text, _location(tensor)) for text in texts]
+        if texts:
+            found += [Problem(text, _location(tensor)) for text in texts]
     for name, spec in graph.source_encodings.items():
         faults = [] if spec.encoding is None else spec.encoding.faults(spec.shape, spec.dtype)
         found += [Problem(text, f"grid of '{name}'") for text in faults]
@@ -38,7 +39,8 @@ def find_faults(graph: Graph, *, is_part: bool = False) -> list[Problem]:
     except GraphError as error:
         found.append(Problem(error.message, error.where, error.hint))
         nodes = _linked_nodes(graph)
-    found += [p for node in nodes for p in _node_faults(graph, node)]
+    for node in nodes:
+        found += _node_faults(graph, node)
     return found
 
 
@@ -112,8 +114,7 @@ def value_faults(tensor: Tensor) -> list[str]:
         if not kind.is_static:
             found.append(f"is {kind.name}, but has data")
         is_sized = dtype is not DType.STRING and tensor.data_format is DataFormat.DENSE
-        wanted = dtype.nbytes(shape)
-        if is_sized and data.nbytes != wanted:
+        if is_sized and data.nbytes != (wanted := dtype.nbytes(shape)):
             found.append(
                 f"has {data.nbytes} bytes of data, but {dtype.name} {shape} takes {wanted}"
             )
@@ -143,33 +144,39 @@ def _storage_faults(tensor: Tensor) -> Iterator[str]:
         yield f"has a dynamic axis whose maximum is 0 in the shape {tensor.shape}"
 
 
-def _node_faults(graph: Graph, node: Node) -> Iterator[Problem]:
-    if not node.name:
-        yield Problem("has no name", node.where)
+def _node_faults(graph: Graph, node: Node) -> list[Problem]:
+    texts = [] if node.name else ["has no name"]
     if not node.outputs:
-        yield Problem("has no outputs", node.where)
-    for text in _link_faults(graph, node):
-        yield Problem(text, node.where)
+        texts.append("has no outputs")
+    texts += _link_faults(graph, node)
     for name, param in node.params.items():
-        if not isinstance(param, Tensor):
-            continue  # scalars are checked against the op's schema
-        for text in value_faults(param):
-            yield Problem(f"param '{name}' {text}", node.where)
-        if param.data is None and not param.kind.is_static:
-            yield Problem(f"param '{name}' has no data", node.where)
-        if param.data_format is not DataFormat.DENSE:
-            yield Problem(f"param '{name}' is {param.data_format.name}, not DENSE", node.where)
+        if isinstance(param, Tensor):  # scalars are checked against the op's schema
+            texts += [f"param '{name}' {text}" for text in _param_faults(param)]
+    return [Problem(text, node.where) for text in texts]
 
 
-def _link_faults(graph: Graph, node: Node) -> Iterator[str]:
+def _param_faults(param: Tensor) -> list[str]:
+    found = value_faults(param)
+    if param.data is None and not param.kind.is_static:
+        found.append("has no data")
+    if param.data_format is not DataFormat.DENSE:
+        found.append(f"is {param.data_format.name}, not DENSE")
+    return found
+
+
+def _link_faults(graph: Graph, node: Node) -> list[str]:
     # A pass may create these states with `set_inputs` and `set_outputs`, but not leave them.
-    for tensor in dict.fromkeys((*node.inputs, *node.outputs)):
-        if tensor is not None and graph.tensors.get(tensor.name) is not tensor:
-            yield f"uses tensor '{tensor.name}', which is not in the graph"
-    for tensor in dict.fromkeys(node.outputs):
+    known, outputs = graph.tensors, node.outputs
+    found = [
+        f"uses tensor '{tensor.name}', which is not in the graph"
+        for tensor in dict.fromkeys(node.inputs + outputs)
+        if tensor is not None and known.get(tensor.name) is not tensor
+    ]
+    for tensor in outputs if len(outputs) == 1 else dict.fromkeys(outputs):
         producer = graph.producer(tensor)
         if producer is not node:
             other = "nothing" if producer is None else producer.where
-            yield f"writes tensor '{tensor.name}', whose producer is {other}"
-        if node.outputs.count(tensor) > 1:
-            yield f"writes tensor '{tensor.name}' twice"
+            found.append(f"writes tensor '{tensor.name}', whose producer is {other}")
+        if outputs.count(tensor) > 1:
+            found.append(f"writes tensor '{tensor.name}' twice")
+    return found

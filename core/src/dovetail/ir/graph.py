@@ -22,9 +22,11 @@ class Node:
         outputs: Tensors written.
         params: Scalars and static tensors by name.
         sources: Names of the nodes of the user's model that it represents.
+        matched: What `dovetail.ops.OpChecker` knew when it last matched the node with its op; None
+            if it has not.
     """
 
-    __slots__ = ("inputs", "name", "op_type", "outputs", "package", "params", "sources")
+    __slots__ = ("inputs", "matched", "name", "op_type", "outputs", "package", "params", "sources")
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class Node:
         self.outputs: tuple[Tensor, ...] = tuple(outputs)
         self.params: dict[str, Param] = dict(params or {})
         self.sources: tuple[str, ...] = (name,) if sources is None else tuple(sources)
+        self.matched: tuple[object, ...] | None = None
 
     def with_tensors(self, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> Node:
         """Return a copy that reads and writes other tensors."""
@@ -57,8 +60,9 @@ class Node:
             sources=self.sources,
         )
 
-    def __getstate__(self) -> object:
-        return super().__getstate__()  # stated here: old protocols of pickle require it
+    def __getstate__(self) -> object:  # old protocols of pickle require it
+        state = {name: getattr(self, name) for name in self.__slots__}
+        return None, state | {"matched": None}  # a copy is checked anew
 
     @property
     def where(self) -> str:

@@ -9,6 +9,7 @@ from dovetail.ops.check import (
     input_specs,
     matched_node,
     node_faults,
+    note_match,
     opaque_node,
     require_known,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "last_axis",
     "matched_node",
     "node_faults",
+    "note_match",
     "opaque_node",
     "require_known",
     "scalar",

@@ -27,7 +27,7 @@ class OpChecker:
     """Finds the faults of a graph again and again, while passes change it.
 
     A node is matched with its op again only if its op, its params, or the specs of its tensors have
-    changed since.
+    changed since; see `note_match`.
 
     Args:
         registry: The ops.
@@ -35,7 +35,6 @@ class OpChecker:
 
     def __init__(self, registry: OpRegistry) -> None:
         self._registry = registry
-        self._matched: dict[Node, tuple[object, ...]] = {}
 
     def require(self, graph: Graph) -> None:
         """Raise unless all nodes match their ops.
@@ -51,25 +50,43 @@ class OpChecker:
         """Return every structural fault and every node that does not match its op."""
         if found := find_faults(graph):
             return found  # ops cannot be checked on a broken structure
-        # nodes that are no longer in the graph are forgotten
-        known, self._matched = self._matched, {}
         for node in graph.nodes:
-            facts = _facts(node)
-            problems = [] if known.get(node) == facts else node_faults(node, self._registry)
-            if not problems:
-                self._matched[node] = facts
-            found += problems
+            found += self._changed_faults(node)
         return found
+
+    def _changed_faults(self, node: Node) -> list[Problem]:
+        try:
+            schema = self._registry.find(node.package, node.op_type)
+        except DovetailError as error:
+            return [Problem(error.message, node.where, error.hint)]
+        facts = _facts(node, schema)
+        if node.matched == facts:
+            return []
+        faults = matched_node(node, schema)[1]
+        node.matched = None if faults else facts
+        return faults
+
+
+def note_match(node: Node, schema: OpSchema) -> None:
+    """Spare a node that was just made the next check by an `OpChecker`.
+
+    Args:
+        node: The node; its params are valid, and its outputs are as inferred.
+        schema: Its op.
+    """
+    if not any(_all_port_faults(node, schema)):
+        node.matched = _facts(node, schema)
 
 
 def find_op_faults(graph: Graph, registry: OpRegistry) -> list[Problem]:
     """Return every structural fault and every node that does not match its op."""
-    return OpChecker(registry).faults(graph)
+    # ops cannot be checked on a broken structure
+    return find_faults(graph) or [p for n in graph.nodes for p in node_faults(n, registry)]
 
 
-def _facts(node: Node) -> tuple[object, ...]:
+def _facts(node: Node, schema: OpSchema) -> tuple[object, ...]:
     """Return all that decides whether a node matches its op; data are compared by identity."""
-    facts: list[object] = [node.package, node.op_type, len(node.inputs)]
+    facts: list[object] = [schema, len(node.inputs)]
     for tensor in (*node.inputs, *node.outputs):
         if tensor is None:
             facts.append(None)
@@ -160,8 +177,7 @@ def matched_node(node: Node, schema: OpSchema) -> tuple[NodeView | None, list[Pr
     """Return the view of a node, or None and every reason why it does not match this op."""
     texts = schema.arity_faults(len(node.inputs), len(node.outputs))
     if not texts:
-        texts += _port_faults(schema.inputs, node.inputs)
-        texts += _port_faults(schema.outputs, node.outputs)
+        texts += _all_port_faults(node, schema)
     texts += schema.param_faults(node.params)
     if texts:
         return None, [Problem(text, node.where) for text in texts]
@@ -171,6 +187,11 @@ def matched_node(node: Node, schema: OpSchema) -> tuple[NodeView | None, list[Pr
 def opaque_node(node: Node) -> NodeView:
     """Return the view of a node whose op is unknown: with what the graph declares."""
     return NodeView(node, None, None, tuple(input_specs(node)), tuple(t.spec for t in node.outputs))
+
+
+def _all_port_faults(node: Node, schema: OpSchema) -> list[str]:
+    ins, outs = _port_faults(schema.inputs, node.inputs), _port_faults(schema.outputs, node.outputs)
+    return ins + outs
 
 
 def _port_faults(ports: tuple[Port, ...], tensors: Sequence[Tensor | None]) -> list[str]:

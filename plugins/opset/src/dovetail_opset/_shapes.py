@@ -14,7 +14,9 @@ from dovetail.ir import Array, DType, ScaleOffset, Shape, Spec
 
 def ints(values: Array | Iterable[int]) -> tuple[int, ...]:
     """Return a one-dimensional tensor param as Python ints, which do not wrap around."""
-    return tuple(int(v) for v in values)
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    return tuple(map(int, values))
 
 
 def elements(x: Spec | None) -> int:

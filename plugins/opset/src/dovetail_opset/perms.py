@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dovetail.ir import Shape
+from dovetail.ir import Node, Shape, Tensor
+from dovetail_opset._shapes import ints
 
 
 def inverse(perm: Shape) -> Shape:
@@ -33,3 +34,11 @@ def to_first(rank: int) -> Shape:
 def is_to_last(perm: Shape) -> bool:
     """Return whether a perm leads from channels-first to channels-last."""
     return len(perm) > 2 and perm == to_last(len(perm))
+
+
+def perm_of(node: Node) -> Shape:
+    """Return the perm of a Transpose node."""
+    param = node.params["perm"]
+    if not isinstance(param, Tensor):
+        raise AssertionError(f"{node.where}: perm is not a tensor")
+    return ints(param.values())

@@ -176,3 +176,13 @@ def test_unsupported_and_invalid_nodes_name_the_node(values: Values) -> None:
         op.value(0)
     assert caught.value.where == "Take node 'n'"
     assert isinstance(op.unsupported("why"), UnsupportedOpError)
+
+
+def test_a_transpose_that_undoes_the_one_before_is_left_out(values: Values) -> None:
+    first = context(values, Part("first", "Turn", ("x",), ("y",)))
+    turned = first.emit("Transpose", [first.tensor(0)], perm=(1, 0))
+    values.set("y", turned)
+    second = context(values, Part("second", "Turn", ("y",), ("z",)))
+    assert second.arranged(0, (1, 0)) is first.tensor(0)
+    again = second.arranged(0, (0, 1))
+    assert values.graph.producer(again) is values.graph.node("second.input0")

@@ -11,8 +11,10 @@ from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
 from dovetail.ir.check import MAX_EXTENT
 from dovetail.ops import OpPackage, unstorable
 from dovetail_opset import build
+from dovetail_opset._package import is_op
 from dovetail_opset.importing.constant import Constant, Value
 from dovetail_opset.importing.node_context import NodeContext
+from dovetail_opset.perms import composed, is_identity, perm_of
 
 
 class ImportContext(NodeContext):
@@ -194,4 +196,17 @@ class ImportContext(NodeContext):
         name = self.node.inputs[i]
         if (updateable := self._values.rearranged(value, perm)) is not None:
             return updateable
+        if (before := _turned_back(self.graph, value, perm)) is not None:
+            return before
         return self.step(f"input{i}", "Transpose", [value], perm=perm, source=(name, perm))
+
+
+def _turned_back(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
+    """Return what was transposed to a tensor if `perm` undoes that, as between spatial ops."""
+    maker = graph.producer(tensor)
+    if maker is None or not is_op(maker, "Transpose"):
+        return None
+    (source,) = maker.inputs
+    if source is None or source.kind.is_updateable:
+        return None
+    return source if is_identity(composed(perm_of(maker), perm)) else None

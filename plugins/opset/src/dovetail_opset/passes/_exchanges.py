@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Tensor
 from dovetail_opset._package import is_op
-from dovetail_opset.passes._rewrite import first_input, perm_of, sole_producer
+from dovetail_opset.passes._rewrite import first_input, sole_producer
 from dovetail_opset.passes.dead_code import DeadCode
+from dovetail_opset.perms import perm_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from dovetail_opset.passes._rewrite import (
     is_constant,
     is_inner,
     keeps_stored_values,
-    perm_of,
     source_perm_after,
 )
-from dovetail_opset.perms import inverse, is_to_last
+from dovetail_opset.perms import inverse, is_to_last, perm_of
 
 # Ops of sequences, which have no layout with channels.
 _OF_TOKENS = ("MatMul", "FullyConnected", "Gather", "GatherNd", "Lstm", "Gru")

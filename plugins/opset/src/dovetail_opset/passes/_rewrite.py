@@ -14,8 +14,7 @@ from dovetail.ir import (
 )
 from dovetail.ops import Op, bind_node
 from dovetail_opset._package import PACKAGE, schema_of
-from dovetail_opset._shapes import ints
-from dovetail_opset.perms import composed, is_identity
+from dovetail_opset.perms import composed, is_identity, perm_of
 
 
 def bound(node: Node | None) -> Op | None:
@@ -113,14 +112,6 @@ def to_reshape(graph: Graph, *nodes: Node) -> Node:
     made = Node(last.name, PACKAGE.name, "Reshape", [source], [target], sources=sources)
     graph.add_node(made)
     return made
-
-
-def perm_of(node: Node) -> Shape:
-    """Return the perm of a Transpose node."""
-    param = node.params["perm"]
-    if not isinstance(param, Tensor):
-        raise AssertionError(f"{node.where}: perm is not a tensor")
-    return ints(param.values())
 
 
 def perm_param(perm: Shape, node: str) -> Param:

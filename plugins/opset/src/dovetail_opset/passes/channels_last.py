@@ -36,12 +36,11 @@ from dovetail_opset.passes._rewrite import (
     first_input,
     is_inner,
     keeps_stored_values,
-    perm_of,
     perm_param,
 )
 from dovetail_opset.passes._turning import turn_sources
 from dovetail_opset.passes.dead_code import DeadCode
-from dovetail_opset.perms import composed, inverse, is_identity, to_first
+from dovetail_opset.perms import composed, inverse, is_identity, perm_of, to_first
 
 _MOST_AXES = 5  # of a tensor that backends of QNN take
 

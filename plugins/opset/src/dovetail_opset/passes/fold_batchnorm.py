@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import Graph, Node, Shape, Tensor
+from dovetail.ir import Array, Graph, Node, Shape, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import static
 from dovetail_opset.passes._rewrite import (
@@ -70,9 +70,9 @@ def channel_bias(layer: Node, channels: int) -> NDArray[np.float64] | None:
     return np.zeros(channels) if bias is None else channel_values(bias, channels)
 
 
-def new_constant(graph: Graph, like: Tensor, name: str, values: NDArray[np.float64]) -> Tensor:
+def new_constant(graph: Graph, like: Tensor, name: str, values: Array) -> Tensor:
     """Add a constant with the type and origin of another."""
-    rounded = values.astype(like.dtype.storage)
+    rounded = values.astype(like.dtype.storage, copy=False)
     perm = like.source_perm if values.shape == like.shape else None
     return static(graph, name, rounded, like.dtype, source=like.source, source_perm=perm)
 
@@ -99,8 +99,10 @@ def _fold(
     added = channel_values(shift[0], channels) if any(shift) else np.zeros(channels)
     if scale is None or bias is None or added is None:
         return False
-    # in float64, so that folding costs one rounding
-    scaled = weight.values().astype(np.float64) * _aligned(layer, weight.shape, scale)
+    # in float64, so that folding costs one rounding; NumPy converts a block at a time
+    scaled = np.empty(weight.shape, weight.dtype.storage)
+    factors = _aligned(layer, weight.shape, scale)
+    np.multiply(weight.values(), factors, scaled, dtype=np.float64, casting="same_kind")
     inputs = [
         layer.inputs[0],
         new_constant(graph, weight, f"{weight.name}.folded", scaled),

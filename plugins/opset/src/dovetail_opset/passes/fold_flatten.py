@@ -14,10 +14,9 @@ from dovetail_opset.passes._rewrite import (
     is_constant,
     is_float,
     keeps_stored_values,
-    perm_of,
     sole_producer,
 )
-from dovetail_opset.perms import inverse
+from dovetail_opset.perms import inverse, perm_of
 
 # Stands in the names of weights whose columns were in the order (c, h, w) and are in (h, w, c);
 # scales for blocks of columns no longer fit these.

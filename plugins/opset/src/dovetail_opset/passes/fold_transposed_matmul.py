@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from dovetail.ir import Graph, Node, Shape, Tensor
 from dovetail_opset._package import is_op, schema_of
 from dovetail_opset.ops.matrix import MatMul
-from dovetail_opset.passes._rewrite import bound, first_input, keeps_stored_values, perm_of
+from dovetail_opset.passes._rewrite import bound, first_input, keeps_stored_values
 from dovetail_opset.passes.dead_code import DeadCode
+from dovetail_opset.perms import perm_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add
 from dovetail_opset.ops.layout import Concat
-from dovetail_opset.passes._rewrite import bound, first_input, perm_of, sole_producer
+from dovetail_opset.passes._rewrite import bound, first_input, sole_producer
 from dovetail_opset.passes.dead_code import DeadCode
+from dovetail_opset.perms import perm_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dovetail_opset.build import add, static
 from dovetail_opset.ops.normalization import InstanceNorm
 from dovetail_opset.passes._moving import add_transposed, moved_tensor
 from dovetail_opset.passes._patterns import Found, fuse_matches, is_closed
-from dovetail_opset.passes._rewrite import bound, is_constant, is_float, perm_of
-from dovetail_opset.perms import inverse, is_to_last, to_last
+from dovetail_opset.passes._rewrite import bound, is_constant, is_float
+from dovetail_opset.perms import inverse, is_to_last, perm_of, to_last
 
 _LAST = value("last", op("Transpose", value("grouped", op("Reshape", value("x")))))
 _GAMMA, _BETA = value("gamma"), value("beta")

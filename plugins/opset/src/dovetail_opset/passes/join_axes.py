@@ -10,7 +10,8 @@ from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add
 from dovetail_opset.passes._alike_axes import MOST_AXES, join_alike
-from dovetail_opset.passes._rewrite import bound, first_input, perm_of
+from dovetail_opset.passes._rewrite import bound, first_input
+from dovetail_opset.perms import perm_of
 
 _MOST_AXES = 5  # of a tensor that backends of QNN take
 _MOST_TILED = 4  # of one that is repeated

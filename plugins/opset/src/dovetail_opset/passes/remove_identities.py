@@ -16,11 +16,10 @@ from dovetail_opset.passes._rewrite import (
     first_input,
     keeps_stored_values,
     merge,
-    perm_of,
     sole_producer,
     to_reshape,
 )
-from dovetail_opset.perms import composed, is_identity
+from dovetail_opset.perms import composed, is_identity, perm_of
 
 RESHAPES = ("Reshape", "ExpandDims", "Squeeze")
 

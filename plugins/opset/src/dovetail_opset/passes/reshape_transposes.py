@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, ScaleOffset
 from dovetail_opset._package import is_op
-from dovetail_opset.passes._rewrite import first_input, perm_of, to_reshape
+from dovetail_opset.passes._rewrite import first_input, to_reshape
+from dovetail_opset.perms import perm_of
 
 
 @dataclass(frozen=True, slots=True)
