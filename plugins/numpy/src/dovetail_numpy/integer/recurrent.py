@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -108,8 +107,12 @@ def layer_faults(view: NodeView) -> Iterator[Fault]:
             if weights is None or vectors is None:
                 continue
             stored = constant(view.node.inputs[port])
-            bound = sum_bound(vectors, weights, stored, weights.shape[1], partial(np.sum, axis=1))
+            bound = sum_bound(vectors, weights, stored, weights.shape[1], _row_sums)
             yield from overflow_faults(f"in[{port}]", bound)
+
+
+def _row_sums(matrix: Array) -> Array:
+    return np.asarray(matrix.sum(axis=1))
 
 
 class LstmLayer(Protocol):

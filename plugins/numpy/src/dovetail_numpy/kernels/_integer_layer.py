@@ -6,7 +6,6 @@ Arrays of steps have the axes (directions, batch, gates * units) or (directions,
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -234,8 +233,9 @@ class StepProducts:
     def of(self, levels: Array, buffers: Buffers) -> list[Call]:
         """Return the calls that multiply levels."""
         exact = self._exact.array(buffers)
+        operands = zip(levels, self._matrices, exact, strict=True)
         return [
-            *map(functools.partial, itertools.repeat(np.dot), levels, self._matrices, exact),
+            *(functools.partial(np.dot, *each) for each in operands),
             *multiplied(exact, self._multiplier, self.sums.array(buffers)),
         ]
 

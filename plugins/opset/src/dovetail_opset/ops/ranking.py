@@ -32,6 +32,9 @@ class _ArgExtreme(Op):
             raise OpError(f"out[0] holds indices; it cannot be {out.dtype.name}")
         return Spec(out.dtype, shape)
 
+    def _kept(self, indices: Array) -> Array:
+        return np.expand_dims(indices, self.axis) if self.keep_dims else indices
+
 
 @PACKAGE.op("Argmax")
 class Argmax(_ArgExtreme):
@@ -43,7 +46,7 @@ class Argmax(_ArgExtreme):
     """
 
     def reference(self, x: Array) -> Array:
-        return np.asarray(np.argmax(x, axis=self.axis, keepdims=self.keep_dims))
+        return self._kept(np.asarray(np.argmax(x, axis=self.axis)))
 
 
 @PACKAGE.op("Argmin")
@@ -56,7 +59,7 @@ class Argmin(_ArgExtreme):
     """
 
     def reference(self, x: Array) -> Array:
-        return np.asarray(np.argmin(x, axis=self.axis, keepdims=self.keep_dims))
+        return self._kept(np.asarray(np.argmin(x, axis=self.axis)))
 
 
 @PACKAGE.op("TopK")

@@ -77,7 +77,8 @@ class LogSoftmax(_Softmax):
 
     def reference(self, x: Array) -> Array:
         scaled = shifted(x, self.axis, self.beta)
-        return cast(Array, scaled - np.log(np.exp(scaled).sum(axis=self.axis, keepdims=True)))
+        found: Array = scaled - np.log(np.exp(scaled).sum(axis=self.axis, keepdims=True))
+        return found
 
 
 class MaskMode(enum.IntEnum):
