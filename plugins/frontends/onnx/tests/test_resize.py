@@ -154,6 +154,32 @@ def test_half_pixel_symmetric(check, rng, mode, scale) -> None:
     )
 
 
+@pytest.mark.parametrize("opset", [11, 17])
+@pytest.mark.parametrize("size", [(8, 12), (2, 3), (3, 5), (6, 4), (9, 1)])
+def test_nearest_as_tensorflow_has_it(check, rng, opset, size) -> None:
+    graph = check(
+        "Resize",
+        [image(rng, 1, 2, 4, 6)],
+        known=[NONE, numbers(1, 1, size[0] / 4, size[1] / 6)],
+        opset=opset,
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+    )
+    assert ops_of(graph) in (["ResizeNearestNeighbor"], ["Resize"])
+
+
+def test_another_scale_as_tensorflow_has_it(check, rng) -> None:
+    check(
+        "Resize",
+        [image(rng, 1, 2, 5, 5)],
+        known=[NONE, numbers(1, 1, 0.7, 1.3)],
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+    )
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize(
     "roi", [(0, 0, 0.2, 0.15, 1, 1, 0.8, 0.9), (0, 0, -0.3, 0.4, 1, 1, 1.2, 1.3)]

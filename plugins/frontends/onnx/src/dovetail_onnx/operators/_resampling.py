@@ -26,7 +26,9 @@ _COORDINATES = {
     "align_corners": Coordinates.ALIGN_CORNERS,
     "asymmetric": Coordinates.ASYMMETRIC,
 }
-_OTHER_COORDINATES = ("half_pixel_symmetric", "tf_crop_and_resize")
+# Of version 11 alone, but tf2onnx writes it for all.
+_TF_NEAREST = "tf_half_pixel_for_nn"
+_OTHER_COORDINATES = ("half_pixel_symmetric", "tf_crop_and_resize", _TF_NEAREST)
 _MODES = ("nearest", "linear", "cubic")
 
 
@@ -155,6 +157,8 @@ def _places(coordinates: str, length: int, new: int, scale: float) -> Floats:
     if plain is Coordinates.ALIGN_CORNERS or (plain is not None and is_quotient):
         return places_of(plain, length, new)
     steps: Floats = np.arange(new, dtype=np.float64)
+    if coordinates == _TF_NEAREST:
+        return (2 * steps + 1) * length / (2 * new) if is_quotient else (steps + 0.5) / scale
     if plain is Coordinates.ASYMMETRIC:
         return steps / scale
     if plain is Coordinates.PYTORCH_HALF_PIXEL and new == 1:
