@@ -23,6 +23,7 @@ from dovetail_opset._package import PACKAGE, is_op
 from dovetail_opset._shapes import ints
 from dovetail_opset.build import add, static
 from dovetail_opset.ops.reduction import Reduction
+from dovetail_opset.ops.unary import ElementWiseUnary, Unary
 from dovetail_opset.passes._rewrite import bound, is_constant, is_float, is_inner, merge
 from dovetail_opset.passes.dead_code import DeadCode
 
@@ -34,6 +35,26 @@ PRODUCTS = Products("ElementWiseMultiply", "ElementWiseDivide", near=2.0**-22)
 def square(x: Pattern) -> Pattern:
     """Return the pattern of a value times itself, as a product or a power."""
     return either(op("ElementWisePower", x, number(2)), op("ElementWiseMultiply", x, x))
+
+
+def root(x: Pattern) -> Pattern:
+    """Return the pattern of a square root, as that op or a power."""
+    return either(op("ElementWiseSquareRoot", x), op("ElementWisePower", x, number(0.5)))
+
+
+def inverse_root(x: Pattern) -> Pattern:
+    """Return the pattern of one over a square root, in any spelling."""
+    return either(
+        op("ElementWiseRsqrt", x),
+        op("ElementWisePower", x, number(-0.5)),
+        op("ElementWiseDivide", number(1), root(x)),
+        op("ElementWiseUnary", root(x), where=_is_reciprocal),
+    )
+
+
+def _is_reciprocal(node: Node) -> bool:
+    function = bound(node)
+    return isinstance(function, ElementWiseUnary) and function.operation is Unary.RECIPROCAL
 
 
 def kept_axes(node: Node | None) -> Shape | None:
@@ -80,30 +101,34 @@ def fuse(graph: Graph, match: Found, op_type: str, **params: Any) -> Node | None
     return graph.producer(result)
 
 
-def fuse_norm(
-    graph: Graph, match: Found, op_type: str, axes: Shape, gamma: Array | None = None
-) -> bool:
-    """Fuse a norm with its epsilon, and constants after it as its gamma and beta.
+def fuse_norm(graph: Graph, match: Found, op_type: str, axes: Shape) -> bool:
+    """Fuse a norm with its epsilon, gamma and beta, and constants after it as gamma and beta.
 
     Args:
         graph: The graph, changed in place.
-        match: A match with an x and an epsilon.
+        match: A match with an x and an epsilon, and perhaps with a gamma and a beta.
         op_type: The op of the norm.
         axes: The axes that it normalizes over.
-        gamma: The values of the match's gamma, if it has one.
 
     Returns:
-        Whether no other node needs a part of the match.
+        Whether gamma and beta are constants over the axes, and no other node needs a part of the
+        match.
     """
+    x, given = match.values["x"], [match.values.get(name) for name in ("gamma", "beta")]
+    values = [None if t is None else over_axes(t, x, axes) for t in given]
+    if any(t is not None and v is None for t, v in zip(given, values, strict=True)):
+        return False
     epsilon = constant_number(match.values["epsilon"])
     norm = fuse(graph, match, op_type, axes=axes, epsilon=epsilon)
     if norm is None:
         return False
-    if gamma is None:
+    for port, (factor, known) in enumerate(zip(given, values, strict=True), 1):
+        if factor is not None and known is not None:
+            _set_constant(graph, norm, port, known, factor)
+    if given == [None, None]:
         _absorb(graph, norm, axes, "ElementWiseMultiply", 1)
-    else:
-        _set_constant(graph, norm, 1, gamma, match.values["gamma"])
-    _absorb(graph, norm, axes, "ElementWiseAdd", 2)
+    if given[1] is None:
+        _absorb(graph, norm, axes, "ElementWiseAdd", 2)
     return True
 
 

@@ -4,37 +4,100 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.ir import Graph
-from dovetail.ir.patterns import any_number, commutative, op, value
-from dovetail_opset.passes._patterns import Found, fuse_matches, fuse_norm, kept_axes, square
+from dovetail.ir import Graph, Shape
+from dovetail.ir.patterns import (
+    Pattern,
+    any_number,
+    commutative,
+    either,
+    number,
+    op,
+    value,
+)
+from dovetail_opset.passes._patterns import (
+    PRODUCTS,
+    Found,
+    fuse_matches,
+    fuse_norm,
+    inverse_root,
+    kept_axes,
+    root,
+    square,
+)
 
-_X = value("x")
-_CENTRED = op("ElementWiseSubtract", _X, value("mean", op("ReduceMean", _X)))
-_VARIANCE = op("ReduceMean", square(value("centred")))
-_LAYER_NORM = op(
-    "ElementWiseDivide",
-    value("centred", _CENTRED),
+_X, _GAMMA, _BETA = value("x"), value("gamma"), value("beta")
+_MEAN = value("mean", op("ReduceMean", _X))
+_CENTRED = value("centred", op("ElementWiseSubtract", _X, _MEAN))
+
+
+def _not_negative(x: Pattern) -> Pattern:
+    """Return the pattern of a value that may be clipped at 0."""
+    return either(x, op("Relu", x), commutative("ElementWiseMaximum", x, number(0)))
+
+
+def _spread(variance: Pattern) -> Pattern:
+    return commutative("ElementWiseAdd", variance, any_number("epsilon"))
+
+
+_OF_CENTRED = value("squares", op("ReduceMean", square(_CENTRED)))
+# As Flax has it: the mean of squares minus the square of the mean.
+_OF_SQUARES = _not_negative(
     op(
-        "ElementWiseSquareRoot",
-        commutative("ElementWiseAdd", value("variance", _VARIANCE), any_number("epsilon")),
-    ),
+        "ElementWiseSubtract",
+        value("squares", op("ReduceMean", square(_X))),
+        square(_MEAN),
+    )
+)
+_DIVIDED = op("ElementWiseDivide", _CENTRED, root(_spread(_OF_CENTRED)))
+_SPREAD = _spread(either(_OF_CENTRED, _OF_SQUARES))
+_INVERSE = inverse_root(_SPREAD)
+_SCALE = value("scale", either(_INVERSE, PRODUCTS.of(_INVERSE, _GAMMA)))
+# As TensorFlow has it: x * scale + (beta - mean * scale).
+_SHIFT = either(
+    PRODUCTS.of(op("ElementWiseNeg", _MEAN), _SCALE),
+    op("ElementWiseNeg", PRODUCTS.of(_MEAN, _SCALE)),
+)
+_SHIFTED = either(
+    op("ElementWiseSubtract", _BETA, PRODUCTS.of(_MEAN, _SCALE)),
+    commutative("ElementWiseAdd", _SHIFT, _BETA),
+    _SHIFT,
+)
+_OTHER_SPELLINGS = either(
+    op("ElementWiseDivide", _CENTRED, root(_SPREAD)),
+    PRODUCTS.of(_CENTRED, _SCALE),
+    commutative("ElementWiseAdd", PRODUCTS.of(_X, _SCALE), _SHIFTED),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FuseLayerNorm:
-    """Fuse (x - mean) / sqrt(mean of squares + epsilon) * gamma + beta to LayerNorm.
+    """Fuse (x - mean) / sqrt(variance + epsilon) * gamma + beta to LayerNorm.
 
-    gamma and beta are constants over the axes; either may be missing.
+    gamma and beta are constants over the axes; either may be missing. The variance is the mean of
+    squares of x - mean, or that of x minus the square of the mean. The root divides, or its inverse
+    multiplies: x - mean, or x and the mean apart, as in x * scale + (beta - mean * scale). All but
+    the first of each fuse over the last axis alone, since the HTP normalizes over no others.
     """
 
     name: str = "fuse-layer-norm"
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
-        return fuse_matches(graph, _LAYER_NORM, _fuse)
+        changed = fuse_matches(graph, _DIVIDED, _fuse)
+        return fuse_matches(graph, _OTHER_SPELLINGS, _fuse_last) or changed
 
 
 def _fuse(graph: Graph, match: Found) -> bool:
-    axes, others = (kept_axes(graph.producer(match.values[n])) for n in ("mean", "variance"))
-    return axes is not None and axes == others and fuse_norm(graph, match, "LayerNorm", axes)
+    axes = _axes(graph, match)
+    return axes is not None and fuse_norm(graph, match, "LayerNorm", axes)
+
+
+def _fuse_last(graph: Graph, match: Found) -> bool:
+    last = (len(match.values["x"].shape) - 1,)
+    return _axes(graph, match) == last and fuse_norm(graph, match, "LayerNorm", last)
+
+
+def _axes(graph: Graph, match: Found) -> Shape | None:
+    """Return the axes of both means; None if they differ."""
+    axes, others = (kept_axes(graph.producer(match.values[n])) for n in ("mean", "squares"))
+    return axes if axes == others else None

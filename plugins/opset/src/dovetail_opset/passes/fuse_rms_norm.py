@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.ir import Graph, Node
-from dovetail.ir.patterns import any_number, commutative, either, number, op, value
-from dovetail_opset.ops.unary import ElementWiseUnary, Unary
+from dovetail.ir import Graph
+from dovetail.ir.patterns import any_number, commutative, either, op, value
 from dovetail_opset.passes._patterns import (
     PRODUCTS,
     Found,
     fuse_matches,
     fuse_norm,
+    inverse_root,
     kept_axes,
-    over_axes,
+    root,
     square,
 )
-from dovetail_opset.passes._rewrite import bound
-
-
-def _is_reciprocal(node: Node) -> bool:
-    function = bound(node)
-    return isinstance(function, ElementWiseUnary) and function.operation is Unary.RECIPROCAL
-
 
 _X, _GAMMA = value("x"), value("gamma")
 _MEAN = value("mean", op("ReduceMean", square(_X)))
 _SPREAD = commutative("ElementWiseAdd", _MEAN, any_number("epsilon"))
-_ROOT = either(op("ElementWiseSquareRoot", _SPREAD), op("ElementWisePower", _SPREAD, number(0.5)))
-_INVERSE = either(
-    op("ElementWiseRsqrt", _SPREAD),
-    op("ElementWisePower", _SPREAD, number(-0.5)),
-    op("ElementWiseDivide", number(1), _ROOT),
-    op("ElementWiseUnary", _ROOT, where=_is_reciprocal),
-)
+_ROOT, _INVERSE = root(_SPREAD), inverse_root(_SPREAD)
 _SCALED = either(_X, PRODUCTS.of(_X, _GAMMA))
 _RMS_NORM = either(
     op("ElementWiseDivide", _SCALED, _ROOT),
@@ -60,10 +47,5 @@ class FuseRmsNorm:
 
 
 def _fuse(graph: Graph, match: Found) -> bool:
-    x, axes = match.values["x"], kept_axes(graph.producer(match.values["mean"]))
-    if axes is None:
-        return False
-    gamma = over_axes(match.values.get("gamma"), x, axes)
-    if gamma is None and "gamma" in match.values:
-        return False
-    return fuse_norm(graph, match, "RmsNorm", axes, gamma)
+    axes = kept_axes(graph.producer(match.values["mean"]))
+    return axes is not None and fuse_norm(graph, match, "RmsNorm", axes)
