@@ -74,7 +74,7 @@ def note_match(node: Node, schema: OpSchema) -> None:
         node: The node; its params are valid, and its outputs are as inferred.
         schema: Its op.
     """
-    if not any(_all_port_faults(node, schema)):
+    if not _all_port_faults(node, schema):
         node.matched = _facts(node, schema)
 
 

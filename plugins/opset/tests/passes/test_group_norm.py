@@ -126,3 +126,71 @@ def test_factors_that_change_keep_it_written_out() -> None:
     graph = written_out()
     graph.tensors["gamma"].kind = TensorKind.UPDATEABLE_STATIC
     assert not FuseGroupNorm().run(graph)
+
+
+def by_groups(
+    net: Any,
+    *,
+    groups: tuple[int, int] = (2, 2),
+    axes: tuple[int, ...] = (1, 2, 4),
+    scale: tuple[int, ...] | None = None,
+) -> Tensor:
+    """Return the norm of groups of the last axis, as Flax and, with a scale, Keras write it."""
+    shape = net.x.shape
+    x = net.step("Reshape", net.x, spec=Spec(F32, (*shape[:-1], *groups)))
+    mean = net.step("ReduceMean", x, axes=axes, keep_dims=True)
+    centred = net.step("ElementWiseSubtract", x, mean)
+    if scale is None:
+        square = net.step("ElementWiseMultiply", x, x)
+        squares = net.step("ReduceMean", square, axes=axes, keep_dims=True)
+        squared = net.step("ElementWiseMultiply", mean, mean)
+        variance = net.step("ElementWiseSubtract", squares, squared)
+        variance = net.step("ElementWiseMaximum", variance, net.number(0))
+    else:
+        square = net.step("ElementWiseMultiply", centred, centred)
+        variance = net.step("ReduceMean", square, axes=axes, keep_dims=True)
+    spread = net.step("ElementWiseAdd", variance, net.number(1e-3))
+    if scale is None:
+        y = net.step("ElementWiseDivide", centred, net.step("ElementWiseSquareRoot", spread))
+    else:
+        inverse = net.step("ElementWiseRsqrt", spread)
+        factor = net.step("ElementWiseMultiply", inverse, net.constant(*scale))
+        shift = net.step("ElementWiseMultiply", mean, factor)
+        shift = net.step("ElementWiseSubtract", net.constant(*scale), shift)
+        y = net.step("ElementWiseAdd", net.step("ElementWiseMultiply", x, factor), shift)
+    found: Tensor = net.step("Reshape", y, spec=Spec(F32, shape))
+    return found
+
+
+@pytest.mark.parametrize("scale", [None, (2, 2), (1, 1, 1, 2, 2), (2, 1)])
+def test_groups_of_the_last_axis(net: Any, evaluate: Evaluate, scale: Any) -> None:
+    y = by_groups(net, scale=scale)
+    assert net.check(y, FuseGroupNorm(), evaluate) == ["GroupNorm"]
+    (node,) = net.graph.nodes
+    assert node.params["group"] == Scalar(DType.UINT_32, 2)
+    assert len(node.inputs) == 3
+
+
+def test_factors_after_groups_of_the_last_axis_join_it(net: Any, evaluate: Evaluate) -> None:
+    y = net.step("ElementWiseMultiply", by_groups(net), net.constant(4))
+    y = net.step("ElementWiseAdd", y, net.constant(1, 1, 1, 4))
+    assert net.check(y, CONVERT_DEFAULT, evaluate) == ["GroupNorm"]
+
+
+@pytest.mark.parametrize("axes", [(1, 2), (1, 2, 3), (4,), (0, 1, 2, 4)])
+def test_a_norm_over_other_axes_is_none_of_groups(net: Any, axes: tuple[int, ...]) -> None:
+    by_groups(net, axes=axes).kind = TensorKind.APP_READ
+    net.untouched(FuseGroupNorm())
+
+
+@pytest.mark.parametrize("scale", [(5, 1, 1), (3, 1, 1, 1)])
+def test_a_scale_that_varies_elsewhere_is_none_of_groups(net: Any, scale: Any) -> None:
+    by_groups(net, scale=scale).kind = TensorKind.APP_READ
+    net.untouched(FuseGroupNorm())
+
+
+def test_groups_that_are_read_stay(net: Any) -> None:
+    by_groups(net).kind = TensorKind.APP_READ
+    grouped = net.graph.nodes[0].outputs[0]
+    net.step("Relu", grouped).kind = TensorKind.APP_READ
+    net.untouched(FuseGroupNorm())

@@ -1,40 +1,47 @@
-"""Recognition of a group normalization written as one of the groups as channels."""
+"""Recognition of a group normalization written as one of groups with axes of their own."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from dovetail.ir import Array, Graph, Node, Tensor
-from dovetail.ir.patterns import either, op, value
+from dovetail.ir.patterns import constant_number, either, op, value
+from dovetail_opset._package import is_op
 from dovetail_opset.build import add, static
 from dovetail_opset.ops.normalization import InstanceNorm
 from dovetail_opset.passes._moving import add_transposed, moved_tensor
-from dovetail_opset.passes._patterns import Found, fuse_matches, is_closed
-from dovetail_opset.passes._rewrite import bound, is_constant, is_float
+from dovetail_opset.passes._patterns import Found, fuse_matches, is_closed, over_axes
+from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_float
+from dovetail_opset.passes.fuse_layer_norm import NORMALIZED, normalized_axes
 from dovetail_opset.perms import inverse, is_to_last, perm_of, to_last
 
 _LAST = value("last", op("Transpose", value("grouped", op("Reshape", value("x")))))
 _GAMMA, _BETA = value("gamma"), value("beta")
 _NORM = either(op("InstanceNorm", _LAST, _GAMMA, _BETA), op("InstanceNorm", _LAST, _GAMMA))
 _GROUP_NORM = op("Reshape", value("first", op("Transpose", value("norm", _NORM))))
+_OF_LAST = op("Reshape", value("norm", NORMALIZED))
 
 
 @dataclass(frozen=True, slots=True)
 class FuseGroupNorm:
-    """Fuse a reshape to groups, their InstanceNorm and the reshape back to GroupNorm.
+    """Fuse a reshape to groups, their norm and the reshape back to GroupNorm.
 
-    PyTorch exports it so. Factors of the channels that follow join its gamma and beta in other
-    passes. As in a frontend, channels-first tensors are transposed before it and back after it; so
-    it runs before channels-last.
+    PyTorch exports an InstanceNorm of the groups as channels. Keras and Flax, whose channels are
+    the last axis, divide that axis and write the norm out in one of the forms that fuse-layer-norm
+    knows. Factors of the channels that follow join its gamma and beta in other passes. As in a
+    frontend, channels-first tensors are transposed before it and back after it; so it runs before
+    channels-last.
     """
 
     name: str = "fuse-group-norm"
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
-        return fuse_matches(graph, _GROUP_NORM, _fuse)
+        changed = fuse_matches(graph, _GROUP_NORM, _fuse)
+        return fuse_matches(graph, _OF_LAST, _fuse_last) or changed
 
 
 def _fuse(graph: Graph, match: Found) -> bool:
@@ -106,6 +113,63 @@ def _replace(
         sources=sources,
         perm=to_first,
     )
+
+
+def _fuse_last(graph: Graph, match: Found) -> bool:
+    """Fuse a norm of the groups of the last axis."""
+    grouped, last = match.values["x"], match.nodes[-1]
+    maker, out = graph.producer(grouped), last.outputs[0]
+    x = first_input(maker) if maker is not None and is_op(maker, "Reshape") else None
+    if x is None or x.spec != out.spec or not is_float(x) or not _are_groups(grouped, x):
+        return False
+    rank = len(grouped.shape)
+    if normalized_axes(graph, match) != (*range(1, rank - 2), rank - 1):
+        return False
+    factors = [
+        _by_channel(match.values.get(name), grouped, default)
+        for name, default in (("gamma", 1), ("beta", 0))
+    ]
+    is_inner = all(reader in match.nodes for reader in graph.consumers(grouped))
+    if any(f is None for f in factors) or not is_inner or not is_closed(graph, match.nodes, last):
+        return False
+    graph.remove_node(last)
+    constants = []
+    for name, values in zip(("gamma", "beta"), factors, strict=True):
+        origin = match.values.get(name)
+        source = None if origin is None else origin.source
+        if values is not None:
+            constants.append(static(graph, f"{last.name}.{name}", values, source=source))
+    add(
+        graph,
+        "GroupNorm",
+        [x, *constants],
+        name=last.name,
+        outputs=out,
+        sources=_sources(match.nodes),
+        epsilon=constant_number(match.values["epsilon"]),
+        group=grouped.shape[-2],
+    )
+    return True
+
+
+def _are_groups(grouped: Tensor, x: Tensor) -> bool:
+    """Return whether the last two axes of a tensor are groups of the channels of x."""
+    if len(x.shape) < 3 or len(grouped.shape) != len(x.shape) + 1:
+        return False
+    *outer, groups, each = grouped.shape
+    return (*outer, groups * each) == x.shape
+
+
+def _by_channel(tensor: Tensor | None, grouped: Tensor, default: float) -> Array | None:
+    """Return the values of a constant over groups and channels; None if it varies elsewhere.
+
+    Those of a factor that is missing are the default: another pass may join them with what follows.
+    """
+    if tensor is None:
+        return np.full(math.prod(grouped.shape[-2:]), default, grouped.dtype.storage)
+    rank = len(grouped.shape)
+    values = over_axes(tensor, grouped, (rank - 2, rank - 1))
+    return None if values is None else np.ascontiguousarray(values).reshape(-1)
 
 
 def _sources(nodes: tuple[Node, ...]) -> dict[str, None]:

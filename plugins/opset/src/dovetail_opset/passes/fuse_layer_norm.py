@@ -62,7 +62,7 @@ _SHIFTED = either(
     commutative("ElementWiseAdd", _SHIFT, _BETA),
     _SHIFT,
 )
-_OTHER_SPELLINGS = either(
+NORMALIZED = either(
     op("ElementWiseDivide", _CENTRED, root(_SPREAD)),
     PRODUCTS.of(_CENTRED, _SCALE),
     commutative("ElementWiseAdd", PRODUCTS.of(_X, _SCALE), _SHIFTED),
@@ -84,20 +84,20 @@ class FuseLayerNorm:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = fuse_matches(graph, _DIVIDED, _fuse)
-        return fuse_matches(graph, _OTHER_SPELLINGS, _fuse_last) or changed
+        return fuse_matches(graph, NORMALIZED, _fuse_last) or changed
 
 
 def _fuse(graph: Graph, match: Found) -> bool:
-    axes = _axes(graph, match)
+    axes = normalized_axes(graph, match)
     return axes is not None and fuse_norm(graph, match, "LayerNorm", axes)
 
 
 def _fuse_last(graph: Graph, match: Found) -> bool:
     last = (len(match.values["x"].shape) - 1,)
-    return _axes(graph, match) == last and fuse_norm(graph, match, "LayerNorm", last)
+    return normalized_axes(graph, match) == last and fuse_norm(graph, match, "LayerNorm", last)
 
 
-def _axes(graph: Graph, match: Found) -> Shape | None:
-    """Return the axes of both means; None if they differ."""
+def normalized_axes(graph: Graph, match: Found) -> Shape | None:
+    """Return the axes of both means of what is `NORMALIZED`; None if they differ."""
     axes, others = (kept_axes(graph.producer(match.values[n])) for n in ("mean", "squares"))
     return axes if axes == others else None
