@@ -172,7 +172,7 @@ def _link_faults(graph: Graph, node: Node) -> list[str]:
         for tensor in dict.fromkeys(node.inputs + outputs)
         if tensor is not None and known.get(tensor.name) is not tensor
     ]
-    for tensor in outputs if len(outputs) == 1 else dict.fromkeys(outputs):
+    for tensor in dict.fromkeys(outputs):
         producer = graph.producer(tensor)
         if producer is not node:
             other = "nothing" if producer is None else producer.where

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from norm_cases import GRIDS, SHAPES
 
 from dovetail.ir import Array, DType
 from dovetail_onednn.quantized import layer_norm
 
-U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
-SHAPES = [(40, 256), (1, 16, 768), (3, 5, 8, 129), (9000, 1), (2731, 3), (4, 3000)]
+U8 = DType.UFIXED_POINT_8
 
 
 def rows_of(net: Any, kind: str, shape: Any, dtype: DType) -> Array:
@@ -35,15 +35,7 @@ def rows_of(net: Any, kind: str, shape: Any, dtype: DType) -> Array:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("factors", [0, 1, 2])
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-5])
-@pytest.mark.parametrize(
-    ("data", "result"),
-    [
-        ((U8, 128, 0.03), (U8, 120, 0.04)),
-        ((U8, 0, 0.03), (U8, 128, 0.004)),
-        ((S8, 37, 0.002), (S8, -60, 0.004)),
-        ((S8, -128, 0.01), (U8, 0, 0.5)),
-    ],
-)
+@pytest.mark.parametrize(("data", "result"), GRIDS)
 def test_layer_norm(
     new_network: Any, data: Any, result: Any, epsilon: float, factors: int, shape: Any, kind: str
 ) -> None:

@@ -6,26 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from norm_cases import GRIDS, SHAPES
 
 from dovetail.ir import DType, TensorKind
 
-U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
-SHAPES = [(40, 256), (1, 16, 768), (3, 5, 8, 129), (9000, 1), (2731, 3), (4, 3000)]
+U8 = DType.UFIXED_POINT_8
 
 
 @pytest.mark.parametrize("kind", ["all", "few levels", "zeros"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("op_type", "factors"), [("RmsNorm", 0), ("RmsNorm", 2), ("L2Norm", 0)])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-20, 1e-5, 0.5])
-@pytest.mark.parametrize(
-    ("data", "result"),
-    [
-        ((U8, 128, 0.03), (U8, 120, 0.04)),
-        ((U8, 0, 0.03), (U8, 128, 0.004)),
-        ((S8, 37, 0.002), (S8, -60, 0.004)),
-        ((S8, -128, 0.01), (U8, 0, 0.5)),
-    ],
-)
+@pytest.mark.parametrize(("data", "result"), GRIDS)
 def test_plain_norms(
     new_network: Any,
     data: Any,

@@ -13,6 +13,8 @@ from dovetail.ir.patterns import (
     Match,
     Pattern,
     Products,
+    any_number,
+    commutative,
     constant_number,
     either,
     find,
@@ -35,6 +37,11 @@ PRODUCTS = Products("ElementWiseMultiply", "ElementWiseDivide", near=2.0**-22)
 def square(x: Pattern) -> Pattern:
     """Return the pattern of a value times itself, as a product or a power."""
     return either(op("ElementWisePower", x, number(2)), op("ElementWiseMultiply", x, x))
+
+
+def with_epsilon(x: Pattern) -> Pattern:
+    """Return the pattern of the sum of a value and an epsilon, a named number."""
+    return commutative("ElementWiseAdd", x, any_number("epsilon"))
 
 
 def root(x: Pattern) -> Pattern:
@@ -115,7 +122,7 @@ def fuse_norm(graph: Graph, match: Found, op_type: str, axes: Shape) -> bool:
         match.
     """
     x, given = match.values["x"], [match.values.get(name) for name in ("gamma", "beta")]
-    values = [None if t is None else over_axes(t, x, axes) for t in given]
+    values = [over_axes(tensor, x, axes) for tensor in given]
     if any(t is not None and v is None for t, v in zip(given, values, strict=True)):
         return False
     epsilon = constant_number(match.values["epsilon"])

@@ -22,7 +22,7 @@ _LAST = value("last", op("Transpose", value("grouped", op("Reshape", value("x"))
 _GAMMA, _BETA = value("gamma"), value("beta")
 _NORM = either(op("InstanceNorm", _LAST, _GAMMA, _BETA), op("InstanceNorm", _LAST, _GAMMA))
 _GROUP_NORM = op("Reshape", value("first", op("Transpose", value("norm", _NORM))))
-_OF_LAST = op("Reshape", value("norm", NORMALIZED))
+_OF_LAST = op("Reshape", NORMALIZED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Shape
-from dovetail.ir.patterns import (
-    Pattern,
-    any_number,
-    commutative,
-    either,
-    number,
-    op,
-    value,
-)
+from dovetail.ir.patterns import Pattern, commutative, either, number, op, value
 from dovetail_opset.passes._patterns import (
     PRODUCTS,
     Found,
@@ -23,6 +15,7 @@ from dovetail_opset.passes._patterns import (
     kept_axes,
     root,
     square,
+    with_epsilon,
 )
 
 _X, _GAMMA, _BETA = value("x"), value("gamma"), value("beta")
@@ -35,10 +28,6 @@ def _not_negative(x: Pattern) -> Pattern:
     return either(x, op("Relu", x), commutative("ElementWiseMaximum", x, number(0)))
 
 
-def _spread(variance: Pattern) -> Pattern:
-    return commutative("ElementWiseAdd", variance, any_number("epsilon"))
-
-
 _OF_CENTRED = value("squares", op("ReduceMean", square(_CENTRED)))
 # As Flax has it: the mean of squares minus the square of the mean.
 _OF_SQUARES = _not_negative(
@@ -48,9 +37,7 @@ _OF_SQUARES = _not_negative(
         square(_MEAN),
     )
 )
-_DIVIDED = op("ElementWiseDivide", _CENTRED, root(_spread(_OF_CENTRED)))
-_SPREAD = _spread(either(_OF_CENTRED, _OF_SQUARES))
-_INVERSE = inverse_root(_SPREAD)
+_INVERSE = inverse_root(with_epsilon(either(_OF_CENTRED, _OF_SQUARES)))
 _SCALE = value("scale", either(_INVERSE, PRODUCTS.of(_INVERSE, _GAMMA)))
 # As TensorFlow has it: x * scale + (beta - mean * scale).
 _SHIFT = either(
@@ -63,7 +50,8 @@ _SHIFTED = either(
     _SHIFT,
 )
 NORMALIZED = either(
-    op("ElementWiseDivide", _CENTRED, root(_SPREAD)),
+    value("plain", op("ElementWiseDivide", _CENTRED, root(with_epsilon(_OF_CENTRED)))),
+    op("ElementWiseDivide", _CENTRED, root(with_epsilon(_OF_SQUARES))),
     PRODUCTS.of(_CENTRED, _SCALE),
     commutative("ElementWiseAdd", PRODUCTS.of(_X, _SCALE), _SHIFTED),
 )
@@ -83,18 +71,14 @@ class FuseLayerNorm:
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
-        changed = fuse_matches(graph, _DIVIDED, _fuse)
-        return fuse_matches(graph, NORMALIZED, _fuse_last) or changed
+        return fuse_matches(graph, NORMALIZED, _fuse)
 
 
 def _fuse(graph: Graph, match: Found) -> bool:
-    axes = normalized_axes(graph, match)
-    return axes is not None and fuse_norm(graph, match, "LayerNorm", axes)
-
-
-def _fuse_last(graph: Graph, match: Found) -> bool:
-    last = (len(match.values["x"].shape) - 1,)
-    return normalized_axes(graph, match) == last and fuse_norm(graph, match, "LayerNorm", last)
+    axes, last = normalized_axes(graph, match), (len(match.values["x"].shape) - 1,)
+    if axes is None or (axes != last and "plain" not in match.values):
+        return False
+    return fuse_norm(graph, match, "LayerNorm", axes)
 
 
 def normalized_axes(graph: Graph, match: Found) -> Shape | None:

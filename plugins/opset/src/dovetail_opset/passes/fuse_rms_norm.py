@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import Graph
-from dovetail.ir.patterns import any_number, commutative, either, op, value
+from dovetail.ir.patterns import either, op, value
 from dovetail_opset.passes._patterns import (
     PRODUCTS,
     Found,
@@ -15,11 +15,12 @@ from dovetail_opset.passes._patterns import (
     kept_axes,
     root,
     square,
+    with_epsilon,
 )
 
 _X, _GAMMA = value("x"), value("gamma")
 _MEAN = value("mean", op("ReduceMean", square(_X)))
-_SPREAD = commutative("ElementWiseAdd", _MEAN, any_number("epsilon"))
+_SPREAD = with_epsilon(_MEAN)
 _ROOT, _INVERSE = root(_SPREAD), inverse_root(_SPREAD)
 _SCALED = either(_X, PRODUCTS.of(_X, _GAMMA))
 _RMS_NORM = either(

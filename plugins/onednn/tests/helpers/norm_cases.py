@@ -1,0 +1,13 @@
+"""Cases that norms of stored bytes share: shapes, and grids of data and result."""
+
+from dovetail.ir import DType
+
+_U8, _S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
+SHAPES = [(40, 256), (1, 16, 768), (3, 5, 8, 129), (9000, 1), (2731, 3), (4, 3000)]
+# Type, zero point and scale, of the data and of the result.
+GRIDS = [
+    ((_U8, 128, 0.03), (_U8, 120, 0.04)),
+    ((_U8, 0, 0.03), (_U8, 128, 0.004)),
+    ((_S8, 37, 0.002), (_S8, -60, 0.004)),
+    ((_S8, -128, 0.01), (_U8, 0, 0.5)),
+]
