@@ -49,6 +49,7 @@ _SHIFTED = either(
     commutative("ElementWiseAdd", _SHIFT, _BETA),
     _SHIFT,
 )
+# "plain" is the spelling that fuses over any axes.
 NORMALIZED = either(
     value("plain", op("ElementWiseDivide", _CENTRED, root(with_epsilon(_OF_CENTRED)))),
     op("ElementWiseDivide", _CENTRED, root(with_epsilon(_OF_SQUARES))),
