@@ -259,6 +259,11 @@ def test_fresh_names_are_no_tensors_and_no_nodes() -> None:
     node(graph, "x_1", [], [tensor(graph, "x")])
     assert graph.fresh_name("y") == "y"
     assert graph.fresh_name("x") == "x_2"
+    assert graph.fresh_name("x") == "x_2"
+    tensor(graph, "x_2")
+    assert graph.fresh_name("x") == "x_3"
+    graph.remove_tensor(graph.tensor("x_2"))
+    assert graph.fresh_name("x") == "x_2"
 
 
 def test_a_node_is_named_in_the_users_terms() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import reference_backend
+from hypothesis import given
+from hypothesis import strategies as st
 from reference_backend import OPS, PACKAGE, BareBackend, ReferenceBackend, chain, finalized, out
 
 from dovetail import runtime
@@ -18,7 +20,7 @@ from dovetail.ops import In, Op
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.hookspecs import hookimpl
-from dovetail.runtime import SignalKind
+from dovetail.runtime import SignalKind, buffers
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -274,10 +276,23 @@ def test_buffers_that_share_memory_are_refused(backend: runtime.Backend) -> None
     graph = finalized(backend, "Scale")
     block = np.zeros(9, np.float32)
     first, second = block[:6].reshape(2, 3), block[3:].reshape(2, 3)
-    for given, taken in ((first, first), (first, second)):
+    for read, written in ((first, first), (first, second)):
         with pytest.raises(BackendError, match="shares memory with input 'x'") as caught:
-            graph.execute({"x": given}, {"y": taken})
+            graph.execute({"x": read}, {"y": written})
         assert caught.value.number == 6004
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 6)), min_size=2, max_size=12))
+def test_sorted_buffers_share_memory_where_pairs_do(spans: list[tuple[int, int]]) -> None:
+    block = np.zeros(70, np.int8)
+    named: dict[str, Array] = {f"b{i}": block[a : a + n] for i, (a, n) in enumerate(spans)}
+    named["again"] = named["b0"]
+    read = {name: named[name] for name in list(named)[: len(named) // 3]}
+    written = {name: array for name, array in named.items() if name not in read}
+    pairs = buffers._overlaps(read, written)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(buffers, "_MOST_COMPARED", 0)
+        assert buffers._overlaps(read, written) == pairs
 
 
 def test_array_subclasses_compute_as_arrays(backend: runtime.Backend) -> None:

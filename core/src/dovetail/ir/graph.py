@@ -97,6 +97,7 @@ class Graph:
         self.removed_sources: frozenset[str] = frozenset()
         self._tensors: dict[str, Tensor] = {}
         self._nodes: dict[str, Node] = {}
+        self._taken: dict[str, int] = {}  # by stem, until a name becomes free
         self._producers: dict[Tensor, Node] = {}
         self._consumers: dict[Tensor, dict[Node, None]] = {}
         self._order: list[Node] | None = []
@@ -193,9 +194,13 @@ class Graph:
 
     def fresh_name(self, stem: str) -> str:
         """Return an unused name that begins with `stem`."""
-        name, count = stem, 1
+        count = self._taken.get(stem, 0)  # the names with lower numbers are taken
+        name = f"{stem}_{count}" if count else stem
         while name in self._tensors or name in self._nodes:
-            name, count = f"{stem}_{count}", count + 1
+            count += 1
+            name = f"{stem}_{count}"
+        if count:
+            self._taken[stem] = count
         return name
 
     # -- changing --------------------------------------------------------------------------------
@@ -259,6 +264,7 @@ class Graph:
     def remove_node(self, node: Node) -> None:
         """Remove a node; its tensors stay."""
         del self._nodes[node.name]
+        self._taken.clear()
         self._unlink(node)
         self._order = None
 
@@ -271,6 +277,7 @@ class Graph:
         if tensor in self._producers or self._consumers.get(tensor):
             raise ValueError(f"tensor {tensor.name} is still in use")
         del self._tensors[tensor.name]
+        self._taken.clear()
         self._consumers.pop(tensor, None)
 
     def set_inputs(self, node: Node, inputs: Sequence[Tensor | None]) -> None:
@@ -318,6 +325,7 @@ class Graph:
             node.name = name
         self._tensors = {t.name: t for t in self._tensors.values()}
         self._nodes = {n.name: n for n in self._nodes.values()}
+        self._taken.clear()
 
     def reorder_interface(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         """Put the named inputs and outputs first, in this order.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from dovetail.errors import BackendError, Problem, suggest_name
 from dovetail.ir import Array, Shape, Tensor
@@ -18,6 +20,8 @@ if TYPE_CHECKING:  # a context's graphs check their buffers here
     from dovetail.runtime.context import Context
 
 Buffer = Array | Memory
+# Buffers of which each pair is compared; sorting more of them takes less time.
+_MOST_COMPARED = 16
 
 
 def checked_buffers(
@@ -73,12 +77,30 @@ def _overlaps(given: Mapping[str, Binding], taken: Mapping[str, Binding]) -> lis
     """Return a problem for each output that shares memory with an input or another output."""
     named = [(f"output '{name}'", array) for name, array in taken.items()]
     others = [(f"input '{name}'", array) for name, array in given.items()]
+    if len(named) + len(others) > _MOST_COMPARED:
+        suspects = _neighbours([array for _, array in (*others, *named)])
+        named = [(where, array) for where, array in named if id(array) in suspects]
+        others = [(where, array) for where, array in others if id(array) in suspects]
     return [
         Problem(f"shares memory with {what}", where, "pass a separate array for each")
         for i, (where, array) in enumerate(named)
         for what, other in (*others, *named[:i])
         if _is_shared(array, other)
     ]
+
+
+def _neighbours(buffers: Sequence[Binding]) -> set[int]:
+    """Return the ids of buffers that may share memory: those that do, and few others."""
+    tokens = Counter(id(each) for each in buffers if not isinstance(each, np.ndarray))
+    found = {key for key, count in tokens.items() if count > 1}
+    arrays = [each for each in buffers if isinstance(each, np.ndarray)]
+    last, end = 0, -1  # the array that reaches furthest
+    for start, stop, key in sorted((*byte_bounds(each), id(each)) for each in arrays):
+        if start < end:
+            found |= {key, last}
+        if stop > end:
+            last, end = key, stop
+    return found
 
 
 def _is_shared(one: Binding, other: Binding) -> bool:
