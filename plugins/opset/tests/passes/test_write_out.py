@@ -159,7 +159,7 @@ def test_an_output_of_a_gru_that_nobody_reads_is_not_written(
 
 
 def test_a_gru_with_many_steps_open_sizes_a_state_or_computed_weights_stays() -> None:
-    many = gru(300)
+    many = gru(1001)
     assert not can_write_out(many.nodes[0])
     open_batch = gru(2)
     open_batch.tensor("x").dynamic = (False, True, False)

@@ -1,5 +1,6 @@
 """If, Loop and Scan: their subgraphs replace them, once for each iteration.
 
+A loop that is a recurrent layer becomes that layer instead.
 The condition of If and the number of iterations of Loop must therefore be known at import. Scan
 has one iteration for each slice of its inputs, a number that is always known.
 """
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dovetail_onnx._recurrent_layer import read_recurrent_loop
 from dovetail_onnx._scan import scan
 from dovetail_onnx._source import SourceNode
 from dovetail_onnx._subgraph_node import Reader, SubgraphNode
@@ -46,6 +48,8 @@ def _loop(control: SubgraphNode) -> None:
     control.check_outputs(graph, 1 + len(carried))
     rows: list[list[str]] = [[] for _ in graph.output[1 + len(carried) :]]
     control.check_count(len(carried) + len(rows))
+    if going and read_recurrent_loop(control, graph, most, carried):
+        return
     turn = 0
     while going and (most is None or turn < most):
         index = control.constant(f"index{turn}", np.asarray(turn, np.int64))

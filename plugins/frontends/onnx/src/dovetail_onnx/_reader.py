@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from onnx import NodeProto, TensorProto
+from onnx import GraphProto, NodeProto, TensorProto
+from onnx.helper import make_tensor_value_info
 
-from dovetail.errors import FrontendError, OpError, Problem, UnsupportedOpError
+from dovetail.errors import DovetailError, FrontendError, OpError, Problem, UnsupportedOpError
 from dovetail.ir import Graph, Spec, Tensor, TensorKind
 from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._control import read_control
-from dovetail_onnx._dtypes import PACKED
+from dovetail_onnx._dtypes import ELEMENT_TYPES, PACKED
 from dovetail_onnx._fold import can_fold, fold
 from dovetail_onnx._four_bits import check_reads, output_type
 from dovetail_onnx._functions import all_nodes
 from dovetail_onnx._inputs import dims_of
 from dovetail_onnx._source import SourceGraph, SourceNode, source_node
-from dovetail_onnx._survey import OperatorMatch, Survey, look_up
+from dovetail_onnx._subgraph_node import Apart
+from dovetail_onnx._survey import NOTHING, OperatorMatch, Survey, look_up
 from dovetail_onnx._tables import Tables
 from dovetail_onnx._tensors import TensorReader
 from dovetail_onnx._value_info import DeclaredSpecs
@@ -65,6 +68,7 @@ class GraphReader:
         updateable: Sequence[str] = (),
     ) -> None:
         self._source = source
+        self._file_bytes = file_bytes
         self._specs = specs
         self._survey = survey
         self._graph = Graph(source.name)
@@ -143,6 +147,41 @@ class GraphReader:
             else:
                 self._try(node, found)
         return before == (len(self.unsupported), len(self.invalid))
+
+    def read_apart(
+        self,
+        graph: GraphProto,
+        inputs: Mapping[str, Spec],
+        constants: Mapping[str, Constant],
+        by: SourceNode,
+    ) -> Apart:
+        """Read a subgraph in a graph of its own; its problems stay there.
+
+        Args:
+            graph: The subgraph.
+            inputs: Its inputs.
+            constants: What it reads besides them and its own constants.
+            by: The node that contains it.
+        """
+        names = [output.name for output in graph.output]
+        infos = {
+            name: make_tensor_value_info(name, ELEMENT_TYPES[spec.dtype], spec.shape)
+            for name, spec in inputs.items()
+        }
+        source = replace(
+            self._source, nodes=(), inputs=infos, outputs=(), initializers={}, declared={}
+        )
+        tensors = self._values.reader
+        reader = GraphReader(source, inputs, NOTHING, tensors, self._tables, self._file_bytes)
+        for name, constant in constants.items():
+            reader.set(name, constant)
+        try:
+            for proto in graph.initializer:
+                reader.set_initializer(proto.name, proto)
+            done = reader.read_body(graph.node, names, by)
+        except DovetailError:
+            done = False
+        return Apart(reader._graph, [reader.value(name) if done else None for name in names])
 
     def _check_copies(self, nodes: Sequence[NodeProto], by: SourceNode) -> None:
         """Raise if unrolled loops exceed the limits, as a few nested ones may."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from onnx import GraphProto
 
 from dovetail.errors import UnsupportedOpError
+from dovetail_onnx._recurrent_layer import read_recurrent_scan
+from dovetail_onnx._step_body import Sequenced
 from dovetail_onnx._subgraph_node import SubgraphNode
 
 # States at the end, and the results of each iteration for each of the other outputs.
@@ -40,18 +43,22 @@ def _scan_once(
     none = (0,) * len(inputs)
     axes = control.attr.integers("scan_input_axes") or none
     slices = _Slices(control, inputs, axes, control.attr.integers("scan_input_directions") or none)
+    count = len(graph.output) - len(states)
+    axes = control.attr.integers("scan_output_axes") or (0,) * count
+    backwards = control.attr.integers("scan_output_directions") or (0,) * count
+    if not len(axes) == len(backwards) == count:
+        raise control.invalid(f"the attributes do not match the {count} outputs of an iteration")
+    layer = None
+    if not any((*axes, *backwards)):
+        layer = read_recurrent_scan(control, graph, states, slices.sequences)
+    if layer is not None:
+        control.give([*layer.states, *layer.rows])
+        return
     found = _turns(control, "", graph, states, slices)
     if found is None:
         return
     control.give(found[0])
-    rows = found[1]
-    axes = control.attr.integers("scan_output_axes") or (0,) * len(rows)
-    backwards = control.attr.integers("scan_output_directions") or (0,) * len(rows)
-    if not len(axes) == len(backwards) == len(rows):
-        raise control.invalid(
-            f"the attributes do not match the {len(rows)} outputs of an iteration"
-        )
-    for i, row in enumerate(rows):
+    for i, row in enumerate(found[1]):
         control.stack(row[::-1] if backwards[i] else row, axes[i], len(states) + i)
 
 
@@ -144,6 +151,15 @@ class _Slices:
             )
         self._axes = [a % len(s) for s, a in zip(shapes, axes, strict=True)]
         self.length = lengths.pop()
+
+    @property
+    def sequences(self) -> list[Sequenced]:
+        """The inputs, each with its axis and the positions of its slices in order."""
+        order = range(self.length)
+        return [
+            Sequenced(name, axis, np.asarray(order[::-1] if backwards else order))
+            for name, axis, backwards in zip(self._names, self._axes, self._backwards, strict=True)
+        ]
 
     def take(self, name: str, turn: int) -> list[str] | None:
         """Read the slices for one iteration; return their names, None if there was a problem."""

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
-from dovetail.ir import Array
+from dovetail.ir import Array, Graph, Spec
 from dovetail_onnx._attributes import Attributes
 from dovetail_onnx._bodies import Body, instantiate
 from dovetail_onnx._source import SourceNode
 from dovetail_opset.importing.constant import Constant, Value
 from dovetail_opset.importing.problems import ValueNeededError
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A subgraph that was read in a graph of its own.
+
+    Attributes:
+        graph: That graph, whose inputs have the subgraph's names.
+        values: The subgraph's outputs; None if there was a problem.
+    """
+
+    graph: Graph
+    values: list[Value | None]
 
 
 class Reader(Protocol):
@@ -26,6 +40,15 @@ class Reader(Protocol):
         Raises:
             UnsupportedOpError: The model would grow too large.
         """
+
+    def read_apart(
+        self,
+        graph: GraphProto,
+        inputs: Mapping[str, Spec],
+        constants: Mapping[str, Constant],
+        by: SourceNode,
+    ) -> Apart:
+        """Read a subgraph in a graph of its own; see `Apart`."""
 
     def value(self, name: str) -> Value | None:
         """Return a value; None if it is not known."""
@@ -104,6 +127,30 @@ class SubgraphNode:
                 f"the graph '{graph.name}' reads undefined tensors, or is not sorted"
             )
         return body.outputs if done else None
+
+    def read_apart(
+        self,
+        graph: GraphProto,
+        inputs: Mapping[str, Spec],
+        constants: Mapping[str, Constant],
+        names: Mapping[str, str],
+    ) -> Apart:
+        """Read a subgraph in a graph of its own, with the constants around it.
+
+        Args:
+            graph: The subgraph.
+            inputs: What it reads as inputs, by its names.
+            constants: Constants, by its names.
+            names: Names of values around it, by its names.
+        """
+        read = {name for node in graph.node for name in node.input if name}
+        read.update(output.name for output in graph.output)
+        known = dict(constants)
+        for name in read.difference(inputs, known):
+            value = self.reader.value(names.get(name, name))
+            if isinstance(value, Constant):
+                known[name] = value
+        return self.reader.read_apart(graph, inputs, known, self.node)
 
     def known_number(self, name: str, what: str) -> Array:
         """Return the value of a tensor that must be known at import and be a single number."""

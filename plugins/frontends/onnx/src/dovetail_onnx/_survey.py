@@ -59,6 +59,10 @@ class Survey:
     malformed: dict[str, Problem]
 
 
+# That of a graph without nodes.
+NOTHING = Survey({}, (), (), {})
+
+
 def survey(source: SourceGraph, tables: Tables) -> Survey:
     """Find the importer of each node of a graph."""
     _warn_of_newer(source)

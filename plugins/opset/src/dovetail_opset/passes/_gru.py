@@ -14,8 +14,8 @@ from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_i
 
 Step = Callable[..., Tensor]
 
-# Each step has about ten nodes.
-_MAX_STEPS = 256
+# Each step has about ten nodes; frontends write out loops of as many.
+_MAX_STEPS = 1000
 _WEIGHTS = range(1, 13)
 _H0, _RESET = 13, 14
 

@@ -12,8 +12,9 @@ from dovetail_onnx.operators._parts import apply_operator
 from dovetail_onnx.operators._recurrence import Layer, read_layer
 from dovetail_onnx.operators._table import ONNX
 
-# RNN has no op: each step becomes some nodes. The graph of a longer sequence would be too large.
-_MOST_STEPS = 64
+# RNN has no op: each step becomes some five nodes, which take as long to convert as the unrolled
+# loops of `_reader.MAX_BODY_NODES`.
+_MOST_STEPS = 2000
 # ONNX's activations, and which of them take an alpha and a beta; without these the default of the
 # operator of the same name holds.
 _PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -38,6 +39,11 @@ class _Activation:
 
     operator: str
     attributes: dict[str, Any]
+
+
+def can_convert(function: str, steps: int) -> bool:
+    """Return whether a layer with this function and number of steps can be converted."""
+    return function in _PARAMETERS and 1 <= steps <= _MOST_STEPS
 
 
 @ONNX.importer("RNN", versions=(7, 14, 22))

@@ -1,0 +1,254 @@
+"""The body of a loop or scan as one step: the sequence that it reads, and its states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto
+
+from dovetail.ir import Array
+from dovetail_onnx._subgraph_node import SubgraphNode
+from dovetail_opset.importing.constant import Constant
+
+# Iterations that are computed at once, to find how many there are.
+_MOST_TURNS = 1 << 16
+# Operators that compute each element alone, so that one vector has the results of all iterations.
+# fmt: off
+_ELEMENTWISE = frozenset(
+    (
+        "Add", "And", "Cast", "Div", "Equal", "Greater", "GreaterOrEqual", "Identity", "Less",
+        "LessOrEqual", "Max", "Min", "Mul", "Neg", "Not", "Or", "Sub", "Where", "Xor",
+    )
+)
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Sequenced:
+    """A tensor of which each step reads one slice.
+
+    Attributes:
+        name: Its name.
+        axis: The axis of the steps.
+        positions: The index of each step's slice, (steps,).
+        keeps_axis: Whether a slice keeps the axis.
+    """
+
+    name: str
+    axis: int
+    positions: Array
+    keeps_axis: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepBody:
+    """The part of a loop's or scan's body that computes with data.
+
+    Attributes:
+        graph: Its nodes and constants; the outputs are the new states and what it writes to
+            sequences.
+        sequence: The tensor that it reads slice by slice.
+        part: The name of a slice in the body.
+        states: Names of the states in the body.
+        starts: Names of their initial values.
+        names: Names of other outer values that the body has under names of its own.
+    """
+
+    graph: GraphProto
+    sequence: Sequenced
+    part: str
+    states: Sequence[str]
+    starts: Sequence[str]
+    names: Mapping[str, str]
+
+
+def part_of(graph: GraphProto, nodes: Iterable[NodeProto], outputs: Iterable[str]) -> GraphProto:
+    """Return the nodes of a graph that outputs depend on, with the constants that they read."""
+    wanted, needed = list(outputs), []
+    read = set(wanted)
+    for node in reversed(list(nodes)):
+        if not read.isdisjoint(node.output):
+            needed.append(node)
+            read.update(node.input)
+    part = GraphProto(name=graph.name)
+    part.node.extend(reversed(needed))
+    part.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)
+    for name in wanted:
+        part.output.add(name=name)
+    return part
+
+
+class CountedLoop:
+    """A Loop whose nodes either count or compute with data.
+
+    What depends on the number of the iteration alone is computed for all iterations at once.
+
+    Args:
+        control: The Loop.
+        graph: Its body, which has the right number of inputs and outputs.
+        carried: Names of the initial values of what it carries.
+
+    Attributes:
+        states: The positions of the states among the carried values.
+        ends: Names of the last values of the others, by position.
+    """
+
+    def __init__(self, control: SubgraphNode, graph: GraphProto, carried: Sequence[str]) -> None:
+        self._control, self._graph, self._carried = control, graph, carried
+        self._index, self._again, *self._inputs = (i.name for i in graph.input)
+        self._condition, *self._results = (o.name for o in graph.output)
+        same = {n.output[0]: n.input[0] for n in graph.node if n.op_type == "Identity"}
+        pairs = zip(self._inputs, self._results, strict=False)
+        kept = [i for i, (a, b) in enumerate(pairs) if a in (b, same.get(b))]
+        self._names = {self._inputs[i]: carried[i] for i in kept}
+        self._stored = {tensor.name: tensor for tensor in graph.initializer}
+        # names that hide those around the body
+        self._own = {i.name for i in graph.input}.difference(self._names)
+        self._own.update(self._stored, *(node.output for node in graph.node))
+        self._counters: dict[int, Array] = {}
+        self._counting: list[NodeProto] = []
+        self._data: list[NodeProto] = []
+        self._reads: list[NodeProto] = []
+        self.states: list[int] = []
+        self.ends: dict[int, str] = {i: carried[i] for i in kept}
+
+    def body(self, most: int | None, rows: Iterable[str]) -> StepBody | None:
+        """Return the part that computes with data; None if it is no step over one sequence.
+
+        Args:
+            most: The trip count.
+            rows: Names of what it writes to sequences.
+        """
+        if any(a.type == AttributeProto.GRAPH for n in self._graph.node for a in n.attribute):
+            return None
+        if not self._sort() or len(self._reads) != 1:
+            return None
+        (read,) = self._reads
+        name = self._names.get(read.input[0], read.input[0])
+        value = self._control.reader.value(name)
+        found = self._count(most, read.input[1])
+        if found is None or value is None:
+            return None
+        positions, keeps_axis = found
+        axis = next((a.i for a in read.attribute if a.name == "axis"), 0)
+        rank = len(value.shape)
+        if not -rank <= axis < rank or not _are_within(positions, value.shape[axis]):
+            return None
+        outputs = [*(self._results[i] for i in self.states), *rows]
+        return StepBody(
+            part_of(self._graph, self._data, outputs),
+            Sequenced(name, axis % rank, positions, keeps_axis),
+            read.output[0],
+            [self._inputs[i] for i in self.states],
+            [self._carried[i] for i in self.states],
+            self._names,
+        )
+
+    def _sort(self) -> bool:
+        """Sort carried values into counters and states; return whether the nodes go with that."""
+        others = {
+            i: self._control.reader.value(name)
+            for i, name in enumerate(self._carried)
+            if i not in self.ends
+        }
+        # a number of a higher rank is a state of one unit
+        self._counters = {
+            i: value.values
+            for i, value in others.items()
+            if isinstance(value, Constant) and value.values.size == 1 and len(value.shape) < 2
+        }
+        while (varying := self._sweep()) is not None:
+            wrong = [i for i in self._counters if self._results[i] not in varying]
+            if not wrong:
+                break
+            for i in wrong:
+                del self._counters[i]
+        self.states = [i for i in others if i not in self._counters]
+        return varying is not None
+
+    def _sweep(self) -> set[str] | None:
+        """Sort the nodes; return what varies without data, None if there are other nodes."""
+        varying = {self._index, self._again, *(self._inputs[i] for i in self._counters)}
+        self._counting, self._data, self._reads = [], [], []
+        for node in self._graph.node:
+            if varying.isdisjoint(node.input):
+                self._data.append(node)
+            elif node.op_type == "Gather" and node.input[0] not in self._own:
+                self._reads.append(node)
+            elif node.op_type in _ELEMENTWISE and all(
+                name in varying or self._is_number(name) for name in node.input
+            ):
+                self._counting.append(node)
+                varying.update(node.output)
+            else:
+                return None
+        return varying
+
+    def _is_number(self, name: str) -> bool:
+        if name in self._stored:
+            return int(np.prod(self._stored[name].dims)) == 1
+        value = self._known(name)
+        return value is not None and value.size == 1
+
+    def _known(self, name: str) -> Array | None:
+        if name in self._own:
+            return None
+        value = self._control.reader.value(self._names.get(name, name))
+        return value.values if isinstance(value, Constant) else None
+
+    def _count(self, most: int | None, position: str) -> tuple[Array, bool] | None:
+        """Compute the counters; return all positions, and whether one is a vector.
+
+        None if the counters do not count evenly, or too far.
+        """
+        first = self._computed(position, np.asarray(0, np.int64), self._counters)
+        if first is None:
+            return None
+        count = _MOST_TURNS if most is None else min(most, _MOST_TURNS)
+        index = np.arange(count, dtype=np.int64)
+        starts = {i: value.reshape(()) for i, value in self._counters.items()}
+        with np.errstate(all="ignore"):  # of what overflows, the comparison decides
+            evenly = {
+                i: (start + (first[self._results[i]].reshape(()) - start) * index)
+                if start.dtype.kind in "iuf"
+                else np.full(count, start)
+                for i, start in starts.items()
+            }
+            evenly = {i: values.astype(starts[i].dtype) for i, values in evenly.items()}
+        found = self._computed(position, index, evenly)
+        if found is None or found[self._condition].dtype != np.bool_:
+            return None
+        found = {name: np.broadcast_to(values.reshape(-1), count) for name, values in found.items()}
+        going = found[self._condition]
+        turns = count if going.all() else int(going.argmin()) + 1
+        if turns == _MOST_TURNS != most:
+            return None
+        for i, values in evenly.items():
+            after = found[self._results[i]][:turns]
+            if not np.array_equal(after[:-1], values[1:turns]):
+                return None
+            last = np.asarray(after[-1]).reshape(self._counters[i].shape)
+            self.ends[i] = self._control.constant(f"end{i}", last)
+        return np.asarray(found[position][:turns]), first[position].ndim == 1
+
+    def _computed(
+        self, position: str, index: Array, counters: Mapping[int, Array]
+    ) -> dict[str, Array] | None:
+        """Return the condition, the position and the counters after each iteration, by name."""
+        outputs = [self._condition, position, *(self._results[i] for i in counters)]
+        given = {self._index: index, self._again: np.asarray(True)}
+        given |= {self._inputs[i]: values for i, values in counters.items()}
+        constants = {name: Constant.of(values, name) for name, values in given.items()}
+        part = part_of(self._graph, self._counting, outputs)
+        found = self._control.read_apart(part, {}, constants, self._names)
+        values = [value for value in found.values if isinstance(value, Constant)]
+        if len(values) < len(outputs):
+            return None
+        return {name: each.values for name, each in zip(outputs, values, strict=True)}
+
+
+def _are_within(positions: Array, count: int) -> bool:
+    inside: bool = np.all((positions >= 0) & (positions < count)).item()
+    return positions.dtype.kind == "i" and inside
