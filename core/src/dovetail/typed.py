@@ -21,7 +21,7 @@ from dovetail.errors import ConfigError, DovetailError, Problem, suggest_name
 
 T = TypeVar("T")
 
-_LOCATED = re.compile(r"(.*) - at `\$(.*)`", re.DOTALL)
+_LOCATED = r"(?s)(.*) - at `\$(.*)`"
 # JSON can escape half a surrogate pair, which no other encoding of text can express.
 _INVALID = (msgspec.ValidationError, UnicodeError)
 _UNKNOWN_FIELD = "Object contains unknown field"
@@ -215,7 +215,7 @@ def _problem(failure: Exception, path: str) -> Problem:
     if isinstance(failure, UnicodeError):
         return Problem("text contains half a surrogate pair", path)
     # The path comes last; a value quoted before it may contain anything.
-    located = _LOCATED.fullmatch(str(failure))
+    located = re.fullmatch(_LOCATED, str(failure))
     return Problem(located[1], path + located[2]) if located else Problem(str(failure), path)
 
 

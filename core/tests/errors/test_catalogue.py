@@ -123,7 +123,7 @@ def test_names_are_unique_and_well_formed() -> None:
 
 def test_a_second_entry_of_one_name_is_refused() -> None:
     entry = Entry("GRAPH_INVALID", 3, "A meaning.", "A remedy.")
-    catalogue = Catalogue([entry])
+    catalogue = Catalogue(lambda: [entry])
     with pytest.raises(ValueError, match="GRAPH_INVALID"):
         catalogue.add(entry)
 

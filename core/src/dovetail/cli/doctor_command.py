@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,7 @@ def doctor() -> None:
     }
     report: dict[str, Any] = {
         **host,
-        "plugins": [{**asdict(f.plugin), "lines": list(f.lines)} for f in findings],
+        "plugins": [{**f.plugin._asdict(), "lines": list(f.lines)} for f in findings],
         "missing": missing,
         "ok": not faults,
     }
@@ -89,7 +89,7 @@ def _try(plugin: Plugin) -> _Finding:
         reason = f"{error.message}; {error.hint}" if error.hint else error.message
     except Exception as error:  # noqa: BLE001  a plugin's error, which the report shows
         reason = f"{type(error).__name__}: {error}"
-    return _Finding(replace(tried, status="broken", reason=reason))
+    return _Finding(tried._replace(status="broken", reason=reason))
 
 
 def _use(plugin: Plugin) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def plugins(
     if load:
         found = tuple(_probed(p) for p in found)
     served = [_served(p) for p in found if p.group == _OP_PACKAGES]
-    data = {"plugins": [asdict(p) for p in found], "op_packages": [asdict(s) for s in served]}
+    data = {"plugins": [p._asdict() for p in found], "op_packages": [asdict(s) for s in served]}
     current_output().data(data, _text(found, served))
 
 
@@ -98,7 +98,7 @@ def show(
         text += f"\n\n{table(('OP', 'TYPES'), rows)}"
     elif ops:
         text += f"\n\nbackend '{backend}' has no table of types: it accepts what it can run"
-    current_output().data({"plugins": [asdict(p) for p in found], "ops": table_of}, text)
+    current_output().data({"plugins": [p._asdict() for p in found], "ops": table_of}, text)
 
 
 def _type_table(backend: str, arch: str | None) -> dict[str, tuple[str, ...]]:

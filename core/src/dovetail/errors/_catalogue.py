@@ -6,21 +6,30 @@ QNN's names and numbers (`_api_codes`), and QNN's others (`_sdk_codes`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from dovetail.errors._api_codes import API_CODES
-from dovetail.errors._entry import Entry
-from dovetail.errors._own_codes import OWN_CODES
-from dovetail.errors._sdk_codes import SDK_CODES
+if TYPE_CHECKING:
+    from dovetail.errors._entry import Entry
 
 
 class Catalogue:
-    """All known codes, by name and by number."""
+    """Codes by name and by number.
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self._entries: dict[str, Entry] = {}
-        for entry in entries:
-            self.add(entry)
+    Args:
+        load: Returns the first entries; called once, when a code is first looked up or added.
+    """
+
+    def __init__(self, load: Callable[[], Iterable[Entry]] = tuple) -> None:
+        self._load = load
+
+    @cached_property
+    def _entries(self) -> dict[str, Entry]:
+        found: dict[str, Entry] = {}
+        for entry in self._load():
+            _add(found, entry)
+        return found
 
     def add(self, entry: Entry) -> None:
         """Add a code; a plugin may add its own.
@@ -28,9 +37,7 @@ class Catalogue:
         Raises:
             ValueError: The name is in use.
         """
-        if entry.name in self._entries:
-            raise ValueError(f"duplicate error code {entry.name}")
-        self._entries[entry.name] = entry
+        _add(self._entries, entry)
 
     def __getitem__(self, name: str) -> Entry:
         return self._entries[name]
@@ -52,4 +59,19 @@ class Catalogue:
         return tuple(e for e in self if e.number == number)
 
 
-CATALOGUE = Catalogue((*OWN_CODES, *API_CODES, *SDK_CODES))
+def _add(entries: dict[str, Entry], entry: Entry) -> None:
+    if entry.name in entries:
+        raise ValueError(f"duplicate error code {entry.name}")
+    entries[entry.name] = entry
+
+
+def _known() -> tuple[Entry, ...]:
+    # imported here: a process without errors needs none of the several hundred entries
+    from dovetail.errors._api_codes import API_CODES
+    from dovetail.errors._own_codes import OWN_CODES
+    from dovetail.errors._sdk_codes import SDK_CODES
+
+    return *OWN_CODES, *API_CODES, *SDK_CODES
+
+
+CATALOGUE = Catalogue(_known)

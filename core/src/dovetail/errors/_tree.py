@@ -10,10 +10,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dovetail.errors._catalogue import CATALOGUE
-from dovetail.errors._entry import Entry
+
+if TYPE_CHECKING:
+    from dovetail.errors._entry import Entry
 
 
 class ExitCode(enum.IntEnum):

@@ -11,7 +11,7 @@ from dovetail.errors import ConfigError, ContainerError, DovetailError, Frontend
 
 PathLike = str | os.PathLike[str]
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+_UNSAFE = r"[^A-Za-z0-9_.-]"
 
 
 def contained(folder: Path, relative: str, *, error: type[DovetailError] = FrontendError) -> Path:
@@ -63,7 +63,7 @@ def with_suffix(path: Path, suffix: str) -> Path | None:
 
 def safe_name(name: str) -> str:
     """Return a tensor's name as the SDK's tools write it: `_` replaces all but [A-Za-z0-9_.-]."""
-    safe = _UNSAFE.sub("_", name)
+    safe = re.sub(_UNSAFE, "_", name)
     return f"_{safe[1:]}" if safe.startswith(".") else safe
 
 

@@ -14,7 +14,7 @@ from dovetail.ops.op import Op, Port, Results
 from dovetail.ops.params import Specs
 from dovetail.ops.shape_text import ShapeText
 
-_RANK = re.compile(r"(\d{1,2})D")
+_RANK = r"(\d{1,2})D"
 
 
 def infer_stated(op: Op, ins: Specs, outs: Specs) -> list[Spec]:
@@ -120,7 +120,7 @@ def _stated(text: str) -> tuple[int | None, ShapeText | None]:
     """
     if (dims := ShapeText.parse(text)) is not None:
         return len(dims.terms), dims
-    rank = _RANK.fullmatch(text)
+    rank = re.fullmatch(_RANK, text)
     if text and rank is None:
         raise OpError(f"invalid shape {text!r} of a port", hint="expected as in [n, 2 * c], or 2D")
     return (int(rank[1]) if rank else None), None

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import FunctionType
+from typing import NamedTuple
 
 Check = Callable[[object, str], Iterator[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Contract:
+class Contract(NamedTuple):
     """The shape of the objects of one entry-point group.
 
     Attributes:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dovetail.errors import ConfigError, nearest, suggest_name
 from dovetail.plugins._compatibility import core_fault
@@ -18,8 +17,7 @@ Status = Literal["ok", "unloaded", "broken", "conflict", "incompatible", "disabl
 Key = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(NamedTuple):
     """The description of a plugin, known without importing it.
 
     Attributes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, distributions
+from typing import NamedTuple
 
 from dovetail.plugins._groups import COMMAND_HELP, PREFIX
 
@@ -16,8 +16,7 @@ CORE = "dovetail-core"
 _BRACKETED = re.compile(r"\S+\s*\[(.*)\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Dist:
+class Dist(NamedTuple):
     """An installed dist that provides plugins.
 
     Attributes:
@@ -33,8 +32,7 @@ class Dist:
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """One entry point in one of our groups: a dist's claim on a name."""
 
     group: str

@@ -20,8 +20,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from typing import NamedTuple
 
 from dovetail.errors import ConfigError, DovetailError, PluginError, suggest_name
 from dovetail.plugins._found import VARIABLE, Found, Key, Plugin, Status
@@ -29,8 +29,7 @@ from dovetail.plugins._groups import GROUPS
 from dovetail.plugins._scan import CORE, Claim, scan
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(NamedTuple):
     """The result of loading a plugin: the object, or the error."""
 
     value: object = None

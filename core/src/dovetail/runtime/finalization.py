@@ -17,7 +17,7 @@ from dovetail.runtime.measurements import Recorder
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.support import verdict
 
-_INPUT = re.compile(r"in\[(\d+)\]")
+_INPUT = r"in\[(\d+)\]"
 _WIDE = (DType.INT_64, DType.UINT_64)
 _WIDE_NAMES = tuple(dtype.name for dtype in _WIDE)
 
@@ -192,7 +192,7 @@ def _is_fixed_point(name: str) -> bool:
 
 def _origin(graph: CheckedGraph, node: ir.Node, field: str) -> str:
     """Return which node writes the input that a verdict's field names; empty if none does."""
-    found = _INPUT.match(field)
+    found = re.match(_INPUT, field)
     port = int(found[1]) if found is not None else len(node.inputs)
     tensor = node.inputs[port] if port < len(node.inputs) else None
     writer = None if tensor is None else graph.producer(tensor)

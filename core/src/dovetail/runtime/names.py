@@ -7,11 +7,11 @@ from pathlib import PurePath
 
 from dovetail.errors import FrontendError
 
-_LIBRARY = re.compile(
+_LIBRARY = (
     r"(?:lib)?Qnn(?P<name>[A-Za-z]+?)(?:V(?P<arch>\d+)(?:Calculator)?(?:Stub|Skel)?)?\.(?:so|dll)"
 )
 # Names of the SDK's accuracy tools: from this architecture on, the DSP has an HTP.
-_RUNTIME = re.compile(r"dspv(?P<arch>\d\d)")
+_RUNTIME = r"dspv(?P<arch>\d\d)"
 _FIRST_HTP = 68
 HETERO = "hetero"  # the backend that places parts of graphs on others
 AUTO = "auto"  # the backend that chooses one of others, or a placement on them
@@ -29,9 +29,11 @@ def backend_name(text: str) -> str:
 
 
 def _plain_name(text: str) -> str:
-    if runtime := _RUNTIME.fullmatch(text):
+    if text.isalpha():  # most names; to compile the patterns takes longer than all else here
+        return text
+    if runtime := re.fullmatch(_RUNTIME, text):
         return f"{'htp' if int(runtime['arch']) >= _FIRST_HTP else 'dsp'}:v{runtime['arch']}"
-    found = _LIBRARY.fullmatch(PurePath(text.replace("\\", "/")).name)
+    found = re.fullmatch(_LIBRARY, PurePath(text.replace("\\", "/")).name)
     if found is None:
         return text
     plain = found["name"].lower()

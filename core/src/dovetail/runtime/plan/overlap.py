@@ -5,11 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from dovetail.errors import BackendError
 from dovetail.runtime.base import PreparedBase
 from dovetail.runtime.contract import Binding, Done, RunControl
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 LANES = 2  # one transfers while the other computes
 
@@ -42,6 +45,8 @@ class OverlappedRuns:
             BackendError: The system cannot start a thread.
         """
         if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor  # few processes need it
+
             self._pool = ThreadPoolExecutor(LANES, "overlapped runs")
         try:
             self._pool.submit(self._run, inputs, outputs, control, done)
