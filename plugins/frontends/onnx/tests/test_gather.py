@@ -78,6 +78,9 @@ def test_reverse_sequence(check, opset, time, rest) -> None:
     shape = (4, 3) if time == 0 else (3, 4)
     axes = {"time_axis": time, "batch_axis": 1 - time}
     check("ReverseSequence", [data(*shape, *rest)], known=[ints(4, 1, 3)], opset=opset, **axes)
+    # the whole sequences: one op along the axis
+    whole = check("ReverseSequence", [data(*shape, *rest)], known=[ints(4, 4, 4)], **axes)
+    assert [node.op_type for node in whole.nodes] == ["Gather"]
 
 
 def test_lengths_from_the_data_are_refused(model, read) -> None:

@@ -49,6 +49,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "merge-convolutions",
         "fold-transposed-matmul",
         "fold-softmax-scale",
+        "fold-reversals",
         "narrow-integers",
         "cast-last",
         "reshape-transposes",
@@ -85,6 +86,7 @@ def test_extras_join_in_an_order_of_their_own() -> None:
         "merge-convolutions",
         "fold-transposed-matmul",
         "fold-softmax-scale",
+        "fold-reversals",
         "a",
         "b",
     ]

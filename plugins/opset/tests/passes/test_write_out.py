@@ -53,6 +53,32 @@ def test_nan_differs_from_itself(net: Any, evaluate: Evaluate) -> None:
     np.testing.assert_array_equal(evaluate(net.graph, {"x": x})[y.name], np.isnan(x))
 
 
+def test_moves_of_bools(net: Any, evaluate: Evaluate) -> None:
+    """Several moves of one tensor share its cast; moves of numbers stay."""
+    bools = net.step("ElementWiseLess", net.x, net.number(0.0))
+    indices = static(net.graph, "i", np.array([1, 0, 1], np.int32))
+    ranges = [(0, 2, 1), (1, 2, 1), (4, -1, -2), (0, 4, 1)]
+    outs = [
+        net.step("StridedSlice", bools, ranges=ranges, shrink_axes=2),
+        net.step("Gather", bools, indices, axis=0),
+        net.step("Tile", bools, multiples=[1, 2, 1, 1]),
+        net.step("Gather", net.x, indices, axis=0),
+    ]
+    for out in outs:
+        out.kind = TensorKind.APP_READ
+    feed = {"x": net.rng.standard_normal(net.x.shape, np.float32)}
+    before = evaluate(net.graph, feed)
+    moves = ("Gather", "StridedSlice", "Tile")
+    assert WriteOut(moves).run(net.graph)
+    assert not WriteOut(moves).run(net.graph)
+    assert not find_faults(net.graph)
+    assert net.ops().count("Cast") == 4
+    assert not any(n.inputs[0].dtype is DType.BOOL_8 for n in net.graph.nodes if n.op_type in moves)
+    after = evaluate(net.graph, feed)
+    for out in outs:
+        np.testing.assert_array_equal(after[out.name], before[out.name])
+
+
 @pytest.mark.parametrize("factors", [0, 1, 2])
 @pytest.mark.parametrize(("shape", "group"), [((2, 5, 6, 12), 3), ((1, 7, 4), 1), ((3, 2, 8), 8)])
 def test_group_norm(evaluate: Evaluate, shape: tuple[int, ...], group: int, factors: int) -> None:

@@ -7,6 +7,7 @@ from dovetail_opset.passes.drop_nan_tests import DropNanTests
 from dovetail_opset.passes.fold_batchnorm import FoldBatchnorm
 from dovetail_opset.passes.fold_constants import FoldConstants
 from dovetail_opset.passes.fold_flatten import COLUMNS_LAST, COLUMNS_MOVED, FoldFlatten
+from dovetail_opset.passes.fold_reversals import FoldReversals
 from dovetail_opset.passes.fold_softmax_scale import FoldSoftmaxScale
 from dovetail_opset.passes.fold_transposed_matmul import FoldTransposedMatmul
 from dovetail_opset.passes.fuse_bias import FuseBias
@@ -61,6 +62,7 @@ CONVERT_DEFAULT = Pipeline(
         # a scale that a layer took costs nothing there; what is left becomes beta
         FoldTransposedMatmul(),
         FoldSoftmaxScale(),
+        FoldReversals(),
     ),
     # what no other pass can move any more; reshapes in a row then become one
     late=(
@@ -88,6 +90,7 @@ __all__ = [
     "FoldBatchnorm",
     "FoldConstants",
     "FoldFlatten",
+    "FoldReversals",
     "FoldSoftmaxScale",
     "FoldTransposedMatmul",
     "FuseBias",

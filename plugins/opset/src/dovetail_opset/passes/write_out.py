@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Graph, Node, Spec, Tensor
+from dovetail.ir import DType, Graph, Node, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add, static
 from dovetail_opset.passes._gru import Step, can_write_out_gru, write_out_gru
@@ -18,6 +18,7 @@ from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_f
 
 # Beyond this, a float32 does not distinguish log(1 + exp(x)) from x.
 _LARGE = 16.0
+_MOVES = ("Gather", "StridedSlice", "Tile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,11 @@ class WriteOut:
 def can_write_out(node: Node) -> bool:
     """Return whether a node can be written out in other ops."""
     op: Any = bound(node)
-    if op is None or node.op_type not in _WRITERS or not is_float(*node.inputs):
+    if op is None or node.op_type not in _WRITERS:
+        return False
+    if moves_bools(node):
+        return True
+    if node.op_type in _MOVES or not is_float(*node.inputs):
         return False
     if is_op(node, "Gru"):
         return can_write_out_gru(node)
@@ -58,6 +63,11 @@ def can_write_out(node: Node) -> bool:
     if is_op(node, "IsNan"):
         return True
     return bool(op.beta == 1 and not 0 <= op.threshold < _LARGE)
+
+
+def moves_bools(node: Node) -> bool:
+    """Return whether a node moves bools, which it may as numbers."""
+    return is_op(node, *_MOVES) and first_input(node).dtype is DType.BOOL_8
 
 
 def _step(
@@ -144,6 +154,18 @@ def _is_nan(graph: Graph, node: Node, step: Step) -> None:
     step("ElementWiseNotEqual", x, x, outputs=node.outputs[0])
 
 
+def _move_numbers(graph: Graph, node: Node, step: Step) -> None:
+    # of several moves of one tensor, such as the slices of a loop, the first adds the cast
+    x = first_input(node)
+    casts = (reader for reader in graph.consumers(x) if is_op(reader, "Cast"))
+    known = (cast.outputs[0] for cast in casts if cast.outputs[0].dtype is DType.INT_32)
+    numbers = next(known, None) or step("Cast", x, spec=Spec(DType.INT_32, x.shape))
+    op = bound(node)
+    params = {name: getattr(op, name) for name in node.params}
+    moved = step(node.op_type, numbers, *node.inputs[1:], **params)
+    step("Cast", moved, outputs=node.outputs[0])
+
+
 def _pool_max_3d(graph: Graph, node: Node, step: Step) -> None:
     # the planes by height and width, then all of them by depth
     op: Any = bound(node)
@@ -192,9 +214,12 @@ def _softplus(graph: Graph, node: Node, step: Step) -> None:
 _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     "Col2Im": _col_2_im,
     "ElementWiseSoftplus": _softplus,
+    "Gather": _move_numbers,
     "GroupNorm": _group_norm,
     "Gru": write_out_gru,
     "IsNan": _is_nan,
     "PoolMax3d": _pool_max_3d,
     "ReduceSumSquare": _reduce_sum_square,
+    "StridedSlice": _move_numbers,
+    "Tile": _move_numbers,
 }

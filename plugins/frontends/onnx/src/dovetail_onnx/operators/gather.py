@@ -61,7 +61,7 @@ def compress(op: OpContext) -> Value:
 
 @ONNX.importer("ReverseSequence", versions=(10, 28))
 def reverse_sequence(op: OpContext) -> Tensor:
-    """Gather over batch and time as one dimension, for known lengths."""
+    """Gather over time, or for several known lengths over batch and time as one dimension."""
     shape = op.spec(0).shape
     time, batch = op.attr.integer("time_axis", 0), op.attr.integer("batch_axis", 1)
     if len(shape) < 2 or {time, batch} != {0, 1}:
@@ -70,6 +70,9 @@ def reverse_sequence(op: OpContext) -> Tensor:
     if lengths.shape != (shape[batch],) or np.any((lengths < 0) | (lengths > shape[time])):
         raise op.invalid(f"sequence_lens {lengths.tolist()} do not match {shape}")
     op.reserve_constant(shape[:2])
+    if np.all(lengths == shape[time]):
+        indices = op.static("indices", np.arange(shape[time])[::-1], DType.INT_32)
+        return op.emit("Gather", [op.tensor(0), indices], axis=time)
     places = _reversed(lengths, shape[time])
     places = (
         places * shape[1] + np.arange(shape[1])
