@@ -252,6 +252,34 @@ def test_ops_that_the_htp_lacks_are_written_out() -> None:
     assert 10 * np.log10(np.square(signal).sum() / noise) > 50
 
 
+def test_bools_are_moved_as_numbers() -> None:
+    """A mask whose parts choose between tensors, step by step."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (3, 8), TensorKind.APP_WRITE))
+    zero = static(graph, "zero", np.zeros((), np.float32))
+    mask = add(graph, "ElementWiseGreater", [x, zero], name="mask")
+    parts = []
+    for i in range(3):
+        ranges = [(i, i + 1, 1), (0, 8, 1)]
+        chosen = add(graph, "StridedSlice", [mask], name=f"chosen{i}", ranges=ranges)
+        row = add(graph, "StridedSlice", [x], name=f"row{i}", ranges=ranges)
+        other = parts[-1] if parts else add(graph, "Tanh", [row], name="first")
+        parts.append(add(graph, "ElementWiseSelect", [chosen, row, other], name=f"part{i}"))
+    add(graph, "Concat", parts, name="y", axis=0).kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    feeds = np.random.default_rng(5).standard_normal((8, 3, 8)).astype(np.float32)
+    made = quantize_with_report(model, feeds, target_backend="htp:v73", act_bitwidth=16)
+    assert rejected(made, "htp:v73") == []
+    note = (
+        "graph 'net': 3 StridedSlice are written out in other ops, since htp:v73 lacks the op "
+        "for bools"
+    )
+    assert note in made.report.notes
+    with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as emulated:
+        signal, found = (s.run({"x": feeds[0]})["y"] for s in (exact, emulated))
+    np.testing.assert_allclose(found, signal, atol=1e-3)
+
+
 def test_a_gru_runs_on_the_htp() -> None:
     graph, rng = Graph("net"), np.random.default_rng(4)
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (5, 2, 8), TensorKind.APP_WRITE))

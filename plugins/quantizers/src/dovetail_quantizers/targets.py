@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from dovetail.ir import Graph
+from dovetail.ir import Graph, Node
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
 from dovetail.runtime import Backend
 from dovetail_opset.passes import WriteOut, can_write_out
+from dovetail_opset.passes.write_out import moves_bools
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.legal_types import Change, Port, notes_on, take_types
@@ -47,13 +48,17 @@ class Target:
         if name is None or not nodes:
             return []
         with self._backend(name) as backend:
-            lacking = {n.op_type for n in nodes if backend.validate_op(n).rule == "op"}
+            lacking = {n.op_type for n in nodes if _is_lacking(backend, n)}
+        counts = Counter(
+            (node.op_type, " for bools" if moves_bools(node) else "")
+            for node in nodes
+            if node.op_type in lacking
+        )
         WriteOut(lacking).run(graph)
-        counts = Counter(node.op_type for node in nodes if node.op_type in lacking)
         return [
             f"graph '{graph.name}': {count} {op_type} are written out in other ops, since {name} "
-            "lacks the op"
-            for op_type, count in counts.items()
+            f"lacks the op{which}"
+            for (op_type, which), count in counts.items()
         ]
 
     def take_types(self, graph: Graph, overrides: Overrides, *, floats_only: bool) -> None:
@@ -80,3 +85,9 @@ class Target:
 
     def _backend(self, name: str) -> Backend:
         return Backend.create(name, None, self._ops)
+
+
+def _is_lacking(backend: Backend, node: Node) -> bool:
+    """Return whether a backend lacks an op; the types of all but bools may still change."""
+    verdict = backend.validate_op(node)
+    return verdict.rule == "op" or (moves_bools(node) and not verdict.ok)
