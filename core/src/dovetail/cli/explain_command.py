@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, cast
 
 import typer
@@ -44,7 +43,7 @@ def _list_codes() -> None:
     entries = list(CATALOGUE)
     rows = [(e.name, "" if e.number is None else e.number, e.exit_code, e.meaning) for e in entries]
     text = table(("CODE", "NUMBER", "EXIT", "MEANING"), rows)
-    current_output().data({"codes": [asdict(e) for e in entries]}, text)
+    current_output().data({"codes": [e._asdict() for e in entries]}, text)
 
 
 def _explain_code(code: str) -> None:
@@ -55,7 +54,7 @@ def _explain_code(code: str) -> None:
         hint = f"did you mean '{near}'?" if near else "`dovetail explain` lists all codes"
         raise ConfigError(f"code '{code}' not found", code="USAGE", hint=hint)
     text = "\n\n".join(_entry_text(e) for e in entries)
-    current_output().data({"codes": [asdict(e) for e in entries]}, text)
+    current_output().data({"codes": [e._asdict() for e in entries]}, text)
 
 
 def _entry_text(entry: Entry) -> str:

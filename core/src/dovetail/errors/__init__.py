@@ -1,8 +1,7 @@
 """Errors: one root, one branch per cause, one catalogue of codes."""
 
-from typing import TYPE_CHECKING
-
 from dovetail.errors._catalogue import CATALOGUE, Catalogue
+from dovetail.errors._entry import Entry
 from dovetail.errors._suggest import nearest, suggest_name
 from dovetail.errors._tree import (
     BackendError,
@@ -19,12 +18,6 @@ from dovetail.errors._tree import (
     TraceError,
     UnsupportedOpError,
 )
-from dovetail.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from dovetail.errors._entry import Entry
-else:
-    __getattr__ = lazy_names(__name__, {"dovetail.errors._entry": ["Entry"]})
 
 __all__ = [
     "CATALOGUE",

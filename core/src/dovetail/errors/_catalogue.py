@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dovetail.errors._entry import Entry
+from dovetail.errors._entry import Entry
 
 
 class Catalogue:

@@ -10,12 +10,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dovetail.errors._catalogue import CATALOGUE
-
-if TYPE_CHECKING:
-    from dovetail.errors._entry import Entry
+from dovetail.errors._entry import Entry
 
 
 class ExitCode(enum.IntEnum):
