@@ -36,7 +36,6 @@ _FUNCTIONS: dict[str, tuple[np.ufunc, ...]] = {
 }
 # Elements of a block: two scratchpads of 128 kB. Half as many took 1.2 times as long.
 BLOCK = 16384
-_BITS = 16
 _PADS = 2
 
 # Scale, zero point and limits; see `grid_of`.
@@ -80,8 +79,6 @@ def elementwise(call: KernelCall) -> Step | None:
     specs = [spec for spec in (*view.ins, *view.outs) if spec is not None]
     if functions is None or DEFINITIONS.of(view) is None or not all(map(is_wide, specs)):
         return None
-    if all(spec.dtype.bits < _BITS for spec in specs):
-        return None  # the definition has other formulas
     shape = call.outputs[0].shape
     folding = _Folding.of(shape, [call.spec(i).shape for i in range(2)])
     numbers = _Numbers.of(view)
