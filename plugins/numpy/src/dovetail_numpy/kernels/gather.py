@@ -28,7 +28,7 @@ def gather(call: KernelCall) -> Step | None:
         wanted = scratch.view(np.intp).reshape(indices.shape)
         np.copyto(wanted, indices, casting="unsafe")  # in range, so nothing is lost
         # mode="raise" would gather into a copy of the result first
-        np.take(data, wanted, axis, out, "wrap")
+        data.take(wanted, axis, out, "wrap")
 
     call.read(0)
     indices = call.read(1)
@@ -68,6 +68,6 @@ def _taken(call: KernelCall, offsets: FlatIndices, slices: Shape) -> Step:
         data = buffers.array(x)
         flat = data.reshape(data.size // math.prod(slices), *slices)
         target = buffers.array(out).reshape(len(found), *slices)
-        return call_sequence([*calls, functools.partial(np.take, flat, found, 0, target, "wrap")])
+        return call_sequence([*calls, functools.partial(flat.take, found, 0, target, "wrap")])
 
     return call.step(bind)

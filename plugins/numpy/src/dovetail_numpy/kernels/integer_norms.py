@@ -138,7 +138,7 @@ def softmax(call: KernelCall) -> Step | None:
             bits = first.view(np.uint8), q.view(np.uint8)
             # modulo 256, in which differences of signed bytes are right as well
             np.subtract(*(bits if farthest is np.maximum else bits[::-1]), out=d)
-            np.take(approximate, d, None, p, "wrap")
+            approximate.take(d, None, p, "wrap")
             parts = np.einsum("rpi->rp", p.reshape(len(q), -1, part))
             total = np.add.reduce(parts, axis=1, dtype=np.float64)
             np.multiply(p, (1.0 / (total * step)).astype(np.float32)[:, None], p)
@@ -318,7 +318,7 @@ def lrn(call: KernelCall) -> Step | None:
             for first in range(1, 2 * radius + 1):
                 np.add(windows[:count], each[first : first + count], windows[:count])
             total = sums[:, :size]
-            np.take(table, total, None, p, "wrap")
+            table.take(total, None, p, "wrap")
             np.multiply(p, other, p)
             if shift:
                 np.add(p, np.float32(shift), p)

@@ -127,6 +127,6 @@ def _on_grid(call: KernelCall, index: int) -> OnGrid:
         source, known = buffers.array(value), buffers.array(entries)
         each = source.view(f"u{source.itemsize}")
         # no index exceeds the table; with mode="raise", NumPy would write into a copy
-        return found, [functools.partial(np.take, known, each, None, found, "wrap")]
+        return found, [functools.partial(known.take, each, None, found, "wrap")]
 
     return bind

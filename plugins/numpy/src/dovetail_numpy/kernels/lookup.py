@@ -177,7 +177,7 @@ def _looked_up_pairs(call: KernelCall, inputs: Sequence[int], table: Array) -> S
             calls += [
                 functools.partial(np.left_shift, a, 8, out=index, dtype=np.uint16),
                 functools.partial(np.bitwise_or, index, b, out=index),
-                functools.partial(np.take, known, index, None, into, "wrap"),
+                functools.partial(known.take, index, None, into, "wrap"),
             ]
         return call_sequence(calls)
 
@@ -190,7 +190,7 @@ def _takes(table: Array, source: Array, result: Array) -> list[Call]:
     No index exceeds the table; with mode="raise", NumPy would write into a copy of the result.
     """
     return [
-        functools.partial(np.take, table, source[block], None, result[block], "wrap")
+        functools.partial(table.take, source[block], None, result[block], "wrap")
         for block in blocks(source.size, _BLOCK // source.itemsize)
     ]
 

@@ -68,7 +68,7 @@ def _moved(call: KernelCall, axes: Axes) -> Step:
         images = buffers.array(x).reshape(old[0], -1, old[-1])
         result = buffers.array(out).reshape(new[0], -1, new[-1])
         # the indices are in range; mode="raise" would gather into a copy of the result first
-        return functools.partial(np.take, images, indices, 1, result, "clip")
+        return functools.partial(images.take, indices, 1, result, "clip")
 
     return call.step(bind)
 
@@ -134,7 +134,7 @@ class _Pass:
             for k, (indices, weights) in enumerate(taps):
                 target = other if k else out
                 # the indices are in range; mode="raise" would gather into a copy first
-                yield functools.partial(np.take, x, indices[rows], 1, target, "clip")
+                yield functools.partial(x.take, indices[rows], 1, target, "clip")
                 if weights is not None:
                     yield ufunc(np.multiply, target, weights[rows], target)
                 if k:

@@ -186,7 +186,7 @@ class _Sampler:
         for k, (index, product) in enumerate(zip(spare.corners, spare.products, strict=True)):
             target = spare.found[: len(out)] if k else out
             # the indices are in range; mode="raise" would gather into a copy first
-            yield partial(np.take, flat, index[block], 0, target, "clip")
+            yield partial(flat.take, index[block], 0, target, "clip")
             yield ufunc(np.multiply, target, product[block, None], target)
             if k:
                 yield ufunc(np.add, out, target, out)

@@ -56,7 +56,7 @@ def softmax(call: KernelCall) -> Step | None:
             ends = first.view(bits_of), q.view(bits_of)
             # modulo the number of integers, in which differences of signed ones are right as well
             np.subtract(*(ends if farthest is np.maximum else ends[::-1]), out=d)
-            np.take(table, d, None, v, "wrap")
+            table.take(d, None, v, "wrap")
             np.divide(v, np.add.reduce(v, axis=1, keepdims=True), v)
             rows.rounding.store(v, result[block])
 
