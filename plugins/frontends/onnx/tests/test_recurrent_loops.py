@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dovetail.errors import FrontendError
+from dovetail.errors import DovetailError, FrontendError, UnsupportedOpError
 
 F32, I32, I64 = np.float32, np.int32, np.int64
 FLOATS, BOOL = TensorProto.FLOAT, TensorProto.BOOL
@@ -252,6 +252,96 @@ def test_a_part_that_is_computed_from_data_is_written_out(agree, model, rng) -> 
     constants = weights | {"count": np.asarray(2)}
     graph = agree(model([node], feeds, outputs_of("Gru"), constants), feeds, **NEAR)
     assert not op_types(graph) & LAYERS
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "last", "comparison"),
+    [
+        (np.zeros((), F32), np.asarray(np.inf, F32), 2, "Less"),  # no even count of floats
+        (np.asarray(2**53 + 1, np.uint64), np.asarray(1, np.uint64), 2**53 + 1, "Equal"),
+        (np.asarray(2**64 - 1, np.uint64), np.asarray(1, np.uint64), 5, "Equal"),
+        (np.zeros((), I64), np.ones(1, I64), 4, "Less"),  # the counter changes its shape
+    ],
+)
+def test_counters_that_do_not_count(agree, model, rng, start, step, last, comparison) -> None:
+    element = helper.np_dtype_to_tensor_dtype(start.dtype)
+    carried = [("time", element, None, "later", "start")]
+    before = [N("Add", ["time", "step"], ["later"]), N(comparison, ["time", "last"], ["again"])]
+    node = loop_of("Lstm", before=[*before, AT_TURN], carried=carried)
+    constants = known("Lstm", rng) | {"count": np.asarray(STEPS), "start": start, "step": step}
+    constants["last"] = np.asarray(last, start.dtype)
+    feeds = feeds_of("Lstm", rng)
+    agree(model([node], feeds, ["out0", *outputs_of("Lstm")], constants), feeds, **NEAR)
+
+
+@pytest.mark.parametrize("part", ["W", "B", "x", "y", "state0", "last0", "rows0", "end0", "layer"])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_names_of_the_model_stay(agree, model, rng, part, is_constant) -> None:
+    carried, before, constants = carried_counter(1, 0, STEPS)
+    node = loop_of("Lstm", before=before, carried=carried)
+    constants |= known("Lstm", rng) | {"count": np.asarray(STEPS)}
+    feeds, own = feeds_of("Lstm", rng), np.full((1, UNITS), 0.5, F32)
+    (constants if is_constant else feeds)[f"turns.{part}"] = own
+    nodes = [node, N("Add", ["last_h", f"turns.{part}"], ["sum"])]
+    graph = agree(model(nodes, feeds, ["sum", "rows"], constants), feeds, **NEAR)
+    assert "Lstm" in op_types(graph)
+
+
+def test_an_output_with_the_name_of_a_part(agree, model, rng) -> None:
+    node = loop_of("Lstm", before=[GOING, AT_TURN])
+    node.output[0], node.output[2] = "turns.last1", "turns.y"
+    feeds = feeds_of("Lstm", rng)
+    constants = known("Lstm", rng) | {"count": np.asarray(STEPS)}
+    agree(model([node], feeds, ["turns.last1", "turns.y"], constants), feeds, **NEAR)
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (N("Identity", [], ["q"]), "input size 0"),
+        (N("Identity", ["t"], []), "output size 0"),
+        (N("Add", ["t"], ["q"]), "input size 1"),
+        (N("Gather", ["xs", "at", "at"], ["q"]), "input size 3"),
+        (N("Identity", ["nothing"], ["q"]), "undefined"),
+        (N("Identity", ["t"], ["xh"]), "defined already"),
+        (N("Other", ["t"], ["q"], domain="foreign"), "foreign"),
+    ],
+)
+def test_wrong_nodes_that_a_layer_does_not_need(model, read, rng, extra, said) -> None:
+    node = loop_of("Lstm", before=[GOING, AT_TURN, extra])
+    constants = known("Lstm", rng) | {"count": np.asarray(STEPS)}
+    with pytest.raises(DovetailError) as caught:
+        read(model([node], feeds_of("Lstm", rng), ["rows"], constants))
+    assert said in str(caught.value) or "undefined" in said
+
+
+def test_negative_trip_counts(model, read, rng) -> None:
+    node = loop_of("Lstm", before=[GOING, AT_TURN])
+    constants = known("Lstm", rng) | {"count": np.asarray(-1)}
+    with pytest.raises(UnsupportedOpError, match="no iteration"):
+        read(model([node], feeds_of("Lstm", rng), ["rows"], constants))
+
+
+def test_the_condition_of_the_body_hides_that_of_the_model(model, read, rng) -> None:
+    """A node of the body writes it, from a constant that is false: one iteration."""
+    node = loop_of("Lstm", before=[N("Identity", ["falsy"], ["again"]), AT_TURN])
+    constants = known("Lstm", rng) | {"count": np.asarray(STEPS), "falsy": np.asarray(False)}
+    constants["again"] = np.asarray(True)
+    graph = read(model([node], feeds_of("Lstm", rng), ["rows"], constants))
+    assert graph.outputs[0].shape == (1, 1, UNITS)
+
+
+def test_nested_scans_are_read_once(model, read) -> None:
+    """Each level would otherwise be read twice."""
+    depth, shape = 20, [1, 3]
+    inner = body([N("Add", ["h", "x"], ["h2"])], [(n, FLOATS, shape) for n in "hx"], ["h2"])
+    for level in range(1, depth):
+        nodes = [N("Scan", ["h", "x"], ["h2"], name="s", body=inner, num_scan_inputs=1)]
+        infos = [("h", FLOATS, shape), ("x", FLOATS, [1] * level + shape)]
+        inner = body(nodes, infos, ["h2"])
+    node = N("Scan", ["h", "x"], ["y"], name="s", body=inner, num_scan_inputs=1)
+    feeds = {"h": np.ones(shape, F32), "x": np.ones([1] * depth + shape, F32)}
+    assert "ElementWiseAdd" in op_types(read(model([node], feeds, ["y"])))
 
 
 def test_slices_out_of_range(model, read, rng) -> None:

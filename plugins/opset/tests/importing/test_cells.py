@@ -7,7 +7,9 @@ import pytest
 
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail_opset.build import add, add_all, static
+from dovetail_opset.importing import forms
 from dovetail_opset.importing.cells import Step, recognize_cell
+from dovetail_opset.importing.forms import FormBudget
 
 ROWS, WIDTH, UNITS = 2, 3, 4
 
@@ -103,7 +105,7 @@ def step(evaluate):
         states = results[:count]
         written = results[count:] or [states[0]]
         x, *olds = (value.tensor for value in reads)
-        cell = recognize_cell(Step(graph, x, olds, states, written))
+        cell = recognize_cell(Step(graph, x, olds, states, written), FormBudget())
         rng = np.random.default_rng(5)
         feeds = {n: rng.standard_normal((ROWS, s)).astype(np.float32) for n, s in names.items()}
         found = evaluate(graph, feeds)
@@ -326,6 +328,20 @@ def added_rows(x, h, c):
     return lstm(i + one, f, g, o, c)
 
 
+def padded(x, h, c):
+    """A zero takes the place of a unit."""
+    ranges = [(0, ROWS, 1), (0, UNITS - 1, 1)]
+    pads = [(0, 0), (0, 1)]
+    short = h.op("StridedSlice", ranges=ranges).op("Pad", scheme=0, pad_amount=pads)
+    return lstm(*sums_of(x, short), c)
+
+
+def tiled(x, h, c):
+    """Half of the units, twice."""
+    half = h.op("StridedSlice", ranges=[(0, ROWS, 1), (0, UNITS // 2, 1)])
+    return lstm(*sums_of(x, half.op("Tile", multiples=[1, 2])), c)
+
+
 @pytest.mark.parametrize(
     "write",
     [
@@ -341,6 +357,8 @@ def added_rows(x, h, c):
         rows_that_differ,
         mixed_rows,
         added_rows,
+        padded,
+        tiled,
     ],
 )
 def test_what_is_no_lstm(step, write) -> None:
@@ -381,6 +399,39 @@ def test_weights_that_may_change_are_no_cell(step) -> None:
         return [result.tanh()]
 
     assert step(write, 1)[0] is None
+
+
+def test_wide_forms_are_left(step, monkeypatch) -> None:
+    """Limits of what may be computed, which hold for all loops of a model together."""
+    monkeypatch.setattr(forms, "_MOST_ELEMENTS", 100)
+    assert step(lstm_joined, 2)[0] is None
+    monkeypatch.undo()
+    monkeypatch.setattr(forms, "_MOST_TERMS", 1)
+    assert step(lstm_joined, 2)[0] is None
+    budget = FormBudget()
+    assert [budget.has_loop() for _ in range(forms._MOST_LOOPS + 1)][-2:] == [True, False]
+
+
+def test_numbers_that_overflow_give_no_warnings(step) -> None:
+    def write(x, h):
+        w, r, _ = weights(1)
+        large = ((h * 1e30) @ (r * np.float32(1e30))) + ((x * np.inf) @ w)
+        return [(large + np.float32(np.inf) * 0).tanh()]
+
+    with np.errstate(all="raise"):
+        graph = Graph("step")
+        reads = [
+            Value(
+                graph,
+                graph.add_tensor(Tensor(name, DType.FLOAT_32, (ROWS, n), TensorKind.APP_WRITE)),
+            )
+            for name, n in (("x", WIDTH), ("h", UNITS))
+        ]
+        with np.errstate(all="ignore"):
+            (result,) = write(*reads)
+        x, h = (value.tensor for value in reads)
+        made = Step(graph, x, [h], [result.tensor], [result.tensor])
+        recognize_cell(made, FormBudget())
 
 
 def test_deep_functions_are_left(step) -> None:

@@ -29,6 +29,7 @@ from dovetail_onnx._value_info import DeclaredSpecs
 from dovetail_onnx._values import OnnxValues
 from dovetail_opset.importing.budget import Budget
 from dovetail_opset.importing.constant import Constant, Result, Value, as_value
+from dovetail_opset.importing.forms import FormBudget
 from dovetail_opset.importing.outputs import finish_graph, warn_of_shapes
 from dovetail_opset.importing.problems import Refusal, problems_of, refusals_of
 
@@ -55,6 +56,7 @@ class GraphReader:
     Attributes:
         unsupported: Nodes that cannot be converted.
         invalid: Errors of the model.
+        forms: What may be computed to recognize loops.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class GraphReader:
         self._read_names = {n for node in source.nodes for n in node.reads}
         self._wanted = self._read_names | set(source.outputs)
         self._body_nodes = self._copied_nodes = 0
+        self.forms = FormBudget()
         self._checker = NodeChecker(source.ir_version)
         self.unsupported: list[Refusal] = list(survey.unsupported)
         self.invalid: list[Problem] = list(survey.malformed.values())
@@ -212,6 +215,30 @@ class GraphReader:
             if self._values.get(name) is not None or name in self._graph.tensors:
                 return Problem(f"output '{name}' is defined already", node.where)
         return self._checker.fault(node, converted=isinstance(found, OperatorMatch))
+
+    def is_sound(self, graph: GraphProto) -> bool:
+        """Return whether all nodes of a subgraph are valid, and read what is defined before."""
+        known = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+        if len(known) < len(graph.input) + len(graph.initializer):
+            return False
+        for proto in graph.node:
+            node = source_node(proto, proto.name or proto.op_type, self._source.opsets)
+            found = look_up(node, self._tables)
+            match = OperatorMatch(0, None) if can_fold(node) else None
+            converted = isinstance(found, OperatorMatch) or match is not None
+            if node.has_subgraphs or self._checker.fault(node, converted=converted) is not None:
+                return False
+            if any(name not in known and self.value(name) is None for name in node.reads):
+                return False
+            written = {name for name in node.outputs if name}
+            if not known.isdisjoint(written) or not converted:
+                return False
+            known |= written
+        return all(o.name in known or self.value(o.name) is not None for o in graph.output)
+
+    def fresh(self, name: str) -> str:
+        """Return a name like this that the model does not have."""
+        return self._values.fresh(name)
 
     def value(self, name: str) -> Value | None:
         """Return a value; None if it is not known."""

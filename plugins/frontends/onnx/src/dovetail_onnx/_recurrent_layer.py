@@ -11,7 +11,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, helper
 
 from dovetail.ir import DType, Shape, Spec, Tensor
-from dovetail_onnx._step_body import CountedLoop, Sequenced, StepBody, part_of
+from dovetail_onnx._step_body import MOST_TURNS, CountedLoop, Sequenced, StepBody, part_of
 from dovetail_onnx._subgraph_node import SubgraphNode
 from dovetail_onnx.operators.simple_recurrent import can_convert
 from dovetail_opset.importing.cells import Cell, Step, recognize_cell
@@ -46,8 +46,10 @@ def read_recurrent_loop(
         most: Its trip count.
         carried: Names of the initial values of what it carries.
     """
-    if len(graph.input) != 2 + len(carried) or most == 0:
+    if len(graph.input) != 2 + len(carried) or (most is not None and most < 1):
         return False
+    if not (control.reader.forms.has_loop() and control.reader.is_sound(graph)):
+        return False  # the iterations of a wrong one show what is wrong
     loop, first = CountedLoop(control, graph, carried), len(carried)
     outputs = control.node.outputs
     ports = [i for i in range(first, len(outputs)) if outputs[i]]
@@ -74,7 +76,11 @@ def read_recurrent_scan(
         starts: Names of the initial states.
         sequences: Its other inputs.
     """
-    if len(sequences) != 1 or len(graph.input) != len(starts) + 1:
+    if len(sequences) != 1 or not 1 <= len(sequences[0].positions) <= MOST_TURNS:
+        return None
+    if len(graph.input) != len(starts) + 1:
+        return None
+    if not (control.reader.forms.has_loop() and control.reader.is_sound(graph)):
         return None
     *states, part = (i.name for i in graph.input)
     whole = part_of(graph, graph.node, [o.name for o in graph.output])
@@ -92,15 +98,13 @@ def _read_layer(control: SubgraphNode, body: StepBody) -> Layer | None:
     reads = {body.part: Spec(sequence.dtype, tuple(shape))}
     pairs = zip(body.states, starts, strict=True)
     reads |= {name: Spec(value.dtype, tuple(value.shape)) for name, value in pairs}
-    if len(reads) < 1 + len(body.states):
-        return None  # a body whose inputs have one name is wrong
     found = control.read_apart(body.graph, reads, {}, body.names)
     tensors = [value for value in found.values if isinstance(value, Tensor)]
     if len(tensors) < len(found.values):
         return None
     x, *states = (found.graph.tensor(name) for name in reads)
     results, rows = tensors[: len(states)], tensors[len(states) :]
-    cell = recognize_cell(Step(found.graph, x, states, results, rows))
+    cell = recognize_cell(Step(found.graph, x, states, results, rows), control.reader.forms)
     if cell is None:
         return None
     if cell.op_type == "Rnn" and not can_convert(cell.function, len(given.positions)):
@@ -143,29 +147,20 @@ class _Writer:
         if cell.op_type == "Rnn":
             attributes["activations"] = [cell.function]
         inputs = [x, *self._weights(), "", *initial]
-        names = [self._name(suffix) for suffix in ("y", *(f"state{i}" for i in kept))]
-        operator = _OPERATORS[cell.op_type]
+        named = self._control.name_of
+        y, states = named("y"), {i: named(f"state{i}") for i in kept}
+        operator, outputs = _OPERATORS[cell.op_type], [y, *states.values()]
         self._nodes.append(
-            helper.make_node(operator, inputs, names, self._name("layer"), **attributes)
+            helper.make_node(operator, inputs, outputs, named("layer"), **attributes)
         )
-        states = [
-            self._reshaped(f"last{i}", self._name(f"state{i}"), self._h) for i in sorted(kept)
-        ]
-        written = [
-            self._reshaped(f"rows{i}", names[0], (steps, *shape)) for i, shape in enumerate(rows)
-        ]
+        last = [self._reshaped(f"last{i}", states[i], self._h) for i in sorted(states)]
+        written = [self._reshaped(f"rows{i}", y, (steps, *shape)) for i, shape in enumerate(rows)]
         reader, node = self._control.reader, self._control.node
-        return (
-            Layer(states, written)
-            if reader.read_body(self._nodes, [*states, *written], node)
-            else None
-        )
-
-    def _name(self, suffix: str) -> str:
-        return f"{self._control.node.name}.{suffix}"
+        done = reader.read_body(self._nodes, [*last, *written], node)
+        return Layer(last, written) if done else None
 
     def _add(self, operator: str, suffix: str, inputs: Sequence[str], **attributes: Any) -> str:
-        name = self._name(suffix)
+        name = self._control.name_of(suffix)
         self._nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
         return name
 
@@ -178,8 +173,9 @@ class _Writer:
         given, name = self._body.sequence, self._body.sequence.name
         value = self._control.reader.value(name)
         shape = () if value is None else tuple(value.shape)
-        if not np.array_equal(given.positions, np.arange(shape[given.axis])):
-            positions = self._control.constant("positions", given.positions)
+        count = shape[given.axis]
+        if len(given.positions) != count or not np.array_equal(given.positions, range(count)):
+            positions = self._control.constant("positions", np.asarray(given.positions))
             name = self._add("Gather", "slices", [name, positions], axis=given.axis)
         if given.axis:
             perm = [given.axis, *(i for i in range(len(shape)) if i != given.axis)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from onnx import GraphProto
 
 from dovetail.errors import UnsupportedOpError
@@ -157,7 +156,7 @@ class _Slices:
         """The inputs, each with its axis and the positions of its slices in order."""
         order = range(self.length)
         return [
-            Sequenced(name, axis, np.asarray(order[::-1] if backwards else order))
+            Sequenced(name, axis, order[::-1] if backwards else order)
             for name, axis, backwards in zip(self._names, self._axes, self._backwards, strict=True)
         ]
 

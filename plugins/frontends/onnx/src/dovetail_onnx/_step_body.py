@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import GraphProto, NodeProto
 
 from dovetail.ir import Array
 from dovetail_onnx._subgraph_node import SubgraphNode
 from dovetail_opset.importing.constant import Constant
 
-# Iterations that are computed at once, to find how many there are.
-_MOST_TURNS = 1 << 16
+# Iterations that are computed at once, to find how many there are; and the steps of a layer.
+_TURNS = (1 << 10, 1 << 16)
+MOST_TURNS = _TURNS[-1]
 # Operators that compute each element alone, so that one vector has the results of all iterations.
 # fmt: off
 _ELEMENTWISE = frozenset(
@@ -32,13 +33,13 @@ class Sequenced:
     Attributes:
         name: Its name.
         axis: The axis of the steps.
-        positions: The index of each step's slice, (steps,).
+        positions: The index of each step's slice, up to `MOST_TURNS`.
         keeps_axis: Whether a slice keeps the axis.
     """
 
     name: str
     axis: int
-    positions: Array
+    positions: Array | range
     keeps_axis: bool = False
 
 
@@ -99,6 +100,7 @@ class CountedLoop:
         self._control, self._graph, self._carried = control, graph, carried
         self._index, self._again, *self._inputs = (i.name for i in graph.input)
         self._condition, *self._results = (o.name for o in graph.output)
+        # a sound body has Identity with one input and one output
         same = {n.output[0]: n.input[0] for n in graph.node if n.op_type == "Identity"}
         pairs = zip(self._inputs, self._results, strict=False)
         kept = [i for i, (a, b) in enumerate(pairs) if a in (b, same.get(b))]
@@ -108,6 +110,7 @@ class CountedLoop:
         self._own = {i.name for i in graph.input}.difference(self._names)
         self._own.update(self._stored, *(node.output for node in graph.node))
         self._counters: dict[int, Array] = {}
+        self._varying: set[str] = set()
         self._counting: list[NodeProto] = []
         self._data: list[NodeProto] = []
         self._reads: list[NodeProto] = []
@@ -121,8 +124,6 @@ class CountedLoop:
             most: The trip count.
             rows: Names of what it writes to sequences.
         """
-        if any(a.type == AttributeProto.GRAPH for n in self._graph.node for a in n.attribute):
-            return None
         if not self._sort() or len(self._reads) != 1:
             return None
         (read,) = self._reads
@@ -159,18 +160,22 @@ class CountedLoop:
             for i, value in others.items()
             if isinstance(value, Constant) and value.values.size == 1 and len(value.shape) < 2
         }
-        while (varying := self._sweep()) is not None:
-            wrong = [i for i in self._counters if self._results[i] not in varying]
+        while self._sweep():
+            wrong = [i for i in self._counters if self._results[i] not in self._varying]
             if not wrong:
-                break
+                self.states = [i for i in others if i not in self._counters]
+                return True
             for i in wrong:
                 del self._counters[i]
-        self.states = [i for i in others if i not in self._counters]
-        return varying is not None
+        return False
 
-    def _sweep(self) -> set[str] | None:
-        """Sort the nodes; return what varies without data, None if there are other nodes."""
-        varying = {self._index, self._again, *(self._inputs[i] for i in self._counters)}
+    def _sweep(self) -> bool:
+        """Sort nodes, and names that vary without data; return whether there are no others."""
+        varying = self._varying = {
+            self._index,
+            self._again,
+            *(self._inputs[i] for i in self._counters),
+        }
         self._counting, self._data, self._reads = [], [], []
         for node in self._graph.node:
             if varying.isdisjoint(node.input):
@@ -183,8 +188,8 @@ class CountedLoop:
                 self._counting.append(node)
                 varying.update(node.output)
             else:
-                return None
-        return varying
+                return False
+        return True
 
     def _is_number(self, name: str) -> bool:
         if name in self._stored:
@@ -206,38 +211,48 @@ class CountedLoop:
         first = self._computed(position, np.asarray(0, np.int64), self._counters)
         if first is None:
             return None
-        count = _MOST_TURNS if most is None else min(most, _MOST_TURNS)
-        index = np.arange(count, dtype=np.int64)
-        starts = {i: value.reshape(()) for i, value in self._counters.items()}
-        with np.errstate(all="ignore"):  # of what overflows, the comparison decides
-            evenly = {
-                i: (start + (first[self._results[i]].reshape(()) - start) * index)
-                if start.dtype.kind in "iuf"
-                else np.full(count, start)
-                for i, start in starts.items()
-            }
-            evenly = {i: values.astype(starts[i].dtype) for i, values in evenly.items()}
-        found = self._computed(position, index, evenly)
-        if found is None or found[self._condition].dtype != np.bool_:
+        if any(first[self._results[i]].shape != v.shape for i, v in self._counters.items()):
             return None
-        found = {name: np.broadcast_to(values.reshape(-1), count) for name, values in found.items()}
-        going = found[self._condition]
-        turns = count if going.all() else int(going.argmin()) + 1
-        if turns == _MOST_TURNS != most:
+        turns = most
+        for limit in _TURNS:  # most loops end soon
+            count = limit if most is None else min(most, limit)
+            evenly = {i: self._evenly(i, first, count) for i in self._counters}
+            found = self._computed(position, np.arange(count, dtype=np.int64), evenly)
+            if found is None or found[self._condition].dtype != np.bool_:
+                return None
+            found = {n: np.broadcast_to(values.reshape(-1), count) for n, values in found.items()}
+            going = found[self._condition]
+            if not going.all():
+                turns = int(going.argmin()) + 1
+            if turns is not None and turns <= count:
+                break
+        else:
             return None
         for i, values in evenly.items():
             after = found[self._results[i]][:turns]
-            if not np.array_equal(after[:-1], values[1:turns]):
+            counted = np.concatenate([self._counters[i].reshape(1), after[:-1]])
+            if not np.array_equal(counted, values[:turns]):
                 return None
             last = np.asarray(after[-1]).reshape(self._counters[i].shape)
             self.ends[i] = self._control.constant(f"end{i}", last)
         return np.asarray(found[position][:turns]), first[position].ndim == 1
+
+    def _evenly(self, i: int, first: Mapping[str, Array], count: int) -> Array:
+        """Return a counter before each iteration if each adds what the first one does."""
+        start = self._counters[i].reshape(())
+        if start.dtype.kind not in "iuf":
+            return np.full(count, start)
+        with np.errstate(all="ignore"):  # of what overflows, the comparison decides
+            step = first[self._results[i]].reshape(()) - start
+            return np.asarray(start + step * np.arange(count)).astype(start.dtype)
 
     def _computed(
         self, position: str, index: Array, counters: Mapping[int, Array]
     ) -> dict[str, Array] | None:
         """Return the condition, the position and the counters after each iteration, by name."""
         outputs = [self._condition, position, *(self._results[i] for i in counters)]
+        if any(name in self._own and name not in self._varying for name in outputs):
+            return None  # data decide
         given = {self._index: index, self._again: np.asarray(True)}
         given |= {self._inputs[i]: values for i, values in counters.items()}
         constants = {name: Constant.of(values, name) for name, values in given.items()}

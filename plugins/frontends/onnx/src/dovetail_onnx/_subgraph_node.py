@@ -15,6 +15,7 @@ from dovetail_onnx._attributes import Attributes
 from dovetail_onnx._bodies import Body, instantiate
 from dovetail_onnx._source import SourceNode
 from dovetail_opset.importing.constant import Constant, Value
+from dovetail_opset.importing.forms import FormBudget
 from dovetail_opset.importing.problems import ValueNeededError
 
 
@@ -32,7 +33,13 @@ class Apart:
 
 
 class Reader(Protocol):
-    """The reader of a subgraph's nodes, which knows the values."""
+    """The reader of a subgraph's nodes, which knows the values.
+
+    Attributes:
+        forms: What may be computed to recognize loops.
+    """
+
+    forms: FormBudget
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
         """Read nodes, whose `outputs` are used; return whether there was no problem.
@@ -49,6 +56,12 @@ class Reader(Protocol):
         by: SourceNode,
     ) -> Apart:
         """Read a subgraph in a graph of its own; see `Apart`."""
+
+    def is_sound(self, graph: GraphProto) -> bool:
+        """Return whether all nodes of a subgraph are valid, and read what is defined before."""
+
+    def fresh(self, name: str) -> str:
+        """Return a name like this that the model does not have."""
 
     def value(self, name: str) -> Value | None:
         """Return a value; None if it is not known."""
@@ -77,6 +90,7 @@ class SubgraphNode:
         self.node = node
         self.reader = reader
         self.attr = Attributes(node.proto)
+        self._names: dict[str, str] = {}
 
     def graph(self, name: str) -> GraphProto:
         """Return the graph in an attribute."""
@@ -167,9 +181,15 @@ class SubgraphNode:
 
     def constant(self, suffix: str, values: Array) -> str:
         """Make a constant known, and return its name."""
-        name = f"{self.node.name}.{suffix}"
+        name = self.name_of(suffix)
         self.reader.set(name, Constant.of(values, name))
         return name
+
+    def name_of(self, suffix: str) -> str:
+        """Return the name of a part of the node, which nothing else in the model has."""
+        if suffix not in self._names:
+            self._names[suffix] = self.reader.fresh(f"{self.node.name}.{suffix}")
+        return self._names[suffix]
 
     def give(self, outputs: Sequence[str]) -> None:
         """Make the outputs of the subgraph the node's outputs."""

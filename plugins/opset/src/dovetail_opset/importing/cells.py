@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Array, Graph, Tensor
-from dovetail_opset.importing.forms import SUM, Factor, Form, Term, forms_of
+from dovetail_opset.importing.forms import SUM, Factor, Form, FormBudget, Term, forms_of
 
 _SIGMOID, _TANH = "Sigmoid", "Tanh"
 
@@ -77,12 +77,17 @@ class Step:
     rows: Sequence[Tensor]
 
 
-def recognize_cell(step: Step) -> Cell | None:
-    """Return the cell that a step computes, whose h is all that the step writes; None if none."""
+def recognize_cell(step: Step, budget: FormBudget) -> Cell | None:
+    """Return the cell that a step computes, whose h is all that the step writes; None if none.
+
+    Args:
+        step: The step.
+        budget: What may be computed to recognize it.
+    """
     reads = {t: Factor(t.shape[-1]) for t in (step.x, *step.states) if t.shape}
     if len(reads) != 1 + len(step.states) or not _alike(step):
         return None
-    forms = forms_of(step.graph, reads)
+    forms = forms_of(step.graph, reads, budget)
     results = [forms.get(tensor) for tensor in step.results]
     x, states = reads[step.x], [reads[tensor] for tensor in step.states]
     cell = _lstm(x, states, results) if len(states) == 2 else None

@@ -15,12 +15,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dovetail.ir import Array, Graph, Node, Tensor
-from dovetail.ops import Domain, bind_node, input_specs, simulate
+from dovetail.ops import bind_node, input_specs, simulate
 from dovetail_opset._package import schema_of
 
-# Limits far beyond those of cells: elements of an array, terms of a form, functions of functions,
-# and multiplications in products of matrices.
-_MOST_ELEMENTS, _MOST_TERMS, _MOST_DEPTH, _MOST_PRODUCTS = 1 << 24, 64, 8, 1 << 34
+# Limits far beyond those of cells: terms of a form, functions of functions, and for a whole model
+# its loops, the elements of all matrices, and the multiplications in their products.
+_MOST_TERMS, _MOST_DEPTH = 64, 8
+_MOST_LOOPS, _MOST_ELEMENTS, _MOST_PRODUCTS = 100, 1 << 27, 1 << 32
+# Ops whose results are columns of their input's rows.
+_MOVES = frozenset(("ExpandDims", "Reshape", "Split", "Squeeze", "StridedSlice", "Transpose"))
 _FUNCTIONS = frozenset(("Sigmoid", "Tanh", "Relu"))
 
 
@@ -32,18 +35,13 @@ class Factor:
         size: Its number of elements.
         function: The function's op; `SUM` for the form itself, and empty for what the step reads.
         argument: The function's argument; None for what the step reads.
+        depth: The number of functions within each other.
     """
 
     size: int
     function: str = ""
     argument: Form | None = None
-
-    @property
-    def depth(self) -> int:
-        """The number of functions within each other."""
-        if self.argument is None:
-            return 0
-        return 1 + max((f.depth for term in self.argument.terms for f in term), default=0)
+    depth: int = 0
 
 
 Term: TypeAlias = frozenset[Factor]
@@ -72,40 +70,70 @@ class _NoFormError(Exception):
     """A tensor has no form."""
 
 
-def forms_of(graph: Graph, reads: Mapping[Tensor, Factor]) -> dict[Tensor, Form]:
+class FormBudget:
+    """The limits of what one import computes to recognize loops."""
+
+    def __init__(self) -> None:
+        self._loops = self._elements = self._products = 0
+
+    def has_loop(self) -> bool:
+        """Return whether one more loop may be tried; count it if so."""
+        self._loops += 1
+        return self._loops <= _MOST_LOOPS
+
+    def claim(self, elements: int, products: int = 0) -> None:
+        """Count elements of a new array, and the multiplications that compute it.
+
+        Raises:
+            _NoFormError: There would be too many.
+        """
+        self._elements += elements
+        self._products += products
+        if self._elements > _MOST_ELEMENTS or self._products > _MOST_PRODUCTS:
+            raise _NoFormError
+
+
+def forms_of(
+    graph: Graph, reads: Mapping[Tensor, Factor], budget: FormBudget
+) -> dict[Tensor, Form]:
     """Return the forms of a graph's tensors as far as they have one.
 
     Args:
         graph: The graph of one step, in floats.
         reads: What the step reads, x and states, as tensors of the graph.
+        budget: What may be computed; beyond it, tensors have no form.
     """
-    reader = _Reader()
+    reader = _Reader(budget)
     for tensor, factor in reads.items():
         reader.forms[tensor] = Form({frozenset((factor,)): 1.0}, np.zeros(factor.size, np.float32))
-    for node in graph.nodes:
-        try:
-            reader.read(node)
-        except _NoFormError:
-            continue
+    with np.errstate(all="ignore"):  # what overflows here, does so in the step as well
+        for node in graph.nodes:
+            try:
+                reader.read(node)
+            except _NoFormError:
+                continue
     return reader.forms
 
 
 class _Reader:
     """Reads nodes in order.
 
+    Args:
+        budget: What may be computed.
+
     Attributes:
         forms: Those found.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: FormBudget) -> None:
+        self._budget = budget
         self.forms: dict[Tensor, Form] = {}
         self._parts: dict[tuple[Factor, tuple[int, ...]], Factor] = {}
         self._sums: dict[Form, Factor] = {}
-        self._products = 0
         self._rules: dict[str, Callable[[Node, Any], Form]] = {
             "FullyConnected": self._connected,
             "MatMul": self._matmul,
-            "ElementWiseAdd": lambda node, _: _added(*self._both(node)),
+            "ElementWiseAdd": lambda node, _: self._added(*self._both(node)),
             "ElementWiseSubtract": lambda node, _: self._subtract(node),
             "ElementWiseMultiply": lambda node, _: self._multiply(*self._both(node)),
             "ElementWiseNeg": lambda node, _: _scaled(self._form(node, 0), -1.0),
@@ -126,7 +154,7 @@ class _Reader:
             self.forms[node.outputs[0]] = self._rules[node.op_type](node, bound)
         elif node.op_type in _FUNCTIONS:
             self.forms[node.outputs[0]] = _of(_function(node.op_type, self._form(node, 0)))
-        elif schema.op.domain is Domain.MOVE and len(node.inputs) == 1:
+        elif node.op_type in _MOVES:
             self._move(node, schema, bound)
         else:
             raise _NoFormError
@@ -157,31 +185,61 @@ class _Reader:
     def _connected(self, node: Node, _: Any) -> Form:
         weights = _needed(node.inputs[1])
         found = self._times(self._form(node, 0), weights.T)
-        return _biased(found, node)
+        return self._biased(found, node)
 
     def _matmul(self, node: Node, op: Any) -> Form:
         weights = _needed(node.inputs[1])
         if op.transpose_in0 or weights.ndim != 2:
             raise _NoFormError
         found = self._times(self._form(node, 0), weights.T if op.transpose_in1 else weights)
-        return _biased(found, node)
+        return self._biased(found, node)
 
     def _times(self, form: Form, weights: Array) -> Form:
         if form.size != len(weights):
             raise _NoFormError
-        matrices = [by for by in form.terms.values() if not isinstance(by, float)]
-        self._products += sum(len(by) for by in matrices) * weights.size
-        if self._products > _MOST_PRODUCTS:
-            raise _NoFormError
-        terms = {
-            term: by * weights if isinstance(by, float) else by @ weights
-            for term, by in form.terms.items()
-        }
+        terms: dict[Term, float | Array] = {}
+        for term, by in form.terms.items():
+            if isinstance(by, float):
+                self._budget.claim(weights.size)
+                terms[term] = weights if by == 1.0 else by * weights
+            else:
+                self._budget.claim(len(by) * weights.shape[1], len(by) * weights.size)
+                terms[term] = by @ weights
         return Form(terms, form.constant @ weights)
 
     def _subtract(self, node: Node) -> Form:
         first, second = self._both(node)
-        return _added(first, _scaled(second, -1.0))
+        return self._added(first, _scaled(second, -1.0))
+
+    def _added(self, first: Form, second: Form) -> Form:
+        terms = dict(first.terms)
+        for term, by in second.terms.items():
+            if term not in terms:
+                terms[term] = by
+                continue
+            before = terms.pop(term)
+            if isinstance(by, float) and isinstance(before, float):
+                if by + before:
+                    terms[term] = by + before
+            else:
+                one, other = (self._matrix(term, each, first.size) for each in (before, by))
+                terms[term] = one + other
+        if len(terms) > _MOST_TERMS:
+            raise _NoFormError
+        return Form(terms, first.constant + second.constant)
+
+    def _biased(self, form: Form, node: Node) -> Form:
+        if len(node.inputs) < 3 or node.inputs[2] is None:
+            return form
+        return self._added(form, _row(_needed(node.inputs[2]), form.size))
+
+    def _matrix(self, term: Term, by: float | Array, size: int) -> Array:
+        """Return what multiplies a product as a matrix."""
+        if not isinstance(by, float):
+            self._budget.claim(by.size)
+            return by
+        self._budget.claim(size * size)
+        return by * np.eye(size, dtype=np.float32)
 
     def _multiply(self, first: Form, second: Form) -> Form:
         one, other = self._polynomial(first), self._polynomial(second)
@@ -218,8 +276,8 @@ class _Reader:
         begin = 0
         for form in forms:
             for term, by in form.terms.items():
-                part = _matrix(term, by, form.size)
-                _check_size(len(part) * size)
+                part = self._matrix(term, by, form.size)
+                self._budget.claim(len(part) * size)
                 wide = np.zeros((len(part), size), part.dtype)
                 wide[:, begin : begin + form.size] = part
                 terms[term] = terms[term] + wide if term in terms else wide
@@ -227,19 +285,21 @@ class _Reader:
         return Form(terms, np.concatenate([form.constant for form in forms]))
 
     def _move(self, node: Node, schema: Any, op: Any) -> None:
-        """Add the forms of outputs whose rows are columns of the input's rows, or all of them."""
+        """Add the forms of outputs whose rows are columns of the input's rows."""
         tensor = node.inputs[0]
         form = None if tensor is None else self.forms.get(tensor)
         if tensor is None or form is None or not tensor.shape:
             raise _NoFormError
         for each in (tensor, *node.outputs):
-            _check_size(math.prod(each.shape))
+            self._budget.claim(math.prod(each.shape))
         index = np.arange(math.prod(tensor.shape), dtype=np.float32).reshape(tensor.shape)
         outs = [each.spec for each in node.outputs]
         moved = simulate(schema, op, [index], input_specs(node), outs)
         for output, found in zip(node.outputs, moved, strict=True):
+            if not found.size:
+                continue
             rows = found.reshape(-1, found.shape[-1] if found.shape else 1).astype(np.int64)
-            columns = rows[0] if len(rows) else rows.reshape(-1)
+            columns = rows[0]
             begins = np.arange(len(rows))[:, None] * form.size
             if len(rows) * form.size != index.size or not np.array_equal(rows, begins + columns):
                 continue
@@ -252,27 +312,34 @@ class _Reader:
         terms: dict[Term, float | Array] = {}
         for term, by in form.terms.items():
             if not isinstance(by, float):
-                terms[term] = by[:, columns]
+                terms[term] = self._taken(by, columns)
             elif all(factor.argument is not None for factor in term):
                 terms[frozenset(self._part(factor, columns) for factor in term)] = by
             else:
-                terms[term] = _matrix(term, by, form.size)[:, columns]
+                terms[term] = self._taken(self._matrix(term, by, form.size), columns)
         return Form(terms, form.constant[columns])
+
+    def _taken(self, matrix: Array, columns: Array) -> Array:
+        first, count = int(columns[0]), len(columns)
+        if np.array_equal(columns, np.arange(first, first + count)):
+            return matrix[:, first : first + count]
+        self._budget.claim(len(matrix) * count)
+        return matrix[:, columns]
 
     def _part(self, factor: Factor, columns: Array) -> Factor:
         """Return columns of a function's results: the function of its argument's columns."""
         key = factor, tuple(map(int, columns))
         if key not in self._parts and factor.argument is not None:
             argument = self._columns(factor.argument, columns)
-            self._parts[key] = Factor(len(columns), factor.function, argument)
+            self._parts[key] = _function(factor.function, argument)
         return self._parts[key]
 
 
 def _function(name: str, argument: Form) -> Factor:
-    factor = Factor(argument.size, name, argument)
-    if factor.depth > _MOST_DEPTH:
+    depth = 1 + max((f.depth for term in argument.terms for f in term), default=0)
+    if depth > _MOST_DEPTH:
         raise _NoFormError
-    return factor
+    return Factor(argument.size, name, argument, depth)
 
 
 def _of(factor: Factor) -> Form:
@@ -307,39 +374,5 @@ def _row(values: Array, size: int) -> Form:
     return Form({}, np.broadcast_to(rows[0], size))
 
 
-def _biased(form: Form, node: Node) -> Form:
-    if len(node.inputs) < 3 or node.inputs[2] is None:
-        return form
-    return _added(form, _row(_needed(node.inputs[2]), form.size))
-
-
 def _scaled(form: Form, by: float) -> Form:
     return Form({term: by * old for term, old in form.terms.items()}, by * form.constant)
-
-
-def _added(first: Form, second: Form) -> Form:
-    terms = dict(first.terms)
-    for term, by in second.terms.items():
-        if term not in terms:
-            terms[term] = by
-            continue
-        before = terms.pop(term)
-        if isinstance(by, float) and isinstance(before, float):
-            if by + before:
-                terms[term] = by + before
-        else:
-            terms[term] = _matrix(term, before, first.size) + _matrix(term, by, first.size)
-    return Form(terms, first.constant + second.constant)
-
-
-def _matrix(term: Term, by: float | Array, size: int) -> Array:
-    """Return what multiplies a product as a matrix."""
-    if not isinstance(by, float):
-        return by
-    _check_size(size * size)
-    return by * np.eye(size, dtype=np.float32)
-
-
-def _check_size(elements: int) -> None:
-    if elements > _MOST_ELEMENTS:
-        raise _NoFormError
