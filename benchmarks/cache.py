@@ -80,7 +80,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        python = sys.executable if given.editable else installed_python(folder / "installed")
+        python = sys.executable
+        if not given.editable:
+            python = installed_python(folder / "installed", "onnxruntime")
         model, inputs = folder / "model.onnx", folder / "inputs.npz"
         built = {"name": given.network, "output": str(model)}
         ask("preparation:build", built, threads=given.threads)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import sysconfig
 import venv
+from importlib.metadata import distributions
 from pathlib import Path
 
 from benchmarks.process import ROOT
@@ -13,13 +13,14 @@ from benchmarks.process import ROOT
 _PLACES = ("core", "plugins/*", "plugins/*/*")
 
 
-def installed_python(folder: Path) -> str:
+def installed_python(folder: Path, *others: str) -> str:
     """Create an environment with wheels of all our dists, and return its interpreter.
 
-    Other packages are those of this environment, at a path of their own.
+    What they require comes from the index, in the versions of this environment where it has them.
 
     Args:
         folder: An empty folder.
+        others: Names of other dists to install.
     """
     dists = [path for place in _PLACES for path in ROOT.glob(f"{place}/pyproject.toml")]
     sources = sorted(str(path.parent) for path in dists)
@@ -27,12 +28,16 @@ def installed_python(folder: Path) -> str:
     _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), *sources)
     venv.create(environment, with_pip=False, symlinks=True)
     python = str(environment / "bin" / "python")
+    constraints = folder / "constraints.txt"
+    installed = ((d.metadata["Name"], d.version) for d in distributions())
+    constraints.write_text("".join(f"{n}=={v}\n" for n, v in installed if not _is_ours(n)))
     files = map(str, sorted(wheels.glob("*.whl")))
-    _pip("--python", python, "install", "--no-deps", "--no-index", *files)
-    paths = {"base": str(environment), "platbase": str(environment)}
-    packages = Path(sysconfig.get_path("purelib", "venv", vars=paths))
-    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    _pip("--python", python, "install", "--constraint", str(constraints), *files, *others)
     return python
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith("dovetail")
 
 
 def _pip(*arguments: str) -> None:
