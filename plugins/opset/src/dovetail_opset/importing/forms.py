@@ -22,6 +22,7 @@ from dovetail_opset._package import schema_of
 # its loops, the elements of all matrices, and the multiplications in their products.
 _MOST_TERMS, _MOST_DEPTH = 64, 8
 _MOST_LOOPS, _MOST_ELEMENTS, _MOST_PRODUCTS = 100, 1 << 27, 1 << 32
+_MOST_INDEXED = 1 << 24  # whole numbers that float32 holds
 # Ops whose results are columns of their input's rows.
 _MOVES = frozenset(("ExpandDims", "Reshape", "Split", "Squeeze", "StridedSlice", "Transpose"))
 _FUNCTIONS = frozenset(("Sigmoid", "Tanh", "Relu"))
@@ -289,6 +290,8 @@ class _Reader:
         tensor = node.inputs[0]
         form = None if tensor is None else self.forms.get(tensor)
         if tensor is None or form is None or not tensor.shape:
+            raise _NoFormError
+        if math.prod(tensor.shape) > _MOST_INDEXED:
             raise _NoFormError
         for each in (tensor, *node.outputs):
             self._budget.claim(math.prod(each.shape))
