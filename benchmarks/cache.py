@@ -1,10 +1,6 @@
 """Time from the start of a process to its first result: a cached context and ONNX Runtime.
 
     python -m benchmarks.cache [--network NAME] [--rounds N] [--threads N] [--processes N] [--json]
-        [--editable]
-
-Both are imported as users have them, from wheels that are built and installed first: each module of
-an editable install is searched for in the folders of all dists. `--editable` measures that.
 
 `dovetail` is `Session(model, cache=folder)` whose context is in the folder; ONNX Runtime loads the
 model that its own optimizations wrote (`optimized_model_filepath`). Each measurement is a whole
@@ -26,7 +22,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.installed import installed_python
 from benchmarks.process import FOREIGN_PREFIXES, THREAD_VARIABLES, ask
 
 _OURS = """
@@ -76,13 +71,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--editable", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        python = sys.executable
-        if not given.editable:
-            python = installed_python(folder / "installed", "onnxruntime")
         model, inputs = folder / "model.onnx", folder / "inputs.npz"
         built = {"name": given.network, "output": str(model)}
         ask("preparation:build", built, threads=given.threads)
@@ -90,30 +81,30 @@ def main() -> None:
         ask("preparation:draw_inputs", drawn, threads=given.threads)
         os.utime(model, (0, 0))  # as if it was not written just now, so that its hash is kept
         optimized = folder / "optimized.onnx"
-        _run(python, _OPTIMIZE, [str(model), str(optimized)], given.threads)
+        _run(_OPTIMIZE, [str(model), str(optimized)], given.threads)
         common = [str(folder / "cache"), str(inputs), str(given.threads)]
         commands = {
             "dovetail, cached": (_OURS, [str(model), *common]),
             "onnxruntime, optimized": (_THEIRS, [str(optimized), *common]),
         }
         start = time.perf_counter()
-        _run(python, *commands["dovetail, cached"], given.threads)  # converts, prepares and writes
+        _run(*commands["dovetail, cached"], given.threads)  # converts, prepares and writes
         first_ms = (time.perf_counter() - start) * 1e3
         time.sleep(2.5)  # a context that was just written is checked again at each use
         for command in commands.values():
-            _run(python, *command, given.threads)
+            _run(*command, given.threads)
         taken: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(given.rounds):
             for each, command in commands.items():
                 start = time.perf_counter()
-                _run(python, *command, given.threads)
+                _run(*command, given.threads)
                 taken[each].append((time.perf_counter() - start) * 1e3)
         memory = {}
         if sys.platform == "linux":
             ours = [str(model), *common]
             for count in (1, given.processes):
-                shares = _shares(python, _OURS, ours, count, given.threads)
-                memory[count] = shares - _shares(python, _BASELINE, ours, count, given.threads)
+                shares = _shares(_OURS, ours, count, given.threads)
+                memory[count] = shares - _shares(_BASELINE, ours, count, given.threads)
     medians = {each: statistics.median(times) for each, times in taken.items()}
     ratio = medians["dovetail, cached"] / medians["onnxruntime, optimized"]
     if given.json:
@@ -127,14 +118,14 @@ def main() -> None:
         print(f"{count} process(es)            {size:8.1f} MB above NumPy")
 
 
-def _run(python: str, code: str, arguments: Sequence[str], threads: int) -> None:
-    command = [python, "-c", code, *arguments]
+def _run(code: str, arguments: Sequence[str], threads: int) -> None:
+    command = [sys.executable, "-c", code, *arguments]
     subprocess.run(command, check=True, env=_environment(threads), stdout=subprocess.DEVNULL)
 
 
-def _shares(python: str, code: str, arguments: Sequence[str], count: int, threads: int) -> float:
+def _shares(code: str, arguments: Sequence[str], count: int, threads: int) -> float:
     """Return the memory of processes that run code together, in MB."""
-    command = [python, "-c", code + _SHARE, *arguments]
+    command = [sys.executable, "-c", code + _SHARE, *arguments]
     running = [
         subprocess.Popen(
             command,
