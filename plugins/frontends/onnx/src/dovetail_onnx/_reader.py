@@ -223,15 +223,14 @@ class GraphReader:
             return False
         for proto in graph.node:
             node = source_node(proto, proto.name or proto.op_type, self._source.opsets)
-            found = look_up(node, self._tables)
-            match = OperatorMatch(0, None) if can_fold(node) else None
-            converted = isinstance(found, OperatorMatch) or match is not None
-            if node.has_subgraphs or self._checker.fault(node, converted=converted) is not None:
+            if not isinstance(look_up(node, self._tables), OperatorMatch) and not can_fold(node):
+                return False
+            if node.has_subgraphs or self._checker.fault(node, converted=True) is not None:
                 return False
             if any(name not in known and self.value(name) is None for name in node.reads):
                 return False
             written = {name for name in node.outputs if name}
-            if not known.isdisjoint(written) or not converted:
+            if not known.isdisjoint(written):
                 return False
             known |= written
         return all(o.name in known or self.value(o.name) is not None for o in graph.output)
