@@ -97,7 +97,8 @@ class Graph:
         self.removed_sources: frozenset[str] = frozenset()
         self._tensors: dict[str, Tensor] = {}
         self._nodes: dict[str, Node] = {}
-        self._taken: dict[str, int] = {}  # by stem, until a name becomes free
+        # by stem, the last number tried; lower ones are taken until a name becomes free
+        self._taken: dict[str, int] = {}
         self._producers: dict[Tensor, Node] = {}
         self._consumers: dict[Tensor, dict[Node, None]] = {}
         self._order: list[Node] | None = []

@@ -315,6 +315,32 @@ def test_wrong_nodes_that_a_layer_does_not_need(model, read, rng, extra, said) -
     assert said in str(caught.value) or "undefined" in said
 
 
+def test_positions_of_a_higher_rank(agree, model, rng) -> None:
+    """A slice by one of rank 2 has an axis more; so have the states after it."""
+    before = [GOING, N("Add", ["t", "zero"], ["at"])]
+    node = loop_of("Lstm", before=before)
+    constants = known("Lstm", rng) | {"count": np.asarray(2), "zero": np.zeros((1, 1), I64)}
+    feeds = feeds_of("Lstm", rng)
+    made = model([node], feeds, ["last_h"], constants)
+    for graph in (a.g for a in made.graph.node[0].attribute if a.name == "body"):
+        for info in (*graph.input[2:], *graph.output[1:]):
+            info.type.tensor_type.ClearField("shape")
+        graph.node[2].CopyFrom(N("Gather", ["xs", "at"], ["wide"], axis=0))
+        graph.node.insert(3, N("Reshape", ["wide", "flat"], ["x"]))
+    made.graph.initializer.append(numpy_helper.from_array(np.array([1, WIDTH]), "flat"))
+    agree(made, feeds, **NEAR)
+
+
+def test_empty_states(model, read, rng) -> None:
+    """A form of no elements is none: the loop is written out."""
+    nodes = [N("Add", ["h", "none"], ["sum"]), N("Tanh", ["sum"], ["h2"])]
+    made = body(nodes, [("h", FLOATS, [1, 0]), ("x", FLOATS, [1, WIDTH])], ["h2"])
+    node = N("Scan", ["h0", "xs"], ["last"], body=made, num_scan_inputs=1)
+    feeds = {"h0": np.zeros((1, 0), F32), "xs": np.ones((2, 1, WIDTH), F32)}
+    graph = read(model([node], feeds, ["last"], {"none": np.zeros((1, 0), F32)}))
+    assert graph.outputs[0].shape == (1, 0)
+
+
 def test_negative_trip_counts(model, read, rng) -> None:
     node = loop_of("Lstm", before=[GOING, AT_TURN])
     constants = known("Lstm", rng) | {"count": np.asarray(-1)}

@@ -88,6 +88,11 @@ class Target:
 
 
 def _is_lacking(backend: Backend, node: Node) -> bool:
-    """Return whether a backend lacks an op; the types of all but bools may still change."""
+    """Return whether a backend lacks an op, or has it but rejects bools.
+
+    Other types may still change.
+    """
     verdict = backend.validate_op(node)
-    return verdict.rule == "op" or (moves_bools(node) and not verdict.ok)
+    if moves_bools(node):  # written out as the same op on integers
+        return not verdict.ok and verdict.rule != "op"
+    return verdict.rule == "op"

@@ -1,8 +1,8 @@
 """If, Loop and Scan: their subgraphs replace them, once for each iteration.
 
-A loop that is a recurrent layer becomes that layer instead.
 The condition of If and the number of iterations of Loop must therefore be known at import. Scan
-has one iteration for each slice of its inputs, a number that is always known.
+has one iteration for each slice of its inputs, a number that is always known. A Loop or Scan that
+is a recurrent layer becomes that layer's operator instead.
 """
 
 from __future__ import annotations

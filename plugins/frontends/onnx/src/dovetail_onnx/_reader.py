@@ -56,7 +56,7 @@ class GraphReader:
     Attributes:
         unsupported: Nodes that cannot be converted.
         invalid: Errors of the model.
-        forms: What may be computed to recognize loops.
+        form_budget: What may still be computed to recognize loops.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class GraphReader:
         self._read_names = {n for node in source.nodes for n in node.reads}
         self._wanted = self._read_names | set(source.outputs)
         self._body_nodes = self._copied_nodes = 0
-        self.forms = FormBudget()
+        self.form_budget = FormBudget()
         self._checker = NodeChecker(source.ir_version)
         self.unsupported: list[Refusal] = list(survey.unsupported)
         self.invalid: list[Problem] = list(survey.malformed.values())
@@ -165,6 +165,9 @@ class GraphReader:
             inputs: Its inputs.
             constants: What it reads besides them and its own constants.
             by: The node that contains it.
+
+        Returns:
+            The graph, and the values of the outputs.
         """
         names = [output.name for output in graph.output]
         infos = {
@@ -182,7 +185,7 @@ class GraphReader:
             for proto in graph.initializer:
                 reader.set_initializer(proto.name, proto)
             done = reader.read_body(graph.node, names, by)
-        except DovetailError:
+        except DovetailError:  # not lost: the iterations, read instead, raise it
             done = False
         return Apart(reader._graph, [reader.value(name) if done else None for name in names])
 
@@ -217,7 +220,10 @@ class GraphReader:
         return self._checker.fault(node, converted=isinstance(found, OperatorMatch))
 
     def is_sound(self, graph: GraphProto) -> bool:
-        """Return whether all nodes of a subgraph are valid, and read what is defined before."""
+        """Return whether all nodes of a subgraph are supported, valid and sorted.
+
+        One with subgraphs of its own is not.
+        """
         known = {i.name for i in graph.input} | {t.name for t in graph.initializer}
         if len(known) < len(graph.input) + len(graph.initializer):
             return False

@@ -48,7 +48,7 @@ def read_recurrent_loop(
     """
     if len(graph.input) != 2 + len(carried) or (most is not None and most < 1):
         return False
-    if not (control.reader.forms.has_loop() and control.reader.is_sound(graph)):
+    if not (control.reader.form_budget.has_loop() and control.reader.is_sound(graph)):
         return False  # the iterations of a wrong one show what is wrong
     loop, first = CountedLoop(control, graph, carried), len(carried)
     outputs = control.node.outputs
@@ -80,7 +80,7 @@ def read_recurrent_scan(
         return None
     if len(graph.input) != len(starts) + 1:
         return None
-    if not (control.reader.forms.has_loop() and control.reader.is_sound(graph)):
+    if not (control.reader.form_budget.has_loop() and control.reader.is_sound(graph)):
         return None
     *states, part = (i.name for i in graph.input)
     whole = part_of(graph, graph.node, [o.name for o in graph.output])
@@ -104,7 +104,7 @@ def _read_layer(control: SubgraphNode, body: StepBody) -> Layer | None:
         return None
     x, *states = (found.graph.tensor(name) for name in reads)
     results, rows = tensors[: len(states)], tensors[len(states) :]
-    cell = recognize_cell(Step(found.graph, x, states, results, rows), control.reader.forms)
+    cell = recognize_cell(Step(found.graph, x, states, results, rows), control.reader.form_budget)
     if cell is None:
         return None
     if cell.op_type == "Rnn" and not can_convert(cell.function, len(given.positions)):
@@ -131,7 +131,7 @@ class _Writer:
         self._nodes: list[NodeProto] = []
 
     def write(self, rows: Sequence[Shape]) -> Layer | None:
-        """Write the layer; return None if there was a problem.
+        """Write the layer; return None if there was a problem, which the reader has recorded.
 
         Args:
             rows: Shapes of the rows of the sequences that it writes.
@@ -183,7 +183,7 @@ class _Writer:
         return name
 
     def _weights(self) -> list[str]:
-        """Make W, R and B known, and return their names."""
+        """Store W, R and B as constants, and return their names."""
         gates = [self._cell.gates[i] for i in _ORDER[self._cell.op_type]]
         parts = {
             "W": [gate.inputs for gate in gates],

@@ -1,4 +1,4 @@
-"""Scan: a subgraph that is read once for each slice of its inputs."""
+"""Scan: a recurrent layer, or a subgraph that is read once for each slice of its inputs."""
 
 from __future__ import annotations
 

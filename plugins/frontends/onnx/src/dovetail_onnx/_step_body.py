@@ -12,7 +12,8 @@ from dovetail.ir import Array
 from dovetail_onnx._subgraph_node import SubgraphNode
 from dovetail_opset.importing.constant import Constant
 
-# Iterations that are computed at once, to find how many there are; and the steps of a layer.
+# Iterations that are computed at once to find their number: few first, since most loops end soon.
+# The last is the maximum number of steps of a layer, too.
 _TURNS = (1 << 10, 1 << 16)
 MOST_TURNS = _TURNS[-1]
 # Operators that compute each element alone, so that one vector has the results of all iterations.
@@ -92,8 +93,8 @@ class CountedLoop:
         carried: Names of the initial values of what it carries.
 
     Attributes:
-        states: The positions of the states among the carried values.
-        ends: Names of the last values of the others, by position.
+        states: The positions of the states among the carried values; empty before `body`.
+        ends: Names of the last values of the others, by position; complete after `body`.
     """
 
     def __init__(self, control: SubgraphNode, graph: GraphProto, carried: Sequence[str]) -> None:
@@ -101,7 +102,7 @@ class CountedLoop:
         self._index, self._again, *self._inputs = (i.name for i in graph.input)
         self._condition, *self._results = (o.name for o in graph.output)
         # a sound body has Identity with one input and one output
-        same = {n.output[0]: n.input[0] for n in graph.node if n.op_type == "Identity"}
+        same = {n.output[0]: n.input[0] for n in graph.node if _is(n, "Identity")}
         pairs = zip(self._inputs, self._results, strict=False)
         kept = [i for i, (a, b) in enumerate(pairs) if a in (b, same.get(b))]
         self._names = {self._inputs[i]: carried[i] for i in kept}
@@ -148,7 +149,7 @@ class CountedLoop:
         )
 
     def _sort(self) -> bool:
-        """Sort carried values into counters and states; return whether the nodes go with that."""
+        """Sort carried values into counters and states; return whether every node fits these."""
         others = {
             i: self._control.reader.value(name)
             for i, name in enumerate(self._carried)
@@ -180,9 +181,9 @@ class CountedLoop:
         for node in self._graph.node:
             if varying.isdisjoint(node.input):
                 self._data.append(node)
-            elif node.op_type == "Gather" and node.input[0] not in self._own:
+            elif _is(node, "Gather") and node.input[0] not in self._own:
                 self._reads.append(node)
-            elif node.op_type in _ELEMENTWISE and all(
+            elif _is(node, *_ELEMENTWISE) and all(
                 name in varying or self._is_number(name) for name in node.input
             ):
                 self._counting.append(node)
@@ -213,8 +214,10 @@ class CountedLoop:
             return None
         if any(first[self._results[i]].shape != v.shape for i, v in self._counters.items()):
             return None
+        if first[position].ndim > 1:
+            return None  # a slice would have more axes
         turns = most
-        for limit in _TURNS:  # most loops end soon
+        for limit in _TURNS:
             count = limit if most is None else min(most, limit)
             evenly = {i: self._evenly(i, first, count) for i in self._counters}
             found = self._computed(position, np.arange(count, dtype=np.int64), evenly)
@@ -262,6 +265,11 @@ class CountedLoop:
         if len(values) < len(outputs):
             return None
         return {name: each.values for name, each in zip(outputs, values, strict=True)}
+
+
+def _is(node: NodeProto, *names: str) -> bool:
+    """Return whether a node's operator is one of ONNX's own."""
+    return node.domain == "" and node.op_type in names
 
 
 def _are_within(positions: Array, count: int) -> bool:

@@ -36,10 +36,10 @@ class Reader(Protocol):
     """The reader of a subgraph's nodes, which knows the values.
 
     Attributes:
-        forms: What may be computed to recognize loops.
+        form_budget: What may still be computed to recognize loops.
     """
 
-    forms: FormBudget
+    form_budget: FormBudget
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
         """Read nodes, whose `outputs` are used; return whether there was no problem.
@@ -58,7 +58,10 @@ class Reader(Protocol):
         """Read a subgraph in a graph of its own; see `Apart`."""
 
     def is_sound(self, graph: GraphProto) -> bool:
-        """Return whether all nodes of a subgraph are valid, and read what is defined before."""
+        """Return whether all nodes of a subgraph are supported, valid and sorted.
+
+        One with subgraphs of its own is not.
+        """
 
     def fresh(self, name: str) -> str:
         """Return a name like this that the model does not have."""

@@ -78,7 +78,7 @@ class Step:
 
 
 def recognize_cell(step: Step, budget: FormBudget) -> Cell | None:
-    """Return the cell that a step computes, whose h is all that the step writes; None if none.
+    """Return the cell that a step computes; None if it is none, or writes other rows than h.
 
     Args:
         step: The step.
@@ -107,7 +107,7 @@ def _alike(step: Step) -> bool:
 
 
 def _lstm(x: Factor, states: Sequence[Factor], results: Sequence[Form | None]) -> Cell | None:
-    """C' = f * c + i * g and h' = o * tanh(c')."""
+    """Return an Lstm, c' = f * c + i * g and h' = o * tanh(c'); None for another cell."""
     for hidden, memory in itertools.permutations(range(2)):
         new_h, new_c = results[hidden], results[memory]
         if new_h is None or new_c is None:
@@ -126,8 +126,8 @@ def _lstm(x: Factor, states: Sequence[Factor], results: Sequence[Form | None]) -
 
 
 def _gru(x: Factor, h: Factor, new_h: Form) -> Cell | None:
-    """H' = z * h + (1 - z) * n, in any arrangement."""
-    terms = dict(new_h.terms)
+    """Return a Gru, h' = z * h + (1 - z) * n in any arrangement; None for another cell."""
+    terms = new_h.terms
     for term in new_h.terms:
         z, n = _functions(term, _SIGMOID, _TANH) or (None, None)
         if z is None or n is None or n.argument is None or new_h.constant.any():
@@ -169,6 +169,7 @@ def _reset(form: Form, x: Factor, h: Factor) -> tuple[tuple[Gate, Gate], bool] |
 
 
 def _rnn(x: Factor, h: Factor, new_h: Form) -> Cell | None:
+    """Return an Rnn, h' = f(W x + R h + b); None for another cell."""
     term = _only(_products(new_h))
     if term is None or len(term) != 1:
         return None
@@ -204,7 +205,7 @@ def _products(form: Form) -> list[Term]:
 def _equal(
     terms: Mapping[Term, float | Array], wanted: Mapping[Term, float], besides: Term | None = None
 ) -> bool:
-    """Return whether terms have these numbers, without looking at one more term."""
+    """Return whether terms have these numbers, ignoring the term `besides`."""
     found = {term: by for term, by in terms.items() if term != besides}
     return found.keys() == wanted.keys() and all(
         isinstance(by, float) and by == wanted[term] for term, by in found.items()

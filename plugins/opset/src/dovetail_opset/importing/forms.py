@@ -106,7 +106,7 @@ def forms_of(
     """
     reader = _Reader(budget)
     for tensor, factor in reads.items():
-        reader.forms[tensor] = Form({frozenset((factor,)): 1.0}, np.zeros(factor.size, np.float32))
+        reader.forms[tensor] = _of(factor)
     with np.errstate(all="ignore"):  # what overflows here, does so in the step as well
         for node in graph.nodes:
             try:
@@ -369,10 +369,10 @@ def _needed(tensor: Tensor | None) -> Array:
 
 def _row(values: Array, size: int) -> Form:
     """Return a constant whose rows are all the same."""
-    if values.size != 1 and values.shape[-1] != size:
+    if not values.size or (values.size != 1 and values.shape[-1] != size):
         raise _NoFormError
     rows = values.reshape(-1, values.shape[-1] if values.size != 1 else 1)
-    if not len(rows) or not np.array_equal(rows, np.broadcast_to(rows[0], rows.shape)):
+    if not np.array_equal(rows, np.broadcast_to(rows[0], rows.shape)):
         raise _NoFormError
     return Form({}, np.broadcast_to(rows[0], size))
 

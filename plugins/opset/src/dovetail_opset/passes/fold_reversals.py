@@ -17,11 +17,10 @@ from dovetail_opset.passes.dead_code import DeadCode
 
 @dataclass(frozen=True, slots=True)
 class FoldReversals:
-    """Turn a recurrent layer round instead of the sequence that it reads.
+    """Reverse the direction of an Lstm or Gru instead of the sequence that it reads.
 
-    A layer that reads a sequence backwards reads it forwards once that is reversed: Keras writes
-    the second direction of a layer so. What reads the layer's sequence must be a reversal, or a
-    slice of one step.
+    Keras exports the backward direction of a layer as a forward layer between two reversals. A
+    layer stays as it is if a node other than a reversal or a slice of one step reads its sequence.
     """
 
     name: str = "fold-reversals"
@@ -55,7 +54,7 @@ def _fold(graph: Graph, node: Node) -> bool:
     node.sources = tuple(dict.fromkeys((*before.sources, *node.sources)))
     for reader in readers:
         if _step_of(reader, time) is None:
-            bypass(graph, reader)
+            bypass(graph, reader)  # cannot fail after `_can_turn`
         else:
             _turn(reader, time)
     return True

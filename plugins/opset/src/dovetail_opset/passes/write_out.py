@@ -66,7 +66,7 @@ def can_write_out(node: Node) -> bool:
 
 
 def moves_bools(node: Node) -> bool:
-    """Return whether a node moves bools, which it may as numbers."""
+    """Return whether a node moves bools, so that it can be written out as a move of integers."""
     return is_op(node, *_MOVES) and first_input(node).dtype is DType.BOOL_8
 
 
