@@ -341,7 +341,7 @@ def test_no_mutated_manifest_gives_anything_but_a_container_error(
     rng = random.Random(2)
     original = msgspec.json.encode(manifest_of(saved))
     refused = 0
-    for _ in range(600):
+    for _ in range(1000):
         manifest = msgspec.json.decode(original)
         for _ in range(rng.choice([1, 1, 1, 2, 5])):
             mutate(manifest, rng)
@@ -352,7 +352,7 @@ def test_no_mutated_manifest_gives_anything_but_a_container_error(
         if error is not None:
             refused += 1
             assert str(path) in error.where
-    assert 200 < refused < 590  # most changes do harm, but not all
+    assert 350 < refused < 950  # most changes do harm, but not all
 
 
 def test_no_mutated_text_gives_anything_but_a_container_error(saved: Path, forge: Forge) -> None:

@@ -19,7 +19,7 @@ class Catalogue:
         load: Returns the first entries; called once, when a code is first looked up or added.
     """
 
-    def __init__(self, load: Callable[[], Iterable[Entry]] = tuple) -> None:
+    def __init__(self, load: Callable[[], Iterable[Entry]]) -> None:
         self._load = load
 
     @cached_property

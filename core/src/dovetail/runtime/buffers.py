@@ -78,7 +78,7 @@ def _overlaps(given: Mapping[str, Binding], taken: Mapping[str, Binding]) -> lis
     named = [(f"output '{name}'", array) for name, array in taken.items()]
     others = [(f"input '{name}'", array) for name, array in given.items()]
     if len(named) + len(others) > _MOST_COMPARED:
-        suspects = _neighbours([array for _, array in (*others, *named)])
+        suspects = _neighbors([array for _, array in (*others, *named)])
         named = [(where, array) for where, array in named if id(array) in suspects]
         others = [(where, array) for where, array in others if id(array) in suspects]
     return [
@@ -89,7 +89,7 @@ def _overlaps(given: Mapping[str, Binding], taken: Mapping[str, Binding]) -> lis
     ]
 
 
-def _neighbours(buffers: Sequence[Binding]) -> set[int]:
+def _neighbors(buffers: Sequence[Binding]) -> set[int]:
     """Return the ids of buffers that may share memory: those that do, and few others."""
     tokens = Counter(id(each) for each in buffers if not isinstance(each, np.ndarray))
     found = {key for key, count in tokens.items() if count > 1}

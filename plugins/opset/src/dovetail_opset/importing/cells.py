@@ -128,7 +128,7 @@ def _lstm(x: Factor, states: Sequence[Factor], results: Sequence[Form | None]) -
 def _gru(x: Factor, h: Factor, new_h: Form) -> Cell | None:
     """Return a Gru, h' = z * h + (1 - z) * n in any arrangement; None for another cell."""
     terms = new_h.terms
-    for term in new_h.terms:
+    for term in terms:
         z, n = _functions(term, _SIGMOID, _TANH) or (None, None)
         if z is None or n is None or n.argument is None or new_h.constant.any():
             continue
