@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dovetail.container import Finalizer, Model, Producer
+from dovetail.container import Anchor, Finalizer, Model, Producer, anchor
 from dovetail.ir import Graph, Tensor
 
 # Runs in a process of its own, at whose end objects with `__del__` read the weights.
@@ -31,7 +31,7 @@ cycle.itself = cycle
 
 
 class Last:
-    def __init__(self, end: Finalizer, ends: list[str]) -> None:
+    def __init__(self, end: Anchor, ends: list[str]) -> None:
         self.itself = self
         self.end = end
         self.ends = ends
@@ -42,26 +42,31 @@ class Last:
 
 def test_a_function_is_called_after_the_last_reference_is_dropped() -> None:
     ends: list[str] = []
-    end = Finalizer(ends.append, "dropped")
+    kept = anchor()
+    end = Finalizer(kept, ends.append, "dropped")
     assert end.alive
     assert ends == []
-    del end
+    del kept
     assert ends == ["dropped"]
+    assert not end.alive
 
 
 def test_a_function_is_called_once() -> None:
     ends: list[str] = []
-    end = Finalizer(ends.append, "called")
+    kept = anchor()
+    end = Finalizer(kept, ends.append, "called")
     end()
     assert not end.alive
     end()
-    del end
+    del kept
     assert ends == ["called"]
 
 
 def test_objects_of_a_cycle_are_deleted_before() -> None:
     ends: list[str] = []
-    Last(Finalizer(ends.append, "released"), ends)
+    last = Last(anchor(), ends)
+    Finalizer(last.end, ends.append, "released")
+    del last
     gc.collect()
     assert ends == ["deleted", "released"]
 
@@ -83,12 +88,13 @@ def test_mapped_weights_can_be_read_at_exit(tmp_path: Path) -> None:
 
 def test_a_finalizer_that_was_called_does_not_call_another() -> None:
     calls: list[str] = []
-    first = Finalizer(calls.append, "first")
+    anchors = [anchor() for _ in range(101)]
+    first = Finalizer(anchors[0], calls.append, "first")
     first()
-    others = [Finalizer(calls.append, str(i)) for i in range(100)]  # some where the first's was
+    others = [Finalizer(anchors[i + 1], calls.append, str(i)) for i in range(100)]
     assert not first.alive
     first()
     assert calls == ["first"]
     assert all(other.alive for other in others)
-    others.clear()
+    anchors.clear()
     assert sorted(calls[1:], key=int) == [str(i) for i in range(100)]

@@ -17,7 +17,7 @@ from dovetail.container.context_content import (
 )
 from dovetail.container.context_parts import ContextParts
 from dovetail.container.embedded import embedded_model
-from dovetail.container.lifetime import Closing, Finalizer
+from dovetail.container.lifetime import Anchor, Closing, Finalizer, anchor
 from dovetail.container.memory import aligned_copy, aligned_empty, aligned_zeros, read_only
 from dovetail.container.model import Model
 from dovetail.container.producer import Producer, hash_source
@@ -86,6 +86,7 @@ else:
 
 __all__ = [
     "HOST",
+    "Anchor",
     "BlobTable",
     "Closing",
     "ContextContent",
@@ -115,6 +116,7 @@ __all__ = [
     "aligned_copy",
     "aligned_empty",
     "aligned_zeros",
+    "anchor",
     "compare_values",
     "compare_weights",
     "constants_of",

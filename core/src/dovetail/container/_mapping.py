@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.container._format import Bytes
-from dovetail.container.lifetime import Finalizer
+from dovetail.container.lifetime import Finalizer, anchor
 from dovetail.container.memory import aligned_copy
 from dovetail.errors import ContainerError
 from dovetail.files import note_read, unreadable
@@ -46,7 +46,8 @@ class MappedFile:
                 # Open as long as the object lives: changes are found through the descriptor.
                 self._descriptor = os.dup(file.fileno())
                 note_read(path, self._descriptor)
-            self._close = Finalizer(os.close, self._descriptor)
+            self._anchor = anchor()
+            self._close = Finalizer(self._anchor, os.close, self._descriptor)
             self._state = self._stat()
             size = self._state[0]
             # An empty file cannot be mapped.

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from dovetail.ir import Array
+
 
 class Closing:
     """A context manager that is closed at the end of its `with` block."""
@@ -26,8 +28,17 @@ class Closing:
         self.close()
 
 
-class Finalizer:
-    """Calls a function once: when it is called, or when the last reference to it is dropped.
+# Arrays are unknown to the garbage collector: an anchor is dropped with its last reference.
+Anchor = Array
+
+
+def anchor() -> Anchor:
+    """Return an object whose end calls a finalizer."""
+    return np.empty(0, np.uint8)
+
+
+class Finalizer(weakref.ref[Anchor]):
+    """Calls a function once: when it is called, or when the last reference to an anchor is dropped.
 
     A resource may be used in a `__del__` method of the application. So nothing is called at the end
     of the process, and in a cycle that is collected, the function is called after all `__del__`
@@ -35,42 +46,36 @@ class Finalizer:
     create: a network has thousands.
 
     Args:
+        anchor: A result of `anchor`, which the owner of the resource keeps.
         function: Releases the resource.
-        arguments: Its arguments.
+        resource: Its argument.
     """
 
-    __slots__ = ("_anchor", "_reference")
+    __slots__ = ("_function", "_resource")
+    _function: Callable[[Any], object]
+    _resource: Any
 
-    def __init__(self, function: Callable[..., object], *arguments: Any) -> None:
-        # Arrays are unknown to the garbage collector: this one is dropped with its last reference.
-        self._anchor = np.empty(0, np.uint8)
-        self._reference = reference = _Reference(self._anchor, _release)
-        reference.function, reference.arguments = function, arguments
-        _PENDING[id(reference)] = reference
+    def __new__(cls, anchor: Anchor, function: Callable[[Any], object], resource: Any) -> Self:
+        """Create it; it is kept until the function is called."""
+        made = super().__new__(cls, anchor, cls.__call__)
+        made._function, made._resource = function, resource
+        _PENDING[id(made)] = made
+        return made
+
+    def __init__(self, *_: object) -> None:  # that of a reference takes other arguments
+        pass
 
     @property
     def alive(self) -> bool:
         """True until the function is called."""
-        return id(self._reference) in _PENDING
+        return id(self) in _PENDING
 
     def __call__(self) -> None:
         """Call the function, unless that was done before."""
-        _release(self._reference)
+        if _PENDING.pop(id(self), None) is not None:
+            self._function(self._resource)
 
 
-class _Reference(weakref.ref[Any]):
-    __slots__ = ("arguments", "function")
-
-    function: Callable[..., object]
-    arguments: tuple[Any, ...]
-
-
-# References of finalizers that have not been called, by identity; nothing is called without one.
-_PENDING: dict[int, _Reference] = {}
+# Finalizers that have not been called, by identity; nothing is called without one.
+_PENDING: dict[int, Finalizer] = {}
 atexit.register(_PENDING.clear)
-
-
-def _release(reference: weakref.ref[Any]) -> None:
-    """Call the function of a finalizer, unless that was done before."""
-    if (pending := _PENDING.pop(id(reference), None)) is not None:
-        pending.function(*pending.arguments)

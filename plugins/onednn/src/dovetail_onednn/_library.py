@@ -197,8 +197,8 @@ def _openmp(held: ctypes.PyDLL) -> tuple[Any, int, Any]:
 def _execute(loaded: ctypes.CDLL) -> Any:
     """Return the function of (primitive, stream, number of arguments, arguments) that executes.
 
-    Its arguments are ctypes' own values, created once. Declared types would be checked in every
-    call, which takes longer than all the rest of the call.
+    Its arguments are ctypes' own form of parameters, created once. Declared types would be checked
+    in every call, which takes longer than all the rest of the call.
     """
     function = loaded.dnnl_primitive_execute
     function.restype = ctypes.c_int

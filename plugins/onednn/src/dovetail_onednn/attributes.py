@@ -179,7 +179,7 @@ class Attributes(Handle):
 
 def _append(functions: dict[str, Any], chain: Handle, op: PostOp) -> int:
     if isinstance(op, Binary):
-        status = functions["post_ops_append_binary"](chain, op.algorithm, op.other.pointer)
+        status = functions["post_ops_append_binary"](chain, op.algorithm, op.other.address)
     elif isinstance(op, Sum):
         status = functions["post_ops_append_sum"](chain, op.scale, 0, op.type)
     elif isinstance(op, Slopes):

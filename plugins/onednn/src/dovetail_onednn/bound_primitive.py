@@ -6,7 +6,7 @@ import ctypes
 import functools
 import time
 from collections.abc import Callable
-from ctypes import POINTER, c_int, c_void_p
+from ctypes import c_void_p
 from typing import TYPE_CHECKING
 
 from dovetail.errors import BackendError
@@ -73,10 +73,10 @@ class BoundPrimitive:
         self._kept = (stream, kept)
         self._generation = primitive.generation
         call = (
-            c_void_p(primitive.address),
-            c_void_p(stream.address),
-            c_int(len(memories)),
-            ctypes.cast(arguments, POINTER(ExecArg)),
+            c_void_p.from_param(primitive.address),
+            c_void_p.from_param(stream.address),
+            len(memories),
+            ctypes.byref(arguments),
         )
         functions = found.functions
         held, released = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import POINTER, c_int, c_int64, c_void_p
+from ctypes import POINTER, c_int, c_int64
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -83,20 +83,19 @@ class MemoryDesc:
         return known
 
     @classmethod
-    def chosen(cls, pointer: int | None, choice: Choice) -> MemoryDesc:
+    def chosen(cls, given: int, choice: Choice) -> MemoryDesc:
         """Return the descriptor of a primitive's argument.
 
         Args:
-            pointer: The library's descriptor, which belongs to the primitive.
+            given: Address of the library's descriptor, which belongs to the primitive.
             choice: The primitive and the argument.
         """
-        given = c_void_p(pointer)
         dims = _list(given, Query.DIMS, _number(given, Query.NDIMS))
         kind = DataType(_number(given, Query.DATA_TYPE))
         is_strided = _number(given, Query.FORMAT_KIND) == BLOCKED
         if is_strided and not _number(given, Query.INNER_BLOCKS):
             known = cls.strided(dims, _list(given, Query.STRIDES, len(dims)), kind)
-            if library().functions["memory_desc_equal"](given, known.pointer):  # it has no padding
+            if library().functions["memory_desc_equal"](given, known.address):  # it has no padding
                 return known
         copy = make("memory_desc_clone", given, doing="copying a memory descriptor")
         return cls(dims, kind, choice, Handle("memory_desc", copy))
@@ -106,13 +105,13 @@ class MemoryDesc:
         """Distance between elements, or blocks of them, along each axis, in elements."""
         if isinstance(self.origin, tuple) and not isinstance(self.origin, Choice):
             return self.origin
-        return _list(self.pointer, Query.STRIDES, len(self.dims))
+        return _list(self.address, Query.STRIDES, len(self.dims))
 
     @property
     def nbytes(self) -> int:
         """Size of the memory, with padding."""
         if self._nbytes < 0:
-            self._nbytes = int(library().functions["memory_desc_get_size"](self.pointer))
+            self._nbytes = int(library().functions["memory_desc_get_size"](self.address))
         return self._nbytes
 
     @property
@@ -134,30 +133,21 @@ class MemoryDesc:
         return self._key
 
     @property
-    def pointer(self) -> c_void_p:
-        """The library's object, which lives as long as this one.
+    def address(self) -> int:
+        """Address of the library's object, which lives as long as this one.
 
         Raises:
             BackendError: There is no such layout.
         """
         if self._handle is None:
             self._handle = Handle("memory_desc", self._created())
-        return self._handle._as_parameter_
+        return self._handle.address
 
-    @property
-    def address(self) -> int | None:
-        """Address of the library's object."""
-        return self.pointer.value
-
-    def _created(self) -> c_void_p:
+    def _created(self) -> int:
         dims, doing = array(self.dims), f"describing {self.type.text} {_by(self.dims)}"
         if self.origin is None:
-            function, last, doing = (
-                "memory_desc_create_with_tag",
-                ANY_FORMAT,
-                f"{doing} of any format",
-            )
-            return make(function, len(self.dims), dims, self.type, last, doing=doing)
+            function, doing = "memory_desc_create_with_tag", f"{doing} of any format"
+            return make(function, len(self.dims), dims, self.type, ANY_FORMAT, doing=doing)
         doing = f"{doing} with strides {self.strides}"
         function = "memory_desc_create_with_strides"
         return make(function, len(self.dims), dims, self.type, array(self.strides), doing=doing)
@@ -173,7 +163,7 @@ class MemoryDesc:
             return NotImplemented
         if (self.dims, self.type) != (other.dims, other.type):
             return False
-        return bool(library().functions["memory_desc_equal"](self.pointer, other.pointer))
+        return bool(library().functions["memory_desc_equal"](self.address, other.address))
 
     def __hash__(self) -> int:
         return hash((self.dims, self.type))
@@ -183,16 +173,16 @@ class MemoryDesc:
 
     def _described(self) -> str:
         text = f"t{int(self.type)}:{_by(self.dims)}"
-        kind = _number(self.pointer, Query.FORMAT_KIND)
+        kind = _number(self.address, Query.FORMAT_KIND)
         if kind != BLOCKED:
             return f"{text}:k{kind}:{self.nbytes}"
-        rank, blocks = len(self.dims), _number(self.pointer, Query.INNER_BLOCKS)
-        padded = _list(self.pointer, Query.PADDED_DIMS, rank)
+        rank, blocks = len(self.dims), _number(self.address, Query.INNER_BLOCKS)
+        padded = _list(self.address, Query.PADDED_DIMS, rank)
         # the stride of an axis of one element does not matter, and equality ignores it
-        along = zip(padded, _list(self.pointer, Query.STRIDES, rank), strict=True)
+        along = zip(padded, _list(self.address, Query.STRIDES, rank), strict=True)
         strides = ("_" if size == 1 else str(stride) for size, stride in along)
-        sizes = _list(self.pointer, Query.INNER_BLOCK_SIZES, blocks)
-        axes = _list(self.pointer, Query.INNER_BLOCK_DIMS, blocks)
+        sizes = _list(self.address, Query.INNER_BLOCK_SIZES, blocks)
+        axes = _list(self.address, Query.INNER_BLOCK_DIMS, blocks)
         inner = ",".join(f"{size}of{axis}" for size, axis in zip(sizes, axes, strict=True))
         return f"{text}:p{_by(padded)}:s{','.join(strides)}:b{inner}:{self.nbytes}"
 
@@ -202,19 +192,19 @@ _KNOWN: WeakValueDictionary[tuple[Numbers, DataType, Numbers | None], MemoryDesc
 )
 
 
-def _number(desc: c_void_p, query: Query) -> int:
+def _number(desc: int, query: Query) -> int:
     found = c_int()
     _query(desc, query, found)
     return found.value
 
 
-def _list(desc: c_void_p, query: Query, count: int) -> Numbers:
+def _list(desc: int, query: Query, count: int) -> Numbers:
     found = POINTER(c_int64)()
     _query(desc, query, found)
     return tuple(found[:count])
 
 
-def _query(desc: c_void_p, query: Query, result: Any) -> None:
+def _query(desc: int, query: Query, result: Any) -> None:
     status = library().functions["memory_desc_query"](desc, query, ctypes.byref(result))
     if status:
         check(status, f"querying {query.name} of a memory descriptor")
@@ -232,10 +222,11 @@ class Memory(Handle):
     def __init__(self, desc: MemoryDesc, address: int) -> None:
         self.desc = desc
         self.data = address
-        pointer = c_void_p()
-        create = library().functions["memory_create"]
-        if status := create(ctypes.byref(pointer), desc.pointer, engine(), address):
-            raise failure(status, f"creating a memory of {desc.key}")
+        pointer = make(
+            "memory_create",
+            *(desc.address, engine(), address),
+            doing=lambda: f"creating a memory of {desc.key}",
+        )
         super().__init__("memory", pointer)
 
     def move(self, address: int) -> None:

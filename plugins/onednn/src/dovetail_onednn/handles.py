@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from ctypes import c_void_p
 from typing import Any
 
-from dovetail.container import Closing, Finalizer
+from dovetail.container import Closing, Finalizer, anchor
 from dovetail_onednn._api import CPU, IN_ORDER
 from dovetail_onednn._library import Library, library
-from dovetail_onednn.errors import check
+from dovetail_onednn.errors import failure
 from dovetail_onednn.fork import GENERATION
 
 
@@ -27,15 +28,16 @@ class Handle(Closing):
 
     Args:
         kind: Name of the function that frees it, without `_destroy`.
-        pointer: The object.
+        address: Address of the object.
     """
 
-    __slots__ = ("__weakref__", "_as_parameter_", "_free")  # ctypes reads the second one
+    __slots__ = ("__weakref__", "_anchor", "_as_parameter_", "_free")  # ctypes reads the third one
 
-    def __init__(self, kind: str, pointer: c_void_p) -> None:
-        self._as_parameter_ = pointer
+    def __init__(self, kind: str, address: int) -> None:
+        self._as_parameter_ = address
         # nothing can be done about a failure, so the status is ignored
-        self._free = Finalizer(library().functions[f"{kind}_destroy"], pointer)
+        self._anchor = anchor()
+        self._free = Finalizer(self._anchor, library().functions[f"{kind}_destroy"], address)
 
     @property
     def is_open(self) -> bool:
@@ -45,30 +47,32 @@ class Handle(Closing):
     def close(self) -> None:
         """Free the object, unless that was done before."""
         self._free()
-        self._as_parameter_ = (
-            c_void_p()
-        )  # the library rejects a null pointer, instead of reading freed bytes
+        self._as_parameter_ = 0  # the library rejects null, instead of reading freed bytes
 
     @property
-    def address(self) -> int | None:
-        """Address of the object; None after `close`."""
-        return self._as_parameter_.value
+    def address(self) -> int:
+        """Address of the object; 0 after `close`."""
+        return self._as_parameter_
 
 
-def make(function: str, *arguments: Any, doing: str) -> c_void_p:
+def make(function: str, *arguments: Any, doing: str | Callable[[], str]) -> int:
     """Call a function that returns a new object through its first argument.
 
     Args:
         function: Name of the function, without the prefix.
         arguments: All arguments but the first.
-        doing: The object that it creates, for the error.
+        doing: What creates the object, for the error, or a function that returns it.
+
+    Returns:
+        The address of the object.
 
     Raises:
         BackendError: The function failed.
     """
     pointer = c_void_p()
-    check(library().functions[function](ctypes.byref(pointer), *arguments), doing)
-    return pointer
+    if status := library().functions[function](ctypes.byref(pointer), *arguments):
+        raise failure(status, doing if isinstance(doing, str) else doing())
+    return pointer.value or 0
 
 
 class Engine(Handle):

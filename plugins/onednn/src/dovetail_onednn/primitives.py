@@ -22,7 +22,7 @@ from dovetail_onednn.bound_primitive import BoundPrimitive
 from dovetail_onednn.descriptors import Choice, Memory, MemoryDesc, array
 from dovetail_onednn.errors import check
 from dovetail_onednn.fork import GENERATION
-from dovetail_onednn.handles import Handle, engine
+from dovetail_onednn.handles import Handle, engine, make
 from dovetail_onednn.threads import ReleaseGil, current_threads, fewer_threads, threads
 
 ENGINE = "engine"  # in place of the engine, among the arguments of a description
@@ -81,15 +81,13 @@ class PrimitiveDesc(Handle):
     def __init__(self, description: Description) -> None:
         self.described = Described(description, current_threads())
         self._descs: dict[int, MemoryDesc] = {}
-        pointer = c_void_p()
-        create = library().functions[f"{description.function}_primitive_desc_create"]
+        function = f"{description.function}_primitive_desc_create"
         with Attributes(
             description.post_ops, description.math_mode, description.quantization
         ) as attributes:
-            arguments = [_argument(given) for given in description.arguments]
-            if status := create(ctypes.byref(pointer), *arguments, attributes):
-                check(status, description.text())
-        super().__init__("primitive_desc", pointer)
+            arguments = map(_argument, description.arguments)
+            found = make(function, *arguments, attributes, doing=description.text)
+        super().__init__("primitive_desc", found)
 
     @property
     def implementation(self) -> str:
@@ -148,12 +146,9 @@ class Primitive(Handle):
         # the library caches compiled primitives by description and number of threads, and reads
         # that number at creation: with another one than at description, it would return this
         # primitive for a later description
-        pointer = c_void_p()
-        create = library().functions["primitive_create"]
         with threads(count):
-            if status := create(ctypes.byref(pointer), desc):
-                check(status, self.text)
-        super().__init__("primitive", pointer)
+            found = make("primitive_create", desc, doing=description.text)
+        super().__init__("primitive", found)
 
     @property
     def text(self) -> str:
@@ -243,7 +238,7 @@ def reorder_description(
 def _argument(given: Given) -> Any:
     """Return an argument of a description as the library's function expects it."""
     if isinstance(given, MemoryDesc):
-        return given.pointer
+        return given.address
     if isinstance(given, str):
         return engine()
     if not isinstance(given, tuple):
