@@ -23,8 +23,13 @@ from dovetail_onednn import (
     onednn_kernels,
     reorder,
 )
-from dovetail_onednn._api import DataType
+from dovetail_onednn._api import Arg, DataType
+from dovetail_onednn.attributes import Quantization
+from dovetail_onednn.geometry import Geometry, convolution_desc
+from dovetail_onednn.layouts import dense, filters, images
 from dovetail_onednn.precision import factor_type
+from dovetail_onednn.product import Product
+from dovetail_onednn.recipes import Recorded
 from dovetail_opset import PACKAGE
 
 ANSWERS = {
@@ -156,3 +161,29 @@ def test_wrong_convolutions_are_an_error_where_the_engine_is_demanded(
     spoil(monkeypatch, Kind.CONVOLUTION)
     with pytest.raises(PluginError, match=r"3x3 convolution, .* wrong result"):
         planned(model, strict=True)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("wrong", [kind for kind in KINDS if kind is not Kind.BFLOAT16])
+def test_what_an_image_describes_is_refused_where_it_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, wrong: Kind
+) -> None:
+    spoil(monkeypatch, wrong)
+    source, weights, target = dense((2, 64)), dense((64, 32)), dense((2, 32))
+    image, integers = images((1, 4, 4, 16)), Quantization(((Arg.WEIGHTS, 1),))
+    described = Geometry(
+        image, filters((1, 1, 16, 16), 1), None, image, (1, 1), (1, 1), (0, 0), (0, 0)
+    )
+    narrow = image.of_type(DataType.U8)
+    descs = {
+        Kind.PRODUCT: Product("matmul", source, weights, None, target).described(),
+        Kind.CONVOLUTION: convolution_desc(described),
+        Kind.INTEGER: convolution_desc(described, (), (narrow, narrow), integers),
+    }
+    for kind, desc in descs.items():
+        primitive = Recorded(desc.described)
+        if kind is wrong or (kind, wrong) == (Kind.INTEGER, Kind.CONVOLUTION):
+            with pytest.raises(PluginError, match="wrong result"):
+                _ = primitive.primitive
+        else:
+            assert primitive.primitive.is_open

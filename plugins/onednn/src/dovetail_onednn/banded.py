@@ -20,10 +20,9 @@ from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work
 from dovetail_onednn.layouts import FLOAT_BYTES
-from dovetail_onednn.matrix import Product
-from dovetail_onednn.post_ops import Chain
 from dovetail_onednn.precision import math_mode
 from dovetail_onednn.primitives import Primitive
+from dovetail_onednn.product import Product
 from dovetail_onednn.steps import execute, is_slow
 from dovetail_onednn.threads import threads_for
 
@@ -104,7 +103,7 @@ def banded_resize(call: KernelCall) -> Step | None:
             _, product = each.product(band)
             if product in primitives:
                 continue
-            with threads_for(product.count), product.described(Chain((), ())) as desc:
+            with threads_for(product.count), product.described() as desc:
                 if is_slow(desc):
                     return None
                 primitives[product] = Primitive(desc)

@@ -55,8 +55,7 @@ def choose_engine(
             raise
         _LOG.info("computing with NumPy alone: %s", error.message)
         return plain
-    if is_right(Kind.CONVOLUTION, strict=is_demanded):
-        is_right(Kind.INTEGER, strict=is_demanded)
+    is_right(Kind.CONVOLUTION, strict=is_demanded)
     return Engine(
         KernelRegistry(backend, on_integers, lambda: _kernels(backend, strict=is_demanded)),
         reorder,

@@ -16,39 +16,31 @@ from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import (
-    CONVOLUTION_DIRECT,
-    DECONVOLUTION_DIRECT,
-    FORWARD_INFERENCE,
     Arg,
     DataType,
 )
-from dovetail_onednn.attributes import REAL, PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.geometry import (
+    Arrangement,
     Geometry,
     as_rows,
+    convolution_desc,
     is_column,
-    is_wrong_inside,
     is_wrong_when_narrow,
     with_turned_axes,
 )
 from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, filters, images, vector
 from dovetail_onednn.pooling import reads_blocks
 from dovetail_onednn.post_ops import Chain, chain_of
-from dovetail_onednn.precision import factor_type, math_mode
-from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.precision import factor_type
+from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_slow
-from dovetail_onednn.threads import threads_for
 
 # Fewer channels fill no vector.
 _FEW_CHANNELS = 4
 _VECTOR = 16
 _FEW_GROUPS = 4
-_STRICT = 0  # the library's number for float32 alone
-
-# Descriptors of source and result; for None the library chooses.
-Arrangement = tuple[MemoryDesc | None, MemoryDesc | None]
 
 
 def convolution(call: KernelCall) -> Step | None:
@@ -133,49 +125,6 @@ def convolution_step(
         arguments.constant(Arg.WEIGHTS, weights, packed.desc)
         arguments.write(Arg.DESTINATION, 0, geometry.target)
         return arguments.step()
-
-
-def convolution_desc(
-    geometry: Geometry,
-    post_ops: tuple[PostOp, ...] = (),
-    arranged: Arrangement = (None, None),
-    quantization: Quantization = REAL,
-) -> PrimitiveDesc:
-    """Describe a convolution.
-
-    Args:
-        geometry: Shapes and params.
-        post_ops: Functions of the result.
-        arranged: Descriptors of source and result; for None the library chooses.
-        quantization: Arguments with scales and zero points; the filters are then signed bytes.
-
-    Raises:
-        BackendError: The library has no such convolution.
-    """
-    source, target = arranged
-    kind = source.type if source else DataType.F32
-    name = "deconvolution" if geometry.is_transposed else "convolution"
-    algorithm = DECONVOLUTION_DIRECT if geometry.is_transposed else CONVOLUTION_DIRECT
-    fused = "".join(f" + {op}" for op in post_ops)
-    operands = (
-        source or MemoryDesc.any(geometry.source.dims),
-        MemoryDesc.any(geometry.weights.dims, kind if quantization is REAL else DataType.S8),
-        geometry.bias,
-        target or MemoryDesc.any(geometry.target.dims),
-    )
-    # the library counts the elements between two elements of a window
-    dilation = tuple(d - 1 for d in geometry.dilation)
-    sizes = (geometry.stride, dilation, geometry.before, geometry.after)
-    description = Description(
-        f"{name}_forward",
-        (ENGINE, FORWARD_INFERENCE, algorithm, *operands, *sizes),
-        lambda: f"a {kind.text} {name}{fused}: {geometry}",
-        post_ops,
-        _STRICT if is_wrong_inside(geometry) else math_mode(),
-        quantization=quantization,
-    )
-    with threads_for(geometry.work):
-        return PrimitiveDesc(description)
 
 
 def geometry_of(call: KernelCall, groups: int, axes: int) -> Geometry:

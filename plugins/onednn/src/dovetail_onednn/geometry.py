@@ -1,4 +1,4 @@
-"""Geometries of convolutions, and those that the library gets wrong."""
+"""Geometries of convolutions, their descriptions, and those that the library gets wrong."""
 
 from __future__ import annotations
 
@@ -8,14 +8,28 @@ import msgspec
 from msgspec.structs import replace
 
 from dovetail.ir import Shape
+from dovetail_onednn._api import (
+    CONVOLUTION_DIRECT,
+    DECONVOLUTION_DIRECT,
+    FORWARD_INFERENCE,
+    DataType,
+)
+from dovetail_onednn.attributes import REAL, PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
+from dovetail_onednn.precision import math_mode
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.threads import threads_for
 
 _PLANE, _VOLUME = 2, 3  # axes
 _NARROW_BLOCK = 32  # channels, in bfloat16
 # Products that take as long as reading one number: 230,000 products with as many filter elements
 # took 0.035 ms in two threads and 0.085 in one.
 _READING = 4
+_STRICT = 0  # the library's number for float32 alone
+
+# Descriptors of source and result; for None the library chooses.
+Arrangement = tuple[MemoryDesc | None, MemoryDesc | None]
 
 
 class Geometry(msgspec.Struct, frozen=True):
@@ -51,6 +65,49 @@ class Geometry(msgspec.Struct, frozen=True):
             f"{operands}{bias}, result {_by(self.target)}, stride {self.stride}, "
             f"dilation {self.dilation}, pads {self.before} and {self.after}"
         )
+
+
+def convolution_desc(
+    geometry: Geometry,
+    post_ops: tuple[PostOp, ...] = (),
+    arranged: Arrangement = (None, None),
+    quantization: Quantization = REAL,
+) -> PrimitiveDesc:
+    """Describe a convolution.
+
+    Args:
+        geometry: Shapes and params.
+        post_ops: Functions of the result.
+        arranged: Descriptors of source and result; for None the library chooses.
+        quantization: Arguments with scales and zero points; the filters are then signed bytes.
+
+    Raises:
+        BackendError: The library has no such convolution.
+    """
+    source, target = arranged
+    kind = source.type if source else DataType.F32
+    name = "deconvolution" if geometry.is_transposed else "convolution"
+    algorithm = DECONVOLUTION_DIRECT if geometry.is_transposed else CONVOLUTION_DIRECT
+    fused = "".join(f" + {op}" for op in post_ops)
+    operands = (
+        source or MemoryDesc.any(geometry.source.dims),
+        MemoryDesc.any(geometry.weights.dims, kind if quantization is REAL else DataType.S8),
+        geometry.bias,
+        target or MemoryDesc.any(geometry.target.dims),
+    )
+    # the library counts the elements between two elements of a window
+    dilation = tuple(d - 1 for d in geometry.dilation)
+    sizes = (geometry.stride, dilation, geometry.before, geometry.after)
+    description = Description(
+        f"{name}_forward",
+        (ENGINE, FORWARD_INFERENCE, algorithm, *operands, *sizes),
+        lambda: f"a {kind.text} {name}{fused}: {geometry}",
+        post_ops,
+        _STRICT if is_wrong_inside(geometry) else math_mode(),
+        quantization=quantization,
+    )
+    with threads_for(geometry.work):
+        return PrimitiveDesc(description)
 
 
 def is_depthwise(geometry: Geometry) -> bool:

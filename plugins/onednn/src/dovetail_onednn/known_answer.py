@@ -3,7 +3,7 @@
 Products represent all primitives without a separate check. Convolutions have one, since the library
 generates other code for them, and so have products of stored integers. Products and convolutions in
 bfloat16 are checked where that precision is requested. A backend runs the checks when it is
-created, not when it prepares a graph.
+created, but for products of integers, which are checked when the first one is prepared or restored.
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ from dovetail.ir import Array, Shape
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Algorithm, Arg, DataType
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.attributes import Eltwise, Quantization
-from dovetail_onednn.convolution import convolution_desc
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.geometry import Geometry
+from dovetail_onednn.geometry import Geometry, convolution_desc
 from dovetail_onednn.layouts import dense, filters, images, vector
-from dovetail_onednn.matrix import Product
-from dovetail_onednn.post_ops import Chain
 from dovetail_onednn.precision import Precision, computing_in, factor_type
-from dovetail_onednn.primitives import Addresses, Primitive, PrimitiveDesc
+from dovetail_onednn.primitives import Addresses, Description, Primitive, PrimitiveDesc
+from dovetail_onednn.product import Product
 from dovetail_onednn.reorder import moved
 from dovetail_onednn.threads import threads
 
@@ -97,6 +95,20 @@ def is_right(kind: Kind, *, strict: bool) -> bool:
     return True
 
 
+def require_right(description: Description) -> None:
+    """Raise if the library fails the check of a primitive that an image describes.
+
+    Raises:
+        PluginError: Its results are wrong.
+    """
+    is_convolution = "convolution" in description.function
+    kinds = [Kind.CONVOLUTION if is_convolution else Kind.PRODUCT]
+    read = (given for given in description.arguments if isinstance(given, MemoryDesc))
+    if any(desc.type in (DataType.U8, DataType.S8) for desc in read):
+        kinds.append(Kind.INTEGER)
+    checked_library(kinds)
+
+
 @functools.cache
 def _fault(kind: Kind) -> str:
     """Return the fault of a kind, or an empty text."""
@@ -152,7 +164,7 @@ def _multiplies(rows: int, depth: int, columns: int) -> bool:
     source, weights, bias, target = map(dense, (x.shape, w.shape, b.shape, (rows, columns)))
     kind = factor_type()
     product = Product("matmul", source, MemoryDesc.any(weights.dims, kind), bias, target, kind)
-    with product.described(Chain((_RELU,), ())) as desc:
+    with product.described((_RELU,)) as desc:
         operands: Operands = {
             Arg.SOURCE: (source, x),
             Arg.WEIGHTS: (weights, w),

@@ -13,13 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import is_float32
-from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType
+from dovetail_onednn._api import Arg, DataType
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import (
     OneDnnLayout,
@@ -31,8 +30,9 @@ from dovetail_onednn.layouts import (
     vector,
 )
 from dovetail_onednn.post_ops import Chain, chain_of
-from dovetail_onednn.precision import factor_type, math_mode
-from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.precision import factor_type
+from dovetail_onednn.primitives import PrimitiveDesc
+from dovetail_onednn.product import Product
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_slow
 from dovetail_onednn.threads import LEAST_SHARED, threads_for
@@ -40,58 +40,6 @@ from dovetail_onednn.threads import LEAST_SHARED, threads_for
 # With several rows and fewer columns of a result NumPy is faster: (256, 256) by (256, 2) took 0.005
 # ms there and 0.013 here, by (256, 8) both took 0.011.
 _NARROWEST = 8
-
-
-class Product(msgspec.Struct, frozen=True):
-    """The operands of a product, in the order of axes of its primitive.
-
-    Attributes:
-        primitive: `matmul`, with weights (..., k, n), or `inner_product`, with weights (n, k).
-        source, weights, bias, target: Their descriptors; no bias is None.
-        type: Type in which all operands but the bias are read.
-    """
-
-    primitive: str
-    source: MemoryDesc
-    weights: MemoryDesc
-    bias: MemoryDesc | None
-    target: MemoryDesc
-    type: DataType = DataType.F32
-
-    def __str__(self) -> str:
-        bias = "" if self.bias is None else f", bias {self.bias.key}"
-        operands = f"source {self.source.key}, weights {self.weights.key}{bias}"
-        return f"{operands}, result {self.target.key}"
-
-    @property
-    def count(self) -> int:
-        """Number of products."""
-        return math.prod(self.target.dims) * self.source.dims[-1]
-
-    def described(self, chain: Chain) -> PrimitiveDesc:
-        """Describe the primitive.
-
-        Args:
-            chain: The post-ops.
-
-        Raises:
-            BackendError: The library has no such primitive.
-        """
-        fused = "".join(f" + {op}" for op in chain.ops)
-        source, weights, target = (
-            desc.of_type(self.type) for desc in (self.source, self.weights, self.target)
-        )
-        operands = (source, weights, self.bias, target)
-        is_matmul = self.primitive == "matmul"
-        return PrimitiveDesc(
-            Description(
-                "matmul" if is_matmul else "inner_product_forward",
-                (ENGINE, *(() if is_matmul else (FORWARD_INFERENCE,)), *operands),
-                lambda: f"a {self.type.text} {self.primitive}{fused}: {self}",
-                chain.ops,
-                math_mode(),
-            )
-        )
 
 
 def fully_connected(call: KernelCall) -> Step | None:
@@ -204,7 +152,7 @@ def _step(
     if packs:
         wanted = replace(product, weights=MemoryDesc.any(product.weights.dims, product.type))
     with threads_for(product.count):
-        desc = wanted.described(chain)
+        desc = wanted.described(chain.ops)
     with desc:
         if is_slow(desc):
             return None

@@ -32,15 +32,15 @@ from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import Arg
 from dovetail_onednn.attributes import Binary, operand
-from dovetail_onednn.convolution import convolution_desc, geometry_of
+from dovetail_onednn.convolution import geometry_of
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work
-from dovetail_onednn.geometry import Geometry
+from dovetail_onednn.geometry import Geometry, convolution_desc
 from dovetail_onednn.layouts import FLOAT_BYTES, OneDnnLayout, dense, filters, images
-from dovetail_onednn.matrix import Product
 from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import math_mode
 from dovetail_onednn.primitives import Primitive, PrimitiveDesc
+from dovetail_onednn.product import Product
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import execute, is_slow
 from dovetail_onednn.threads import threads_for
@@ -233,7 +233,7 @@ def _product(matrix: Shape, row: int) -> Product:
 
 def _described(product: Product, chain: Chain) -> PrimitiveDesc:
     with threads_for(product.count):
-        return product.described(chain)
+        return product.described(chain.ops)
 
 
 def _step(call: KernelCall, strips: list[Strip], sizes: dict[Shape, Parts]) -> Step:

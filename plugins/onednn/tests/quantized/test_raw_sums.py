@@ -9,9 +9,8 @@ from dovetail.ir import Array
 from dovetail_onednn import library
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, DataType
 from dovetail_onednn.attributes import Quantization
-from dovetail_onednn.convolution import convolution_desc
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.geometry import Geometry
+from dovetail_onednn.geometry import Geometry, convolution_desc
 from dovetail_onednn.known_answer import _computed
 from dovetail_onednn.layouts import filters, images, vector
 

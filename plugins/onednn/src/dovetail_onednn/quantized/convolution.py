@@ -14,7 +14,7 @@ from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import Algorithm, Arg, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import Eltwise, PostOp
-from dovetail_onednn.convolution import convolution_desc, geometry_of
+from dovetail_onednn.convolution import geometry_of
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import eltwise_description
 from dovetail_onednn.execution import Argument
@@ -22,6 +22,7 @@ from dovetail_onednn.geometry import (
     Geometry,
     as_images,
     as_rows,
+    convolution_desc,
     is_depthwise,
     leaves_rows,
     pads_wrongly,

@@ -13,10 +13,9 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import PostOp, Quantization
-from dovetail_onednn.convolution import convolution_desc
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.geometry import Geometry
+from dovetail_onednn.geometry import Geometry, convolution_desc
 from dovetail_onednn.layouts import OneDnnLayout, dense, images, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.parts import SIGN, copy_channels, without_saturation

@@ -29,9 +29,8 @@ from dovetail_onednn._api import (
 )
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import Binary, Eltwise, Quantization, operand
-from dovetail_onednn.convolution import convolution_desc
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.geometry import Geometry
+from dovetail_onednn.geometry import Geometry, convolution_desc
 from dovetail_onednn.layouts import OneDnnLayout, filters, images
 from dovetail_onednn.maximum import MaximumWithZeros
 from dovetail_onednn.pooling import zero_edges
