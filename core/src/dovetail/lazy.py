@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dovetail.collecting import collection_paused
+
 
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package.
@@ -18,10 +20,11 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
     own = {module.rpartition(".")[2]: module for module, names in modules.items() if not names}
 
     def load(name: str) -> Any:
-        if name in own:
-            return importlib.import_module(own[name])
-        if name not in homes:
+        home = own.get(name) or homes.get(name)
+        if home is None:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        return getattr(importlib.import_module(homes[name]), name)
+        with collection_paused():
+            module = importlib.import_module(home)
+        return module if name in own else getattr(module, name)
 
     return load

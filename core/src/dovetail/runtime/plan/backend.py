@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from dovetail import __version__
+from dovetail.collecting import collection_paused
 from dovetail.container import WeightStore
 from dovetail.ir import EncodingKind
 from dovetail.ops import CheckedGraph, OpRegistry
@@ -31,7 +32,6 @@ from dovetail.runtime.interface import Interface
 from dovetail.runtime.measurements import EventType, EventUnit, ProfileEvent
 from dovetail.runtime.plan.arena import plan_arena
 from dovetail.runtime.plan.builder import build_plan
-from dovetail.runtime.plan.collecting import collection_paused
 from dovetail.runtime.plan.engine import CountStep, Engine
 from dovetail.runtime.plan.images import PLAN_FORMAT, Blobs, PlanWriter
 from dovetail.runtime.plan.kernels import KernelRegistry

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from dovetail.runtime.plan.collecting import collection_paused
+from dovetail.collecting import collection_paused
 
 
 def test_collection_goes_on_afterwards() -> None:

@@ -1,4 +1,4 @@
-"""The garbage collector while a plan is made."""
+"""The garbage collector while much is made that lives on: plans, and modules."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def collection_paused() -> Iterator[None]:
     """Let the garbage collector wait: what is made here lives on.
 
-    A plan has so many objects that the collector would walk the whole heap several times: that took
-    20 of 54 ms in which a ResNet-50 was restored.
+    There are so many objects that the collector would walk the heap several times: that took 20 of
+    54 ms in which a ResNet-50 was restored.
     """
     if not gc.isenabled():  # by the application, or by another thread that makes a plan
         yield
