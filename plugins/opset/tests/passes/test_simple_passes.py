@@ -1,5 +1,6 @@
 """Dead code, constants, identities: what goes, what must stay, and that values do not change."""
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -27,7 +28,7 @@ from dovetail_opset.passes import (
     RemoveIdentities,
     ReshapeTransposes,
 )
-from dovetail_opset.passes.join_axes import joined
+from dovetail_opset.passes.join_axes import joined, steps_of
 
 Evaluate = Callable[..., Any]
 F32 = DType.FLOAT_32
@@ -257,11 +258,38 @@ def test_transposes_with_joined_axes_move_the_same_data(data: st.DataObject) -> 
     assert not any(b == a + 1 for a, b in pairwise(moves)), "neighbours that stay are one axis"
 
 
-def test_a_transpose_that_moves_six_axes_apart_stays() -> None:
+@given(st.data())
+def test_a_transpose_of_many_axes_is_one_of_several_with_few(data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, 9))
+    shape = tuple(data.draw(st.lists(st.integers(1, 3), min_size=count, max_size=count)))
+    perm = tuple(data.draw(st.permutations(range(count))))
+    values = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+    found = values
+    steps = list(steps_of(shape, perm))
+    for small, moves in steps:
+        assert len(small) <= 5
+        found = found.reshape(small).transpose(moves)
+    assert len(steps) <= max(1, count - 4)
+    np.testing.assert_array_equal(found.reshape(-1), values.transpose(perm).reshape(-1))
+
+
+def test_windows_of_a_volume_are_moved_in_two_steps(evaluate: Evaluate) -> None:
     graph = Graph("g")
-    x = graph.add_tensor(Tensor("x", F32, (2, 2, 2, 2, 2, 2), TensorKind.APP_WRITE))
-    add(graph, "Transpose", [x], name="t", perm=[5, 4, 3, 2, 1, 0])
+    x = graph.add_tensor(Tensor("x", F32, (1, 4, 6, 4, 5), TensorKind.APP_WRITE))
+    cut = add(graph, "Reshape", [x], name="cut", spec=Spec(F32, (1, 2, 2, 3, 2, 2, 2, 5)))
+    perm = [0, 1, 3, 5, 2, 4, 6, 7]
+    moved = add(graph, "Transpose", [cut], name="windows", perm=perm)
+    output(graph, add(graph, "Reshape", [moved], name="flat", spec=Spec(F32, (12, 8, 5))))
+    feed = {"x": np.arange(480, dtype=np.float32).reshape(x.shape)}
+    before = evaluate(graph, feed)["y"]
+    assert JoinAxes().run(graph)
     assert not JoinAxes().run(graph)
+    RemoveIdentities().run(graph)
+    moves = ["Reshape", "Transpose"] * 2
+    assert [node.op_type for node in graph.nodes] == [*moves, "Reshape", "Relu"]
+    assert all(len(tensor.shape) <= 5 for node in graph.nodes for tensor in node.outputs)
+    assert not find_faults(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
 
 
 def test_an_unfolded_image_is_read_by_one_axis_of_indices(evaluate: Evaluate) -> None:

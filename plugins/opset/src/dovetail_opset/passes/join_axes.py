@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +25,8 @@ class JoinAxes:
     """Replace an op on too many axes by one on fewer, between reshapes.
 
     A Transpose moves axes that stay neighbours as one, and none of size 1: the windows of a
-    transformer, (1, rows, 7, columns, 7, channels), then have five axes. A Gather or GatherNd
+    transformer, (1, rows, 7, columns, 7, channels), then have five axes. Where more are left, as in
+    windows of a volume, several transposes move them in turn. A Gather or GatherNd
     with a matrix of indices reads them as one axis, as where an image is unfolded. A Tile repeats
     neighbouring axes that stay as they are as one: keys that groups of heads share. A reduction has
     neighbouring axes that it keeps or reduces alike: pooling to a given size. A MatMul, a norm, a
@@ -66,16 +69,15 @@ def _join_moved(graph: Graph, node: Node) -> bool:
     if not _has_too_many(node):
         return False
     x = first_input(node)
-    shape, perm = joined(x.shape, perm_of(node))
-    if len(shape) > _MOST_AXES:
-        return False
     graph.remove_node(node)
-    spec = Spec(x.dtype, shape, x.encoding)
-    small = add(graph, "Reshape", [x], name=f"{node.name}.joined", spec=spec, sources=node.sources)
-    moved = add(
-        graph, "Transpose", [small], name=f"{node.name}.moved", sources=node.sources, perm=perm
-    )
-    _restore(graph, node, moved)
+    for i, (shape, perm) in enumerate(steps_of(x.shape, perm_of(node))):
+        suffix = f"_{i + 1}" if i else ""
+        spec = Spec(x.dtype, shape, x.encoding)
+        name = f"{node.name}.joined{suffix}"
+        small = add(graph, "Reshape", [x], name=name, spec=spec, sources=node.sources)
+        name = f"{node.name}.moved{suffix}"
+        x = add(graph, "Transpose", [small], name=name, sources=node.sources, perm=perm)
+    _restore(graph, node, x)
     return True
 
 
@@ -170,6 +172,36 @@ def _restore(graph: Graph, node: Node, *results: Tensor) -> None:
     """Add the reshapes that restore the results of a removed node."""
     for small, whole in zip(results, node.outputs, strict=True):
         add(graph, "Reshape", [small], name=node.name, outputs=whole, sources=node.sources)
+
+
+def steps_of(shape: Shape, perm: Shape) -> Iterator[tuple[Shape, Shape]]:
+    """Yield transposes of at most five axes that do in turn what one on more axes does.
+
+    In each step but the last, two neighbouring blocks of axes change places: those after which the
+    fewest axes are left to move.
+
+    Args:
+        shape: The shape before the transpose.
+        perm: The transpose.
+    """
+    shape, perm = joined(shape, perm)
+    while len(shape) > _MOST_AXES:
+        swap = min(_swaps(len(shape)), key=lambda swap: len(_left(shape, perm, swap)[0]))
+        yield joined(shape, swap)
+        shape, perm = _left(shape, perm, swap)
+    yield shape, perm
+
+
+def _swaps(count: int) -> Iterator[Shape]:
+    """Yield the transposes of axes in which two neighbouring blocks change places."""
+    axes = tuple(range(count))
+    for start, middle, end in itertools.combinations(range(count + 1), 3):
+        yield axes[:start] + axes[middle:end] + axes[start:middle] + axes[end:]
+
+
+def _left(shape: Shape, perm: Shape, done: Shape) -> tuple[Shape, Shape]:
+    """Return what is left of a transpose after a part of it is done, as `joined` does."""
+    return joined(tuple(shape[axis] for axis in done), tuple(done.index(axis) for axis in perm))
 
 
 def joined(shape: Shape, perm: Shape) -> tuple[Shape, Shape]:
