@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.ir import DType
+from dovetail_onnx import _fold
 from dovetail_opset.importing import budget
 
 F32, I64 = np.float32, np.int64
@@ -57,6 +58,27 @@ def test_shape_arithmetic_folds_away(agree, model) -> None:
     graph = agree(model(nodes, {"x": x}, ["y"], known), {"x": x})
     assert [n.op_type for n in graph.nodes] == ["Reshape"]
     assert all(t.data is None for t in graph.tensors.values())
+
+
+def test_what_is_computed_alike_is_computed_once(agree, model, monkeypatch) -> None:
+    calls = []
+    evaluated = _fold._evaluated
+    monkeypatch.setattr(_fold, "_evaluated", lambda *args: calls.append(1) or evaluated(*args))
+    nodes, last = [N("Shape", ["x"], ["s"])], "x"
+    for i in range(20):  # nodes alike but for their names, and some with another attribute or value
+        nodes += [
+            N("Gather", ["s", "one" if i % 2 else "zero"], [f"n{i}"], axis=0),
+            N("Unsqueeze", [f"n{i}", "axes"], [f"u{i}"]),
+            N("Cast", [f"u{i}"], [f"c{i}"], to=TensorProto.FLOAT if i % 5 else TensorProto.FLOAT16),
+            N("Cast", [f"c{i}"], [f"f{i}"], to=TensorProto.FLOAT),
+            N("Add", [last, f"f{i}"], [f"y{i}"]),
+        ]
+        last = f"y{i}"
+    known = {"zero": np.array(0, I64), "one": np.array(1, I64), "axes": np.array([0], I64)}
+    x = np.arange(6, dtype=F32).reshape(2, 3)
+    graph = agree(model(nodes, {"x": x}, [last], known), {"x": x})
+    assert [n.op_type for n in graph.nodes] == ["ElementWiseAdd"] * 20
+    assert len(calls) == 2 + 2 + 4 + 4  # of 80; the shape has no result that is computed
 
 
 @pytest.mark.parametrize("opset", [9, 12])

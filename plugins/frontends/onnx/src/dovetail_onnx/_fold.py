@@ -6,6 +6,7 @@ ONNX's own reference evaluator computes it, so every operator and version means 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +43,8 @@ _NOT_FOLDED = frozenset(
 )
 # Exceptions of the evaluator's Python code for inputs that do not match.
 _FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+# Results by what they depend on.
+Folded = dict[Hashable, list[Array]]
 # Operators that can be converted only by computing them at import.
 _ONLY_FOLDED = frozenset(("ConstantOfShape", "Range", "MelWeightMatrix"))
 
@@ -57,7 +60,11 @@ def can_fold(node: SourceNode) -> bool:
 
 
 def fold(
-    node: SourceNode, ins: dict[str, Constant], ir_version: int, budget: Budget
+    node: SourceNode,
+    ins: dict[str, Constant],
+    ir_version: int,
+    budget: Budget,
+    known: Folded | None = None,
 ) -> list[Constant] | None:
     """Compute a node.
 
@@ -66,6 +73,8 @@ def fold(
         ins: Its inputs by name.
         ir_version: IR version of the model.
         budget: The limits of computation at import.
+        known: Small results of nodes, which are not computed again: windowed attention that
+            PyTorch traced has thousands of nodes for shapes, and a tenth as many different ones.
 
     Returns:
         Its outputs in order, or None if the evaluator has no such operator, the IR no type for
@@ -79,6 +88,37 @@ def fold(
         return None  # releases of onnx convert numbers beyond 4 bits differently
     if _crops(node, ins):
         return None  # which the evaluator rejects
+    key = None if known is None else _key(node, ins)
+    found = None if known is None or key is None else known.get(key)
+    if found is None:
+        found = _computed(node, ins, ir_version, budget)
+        if found is None:
+            return None
+        if known is not None and key is not None and all(a.size <= _SMALL for a in found):
+            known[key] = found
+    return on_grids(node, ins, _constants(node, found, packed))
+
+
+def _key(node: SourceNode, ins: dict[str, Constant]) -> Hashable | None:
+    """Return all that a result depends on; None where that is large."""
+    if any(constant.values.size > _SMALL for constant in ins.values()):
+        return None
+    values = {n: (c.dtype, c.packed, c.shape, c.values.tobytes()) for n, c in ins.items()}
+    attributes = sorted(each.SerializeToString() for each in node.proto.attribute)
+    return (
+        *(node.op_type, node.opset, tuple(attributes)),
+        *(tuple(values.get(name) for name in node.inputs), tuple(map(bool, node.outputs))),
+    )
+
+
+def _computed(
+    node: SourceNode, ins: dict[str, Constant], ir_version: int, budget: Budget
+) -> list[Array] | None:
+    """Return the results of a node; None if that takes too much, or there is no such operator.
+
+    Raises:
+        FrontendError: As `fold`.
+    """
     outs = _sizes(node, ins, ir_version)
     if outs is None or not allows(
         budget, node.proto, [c.shape for c in ins.values()], [shape for shape, _ in outs]
@@ -89,8 +129,7 @@ def fold(
         if node.op_type in _ONLY_FOLDED:
             raise _too_large(node, f"would take {made} bytes more than all the others")
         return None
-    found = _evaluated(node, ins)
-    return None if found is None else on_grids(node, ins, _constants(node, found, packed))
+    return _evaluated(node, ins)
 
 
 def _evaluated(node: SourceNode, ins: dict[str, Constant]) -> list[Array] | None:

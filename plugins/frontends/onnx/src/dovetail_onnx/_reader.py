@@ -16,7 +16,7 @@ from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._control import read_control
 from dovetail_onnx._dtypes import ELEMENT_TYPES, PACKED
-from dovetail_onnx._fold import can_fold, fold
+from dovetail_onnx._fold import Folded, can_fold, fold
 from dovetail_onnx._four_bits import check_reads, output_type
 from dovetail_onnx._functions import all_nodes
 from dovetail_onnx._inputs import dims_of
@@ -84,6 +84,7 @@ class GraphReader:
         self._wanted = self._read_names | set(source.outputs)
         self._body_nodes = self._copied_nodes = 0
         self.form_budget = FormBudget()
+        self._folded: Folded = {}
         self._checker = NodeChecker(source.ir_version)
         self.unsupported: list[Refusal] = list(survey.unsupported)
         self.invalid: list[Problem] = list(survey.malformed.values())
@@ -285,7 +286,8 @@ class GraphReader:
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
         check_reads(node, ((name, self._values.packed(name)) for name in ins))
         if len(constants) == len(ins) and can_fold(node):
-            results = fold(node, constants, self._source.ir_version, self._budget)
+            version, known = self._source.ir_version, self._folded
+            results = fold(node, constants, version, self._budget, known)
             if results is not None:
                 for result in results:
                     self._values.set(result.name, result)
