@@ -201,6 +201,29 @@ def test_transposes_that_undo_each_other_go(graph: Graph) -> None:
 # -- transposes of ones ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_reshape_of_a_tensor_with_other_readers_reads_what_was_reshaped(
+    evaluate: Evaluate, is_read: bool
+) -> None:
+    graph = Graph("g")
+    x = graph.add_tensor(Tensor("x", F32, (2, 3), TensorKind.APP_WRITE))
+    flat = _app_read("flat", (6,)) if is_read else None
+    between = add(graph, "Reshape", [x], name="first", spec=Spec(F32, (6,)), outputs=flat)
+    wide = add(graph, "ExpandDims", [between], name="second", axis=0)
+    tall = add(graph, "Reshape", [between], name="third", spec=Spec(F32, (6, 1)))
+    output(graph, add(graph, "MatMul", [tall, wide], name="both"))
+    feed = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    before = evaluate(graph, feed)
+    assert RemoveIdentities().run(graph)
+    assert not RemoveIdentities().run(graph)
+    DeadCode().run(graph)
+    kept = ["Reshape"] if is_read else []
+    assert ops(graph) == [*kept, "Reshape", "Reshape", "MatMul", "Relu"]
+    assert not find_faults(graph)
+    for name, values in evaluate(graph, feed).items():
+        np.testing.assert_array_equal(values, before[name])
+
+
 def test_a_transpose_of_ones_is_a_reshape(graph: Graph, evaluate: Evaluate) -> None:
     wide = add(graph, "Reshape", [graph.tensor("x")], name="r", spec=Spec(F32, (1, 2, 1, 3)))
     turned = add(graph, "Transpose", [wide], name="t", perm=[2, 1, 3, 0])

@@ -53,12 +53,18 @@ def _reshape(graph: Graph, node: Node) -> bool:
     if bypass(graph, node):
         return True
     source = first_input(node)
-    before = sole_producer(graph, source)
+    before = graph.producer(source)
     if before is None or not is_op(before, *RESHAPES):
         return False
-    if source.spec.encoding != first_input(before).spec.encoding:
+    first = first_input(before)
+    if source.encoding != first.encoding:
         return False
-    bypass(graph, to_reshape(graph, before, node))
+    if graph.only_reader(source) is None:  # other nodes, or the application, read it, too
+        made = to_reshape(graph, node)
+        graph.set_inputs(made, [first])
+    else:
+        made = to_reshape(graph, before, node)
+    bypass(graph, made)
     return True
 
 
