@@ -53,6 +53,8 @@ CASES: list[tuple[str, list[Shape], Params, Shape]] = [
     ("ElementWiseAdd", [(2, 3, 1, 4, 2, 5), (2, 5)], {}, (6, 1, 4, 2, 5)),
     ("ElementWiseMultiply", [(2, 3, 1, 4, 2, 5), (2, 1, 1, 4, 1, 5)], {}, (2, 3, 4, 2, 5)),
     ("ElementWiseDivide", [(3, 1, 4, 2, 5), (2, 3, 1, 4, 2, 5)], {}, (2, 3, 4, 2, 5)),
+    ("Concat", [(2, 3, 1, 4, 5, 1), (2, 3, 1, 4, 5, 2)], {"axis": 5}, (6, 1, 4, 5, 3)),
+    ("Concat", [(2, 3, 1, 4, 2, 5), (2, 2, 1, 4, 2, 5)], {"axis": 1}, (2, 5, 4, 2, 5)),
 ]
 
 
@@ -118,6 +120,23 @@ def test_reductions_join_axes(
     assert graph.nodes[0].outputs[0].shape == computed
     assert graph.outputs[0].shape == result
     np.testing.assert_allclose(evaluate(graph, fed)["y"], before, rtol=1e-5)
+
+
+@pytest.mark.parametrize("op_type", ["Argmax", "Argmin"])
+@pytest.mark.parametrize("keep_dims", [False, True])
+@pytest.mark.parametrize(("axis", "computed"), [(0, (2, 420)), (2, (6, 4, 35)), (4, (120, 7))])
+def test_searches_join_axes(
+    evaluate: Evaluate, op_type: str, axis: int, computed: Shape, keep_dims: bool
+) -> None:
+    graph = network(op_type, [(2, 3, 4, 5, 7)], axis=axis, keep_dims=keep_dims)
+    fed, result = feeds(graph), graph.outputs[0].shape
+    before = evaluate(graph, fed)["y"]
+    assert JoinAxes().run(graph)
+    assert not JoinAxes().run(graph)
+    assert not find_faults(graph)
+    assert graph.nodes[0].outputs[0].shape == computed
+    assert graph.outputs[0].shape == result
+    np.testing.assert_array_equal(evaluate(graph, fed)["y"], before)
 
 
 @pytest.mark.parametrize("axes", [[0, 2, 4], []])

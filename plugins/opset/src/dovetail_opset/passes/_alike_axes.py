@@ -14,14 +14,14 @@ from dovetail_opset.build import add, add_all
 from dovetail_opset.passes._rewrite import bound
 
 _NORMS = ("LayerNorm", "RmsNorm", "L2Norm", "GroupNorm")
-_ON_AN_AXIS = ("Softmax", "LogSoftmax", "Split")
+_ON_AN_AXIS = ("Concat", "Softmax", "LogSoftmax", "Split")
 _ON_FIVE = ("Abs", "Add", "Divide", "Exp", "Multiply", "Power", "Rsqrt", "Select", "Subtract")
 # The most axes that backends of QNN take.
 MOST_AXES: Mapping[str, int] = {
     **dict.fromkeys(("MatMul", "LogSoftmax", *_NORMS), 4),
     **dict.fromkeys(("Cast", "Elu", "Gelu", "HardSwish", "Prelu", "Relu1", "Relu6", "Tanh"), 4),
     **dict.fromkeys(("Convert", "Dequantize", "Quantize"), 5),
-    **dict.fromkeys(("Softmax", "Split", "Relu", "ReluMinMax", "Sigmoid"), 5),
+    **dict.fromkeys(("Concat", "Softmax", "Split", "Relu", "ReluMinMax", "Sigmoid"), 5),
     **dict.fromkeys((f"ElementWise{name}" for name in _ON_FIVE), 5),
 }
 

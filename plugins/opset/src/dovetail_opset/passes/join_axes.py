@@ -17,6 +17,8 @@ from dovetail_opset.perms import perm_of
 
 _MOST_AXES = 5  # of a tensor that backends of QNN take
 _MOST_TILED = 4  # of one that is repeated
+_MOST_SEARCHED = 4  # of one whose greatest elements are searched for
+_SEARCHES = ("Argmax", "Argmin")
 _REDUCTIONS = tuple(f"Reduce{name}" for name in ("Max", "Mean", "Min", "Sum", "SumSquare"))
 
 
@@ -26,12 +28,12 @@ class JoinAxes:
 
     A Transpose moves axes that stay neighbours as one, and none of size 1: the windows of a
     transformer, (1, rows, 7, columns, 7, channels), then have five axes. Where more are left, as in
-    windows of a volume, several transposes move them in turn. A Gather or GatherNd
-    with a matrix of indices reads them as one axis, as where an image is unfolded. A Tile repeats
-    neighbouring axes that stay as they are as one: keys that groups of heads share. A reduction has
-    neighbouring axes that it keeps or reduces alike: pooling to a given size. A MatMul, a norm, a
-    Softmax or an op on elements has axes along which it does the same: attention within windows,
-    videos.
+    windows of a volume, several transposes move them in turn. A Gather or GatherNd with a matrix of
+    indices reads them as one axis, as where an image is unfolded. A Tile repeats neighbouring axes
+    that stay as they are as one: keys that groups of heads share. A reduction has neighbouring axes
+    that it keeps or reduces alike: pooling to a given size; so has a search for the greatest
+    element. A MatMul, a norm, a Softmax, a Concat or an op on elements has axes along which it does
+    the same: attention within windows, videos.
 
     It runs late, before reshapes in a row become one: other passes know an op and the Reshape
     around it as a pattern.
@@ -49,7 +51,7 @@ class JoinAxes:
                 changed |= _join_indices(graph, node)
             elif is_op(node, "Tile"):
                 changed |= _join_repeated(graph, node)
-            elif is_op(node, *_REDUCTIONS):
+            elif is_op(node, *_REDUCTIONS, *_SEARCHES):
                 changed |= _join_reduced(graph, node)
             elif is_op(node, *MOST_AXES) and (small := join_alike(graph, node)):
                 _restore(graph, node, *small)
@@ -138,9 +140,11 @@ def _join_reduced(graph: Graph, node: Node) -> bool:
     op: Any = bound(node)
     x, y = first_input(node), node.outputs[0]
     has_one_scale = all(isinstance(t.encoding, ScaleOffset | None) for t in (x, y))
-    if op is None or len(x.shape) <= _MOST_AXES or 0 in x.shape or not has_one_scale:
+    is_search = is_op(node, *_SEARCHES)
+    most = _MOST_SEARCHED if is_search else _MOST_AXES
+    if op is None or len(x.shape) <= most or 0 in x.shape or not has_one_scale:
         return False
-    axes = {int(axis) for axis in op.axes}
+    axes = {int(axis) for axis in ((op.axis,) if is_search else op.axes)}
     sizes: list[int] = []
     reduced: list[bool] = []
     for axis, size in enumerate(x.shape):
@@ -149,11 +153,12 @@ def _join_reduced(graph: Graph, node: Node) -> bool:
         else:
             sizes.append(size)
             reduced.append(axis in axes)
-    if len(sizes) > _MOST_AXES:
+    if len(sizes) > most:
         return False
     graph.remove_node(node)
     spec = Spec(x.dtype, tuple(sizes), x.encoding)
     small = add(graph, "Reshape", [x], name=f"{node.name}.joined", spec=spec, sources=node.sources)
+    left = [axis for axis, is_reduced in enumerate(reduced) if is_reduced]
     kept = tuple(n for n, is_reduced in zip(sizes, reduced, strict=True) if not is_reduced)
     found = add(
         graph,
@@ -162,7 +167,7 @@ def _join_reduced(graph: Graph, node: Node) -> bool:
         name=f"{node.name}.computed",
         spec=Spec(y.dtype, kept, y.encoding),
         sources=node.sources,
-        axes=[axis for axis, is_reduced in enumerate(reduced) if is_reduced],
+        **({"axis": left[0]} if is_search else {"axes": left}),
     )
     _restore(graph, node, found)
     return True
