@@ -96,6 +96,7 @@ WIDE = [
 
 @pytest.mark.parametrize(("window", "dilation", "pads", "image"), WIDE)
 @pytest.mark.parametrize("source", [(U8, 120), (S8, 0)])
+@pytest.mark.parametrize("weights", [(S8, 0), (U8, 140)])
 def test_padding_that_onednn_gets_wrong_with_amx(
     new_network: Any,
     window: tuple[int, int],
@@ -103,10 +104,11 @@ def test_padding_that_onednn_gets_wrong_with_amx(
     pads: tuple[tuple[int, int], tuple[int, int]],
     image: tuple[int, int],
     source: tuple[DType, int],
+    weights: tuple[DType, int],
 ) -> None:
-    net = new_network(extreme=False)
+    net, (stored, own) = new_network(extreme=False), weights
     x = net.input("x", (1, *image, 64), *source)
-    ins = [x, net.weights("w", (*window, 64, 16), S8, axis=3, zero=0)]
+    ins = [x, net.weights("w", (*window, 64, 16), stored, axis=3, zero=own)]
     ins.append(net.bias("b", 16, S32))
     params = {"stride": [1, 1], "dilation": dilation, "pad_amount": pads, "group": 1}
     y = net.add("Conv2d", *ins, name="y", dtype=U8, zero=3, scale=1.0, **params)

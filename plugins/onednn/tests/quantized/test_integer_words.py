@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from instruction_limits import examples
@@ -69,6 +70,34 @@ def test_convolution(
     y = net.add(kind, *ins, name="y", **grid, **params)
     # without VNNI, large sums of few channels are left to the definition
     net.check(y, engine=library().has_vnni or not (extreme and op == "grouped"))
+
+
+@pytest.mark.parametrize(
+    ("window", "dilation", "pads"),
+    [
+        pytest.param((3, 3), (2, 2), ((2, 2), (2, 2)), id="gaps"),
+        pytest.param((5, 3), (1, 1), ((2, 2), (0, 1)), id="rows with a bare end"),
+        pytest.param((3, 2, 3), (2, 2, 1), ((2, 2), (1, 1), (1, 1)), id="gaps in a volume"),
+    ],
+)
+@pytest.mark.parametrize("source", [(U16, 300), (S16, 0), (U16, 0)])
+@pytest.mark.parametrize("weights", [(S8, 0), (U8, 140)])
+def test_padding_of_large_sums(
+    new_network: Any,
+    window: tuple[int, ...],
+    dilation: tuple[int, ...],
+    pads: tuple[tuple[int, int], ...],
+    source: tuple[DType, int],
+    weights: tuple[DType, int],
+) -> None:
+    net, axes = new_network(extreme=True), len(window)  # float32 would round the sums
+    x = net.input("x", (1, *(6, 7, 9)[:axes], 96), *source)
+    stored, own = weights
+    w = net.weights("w", (*window, 96, 20), stored, zero=own, axis=axes + 1)
+    params = {"stride": [1] * axes, "dilation": dilation, "pad_amount": pads}
+    grid = {"dtype": U16, "scale": 3.0, "zero": 77}
+    y = net.add(f"Conv{axes}d", x, w, net.bias("b", 20), name="y", **grid, **params)
+    net.check(y, engine=library().has_vnni)
 
 
 @examples(100)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -11,13 +10,10 @@ from msgspec.structs import replace
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_onednn._api import Algorithm, Arg, DataType
+from dovetail_onednn._api import DataType
 from dovetail_onednn._library import library
-from dovetail_onednn.attributes import Eltwise, PostOp
+from dovetail_onednn.attributes import PostOp
 from dovetail_onednn.convolution import geometry_of
-from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.elementwise import eltwise_description
-from dovetail_onednn.execution import Argument
 from dovetail_onednn.geometry import (
     Geometry,
     as_images,
@@ -25,7 +21,6 @@ from dovetail_onednn.geometry import (
     convolution_desc,
     is_depthwise,
     leaves_rows,
-    pads_wrongly,
     steps_over_gaps,
 )
 from dovetail_onednn.layouts import filters, images, transposed_filters
@@ -37,7 +32,6 @@ from dovetail_onednn.quantized.forms import (
     as_unsigned,
     convolution_form,
     pairs_of,
-    staged_step,
     step_as_stored,
     step_on_copies,
     unpaired,
@@ -52,7 +46,6 @@ from dovetail_onednn.quantized.products import (
     integers_of,
     split,
 )
-from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.words import (
     Words,
     is_of_words,
@@ -61,7 +54,6 @@ from dovetail_onednn.quantized.words import (
     words_of,
 )
 from dovetail_onednn.steps import is_slow
-from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 from dovetail_onednn.transposed import transposed_geometry
 
 _LEAST_CHANNELS = 4  # of a group, for copies of channels
@@ -123,48 +115,10 @@ def _simplest(geometry: Geometry) -> Geometry:
 
 def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
     groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
-    types = integers.source, integers.target
-    if not pads_wrongly(geometry):
-        return step_as_stored(call, integers, convolution_form(geometry, groups, types))
-    low, high = call.spec(DATA).dtype.stored_range()
-    if not low <= integers.zero <= high:
-        return None  # no padding has this value
-    form = convolution_form(_padded(geometry), groups, types)
-
-    def source(stages: Stages) -> Argument:
-        data = Argument(geometry.source.of_type(integers.source), call.read(DATA))
-        return _with_padding(stages, data, form.source, geometry.before, integers.zero)
-
-    return staged_step(call, integers, form, source, f"integer {integers.source.name}")
-
-
-def _padded(geometry: Geometry) -> Geometry:
-    """Return a convolution whose source has the padding."""
-    count, channels, *sizes = geometry.source.dims
-    pads = zip(sizes, geometry.before, geometry.after, strict=True)
-    none = (0,) * len(sizes)
-    source = images((count, *(size + first + last for size, first, last in pads), channels))
-    return replace(geometry, source=source, before=none, after=none)
-
-
-def _with_padding(
-    stages: Stages, data: Argument, padded: MemoryDesc, before: Sequence[int], zero: int
-) -> Argument:
-    """Add the stages that surround an image with its zero point, and return the larger image."""
-    room, kind = stages.room(padded), padded.type
-    flat = MemoryDesc.strided((math.prod(padded.dims),), (1,), kind)
-    everywhere = Argument(flat, room.value)
-    count = 1 if padded.nbytes < LEAST_SHARED_ELEMENTS else 0
-    with threads(count), PrimitiveDesc(eltwise_description(_constant(zero), flat)) as desc:
-        stages.add(desc, {Arg.SOURCE: everywhere, Arg.DESTINATION: everywhere})
-    start = sum(map(operator.mul, before, padded.strides[2:]))
-    inner = MemoryDesc.strided(data.desc.dims, padded.strides, kind)
-    stages.move(data, Argument(inner, room.value, start))
-    return room
-
-
-def _constant(number: int) -> Eltwise:
-    return Eltwise(Algorithm.LINEAR, 0.0, float(number))
+    form = convolution_form(geometry, groups, (integers.source, integers.target))
+    if form.padding is None:
+        return step_as_stored(call, integers, form)
+    return step_on_copies(call, integers, form, geometry.source.dims[1] // groups, (1,))
 
 
 def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None:
@@ -191,8 +145,7 @@ def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None
         # from 24 to 144 channels in 56x56 took 0.22 ms, and 0.17 as products of matrices
         makes.append(of_matrices)
     fits = is_whole or (words.parts <= MOST_PARTS and _fills_vectors(geometry))
-    are_wrong = pads_wrongly(geometry) or steps_over_gaps(geometry) or leaves_rows(geometry)
-    if fits and not are_wrong:
+    if fits and not (steps_over_gaps(geometry) or leaves_rows(geometry)):
         makes.append(of_bytes)
     if words.is_exact_in_float:
         makes.append(lambda: of_floats(_has_code))

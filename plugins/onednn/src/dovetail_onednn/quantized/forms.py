@@ -18,6 +18,7 @@ from dovetail_onednn.execution import Argument
 from dovetail_onednn.geometry import Geometry, convolution_desc
 from dovetail_onednn.layouts import OneDnnLayout, dense, images, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.quantized.padding import Padding, with_own_padding
 from dovetail_onednn.quantized.parts import SIGN, copy_channels, without_saturation
 from dovetail_onednn.quantized.products import (
     DATA,
@@ -55,6 +56,7 @@ class Form(msgspec.Struct, frozen=True):
         groups: Number of groups of channels.
         mask: Mask of the axes of the weights along which output channels differ.
         terms: Those of the weights, in the order of `weights`.
+        padding: The padding that `source` has and the data have not, if any.
     """
 
     describe: Describe
@@ -64,6 +66,21 @@ class Form(msgspec.Struct, frozen=True):
     groups: int
     mask: int
     terms: Terms
+    padding: Padding | None = None
+
+    @property
+    def plain(self) -> MemoryDesc:
+        """Descriptor of the data, with copies, before the padding."""
+        return self.source if self.padding is None else self.padding.inner
+
+    def takes(self, zero: int) -> bool:
+        """Return whether the padding, if any, can be this zero point of the data."""
+        low, high = (0, 255) if self.source.type is DataType.U8 else (-128, 127)
+        return self.padding is None or low <= zero <= high
+
+    def padded(self, stages: Stages, data: Argument, zero: int) -> Argument:
+        """Return the source for data of the form `plain`, after stages that pad them."""
+        return data if self.padding is None else self.padding.add(stages, data, zero)
 
 
 def matrix_form(
@@ -124,6 +141,7 @@ def convolution_form(
         types: Types of data and result.
         terms: As in `Form`.
     """
+    geometry, padding = with_own_padding(geometry, types[0])
     source, target = geometry.source.of_type(types[0]), geometry.target.of_type(types[1])
 
     def describe(
@@ -134,7 +152,7 @@ def convolution_form(
 
     mask = _BY_GROUP_AND_UNIT if groups > 1 else _BY_UNIT
     plain = geometry.weights.of_type(DataType.S8)
-    return Form(describe, source, plain, target, groups, mask, terms)
+    return Form(describe, source, plain, target, groups, mask, terms, padding)
 
 
 def matrix_desc(
@@ -223,13 +241,15 @@ def step_on_copies(
     """
 
     def source(stages: Stages) -> Argument:
-        room = data = Argument(form.source, call.read(DATA))
+        room = data = Argument(form.plain, call.read(DATA))
         is_shifted = call.spec(DATA).dtype.is_signed and integers.source is DataType.U8
         if tuple(steps) != (1,) or is_shifted:
-            room = stages.room(form.source)
+            room = stages.room(form.plain)
             copy_channels(stages, data, room, (form.groups, channels), is_shifted, steps)
-        return room
+        return form.padded(stages, room, integers.zero)
 
+    if not form.takes(integers.zero):
+        return None
     return staged_step(
         call, integers, form, source, f"integer {tuple(steps)} {integers.source.name}"
     )

@@ -105,7 +105,7 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
         if upper.implementation == lower.implementation:
             break
     descs = lower, upper
-    if any(map(is_slow, descs)):
+    if any(map(is_slow, descs)) or not all(map(form.takes, zeros)):
         return None
     stages, data = Stages(call), WordBytes(call, DATA, form.groups, words.parts)
     first = stages.room(form.target)
@@ -119,7 +119,8 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
         if own:
             numbers[ZERO_POINTS | Arg.SOURCE] = np.full(1, own, np.int32)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-        arguments[Arg.SOURCE] = data.argument(form.source, each.data_shift)
+        own_bytes = data.argument(form.plain, each.data_shift)
+        arguments[Arg.SOURCE] = form.padded(stages, own_bytes, own)
         packed = f"terms of bytes {words.parts} {bool(own)}"
         arguments[Arg.WEIGHTS] = weights_argument(call, layout, packed, form.terms)
         arguments[Arg.DESTINATION] = result

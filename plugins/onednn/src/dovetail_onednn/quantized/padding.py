@@ -1,0 +1,66 @@
+"""Padding of images by primitives of their own, where the library's convolutions pad wrongly."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from dovetail_onednn._api import Algorithm, Arg, DataType
+from dovetail_onednn.attributes import Eltwise
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.elementwise import eltwise_description
+from dovetail_onednn.execution import Argument
+from dovetail_onednn.geometry import Geometry, pads_wrongly
+from dovetail_onednn.layouts import images
+from dovetail_onednn.primitives import PrimitiveDesc
+from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
+
+
+class Padding(msgspec.Struct, frozen=True):
+    """Padding of bytes that a step adds before its convolution.
+
+    Attributes:
+        inner: Descriptor of the bytes without padding.
+        padded: Descriptor of those with padding.
+        before: Padding before them along each axis.
+    """
+
+    inner: MemoryDesc
+    padded: MemoryDesc
+    before: Sequence[int]
+
+    def add(self, stages: Stages, data: Argument, zero: int) -> Argument:
+        """Add the stages that surround bytes with a zero point; return the larger image."""
+        room = stages.room(self.padded)
+        flat = MemoryDesc.strided((math.prod(self.padded.dims),), (1,), self.padded.type)
+        everywhere = Argument(flat, room.value)
+        count = 1 if self.padded.nbytes < LEAST_SHARED_ELEMENTS else 0
+        fill = eltwise_description(Eltwise(Algorithm.LINEAR, 0.0, float(zero)), flat)
+        with threads(count), PrimitiveDesc(fill) as desc:
+            stages.add(desc, {Arg.SOURCE: everywhere, Arg.DESTINATION: everywhere})
+        start = sum(map(operator.mul, self.before, self.padded.strides[2:]))
+        within = MemoryDesc.strided(data.desc.dims, self.padded.strides, self.padded.type)
+        stages.move(data, Argument(within, room.value, start))
+        return room
+
+
+def with_own_padding(geometry: Geometry, kind: DataType) -> tuple[Geometry, Padding | None]:
+    """Return a convolution that the library pads right, and the padding that is left to stages.
+
+    Args:
+        geometry: The convolution.
+        kind: Type of the data.
+    """
+    if not pads_wrongly(geometry):
+        return geometry, None
+    count, channels, *sizes = geometry.source.dims
+    pads = zip(sizes, geometry.before, geometry.after, strict=True)
+    none = (0,) * len(sizes)
+    padded = images((count, *(size + first + last for size, first, last in pads), channels))
+    padding = Padding(geometry.source.of_type(kind), padded.of_type(kind), geometry.before)
+    return replace(geometry, source=padded, before=none, after=none), padding
