@@ -17,6 +17,7 @@ from dovetail_onednn import library
 # A sum of so few products of levels up to 262 and 255 stays below 2**24.
 EXACT_TERMS = 250
 U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
+U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
 
 
 @st.composite
@@ -113,6 +114,37 @@ def test_padding_that_onednn_gets_wrong_with_amx(
     params = {"stride": [1, 1], "dilation": dilation, "pad_amount": pads, "group": 1}
     y = net.add("Conv2d", *ins, name="y", dtype=U8, zero=3, scale=1.0, **params)
     net.check(net.add("Relu", y, name="z", dtype=U8, zero=3, scale=1.0), engine=False)
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "pads", "channels"),
+    [
+        pytest.param((2, 2), (2, 2), ((0, 0), (0, 0)), 96, id="rows fill blocks of channels"),
+        pytest.param((5, 4), (3, 2), ((0, 0), (0, 0)), 160, id="long rows fill them"),
+        pytest.param((1, 2), (3, 1), ((0, 0), (2, 0)), 224, id="strides leave rows out, padded"),
+        pytest.param((1, 6), (3, 1), ((0, 3), (1, 2)), 224, id="padded below"),
+    ],
+)
+@pytest.mark.parametrize("source", [(U8, 0), (S8, 0), (U16, 0), (S16, 0)])
+@pytest.mark.parametrize("weights", [(S8, 0), (U8, 140)])
+def test_data_without_a_zero_point(
+    new_network: Any,
+    window: tuple[int, int],
+    stride: tuple[int, int],
+    pads: tuple[tuple[int, int], tuple[int, int]],
+    channels: int,
+    source: tuple[DType, int],
+    weights: tuple[DType, int],
+) -> None:
+    net, (stored, own) = new_network(extreme=False), weights
+    channels //= 1 if weights == (S8, 0) else 2  # which are copied
+    x = net.input("x", (1, 14, 26, channels), *source)
+    ins = [x, net.weights("w", (*window, channels, 16), stored, axis=3, zero=own)]
+    ins.append(net.bias("b", 16, S32))
+    params = {"stride": stride, "dilation": (1, 1), "pad_amount": pads, "group": 1}
+    kind = U16 if source[0] in (U16, S16) else U8
+    y = net.add("Conv2d", *ins, name="y", dtype=kind, zero=0, scale=1.0, **params)
+    net.check(y, engine=library().has_vnni)
 
 
 @pytest.mark.parametrize("window", [(1, 3, 3), (1, 5, 1)])

@@ -15,7 +15,7 @@ from dovetail_onednn._library import library
 from dovetail_onednn.attributes import PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.geometry import Geometry, convolution_desc
+from dovetail_onednn.geometry import Geometry, convolution_desc, is_wrong_without_zero
 from dovetail_onednn.layouts import OneDnnLayout, dense, images, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.padding import Padding, with_own_padding
@@ -57,6 +57,7 @@ class Form(msgspec.Struct, frozen=True):
         mask: Mask of the axes of the weights along which output channels differ.
         terms: Those of the weights, in the order of `weights`.
         padding: The padding that `source` has and the data have not, if any.
+        needs_zero: Whether the library computes right only with a zero point.
     """
 
     describe: Describe
@@ -67,6 +68,7 @@ class Form(msgspec.Struct, frozen=True):
     mask: int
     terms: Terms
     padding: Padding | None = None
+    needs_zero: bool = False
 
     @property
     def plain(self) -> MemoryDesc:
@@ -152,7 +154,8 @@ def convolution_form(
 
     mask = _BY_GROUP_AND_UNIT if groups > 1 else _BY_UNIT
     plain = geometry.weights.of_type(DataType.S8)
-    return Form(describe, source, plain, target, groups, mask, terms, padding)
+    needs_zero = is_wrong_without_zero(geometry)
+    return Form(describe, source, plain, target, groups, mask, terms, padding, needs_zero)
 
 
 def matrix_desc(
@@ -185,6 +188,7 @@ def matrix_desc(
 
 def step_as_stored(call: KernelCall, integers: Integers, form: Form) -> Step | None:
     """Return the step of a product of weights as they are; None without fast code."""
+    integers = replace(integers, tells_zero=form.needs_zero)
     quantization, ops = integers.quantization(form.mask), integers.fused.ops
     with form.describe(ops, quantization, integers.has_bias) as desc:
         return product_step(call, desc, integers, form.weights, form.mask)
@@ -271,6 +275,7 @@ def staged_step(
         source: Adds the stages, and returns the data.
         packed: See `weights_argument`; whether the data have a zero point is added.
     """
+    integers = replace(integers, tells_zero=form.needs_zero)
     quantization, ops = integers.quantization(form.mask), integers.fused.ops
     with form.describe(ops, quantization, integers.has_bias) as desc:
         if is_slow(desc) or integers.fused.added is not None:
@@ -279,7 +284,7 @@ def staged_step(
         data = source(stages)
         numbers = integers.numbers(form.mask)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-        name = f"{packed} {bool(integers.zero)}"
+        name = f"{packed} {integers.has_zero}"
         arguments[Arg.SOURCE] = data
         arguments[Arg.WEIGHTS] = weights_argument(call, layout, name, form.terms)
         arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))

@@ -58,6 +58,7 @@ class Integers(msgspec.Struct, frozen=True):
         parts: Number of terms, which the library multiplies exactly, that the weights are sums of;
             0 if they are not constant.
         is_exact_in_float: Whether float32 holds every partial sum.
+        tells_zero: Whether the library is told the zero point of the data even if that is 0.
     """
 
     source: DataType
@@ -69,6 +70,12 @@ class Integers(msgspec.Struct, frozen=True):
     fused: Fused
     parts: int
     is_exact_in_float: bool
+    tells_zero: bool = False
+
+    @property
+    def has_zero(self) -> bool:
+        """True if the library is told the zero point of the data."""
+        return self.zero != 0 or self.tells_zero
 
     def quantization(self, mask: int) -> Quantization:
         """Return the attributes of the primitive.
@@ -76,7 +83,7 @@ class Integers(msgspec.Struct, frozen=True):
         Args:
             mask: Mask of the axes of the weights along which output channels differ.
         """
-        zeros = [Arg.SOURCE] if self.zero else []
+        zeros = [Arg.SOURCE] if self.has_zero else []
         zeros += [Arg.DESTINATION] if self.fused.zero else []
         return Quantization(((Arg.WEIGHTS, mask),), tuple(zeros))
 
@@ -90,9 +97,9 @@ class Integers(msgspec.Struct, frozen=True):
         found = {SCALES | Arg.WEIGHTS: np.broadcast_to(self.rescale.multiplier, (count,))}
         if self.has_bias:
             found[Arg.BIAS] = np.broadcast_to(self.rescale.bias, (self.units,))
-        for arg, zero in ((Arg.SOURCE, self.zero), (Arg.DESTINATION, self.fused.zero)):
-            if zero:
-                found[ZERO_POINTS | arg] = np.full(1, zero, np.int32)
+        zeros = {Arg.SOURCE: self.zero, Arg.DESTINATION: self.fused.zero}
+        for arg in self.quantization(mask).zero_points:
+            found[ZERO_POINTS | arg] = np.full(1, zeros[Arg(arg)], np.int32)
         return {arg: np.ascontiguousarray(values) for arg, values in found.items()}
 
 
@@ -195,7 +202,7 @@ def product_step(
     weights = weights_argument(
         call,
         OneDnnLayout(desc.desc(Arg.WEIGHTS), plain),
-        f"integer {integers.source.name} {bool(integers.zero)}",
+        f"integer {integers.source.name} {integers.has_zero}",
         as_bytes,
     )
     arguments.constant(Arg.WEIGHTS, weights.value, weights.desc)
