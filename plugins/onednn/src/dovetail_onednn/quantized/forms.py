@@ -188,7 +188,7 @@ def matrix_desc(
 
 def step_as_stored(call: KernelCall, integers: Integers, form: Form) -> Step | None:
     """Return the step of a product of weights as they are; None without fast code."""
-    integers = replace(integers, tells_zero=form.needs_zero)
+    integers = replace(integers, gives_zero=form.needs_zero)
     quantization, ops = integers.quantization(form.mask), integers.fused.ops
     with form.describe(ops, quantization, integers.has_bias) as desc:
         return product_step(call, desc, integers, form.weights, form.mask)
@@ -275,7 +275,7 @@ def staged_step(
         source: Adds the stages, and returns the data.
         packed: See `weights_argument`; whether the data have a zero point is added.
     """
-    integers = replace(integers, tells_zero=form.needs_zero)
+    integers = replace(integers, gives_zero=form.needs_zero)
     quantization, ops = integers.quantization(form.mask), integers.fused.ops
     with form.describe(ops, quantization, integers.has_bias) as desc:
         if is_slow(desc) or integers.fused.added is not None:

@@ -58,7 +58,7 @@ class Integers(msgspec.Struct, frozen=True):
         parts: Number of terms, which the library multiplies exactly, that the weights are sums of;
             0 if they are not constant.
         is_exact_in_float: Whether float32 holds every partial sum.
-        tells_zero: Whether the library is told the zero point of the data even if that is 0.
+        gives_zero: Whether the library gets the zero point of the data even if that is 0.
     """
 
     source: DataType
@@ -70,12 +70,12 @@ class Integers(msgspec.Struct, frozen=True):
     fused: Fused
     parts: int
     is_exact_in_float: bool
-    tells_zero: bool = False
+    gives_zero: bool = False
 
     @property
     def has_zero(self) -> bool:
-        """True if the library is told the zero point of the data."""
-        return self.zero != 0 or self.tells_zero
+        """True if the library gets the zero point of the data."""
+        return self.zero != 0 or self.gives_zero
 
     def quantization(self, mask: int) -> Quantization:
         """Return the attributes of the primitive.

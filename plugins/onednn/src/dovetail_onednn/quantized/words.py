@@ -91,10 +91,10 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
     spec, units = call.spec(DATA), call.outputs[0].shape[-1]
     last = tuple(ending(call, words.rescale))
     zeros = [byte_zero(spec, each.data_shift) for each in words.sums]
-    are_told = [zero != 0 or form.needs_zero for zero in zeros]
+    are_given = [zero != 0 or form.needs_zero for zero in zeros]
 
     def described(which: int, ops: tuple[PostOp, ...]) -> PrimitiveDesc:
-        zero = (Arg.SOURCE,) if are_told[which] else ()
+        zero = (Arg.SOURCE,) if are_given[which] else ()
         quantization = Quantization(((Arg.WEIGHTS, form.mask),), zero)
         return form.describe(ops, quantization, words.has_bias and not which)
 
@@ -112,18 +112,18 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
     first = stages.room(form.target)
     is_joint = Sum(1.0, DataType.F32) in ops
     total = first if is_joint else stages.room(form.target)
-    ends = zip(words.sums, zeros, are_told, descs, (first, total), strict=True)
-    for each, own, is_told, desc, result in ends:
+    ends = zip(words.sums, zeros, are_given, descs, (first, total), strict=True)
+    for each, own, is_given, desc, result in ends:
         layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), form.weights)
         numbers = {SCALES | Arg.WEIGHTS: np.broadcast_to(each.multiplier.reshape(-1), units)}
         if words.has_bias and each is words.sums[0]:
             numbers[Arg.BIAS] = np.broadcast_to(words.rescale.bias.reshape(-1), units)
-        if is_told:
+        if is_given:
             numbers[ZERO_POINTS | Arg.SOURCE] = np.full(1, own, np.int32)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
         own_bytes = data.argument(form.plain, each.data_shift)
         arguments[Arg.SOURCE] = form.padded(stages, own_bytes, own)
-        packed = f"terms of bytes {words.parts} {is_told}"
+        packed = f"terms of bytes {words.parts} {is_given}"
         arguments[Arg.WEIGHTS] = weights_argument(call, layout, packed, form.terms)
         arguments[Arg.DESTINATION] = result
         if each is words.sums[1] and other in ops:

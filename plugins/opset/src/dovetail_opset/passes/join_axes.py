@@ -31,7 +31,7 @@ class JoinAxes:
     windows of a volume, several transposes move them in turn. A Gather or GatherNd with a matrix of
     indices reads them as one axis, as where an image is unfolded. A Tile repeats neighbouring axes
     that stay as they are as one: keys that groups of heads share. A reduction has neighbouring axes
-    that it keeps or reduces alike: pooling to a given size; so has a search for the greatest
+    that it keeps or reduces alike: pooling to a given size; so has a search for the largest
     element. A MatMul, a norm, a Softmax, a Concat or an op on elements has axes along which it does
     the same: attention within windows, videos.
 
@@ -182,7 +182,7 @@ def _restore(graph: Graph, node: Node, *results: Tensor) -> None:
 def steps_of(shape: Shape, perm: Shape) -> Iterator[tuple[Shape, Shape]]:
     """Yield transposes of at most five axes that do in turn what one on more axes does.
 
-    In each step but the last, two neighbouring blocks of axes change places: those after which the
+    In each step but the last, two neighbouring blocks of axes are exchanged: those after which the
     fewest axes are left to move.
 
     Args:
@@ -198,7 +198,7 @@ def steps_of(shape: Shape, perm: Shape) -> Iterator[tuple[Shape, Shape]]:
 
 
 def _swaps(count: int) -> Iterator[Shape]:
-    """Yield the transposes of axes in which two neighbouring blocks change places."""
+    """Yield the transposes of axes that exchange two neighbouring blocks."""
     axes = tuple(range(count))
     for start, middle, end in itertools.combinations(range(count + 1), 3):
         yield axes[:start] + axes[middle:end] + axes[start:middle] + axes[end:]
