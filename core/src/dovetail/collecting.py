@@ -14,7 +14,7 @@ def collection_paused() -> Iterator[None]:
     There are so many objects that the collector would walk the heap several times: that took 20 of
     54 ms in which a ResNet-50 was restored.
     """
-    if not gc.isenabled():  # by the application, or by another thread that makes a plan
+    if not gc.isenabled():  # by the application, or by another thread that is in here
         yield
         return
     gc.disable()

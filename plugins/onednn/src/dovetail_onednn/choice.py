@@ -55,6 +55,7 @@ def choose_engine(
             raise
         _LOG.info("computing with NumPy alone: %s", error.message)
         return plain
+    # The result is kept for kernels and images; the time belongs to the backend, not to a graph.
     is_right(Kind.CONVOLUTION, strict=is_demanded)
     return Engine(
         KernelRegistry(backend, on_integers, lambda: _kernels(backend, strict=is_demanded)),

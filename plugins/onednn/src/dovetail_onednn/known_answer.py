@@ -3,7 +3,8 @@
 Products represent all primitives without a separate check. Convolutions have one, since the library
 generates other code for them, and so have products of stored integers. Products and convolutions in
 bfloat16 are checked where that precision is requested. A backend runs the checks when it is
-created, but for products of integers, which are checked when the first one is prepared or restored.
+created, but for products of integers: those are checked when kernels are first needed, or when the
+first one is restored.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def fold(
     ins: dict[str, Constant],
     ir_version: int,
     budget: Budget,
-    known: Folded | None = None,
+    known: Folded,
 ) -> list[Constant] | None:
     """Compute a node.
 
@@ -88,13 +88,13 @@ def fold(
         return None  # releases of onnx convert numbers beyond 4 bits differently
     if _crops(node, ins):
         return None  # which the evaluator rejects
-    key = None if known is None else _key(node, ins)
-    found = None if known is None or key is None else known.get(key)
+    key = _key(node, ins)
+    found = None if key is None else known.get(key)
     if found is None:
         found = _computed(node, ins, ir_version, budget)
         if found is None:
             return None
-        if known is not None and key is not None and all(a.size <= _SMALL for a in found):
+        if key is not None and all(array.size <= _SMALL for array in found):
             known[key] = found
     return on_grids(node, ins, _constants(node, found, packed))
 

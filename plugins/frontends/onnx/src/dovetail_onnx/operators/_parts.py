@@ -43,7 +43,7 @@ def apply_operator(
     given = {name: x for name, x in zip(part.node.inputs, inputs, strict=True) if x is not None}
     known = {name: x for name, x in given.items() if isinstance(x, Constant)}
     if len(known) == len(given) and can_fold(part.node):
-        folded = fold(part.node, known, _IR_VERSION, op.budget)
+        folded = fold(part.node, known, _IR_VERSION, op.budget, {})
         if folded:
             return folded[0]
     importer = ONNX.find(op_type, version)
