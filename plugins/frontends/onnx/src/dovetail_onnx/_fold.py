@@ -27,6 +27,8 @@ from dovetail_opset.importing.constant import MAX_BYTES, Constant
 
 # Values of up to this many elements are used in shape inference: shapes, axes, pads.
 _SMALL = 4096
+# Results are kept if neither they nor the inputs, of which keys are copies, have more elements.
+_MOST_KEPT = 64
 # Not functions of their inputs alone, or converted without computing anything, or (the last ones)
 # computed by their importers, which keep the grid.
 _NOT_FOLDED = frozenset(
@@ -94,14 +96,14 @@ def fold(
         found = _computed(node, ins, ir_version, budget)
         if found is None:
             return None
-        if key is not None and all(array.size <= _SMALL for array in found):
+        if key is not None and all(array.size <= _MOST_KEPT for array in found):
             known[key] = found
     return on_grids(node, ins, _constants(node, found, packed))
 
 
 def _key(node: SourceNode, ins: dict[str, Constant]) -> Hashable | None:
     """Return all that a result depends on; None where that is large."""
-    if any(constant.values.size > _SMALL for constant in ins.values()):
+    if any(constant.values.size > _MOST_KEPT for constant in ins.values()):
         return None
     values = {n: (c.dtype, c.packed, c.shape, c.values.tobytes()) for n, c in ins.items()}
     attributes = sorted(each.SerializeToString() for each in node.proto.attribute)
