@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from opencl_driver import examples
 
 from dovetail.ir import DType, Graph, Tensor, TensorKind
+from dovetail_gpu import stages
+from dovetail_gpu.functions import division_lines
 from dovetail_opset.build import add
 
 # Zeros of both signs, infinities, NaN, limits of exponentials, and halves, which are rounded.
@@ -86,6 +88,13 @@ def test_special_numbers_in_pairs(check_op, name):
     first, second = np.meshgrid(np.array(SPECIAL, np.float32), np.array(SPECIAL, np.float32))
     with np.errstate(all="ignore"):
         check_op(f"ElementWise{name}", first, second)
+
+
+def test_special_quotients_where_the_device_rounds_some_wrongly(check_op, monkeypatch):
+    monkeypatch.setattr(stages, "quotient_lines", lambda: division_lines(is_exact=False))
+    first, second = np.meshgrid(np.array(SPECIAL, np.float32), np.array(SPECIAL, np.float32))
+    with np.errstate(all="ignore"):
+        check_op("ElementWiseFloorDiv", first, second)
 
 
 def test_exact_quotients_are_not_missed(check_op):

@@ -97,9 +97,11 @@ def test_a_device_whose_driver_compiles_nothing_is_left_out(
 
     class Refused:
         def __init__(self, *_: object) -> None:
-            self.build = lambda: self._fail()
+            pass
 
-        def _fail(self) -> None:
+        def build(self, options: list[str], *, cache_dir: bool) -> None:
+            assert not options
+            assert not cache_dir  # pyopencl's own cache fails with some drivers
             text = "clBuildProgram failed\nerror: unknown target CPU 'generic'\n(options: -I x)"
             raise cl.RuntimeError(text)
 
@@ -158,8 +160,8 @@ def test_numbers_of_64_bits_are_rejected_and_not_rounded(
 
 def test_a_device_without_memory_is_an_error_that_says_how_much_there_is(tmp_path: Path) -> None:
     """In a process whose driver has one gigabyte: five results of 200 MB, and nothing shared."""
-    if not choose_device(None).is_cpu:
-        pytest.skip("the memory of other devices than processors has no limit of a process")
+    if "Portable Computing Language" not in choose_device(None).platform:
+        pytest.skip("only PoCL has a setting for the memory of a process")
     script = """
 import sys
 import numpy as np
@@ -377,10 +379,10 @@ def test_a_signal_ends_the_wait_for_the_device(slow_relu: dt.Session) -> None:
 def test_a_device_that_does_not_end_is_given_up(
     slow_relu: dt.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(computing, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(computing, "PATIENCE_S", 0.02)
     (graph,) = slow_relu.graphs.values()
     feeds = {"x": np.zeros(1, np.float32)}
-    signal = slow_relu.backend.create_signal(SignalKind.TIMEOUT, timeout_us=50_000)
+    signal = slow_relu.backend.create_signal(SignalKind.TIMEOUT, timeout_us=20_000)
     with pytest.raises(BackendError):
         graph.execute(feeds, signal=signal)
     with pytest.raises(BackendError, match="does not end an execution that was stopped"):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,7 @@ _LOST_CODES = frozenset({-2, -36, -9999})  # device not available, invalid queue
 # The contexts of devices, which all sessions share: that of a GPU takes some hundred megabytes.
 _CONTEXTS: dict[Any, Any] = {}
 _GUARD = threading.Lock()
+_COMPILING = threading.Lock()  # filters of warnings belong to the process, not to a thread
 
 
 class _Process:
@@ -187,7 +189,7 @@ def _fault(device: Device) -> str:
         return ""
     cl = opencl()
     try:
-        cl.Program(context_of(device), "__kernel void f(__global int *x) { x[0] = 1; }").build()
+        built(cl.Program(context_of(device), "__kernel void f(__global int *x) { x[0] = 1; }"))
     except (cl.RuntimeError, BackendError) as error:
         cause = next((line for line in str(error).splitlines() if "error:" in line), str(error))
         return f"the driver compiles no kernel ({cause.strip()})"
@@ -232,6 +234,19 @@ def context_of(device: Device) -> Any:
         if device.handle not in _CONTEXTS:
             _CONTEXTS[device.handle] = opencl().Context([device.handle])
         return _CONTEXTS[device.handle]
+
+
+def built(program: Any, options: Sequence[str] = ()) -> Any:
+    """Return a program of pyopencl after it is compiled; the compiler's remarks are left out.
+
+    Programs are kept in a cache of our own: that of pyopencl unpickles what it reads.
+
+    Raises:
+        pyopencl.RuntimeError: The driver does not compile it.
+    """
+    with _COMPILING, warnings.catch_warnings():
+        warnings.simplefilter("ignore", opencl().CompilerWarning)
+        return program.build(list(options), cache_dir=False)
 
 
 @contextmanager

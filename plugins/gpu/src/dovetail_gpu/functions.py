@@ -139,5 +139,6 @@ def division_lines(*, is_exact: bool) -> str:
     """
     if is_exact:
         return "#define QUOTIENT(a, b) ((a) / (b))\n"
-    rest = "fma(-((a) / (b)), (b), (a)) / (b)"
-    return f"#define QUOTIENT(a, b) (isfinite((a) / (b)) ? (a) / (b) + {rest} : (a) / (b))\n"
+    rest = "fma(-((a) / (b)), (b), (a)) / (b)"  # of infinity times zero, if b is infinite
+    is_usual = "(isfinite((a) / (b)) && isfinite(b))"
+    return f"#define QUOTIENT(a, b) ({is_usual} ? (a) / (b) + {rest} : (a) / (b))\n"

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -21,7 +20,7 @@ from typing import Any
 from dovetail.errors import BackendError
 from dovetail.files import read_limited
 from dovetail_gpu.caches import cache_folder, keep, sealed, unsealed
-from dovetail_gpu.driver import Device, opencl, reported
+from dovetail_gpu.driver import Device, built, opencl, reported
 from dovetail_gpu.elements import Element
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
@@ -135,7 +134,7 @@ class Programs:
         if path and (program := self._restored(path)) is not None:
             return program
         try:
-            program = self._built(cl.Program(self._context, text))
+            program = built(cl.Program(self._context, text), self._options)
         except cl.RuntimeError as error:
             raise _refused(self._device, error) from error
         self.compiled += 1
@@ -151,15 +150,9 @@ class Programs:
             binary = unsealed(read_limited(path, _MOST_BYTES))
             if binary is None:
                 return None
-            return self._built(cl.Program(self._context, [self._device.handle], [binary]))
+            return built(cl.Program(self._context, [self._device.handle], [binary]), self._options)
         except (OSError, cl.Error):
             return None
-
-    def _built(self, program: Any) -> Any:
-        """Return a program after it is compiled; the compiler's remarks are left out."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", opencl().CompilerWarning)
-            return program.build(self._options, cache_dir=False)
 
 
 def _refused(device: Device, error: Exception) -> BackendError:
