@@ -30,8 +30,10 @@ class ManifestError(ContainerError):
     default_code = "CONTAINER_INVALID"
 
 
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Base of all parts of a manifest."""
+class _Strict(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
+):
+    """Base of all parts of a manifest, which are many; what is decoded has no cycles."""
 
 
 class BlobEntry(_Strict, frozen=True):

@@ -90,7 +90,7 @@ class DataFormat(enum.IntEnum):
     UBWC_NV124R_UV = 11
 
 
-class Spec(msgspec.Struct, frozen=True):
+class Spec(msgspec.Struct, frozen=True, gc=False):  # in no cycle; there are many
     """Type, shape and encoding of a tensor."""
 
     dtype: DType

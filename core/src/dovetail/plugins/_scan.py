@@ -15,6 +15,10 @@ CORE = "dovetail-core"
 # passes their checks, so a line of help may also be written `help [Convert a model file]`.
 _BRACKETED = re.compile(r"\S+\s*\[(.*)\]")
 
+# Fields of the metadata, each on one line. The reader of the standard library parses all fields and
+# the description, and its import alone takes as long as the scan.
+_FIELD = re.compile(r"^(name|version|requires-dist):[ \t]*(.*\S)", re.IGNORECASE | re.MULTILINE)
+
 
 class Dist(NamedTuple):
     """An installed dist that provides plugins.
@@ -84,15 +88,17 @@ def _text(found: Distribution) -> str | None:
 def _dist(found: Distribution) -> Dist:
     folder = str(found.locate_file(""))
     try:
-        metadata = found.metadata
-        names = metadata.get_all("Name") or []
-        versions = metadata.get_all("Version") or []
-        requires = tuple(metadata.get_all("Requires-Dist") or ())
-    except Exception as error:  # noqa: BLE001  the type depends on the version of Python
+        text = found.read_text("METADATA") or found.read_text("PKG-INFO") or ""
+    except (OSError, UnicodeError) as error:
         return Dist(f"(unnamed in {folder})", fault=f"the metadata cannot be read: {error}")
+    lines = _FIELD.findall(text.partition("\n\n")[0])
+    names, versions, requires = (
+        tuple(value for key, value in lines if key.lower() == field)
+        for field in ("name", "version", "requires-dist")
+    )
     if not names or not versions:
         return Dist(f"(unnamed in {folder})", fault="the metadata lack a name or a version")
-    return Dist(str(names[0]), str(versions[0]), requires)
+    return Dist(names[0], versions[0], requires)
 
 
 def _claims(found: Distribution, dist: Dist) -> Iterator[Claim]:

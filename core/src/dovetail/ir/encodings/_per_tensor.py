@@ -14,7 +14,7 @@ from dovetail.ir.storage import Array
 _INT_32 = np.iinfo(np.int32)
 
 
-class ScaleOffset(msgspec.Struct, frozen=True):
+class ScaleOffset(msgspec.Struct, frozen=True, gc=False):
     """One scale and offset for the whole tensor.
 
     The scale is rounded to float32, as in QNN.

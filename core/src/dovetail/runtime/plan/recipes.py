@@ -30,8 +30,8 @@ class RecipeError(ContainerError):
     default_code = "CONTAINER_INVALID"
 
 
-class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Base of the data of recipes."""
+class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True, gc=False):
+    """Base of the data of recipes, which are many; what is decoded has no cycles."""
 
 
 class PlanRecorder(Protocol):
