@@ -252,6 +252,34 @@ def test_ops_that_the_htp_lacks_are_written_out() -> None:
     assert 10 * np.log10(np.square(signal).sum() / noise) > 50
 
 
+def test_types_of_64_bits_become_narrower() -> None:
+    """Numbers of tables in a row, as networks on columns of data have them, and a float64."""
+    graph, rng = Graph("net"), np.random.default_rng(3)
+    ids = graph.add_tensor(Tensor("ids", DType.INT_32, (1, 3), TensorKind.APP_WRITE))
+    wide = add(graph, "Cast", [ids], name="wide", spec=Spec(DType.INT_64, (1, 3)))
+    starts = static(graph, "starts", np.array([0, 4, 8]), DType.INT_64)
+    rows = add(graph, "ElementWiseAdd", [wide, starts], name="rows")
+    rows = add(graph, "Cast", [rows], name="narrow", spec=Spec(DType.INT_32, (1, 3)))
+    table = static(graph, "table", rng.standard_normal((12, 5)).astype(np.float32))
+    found = add(graph, "Gather", [table, rows], name="found", axis=0)
+    exact = add(graph, "Cast", [found], name="exact", spec=Spec(DType.FLOAT_64, (1, 3, 5)))
+    tenth = static(graph, "tenth", np.array(0.1), DType.FLOAT_64)
+    exact = add(graph, "ElementWiseMultiply", [exact, tenth], name="product")
+    y = Tensor("y", DType.FLOAT_32, (1, 3, 5), TensorKind.APP_READ)
+    add(graph, "Cast", [exact], name="y", outputs=y, spec=y.spec)
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    feeds = [{"ids": rng.integers(0, 4, (1, 3), np.int32)} for _ in range(8)]
+    assert rejected(quantize_with_report(model, feeds), "htp:v73")
+    made = quantize_with_report(model, feeds, target_backend="htp:v73", act_bitwidth=16)
+    assert rejected(made, "htp:v73") == []
+    notes = "\n".join(made.report.notes)
+    for text in ("3 tensors of INT_64 become INT_32", "3 tensors of FLOAT_64 become FLOAT_32"):
+        assert f"graph 'net': {text}, since htp:v73 lacks the type" in notes
+    with dt.Session(model) as float_one, dt.Session(made.model, backend="htp") as emulated:
+        signal, there = (s.run(feeds[0])["y"] for s in (float_one, emulated))
+    np.testing.assert_allclose(there, signal, atol=1e-4)
+
+
 def test_bools_are_moved_as_numbers() -> None:
     """A mask whose parts choose between tensors, step by step."""
     graph = Graph("net")
@@ -278,6 +306,20 @@ def test_bools_are_moved_as_numbers() -> None:
     with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as emulated:
         signal, found = (s.run({"x": feeds[0]})["y"] for s in (exact, emulated))
     np.testing.assert_allclose(found, signal, atol=1e-3)
+
+
+@pytest.mark.parametrize("bias_bitwidth", [8, 32])
+def test_a_beta_has_the_type_that_the_processor_takes(bias_bitwidth: int) -> None:
+    graph, rng = Graph("net"), np.random.default_rng(4)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 3, 8), TensorKind.APP_WRITE))
+    gamma, beta = (static(graph, n, rng.random(8, np.float32)) for n in ("gamma", "beta"))
+    y = add(graph, "RmsNorm", [x, gamma, beta], name="y", axes=[2])
+    y.kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    feeds = rng.standard_normal((8, 1, 3, 8)).astype(np.float32)
+    options = {"act_bitwidth": 16, "bias_bitwidth": bias_bitwidth}
+    made = quantize_with_report(model, feeds, target_backend="htp:v73", **options)
+    assert rejected(made, "htp:v73") == []
 
 
 def test_a_gru_runs_on_the_htp() -> None:

@@ -32,6 +32,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "single-ops",
         "fold-constants",
         "slice-gathers",
+        "join-scatters",
         "remove-identities",
         "fuse-concat",
         "fuse-channel-shuffle",

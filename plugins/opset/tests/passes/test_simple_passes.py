@@ -315,6 +315,29 @@ def test_windows_of_a_volume_are_moved_in_two_steps(evaluate: Evaluate) -> None:
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
 
 
+@pytest.mark.parametrize(
+    ("ranges", "shrink", "small"),
+    [
+        ([(0, 2, 1), (0, 1, 1), (0, 3, 1), (1, 4, 2), (0, 2, 1), (0, 5, 1)], 0, (6, 2, 10)),
+        ([(0, 2, 1), (0, 1, 1), (2, -1, -1), (0, 4, 1), (1, 2, 1), (0, 5, 1)], 16, (2, 3, 4, 1, 5)),
+    ],
+)
+def test_a_slice_of_few_axes(
+    evaluate: Evaluate, ranges: list[tuple[int, int, int]], shrink: int, small: tuple[int, ...]
+) -> None:
+    graph = Graph("g")
+    x = graph.add_tensor(Tensor("x", F32, (2, 1, 3, 4, 2, 5), TensorKind.APP_WRITE))
+    part = add(graph, "StridedSlice", [x], name="part", ranges=ranges, shrink_axes=shrink)
+    output(graph, part)
+    feed = {"x": np.arange(240, dtype=np.float32).reshape(x.shape)}
+    before = evaluate(graph, feed)["y"]
+    assert JoinAxes().run(graph)
+    assert not JoinAxes().run(graph)
+    assert graph.node("part.part").outputs[0].shape == small
+    assert not find_faults(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
 def test_an_unfolded_image_is_read_by_one_axis_of_indices(evaluate: Evaluate) -> None:
     graph = Graph("g")
     x = graph.add_tensor(Tensor("x", F32, (1, 2, 1, 1, 9), TensorKind.APP_WRITE))

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from dovetail.ir import Graph, Node
+from dovetail.ir import Graph, Node, run_passes
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
 from dovetail.runtime import Backend
-from dovetail_opset.passes import WriteOut, can_write_out
+from dovetail_opset.passes import (
+    NARROWER,
+    NarrowTypes,
+    RemoveIdentities,
+    WriteOut,
+    can_write_out,
+)
 from dovetail_opset.passes.write_out import moves_bools
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.planning.decide import decide
@@ -42,20 +48,21 @@ class Target:
                 pass
 
     def write_out(self, graph: Graph) -> list[str]:
-        """Write out nodes whose ops the backend lacks in ops that it has; return notes."""
+        """Write out what the backend lacks in ops and types that it has; return notes."""
         name = self._options.target_backend
-        nodes = [node for node in graph.nodes if can_write_out(node)]
-        if name is None or not nodes:
+        if name is None:
             return []
+        nodes = [node for node in graph.nodes if can_write_out(node)]
         with self._backend(name) as backend:
             lacking = {n.op_type for n in nodes if _is_lacking(backend, n)}
+            notes = _narrowed(graph, backend, name)
         counts = Counter(
             (node.op_type, " for bools" if moves_bools(node) else "")
             for node in nodes
             if node.op_type in lacking
         )
         WriteOut(lacking).run(graph)
-        return [
+        return notes + [
             f"graph '{graph.name}': {count} {op_type} are written out in other ops, since {name} "
             f"lacks the op{which}"
             for (op_type, which), count in counts.items()
@@ -96,3 +103,23 @@ def _is_lacking(backend: Backend, node: Node) -> bool:
     if moves_bools(node):  # written out as the same op on integers
         return not verdict.ok and verdict.rule != "op"
     return verdict.rule == "op"
+
+
+def _narrowed(graph: Graph, backend: Backend, name: str) -> list[str]:
+    """Narrow the types of 64 bits for which a backend rejects nodes; return notes."""
+    lacking = {
+        tensor.dtype
+        for node in graph.nodes
+        if (wide := [t for t in (*node.inputs, *node.outputs) if t and t.dtype in NARROWER])
+        and backend.validate_op(node).rule == "dtype"
+        for tensor in wide
+    }
+    before = Counter(t.dtype for t in graph.tensors.values() if t.dtype in lacking)
+    if lacking:
+        run_passes(graph, (NarrowTypes(lacking), RemoveIdentities()))
+    left = Counter(t.dtype for t in graph.tensors.values() if t.dtype in lacking)
+    return [
+        f"graph '{graph.name}': {count} tensors of {dtype.name} become {NARROWER[dtype].name}, "
+        f"since {name} lacks the type"
+        for dtype, count in (before - left).items()
+    ]

@@ -21,8 +21,10 @@ from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
 from dovetail_opset.passes.fuse_rms_norm import FuseRmsNorm
 from dovetail_opset.passes.interface import Interface, TensorForm
 from dovetail_opset.passes.join_axes import JoinAxes
+from dovetail_opset.passes.join_scatters import JoinScatters
 from dovetail_opset.passes.merge_convolutions import MergeConvolutions
 from dovetail_opset.passes.narrow_integers import NarrowIntegers
+from dovetail_opset.passes.narrow_types import NARROWER, NarrowTypes
 from dovetail_opset.passes.pipeline import Pipeline, ThirdPartyPass
 from dovetail_opset.passes.remove_identities import RemoveIdentities
 from dovetail_opset.passes.reshape_transposes import ReshapeTransposes
@@ -37,7 +39,14 @@ VARIANT_OPS = VariantOps()
 CONVERT_DEFAULT = Pipeline(
     "convert.default",
     # every other pass knows the single ops alone
-    early=(DeadCode(), SingleOps(), FoldConstants(), SliceGathers(), RemoveIdentities()),
+    early=(
+        DeadCode(),
+        SingleOps(),
+        FoldConstants(),
+        SliceGathers(),
+        JoinScatters(),
+        RemoveIdentities(),
+    ),
     # what is written out with transposes of its own keeps those of the layout from cancelling;
     # only then it is known which flattening still has a transpose before it
     layout=(
@@ -82,6 +91,7 @@ __all__ = [
     "COLUMNS_MOVED",
     "CONVERT_DEFAULT",
     "INTERFACE",
+    "NARROWER",
     "VARIANT_OPS",
     "CastLast",
     "ChannelsLast",
@@ -104,8 +114,10 @@ __all__ = [
     "FuseRmsNorm",
     "Interface",
     "JoinAxes",
+    "JoinScatters",
     "MergeConvolutions",
     "NarrowIntegers",
+    "NarrowTypes",
     "Pipeline",
     "RemoveIdentities",
     "ReshapeTransposes",

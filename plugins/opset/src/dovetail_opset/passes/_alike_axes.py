@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
 from dovetail.ops import Op
-from dovetail_opset._package import is_op
+from dovetail_opset._package import is_op, schema_of
 from dovetail_opset._shapes import ints
 from dovetail_opset.build import add, add_all
 from dovetail_opset.passes._rewrite import bound
 
 _NORMS = ("LayerNorm", "RmsNorm", "L2Norm", "GroupNorm")
 _ON_AN_AXIS = ("Concat", "Softmax", "LogSoftmax", "Split")
-_ON_FIVE = ("Abs", "Add", "Divide", "Exp", "Multiply", "Power", "Rsqrt", "Select", "Subtract")
-# The most axes that backends of QNN take.
-MOST_AXES: Mapping[str, int] = {
-    **dict.fromkeys(("MatMul", "LogSoftmax", *_NORMS), 4),
-    **dict.fromkeys(("Cast", "Elu", "Gelu", "HardSwish", "Prelu", "Relu1", "Relu6", "Tanh"), 4),
-    **dict.fromkeys(("Convert", "Dequantize", "Quantize"), 5),
-    **dict.fromkeys(("Concat", "Softmax", "Split", "Relu", "ReluMinMax", "Sigmoid"), 5),
-    **dict.fromkeys((f"ElementWise{name}" for name in _ON_FIVE), 5),
-}
+# Backends of QNN take five axes, and four with these ops.
+_MOST, _FEWER = 5, 4
+_ON_FEWER = (
+    *("MatMul", "LogSoftmax", *_NORMS),
+    *("Cast", "Elu", "Gelu", "HardSwish", "Prelu", "Relu1", "Relu6", "Tanh"),
+)
 
 
 def join_alike(graph: Graph, node: Node) -> Sequence[Tensor]:
     """Replace a node of too many axes by one on fewer; return its results, which have fewer, too.
 
     It joins neighbouring axes along both of which each operand varies, or does not. Without enough
-    of them, the node stays and there are no results.
+    of them, and with other ops, the node stays and there are no results.
     """
-    op, results = bound(node), node.outputs
-    operands = [t for t in node.inputs[: 1 if is_op(node, *_NORMS) else None] if t is not None]
+    results = node.outputs
     rank = len(results[0].shape)
-    excess = rank - MOST_AXES[node.op_type]
-    if op is None or excess < 1 or not all(_has_one_scale(t) for t in (*operands, *results)):
+    excess = rank - (_FEWER if is_op(node, *_ON_FEWER) else _MOST)
+    if excess < 1 or not _does_the_same(node):
+        return ()
+    op = bound(node)
+    operands = [t for t in node.inputs[: 1 if is_op(node, *_NORMS) else None] if t is not None]
+    if op is None or not all(_has_one_scale(t) for t in (*operands, *results)):
         return ()
     axes = _axes(op, node)
     shapes = [(1,) * (rank - len(t.shape)) + t.shape for t in (*operands, *results)]
@@ -66,6 +66,14 @@ def join_alike(graph: Graph, node: Node) -> Sequence[Tensor]:
         sources=node.sources,
         **params,
     )
+
+
+def _does_the_same(node: Node) -> bool:
+    """Return whether an op does the same along some axes."""
+    schema = schema_of(node)
+    if schema is None:
+        return False
+    return schema.op.is_elementwise or is_op(node, *_ON_FEWER, *_ON_AN_AXIS)
 
 
 def _has_one_scale(tensor: Tensor) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add
-from dovetail_opset.passes._alike_axes import MOST_AXES, join_alike
+from dovetail_opset.passes._alike_axes import join_alike
 from dovetail_opset.passes._rewrite import bound, first_input
 from dovetail_opset.perms import perm_of
 
@@ -32,8 +32,9 @@ class JoinAxes:
     indices reads them as one axis, as where an image is unfolded. A Tile repeats neighbouring axes
     that stay as they are as one: keys that groups of heads share. A reduction has neighbouring axes
     that it keeps or reduces alike: pooling to a given size; so has a search for the largest
-    element. A MatMul, a norm, a Softmax, a Concat or an op on elements has axes along which it does
-    the same: attention within windows, videos.
+    element. A StridedSlice has those that it takes whole as one. A MatMul, a norm, a Softmax, a
+    Concat or an op on elements has axes along which it does the same: attention within windows,
+    videos.
 
     It runs late, before reshapes in a row become one: other passes know an op and the Reshape
     around it as a pattern.
@@ -53,7 +54,9 @@ class JoinAxes:
                 changed |= _join_repeated(graph, node)
             elif is_op(node, *_REDUCTIONS, *_SEARCHES):
                 changed |= _join_reduced(graph, node)
-            elif is_op(node, *MOST_AXES) and (small := join_alike(graph, node)):
+            elif is_op(node, "StridedSlice"):
+                changed |= _join_sliced(graph, node)
+            elif small := join_alike(graph, node):
                 _restore(graph, node, *small)
                 changed = True
         return changed
@@ -133,6 +136,42 @@ def _join_repeated(graph: Graph, node: Node) -> bool:
         graph, "Tile", [small], name=f"{node.name}.tiled", sources=node.sources, multiples=counts
     )
     _restore(graph, node, repeated)
+    return True
+
+
+def _join_sliced(graph: Graph, node: Node) -> bool:
+    op: Any = bound(node)
+    x = first_input(node)
+    if op is None or len(x.shape) <= _MOST_AXES or op.new_axes_mask or 0 in x.shape:
+        return False
+    if x.encoding != node.outputs[0].encoding or not isinstance(x.encoding, ScaleOffset | None):
+        return False
+    sizes: list[int] = []
+    ranges: list[tuple[int, int, int]] = []
+    for size, entry in zip(x.shape, op.index(), strict=True):
+        taken = entry.indices(size) if isinstance(entry, slice) else (entry, entry + 1, 1)
+        if size == 1 and taken == (0, 1, 1):
+            continue
+        if ranges and ranges[-1] == (0, sizes[-1], 1) and taken == (0, size, 1):
+            sizes[-1] *= size
+            ranges[-1] = (0, sizes[-1], 1)
+        else:
+            sizes.append(size)
+            ranges.append(taken)
+    if len(sizes) > _MOST_AXES or not sizes:
+        return False
+    graph.remove_node(node)
+    spec = Spec(x.dtype, tuple(sizes), x.encoding)
+    small = add(graph, "Reshape", [x], name=f"{node.name}.joined", spec=spec, sources=node.sources)
+    part = add(
+        graph,
+        "StridedSlice",
+        [small],
+        name=f"{node.name}.part",
+        sources=node.sources,
+        ranges=ranges,
+    )
+    _restore(graph, node, part)
     return True
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dovetail.ir import DType, Graph, Node, Tensor, TensorKind, pack
+import numpy as np
+
+from dovetail.ir import Array, DType, Graph, Node, Tensor, TensorKind, pack
 from dovetail_opset._package import is_op
 from dovetail_opset.build import static
 from dovetail_opset.passes._rewrite import bound, bypass, first_input, is_constant
@@ -94,16 +96,15 @@ class NarrowIntegers:
         ranges = _ranges(graph)
         small = {t for t, (low, high) in ranges.items() if low >= _LOWEST and high <= _HIGHEST}
         inner = {t for t in small if t.kind is TensorKind.NATIVE and t.dtype is _WIDE}
-        nodes = _narrowed(graph, inner, {t for t in small if is_constant(t)})
-        if not inner:
-            return False
-        for tensor in inner:
-            tensor.dtype = _NARROW
+        nodes = narrow(
+            graph,
+            {_WIDE: _NARROW},
+            inner | {t for t in small if is_constant(t)},
+            lambda node: is_op(node, *_RESULTS, *_SUMS),
+        )
         for node in nodes:
-            _narrow_constants(graph, node, nodes)
-        for node in nodes:
-            _drop_limit(graph, node, ranges)
-        return True
+            drop_limit(graph, node, ranges)
+        return bool(nodes)
 
 
 def _ranges(graph: Graph) -> dict[Tensor, Range]:
@@ -160,16 +161,49 @@ def _range_of(tensor: Tensor, found: Mapping[Tensor, Range]) -> Range | None:
     return tensor.dtype.stored_range() if is_small else None
 
 
-def _narrowed(graph: Graph, inner: set[Tensor], constants: set[Tensor]) -> list[Node]:
-    """Return the nodes that compute in 32 bits, and remove from `inner` what others need wide."""
+def narrow(
+    graph: Graph,
+    types: Mapping[DType, DType],
+    tensors: Collection[Tensor],
+    takes: Callable[[Node], bool],
+) -> list[Node]:
+    """Narrow the types of tensors where all nodes that write and read them allow it.
+
+    Args:
+        graph: The graph, changed in place.
+        types: The narrower type for each wide one.
+        tensors: Inner tensors and constants that may have other types.
+        takes: Whether a node computes the same on narrower types; casts are not asked about.
+
+    Returns:
+        The nodes that compute in narrower types.
+    """
+    inner = {t for t in tensors if t.kind is TensorKind.NATIVE and t.dtype in types}
+    nodes = _narrowed(graph, types, inner, {t for t in tensors if is_constant(t)}, takes)
+    casts = [node for t in inner if (node := graph.producer(t)) is not None and is_op(node, "Cast")]
+    for tensor in inner:
+        tensor.dtype = types[tensor.dtype]
+    for node in nodes:
+        _narrow_constants(graph, node, nodes, types)
+    return [*nodes, *casts]
+
+
+def _narrowed(
+    graph: Graph,
+    types: Collection[DType],
+    inner: set[Tensor],
+    constants: set[Tensor],
+    takes: Callable[[Node], bool],
+) -> list[Node]:
+    """Return the nodes that become narrow, and remove from `inner` what others need wide."""
     while True:
         nodes: list[Node] = []
         refused: set[Tensor] = set()
         for node in graph.nodes:
-            wide = [t for t in (*node.inputs, *node.outputs) if t is not None and t.dtype is _WIDE]
+            wide = [t for t in (*node.inputs, *node.outputs) if t is not None and t.dtype in types]
             if is_op(node, "Cast") or not wide:
                 continue
-            if is_op(node, *_RESULTS, *_SUMS) and all(t in inner or t in constants for t in wide):
+            if takes(node) and all(t in inner or t in constants for t in wide):
                 nodes.append(node)
             else:
                 refused.update(t for t in wide if t in inner)
@@ -178,27 +212,46 @@ def _narrowed(graph: Graph, inner: set[Tensor], constants: set[Tensor]) -> list[
         inner -= refused
 
 
-def _narrow_constants(graph: Graph, node: Node, nodes: Sequence[Node]) -> None:
+def _narrow_constants(
+    graph: Graph, node: Node, nodes: Sequence[Node], types: Mapping[DType, DType]
+) -> None:
     inputs = list(node.inputs)
     for i, tensor in enumerate(inputs):
-        if tensor is None or tensor.dtype is not _WIDE:
+        if tensor is None or tensor.dtype not in types:
             continue
-        values = tensor.values()
+        dtype = types[tensor.dtype]
+        values = _fitted(tensor.values(), dtype)
         if all(reader in nodes for reader in graph.consumers(tensor)):
-            tensor.data, tensor.dtype = pack(values, _NARROW), _NARROW
+            tensor.data, tensor.dtype = pack(values, dtype), dtype
         else:
-            inputs[i] = static(graph, tensor.name, values, _NARROW, source=tensor.source)
+            inputs[i] = static(graph, tensor.name, values, dtype, source=tensor.source)
     graph.set_inputs(node, inputs)
 
 
-def _drop_limit(graph: Graph, node: Node, ranges: Mapping[Tensor, Range]) -> None:
-    """Remove a maximum or minimum with a constant that no value of its first input reaches."""
+def _fitted(values: Array, dtype: DType) -> Array:
+    """Return values of a narrower type: those beyond it become its limits, infinities stay."""
+    if dtype.is_int:
+        return values.clip(*dtype.stored_range()).astype(dtype.storage)
+    most = float(np.finfo(dtype.storage.name).max)
+    found = np.where(np.isinf(values), values, values.clip(-most, most))
+    return np.asarray(found, dtype.storage)
+
+
+def drop_limit(graph: Graph, node: Node, ranges: Mapping[Tensor, Range]) -> None:
+    """Remove a maximum or minimum with a constant that no value of its first input reaches.
+
+    Args:
+        graph: The graph, changed in place.
+        node: A node of any op.
+        ranges: The ranges of integers for which more is known than their type says.
+    """
     if not is_op(node, "ElementWiseMaximum", "ElementWiseMinimum") or None in node.inputs:
         return
     x, limit = first_input(node), node.inputs[1]
-    if limit is None or not is_constant(limit) or x not in ranges:
+    known = _range_of(x, ranges) if x.dtype.is_int else None
+    if limit is None or not is_constant(limit) or known is None:
         return
-    low, high = ranges[x]
+    low, high = known
     values = limit.values()
     is_idle = values.max() <= low if node.op_type == "ElementWiseMaximum" else values.min() >= high
     if is_idle:

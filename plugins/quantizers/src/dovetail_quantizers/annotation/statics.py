@@ -89,16 +89,18 @@ def bias_encoding(
         role: Its role, with the inputs that it belongs to.
         data: The decision on the data.
         weight: The decision on the weight.
-        bitwidth: 8 for its own range, 32 for the product of their scales.
-        recipe: The recipe for its own range, which in the SDK's style counts for 32 bits, too.
+        bitwidth: 32 for the product of their scales, others for its own range.
+        recipe: The recipe for its own range, which in the SDK's style counts for 32 bits, too; of
+            other widths the grid is symmetric.
     """
     scales = None
     derives = bitwidth == 32 and role.data is not None and not recipe.is_like_sdk
     if derives and data is not None and weight is not None:
         scales = product_of_scales(data.encoding, weight.encoding, len(values))
     if scales is None:
-        own = recipe if bitwidth == 8 else recipe.symmetric()
-        found = constant_encoding(values, own.with_bitwidth(bitwidth))
+        if bitwidth != recipe.bitwidth:
+            recipe = recipe.symmetric().with_bitwidth(bitwidth)
+        found = constant_encoding(values, recipe)
         return EncodingDecision(
             found.dtype, found.encoding, "the values of the tensor", found.observed
         )

@@ -1,0 +1,68 @@
+"""Types that a processor lacks, in half as many bits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from dovetail.errors import OpError
+from dovetail.ir import DType, Graph, Node, Spec, Tensor, TensorKind
+from dovetail_opset._package import schema_of
+from dovetail_opset.passes._rewrite import is_constant
+from dovetail_opset.passes.narrow_integers import drop_limit, narrow
+
+NARROWER = {
+    DType.INT_64: DType.INT_32,
+    DType.UINT_64: DType.UINT_32,
+    DType.FLOAT_64: DType.FLOAT_32,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowTypes:
+    """Compute types of 64 bits in 32 bits, whatever the values are.
+
+    Results differ from those of before where values do not fit: integers wrap, constants become the
+    largest number of the type. Inputs and outputs of the graph keep their types, and so does what
+    needs these.
+
+    Attributes:
+        types: The wide types, keys of `NARROWER`.
+    """
+
+    types: Collection[DType] = tuple(NARROWER)
+    name: str = "narrow-types"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite the graph in place; return whether it changed anything."""
+        types = {wide: NARROWER[wide] for wide in self.types}
+        tensors = {
+            tensor
+            for tensor in graph.tensors.values()
+            if tensor.dtype in types and (tensor.kind is TensorKind.NATIVE or is_constant(tensor))
+        }
+        nodes = narrow(graph, types, tensors, lambda node: _takes(node, types))
+        for node in nodes:
+            drop_limit(graph, node, {})  # of indices, to what they are now
+        return bool(nodes)
+
+
+def _takes(node: Node, types: dict[DType, DType]) -> bool:
+    """Return whether an op allows narrower types."""
+    schema = schema_of(node)
+    if schema is None:
+        return False
+
+    def narrowed(tensor: Tensor | None) -> Spec | None:
+        spec = None if tensor is None else tensor.spec
+        return spec and replace(spec, dtype=types.get(spec.dtype, spec.dtype))
+
+    ins, outs = [narrowed(t) for t in node.inputs], [narrowed(t) for t in node.outputs]
+    try:
+        found = schema.infer(schema.bind(node.params, ins), ins, outs)
+    except OpError:
+        return False
+    pairs = zip(found, outs, strict=False)
+    return all(want is not None and have.dtype is want.dtype for have, want in pairs)

@@ -1,0 +1,82 @@
+"""Types of 64 bits in 32 bits, whatever their values are."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import DType, Graph, Spec, Tensor, TensorKind, find_faults
+from dovetail_opset.build import add, static
+from dovetail_opset.passes import NARROWER, NarrowTypes, RemoveIdentities
+
+Evaluate = Callable[..., Any]
+F32, F64 = DType.FLOAT_32, DType.FLOAT_64
+
+
+def network(wide: DType, value: float, shape: tuple[int, ...] = (2, 3)) -> Graph:
+    """Return a graph that adds a constant to an input of 32 bits in 64 bits."""
+    graph, narrow = Graph("net"), NARROWER[wide]
+    x = graph.add_tensor(Tensor("x", narrow, shape, TensorKind.APP_WRITE))
+    x = add(graph, "Cast", [x], name="wide", spec=Spec(wide, shape))
+    x = add(graph, "ElementWiseAdd", [x, static(graph, "c", np.array(value), wide)], name="sum")
+    y = Tensor("y", narrow, shape, TensorKind.APP_READ)
+    add(graph, "Cast", [x], name="narrow", outputs=y, spec=Spec(narrow, shape))
+    return graph
+
+
+@pytest.mark.parametrize("wide", NARROWER)
+def test_inner_tensors_have_32_bits(evaluate: Evaluate, wide: DType) -> None:
+    graph = network(wide, 3)
+    feed = {"x": np.arange(6).reshape(2, 3).astype(NARROWER[wide].storage)}
+    before = evaluate(graph, feed)["y"]
+    assert NarrowTypes().run(graph)
+    assert not NarrowTypes().run(graph)
+    assert {t.dtype for t in graph.tensors.values()} == {NARROWER[wide]}
+    assert not find_faults(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+    RemoveIdentities().run(graph)
+    assert [node.op_type for node in graph.nodes] == ["ElementWiseAdd"]
+
+
+@pytest.mark.parametrize(
+    ("wide", "value", "wanted"),
+    [
+        (DType.INT_64, -(2**40), -(2**31)),
+        (DType.UINT_64, 2**40, 2**32 - 1),
+        (F64, -1.7e308, np.finfo(np.float32).min),
+        (F64, np.inf, np.inf),
+    ],
+)
+def test_constants_beyond_the_type_become_its_limits(
+    wide: DType, value: float, wanted: float
+) -> None:
+    graph = network(wide, value)
+    assert NarrowTypes().run(graph)
+    assert graph.tensor("c").values() == wanted
+
+
+def test_limits_of_indices_are_removed() -> None:
+    graph = network(DType.INT_64, 100)
+    (total,) = graph.node("sum").outputs
+    lowest = static(graph, "lowest", np.array(-(2**31)), DType.INT_64)
+    limited = add(graph, "ElementWiseMaximum", [total, lowest], name="limited")
+    cast = graph.node("narrow")
+    graph.set_inputs(cast, [limited])
+    assert NarrowTypes().run(graph)
+    RemoveIdentities().run(graph)
+    assert [node.op_type for node in graph.nodes] == ["ElementWiseAdd"]
+
+
+def test_inputs_and_what_needs_them_stay() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", F64, (2,), TensorKind.APP_WRITE))
+    half = static(graph, "half", np.array(0.5), F64)
+    y = Tensor("y", F32, (2,), TensorKind.APP_READ)
+    product = add(graph, "ElementWiseMultiply", [x, half], name="product")
+    add(graph, "Cast", [product], name="cast", outputs=y, spec=Spec(F32, (2,)))
+    assert not NarrowTypes().run(graph)
+
+
+def test_other_types_stay() -> None:
+    assert not NarrowTypes([F64]).run(network(DType.INT_64, 3))
