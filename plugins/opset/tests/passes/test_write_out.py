@@ -99,6 +99,43 @@ def test_group_norm(evaluate: Evaluate, shape: tuple[int, ...], group: int, fact
     np.testing.assert_allclose(evaluate(graph, feed)["y"], before, rtol=2e-5, atol=2e-6)
 
 
+def transform(frame: int, parts: int, *, onesided: bool, has_window: bool) -> Graph:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 37, parts), TensorKind.APP_WRITE))
+    window = static(graph, "window", np.hanning(frame).astype(np.float32)) if has_window else None
+    params = {"frame_step": 5, "frame_length": frame, "onesided": onesided}
+    add(graph, "Stft", [x, window], name="y", **params).kind = TensorKind.APP_READ
+    return graph
+
+
+@pytest.mark.parametrize("frame", [1, 8, 11])
+@pytest.mark.parametrize("has_window", [False, True])
+@pytest.mark.parametrize(("parts", "onesided"), [(1, True), (1, False), (2, False)])
+def test_a_transform_of_frames_is_a_convolution(
+    evaluate: Evaluate, frame: int, has_window: bool, parts: int, onesided: bool
+) -> None:
+    graph = transform(frame, parts, onesided=onesided, has_window=has_window)
+    feed = {"x": np.random.default_rng(2).normal(size=(2, 37, parts)).astype(np.float32)}
+    before = evaluate(graph, feed)["y"]
+    assert WriteOut(["Stft"]).run(graph)
+    assert not find_faults(graph)
+    assert [node.op_type for node in graph.nodes] == ["Reshape", "Conv2d", "Reshape"]
+    np.testing.assert_allclose(evaluate(graph, feed)["y"], before, rtol=1e-5, atol=1e-5)
+
+
+def test_a_transform_with_a_computed_window_stays() -> None:
+    graph = transform(8, 1, onesided=True, has_window=True)
+    graph.tensor("window").kind = TensorKind.UPDATEABLE_STATIC
+    assert not can_write_out(graph.node("y"))
+
+
+def test_a_transform_that_would_need_huge_filters_stays() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 9000, 1), TensorKind.APP_WRITE))
+    add(graph, "Stft", [x], name="y", frame_step=9, frame_length=4096)
+    assert not can_write_out(graph.node("y"))
+
+
 @pytest.mark.parametrize("params", [{"beta": 2.0}, {"threshold": 1.0}, {"threshold": 0.0}])
 def test_another_softplus_stays(net: Any, params: dict[str, float]) -> None:
     net.step("ElementWiseSoftplus", net.x, **params)

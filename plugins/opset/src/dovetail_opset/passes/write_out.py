@@ -18,6 +18,8 @@ from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_f
 
 # Beyond this, a float32 does not distinguish log(1 + exp(x)) from x.
 _LARGE = 16.0
+# Elements of the filters that a transform becomes: 2,048 samples in a frame need half of them.
+_MOST_FILTERS = 1 << 23
 _MOVES = ("Gather", "StridedSlice", "Tile")
 
 
@@ -60,6 +62,8 @@ def can_write_out(node: Node) -> bool:
         return not any(any(tensor.dynamic) for tensor in (first_input(node), *node.outputs))
     if is_op(node, "ReduceSumSquare"):
         return bool(first_input(node).shape)
+    if is_op(node, "Stft"):
+        return _can_write_out_stft(node)
     if is_op(node, "IsNan"):
         return True
     return bool(op.beta == 1 and not 0 <= op.threshold < _LARGE)
@@ -211,6 +215,37 @@ def _softplus(graph: Graph, node: Node, step: Step) -> None:
     step("ElementWiseAdd", step("Relu", x), rest, outputs=node.outputs[0])
 
 
+def _can_write_out_stft(node: Node) -> bool:
+    x, window, y = first_input(node), (*node.inputs, None)[1], node.outputs[0]
+    op: Any = bound(node)
+    count = op.frame_length * x.shape[-1] * math.prod(y.shape[2:])
+    is_known = window is None or is_constant(window)
+    return is_known and 0 not in y.shape and not any(x.dynamic) and count <= _MOST_FILTERS
+
+
+def _stft(graph: Graph, node: Node, step: Step) -> None:
+    # a convolution: for each bin, filters with the waves that the real and imaginary part count
+    op: Any = bound(node)
+    x, window, y = first_input(node), (*node.inputs, None)[1], node.outputs[0]
+    (batch, length, parts), bins, count = x.shape, y.shape[2], op.frame_length
+    turns = np.outer(np.arange(count), np.arange(bins)) % count
+    waves = np.exp(turns * (-2j * np.pi / count))
+    if window is not None:
+        waves *= window.values()[:, None]
+    of_parts = np.stack([waves, 1j * waves], axis=1)[:, :parts]
+    filters = np.stack([of_parts.real, of_parts.imag], axis=-1)
+    weight = filters.reshape(1, count, parts, bins * 2).astype(x.dtype.storage)
+    line = step("Reshape", x, spec=Spec(x.dtype, (batch, 1, length, parts)))
+    sums = step(
+        "Conv2d",
+        line,
+        static(graph, f"{node.name}.weight", weight),
+        stride=(1, op.frame_step),
+        pad_amount=[(0, 0), (0, 0)],
+    )
+    step("Reshape", sums, outputs=y)
+
+
 _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     "Col2Im": _col_2_im,
     "ElementWiseSoftplus": _softplus,
@@ -220,6 +255,7 @@ _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     "IsNan": _is_nan,
     "PoolMax3d": _pool_max_3d,
     "ReduceSumSquare": _reduce_sum_square,
+    "Stft": _stft,
     "StridedSlice": _move_numbers,
     "Tile": _move_numbers,
 }
