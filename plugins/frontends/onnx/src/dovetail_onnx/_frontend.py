@@ -20,6 +20,7 @@ from dovetail_onnx._fusion import fuse_gelu
 from dovetail_onnx._input_values import with_values
 from dovetail_onnx._inputs import bind_inputs
 from dovetail_onnx._integer_products import fuse_integer_products
+from dovetail_onnx._masked_assignment import fuse_masked_assignments
 from dovetail_onnx._options import check_options
 from dovetail_onnx._proto import looks_like_onnx, read_proto
 from dovetail_onnx._reader import GraphReader
@@ -154,6 +155,7 @@ class OnnxFrontend:
             cut(whole, options.out_names, keep_nodes=options.keep_disconnected), tensors
         )
         source = fuse_integer_products(source, tensors)
+        source = fuse_masked_assignments(source, tensors)
         return _Look(source, options, tensors, survey(source, tables), tables)
 
     def _import(self, path: Path, options: OnnxOptions, ops: OpRegistry | None) -> _Imported:

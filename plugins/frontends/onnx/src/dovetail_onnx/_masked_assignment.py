@@ -1,0 +1,105 @@
+"""Assignments to masked elements, as in `x[x < 0] = y`: written as a choice between elements.
+
+PyTorch exports them as a ScatterND to the positions that NonZero finds, whose number is not known.
+The assigned value is a number, or the same for all masked slices: its copies are not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx import TensorProto, helper
+
+from dovetail.ir.patterns import either, op, value
+from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._matching import Found, SourceView, replace_matches
+from dovetail_onnx._source import SourceGraph, SourceNode
+from dovetail_onnx._tensors import TensorReader
+
+# From here on, Unsqueeze has its axes as an input.
+_OPSET = 13
+
+
+def _turns(node: SourceNode) -> bool:
+    return Attributes(node.proto).integers("perm") in (None, (1, 0))
+
+
+def _replaces(node: SourceNode) -> bool:
+    return Attributes(node.proto).text("reduction", "none") == "none"
+
+
+Shape = tuple[int | None, ...]
+
+_POSITIONS = op("Transpose", op("NonZero", value("mask")), where=_turns)
+_COPIES = op("Expand", value("new"), value("count"))
+_ASSIGNED = op(
+    "ScatterND",
+    value("data"),
+    _POSITIONS,
+    either(_COPIES, op("Reshape", _COPIES, value("flat"))),
+    where=_replaces,
+)
+
+
+def fuse_masked_assignments(source: SourceGraph, reader: TensorReader) -> SourceGraph:
+    """Return the graph with every such assignment as a Where."""
+    if not any(node.op_type == "NonZero" for node in source.nodes):
+        return source
+    view = SourceView(source, reader)
+    return replace_matches(view, _ASSIGNED, lambda match: _chosen(source, view, match))
+
+
+def _chosen(source: SourceGraph, view: SourceView, match: Found) -> Iterator[SourceNode]:
+    """Return the nodes of a choice; none if several values could be assigned."""
+    mask, data, new = (match.values[name] for name in ("mask", "data", "new"))
+    last, sources = match.nodes[-1], tuple(node.name for node in match.nodes)
+    opset = max(last.opset, _OPSET)
+    of_mask, whole = _shape(source, mask), _shape(source, data)
+    assigned = () if view.number(new) is not None else _shape(source, new)
+    if of_mask is None or whole is None or assigned is None or len(of_mask) > len(whole):
+        return
+    axes = range(len(of_mask), len(whole))  # of slices
+    if len(assigned) > len(whole):
+        return
+    copied = assigned[: max(0, len(assigned) - len(axes))]
+    if "flat" in match.values and axes:
+        return
+    if any(n != 1 for n in copied) and not _is_of_slices(source, view, mask, assigned, whole):
+        return
+    if axes:
+        of_slices, wide = view.fresh(f"{last.name}.axes"), view.fresh(f"{last.name}.mask")
+        numbers = helper.make_tensor(of_slices, TensorProto.INT64, [len(axes)], axes)
+        proto = helper.make_node("Constant", [], [of_slices], name=of_slices, value=numbers)
+        yield SourceNode(of_slices, "Constant", "", opset, (), (of_slices,), proto, sources)
+        inputs = mask, of_slices
+        proto = helper.make_node("Unsqueeze", inputs, [wide], name=wide)
+        yield SourceNode(wide, "Unsqueeze", "", opset, inputs, (wide,), proto, sources)
+        mask = wide
+    chosen = mask, new, data
+    proto = helper.make_node("Where", chosen, list(last.outputs), name=last.name)
+    yield SourceNode(last.name, "Where", "", opset, chosen, last.outputs, proto, sources)
+
+
+def _is_of_slices(
+    source: SourceGraph, view: SourceView, mask: str, new: Shape, data: Shape
+) -> bool:
+    """Return whether a mask of all elements was expanded from one of slices in a shape."""
+    maker = view.producer(mask)
+    before = _shape(source, maker.inputs[0]) if maker and maker.full_type == "Expand" else None
+    if before is None or len(before) != len(data) or None in new:
+        return False
+    first = len(data) - len(new)
+    return data[first:] == new and all(n == 1 for n in before[first:])
+
+
+def _shape(source: SourceGraph, name: str) -> Shape | None:
+    """Return the shape that the model declares of a tensor, with None for open sizes, or None."""
+    if (proto := source.initializers.get(name)) is not None:
+        return tuple(proto.dims)
+    info = source.inputs.get(name) or source.declared.get(name)
+    if info is None or not info.type.tensor_type.HasField("shape"):
+        return None
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") else None
+        for dim in info.type.tensor_type.shape.dim
+    )
