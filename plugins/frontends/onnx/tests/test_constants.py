@@ -116,6 +116,18 @@ def test_constant_of_shape(agree, model, opset) -> None:
     agree(model(nodes, {"x": x}, ["y"], {"s": np.array([2, 3], I64)}, opset=opset), {"x": x})
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_an_axis_may_have_one_element(agree, model, shape) -> None:
+    nodes = [
+        helper.make_node("CumSum", ["c", "axis"], ["sums"]),
+        helper.make_node("Add", ["x", "sums"], ["y"]),
+    ]
+    known = {"c": np.arange(6, dtype=np.float32).reshape(2, 3), "axis": np.full(shape, 1, np.int64)}
+    x = np.ones((2, 3), np.float32)
+    graph = agree(model(nodes, {"x": x}, ["y"], known), {"x": x})
+    assert [node.op_type for node in graph.nodes] == ["ElementWiseAdd"]
+
+
 @pytest.mark.parametrize(
     "nodes",
     [

@@ -47,6 +47,8 @@ _NOT_FOLDED = frozenset(
 _FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 # Results by what they depend on.
 Folded = dict[Hashable, list[Array]]
+# Operators whose second input is a scalar or one element; the evaluator needs a scalar.
+_ON_SCALARS = frozenset(("CumSum", "OneHot", "Trilu"))
 # Operators that can be converted only by computing them at import.
 _ONLY_FOLDED = frozenset(("ConstantOfShape", "Range", "MelWeightMatrix"))
 
@@ -149,9 +151,9 @@ def _evaluated(node: SourceNode, ins: dict[str, Constant]) -> list[Array] | None
     except (RuntimeError, NotImplementedError, TypeError, LookupError):
         return None
     feeds = {name: like_onnx(constant) for name, constant in ins.items()}
-    if node.op_type == "OneHot" and feeds[node.inputs[1]].size == 1:
-        depth = node.inputs[1]  # ONNX permits a scalar or one element, the evaluator a scalar
-        feeds[depth] = feeds[depth].reshape(())
+    scalar = node.inputs[1] if node.op_type in _ON_SCALARS and len(node.inputs) > 1 else ""
+    if scalar and feeds[scalar].size == 1:
+        feeds[scalar] = feeds[scalar].reshape(())
     try:
         with np.errstate(all="ignore"):  # inf and nan are results, as at run time
             found: list[Array] = evaluator.run(None, feeds)  # type: ignore[assignment]
