@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 
 from dovetail import runtime
-from dovetail.errors import UnsupportedOpError
+from dovetail.errors import DovetailError, UnsupportedOpError
 from dovetail.ir import Array
 from dovetail.runtime.contract import Support
 from dovetail.testing.bench import Bench, compose, rubbish
@@ -29,8 +30,8 @@ def run_case(bench: Bench, case: OpCase) -> Outcome:
     """Run a case and return its outcome.
 
     A case fails if the op rejects it, if the backend accepts it in `validate` but cannot prepare or
-    run it, if the outputs differ from the expected ones, if a second run into used buffers returns
-    something else, or if an input was written. A backend that rejects it must give all parts of the
+    run it, if the outputs differ from the expected ones, if another run in the same buffers returns
+    something else, also after one with other values, or if an input was written. A backend that rejects it must give all parts of the
     reason, and `finalize` must raise the same.
     """
     bound = bind(case)  # a fault of the case itself is not an outcome
@@ -85,6 +86,18 @@ def _judge_runs(graph: runtime.Graph, bound: BoundCase, *, is_pure: bool) -> Non
     if is_pure:
         again = {name: rubbish(y.shape, y.dtype) for name, y in first.items()}
         judge_outputs(graph.execute(given, again), bound, "in a second run, ")
+        _judge_new_values(graph, bound, again)
+
+
+def _judge_new_values(graph: runtime.Graph, bound: BoundCase, outputs: dict[str, Array]) -> None:
+    """Raise a Failure unless a run reads what its buffers hold now, and not in an earlier run."""
+    values = bound.feeds()
+    buffers = {name: np.zeros_like(array) for name, array in values.items()}
+    with suppress(DovetailError):  # the op may reject zeros
+        graph.execute(buffers, outputs)
+    for name, buffer in buffers.items():
+        np.copyto(buffer, values[name])
+    judge_outputs(graph.execute(buffers, outputs), bound, "after other values in the buffers, ")
 
 
 def judge_outputs(found: Mapping[str, Array], bound: BoundCase, when: str = "") -> None:

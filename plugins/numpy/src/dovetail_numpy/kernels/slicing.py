@@ -82,7 +82,8 @@ def strided_slice(call: KernelCall) -> Step | None:
     x, out = call.read(0), call.write()
 
     def bind(buffers: Buffers) -> Bound:
-        return call_sequence([copy(buffers.array(out), buffers.array(x)[index])])
+        part = buffers.array(x)[(*index, ...)]  # an array, where without `...` it may be a number
+        return call_sequence([copy(buffers.array(out), part)])
 
     return call.step(bind)
 

@@ -106,6 +106,13 @@ CASES: tuple[OpCase, ...] = (
     ),
     OpCase(
         "StridedSlice",
+        (_ROW,),
+        lambda x: x[3],
+        {"ranges": [[3, 4, 1]], "shrink_axes": 1},
+        name="one element",
+    ),
+    OpCase(
+        "StridedSlice",
         (_X,),
         lambda x: x[0:2, None, 1:4],
         {"ranges": [[0, 2, 1], [0, 1, 1], [1, 4, 1]], "new_axes_mask": 2},
