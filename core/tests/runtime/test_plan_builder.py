@@ -230,6 +230,15 @@ def test_a_kernel_that_refuses_leaves_the_reference():
     np.testing.assert_array_equal(run(prepared, {"x": X}, "y")[0], -X)
 
 
+def test_a_kernel_that_declares_and_refuses_is_an_error():
+    def make(call: KernelCall) -> None:
+        call.scratch(64)
+
+    net = Net("x").node("Negate", ["x"], "y", app=True)
+    with pytest.raises(AssertionError, match="'y'.* declared and declined"):
+        net.prepared(kernels(Negate=make))
+
+
 def test_no_kernels_at_all():
     prepared = residual().prepared(KernelRegistry("test"))
     np.testing.assert_array_equal(

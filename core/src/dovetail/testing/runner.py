@@ -31,8 +31,8 @@ def run_case(bench: Bench, case: OpCase) -> Outcome:
 
     A case fails if the op rejects it, if the backend accepts it in `validate` but cannot prepare or
     run it, if the outputs differ from the expected ones, if another run in the same buffers returns
-    something else, also after one with other values, or if an input was written. A backend that rejects it must give all parts of the
-    reason, and `finalize` must raise the same.
+    something else, also after one with other values, or if an input was written. A backend that
+    rejects it must give all parts of the reason, and `finalize` must raise the same.
     """
     bound = bind(case)  # a fault of the case itself is not an outcome
 

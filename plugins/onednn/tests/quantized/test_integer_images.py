@@ -105,6 +105,20 @@ def word_norms(net: Any) -> Any:
     return net.add("Batchnorm", y, net.weights("v", (20,), U16), name="z", dtype=U16)
 
 
+def test_a_step_of_another_kernel_is_restored(new_network: Any) -> None:
+    """The engine declines a sum of rows with one element each, which NumPy then computes."""
+    net = new_network()
+    a, b = net.input("a", (1, 16, 16, 64), U16), net.input("b", (1, 16, 16, 1), U16, 900)
+    result = net.add("ElementWiseAdd", a, b, name="y", dtype=U16)
+    net.check(result, engine=False)
+    feeds, graph, origin = net.feeds(), check_ops(net.graph, OPS), context()
+    image = origin.image({"net": origin.prepare(graph, PrepareRequest())})
+    (found,) = context().restore(image, lambda _: graph, lambda _: PrepareRequest()).values()
+    outputs = {"y": np.zeros(result.shape, np.uint16)}
+    found.prepared.run(feeds, outputs, RunControl())
+    np.testing.assert_array_equal(outputs["y"], net.defined(feeds)["y"])
+
+
 @pytest.mark.parametrize(
     "build",
     [residual, parts, floats, words, signed_words, matrices, norms, word_norms, word_matrices],

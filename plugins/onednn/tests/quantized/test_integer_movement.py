@@ -40,15 +40,34 @@ def test_exchange_of_axes(
     assert all(step.bind.__module__ == "dovetail_onednn.execution" for step in prepared.steps)
 
 
-def test_transpose_of_every_word(new_network: Any) -> None:
+@pytest.mark.parametrize(
+    ("shape", "perm"),
+    [
+        ((1, 4, 128, 128), (0, 2, 3, 1)),
+        ((1, 1, 1024, 64), (0, 2, 1, 3)),  # moves nothing
+        ((64, 64, 16), (0, 1, 2)),
+        ((16, 16, 16, 16), (0, 1, 3, 2)),
+        ((1, 128, 8, 64), (0, 2, 1, 3)),
+    ],
+)
+def test_transpose_of_every_word(new_network: Any, shape: Any, perm: Any) -> None:
     net = new_network()
-    x = net.input("x", (1, 4, 128, 128), U16)  # bits of NaN among others
-    result = net.add("Transpose", x, name="y", dtype=U16, scale=0.02, perm=(0, 2, 3, 1))
+    x = net.input("x", shape, U16)  # bits of NaN among others
+    result = net.add("Transpose", x, name="y", dtype=U16, scale=0.02, perm=perm)
     result.kind = TensorKind.APP_READ
     every = np.arange(1 << 16, dtype=np.uint16).reshape(x.shape)
     prepared = net.prepare()
-    np.testing.assert_array_equal(net.run(prepared, {"x": every})["y"], every.transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(net.run(prepared, {"x": every})["y"], every.transpose(perm))
     assert [step.bind.__module__ for step in prepared.steps] == ["dovetail_onednn.execution"]
+
+
+@pytest.mark.parametrize("groups", [2, 8])
+def test_shuffle_of_every_word(new_network: Any, groups: int) -> None:
+    net = new_network()
+    x = net.input("x", (1, 32, 32, 64), U16)
+    params = {"num_groups": groups, "axis": 3}
+    y = net.add("ChannelShuffle", x, name="y", dtype=U16, scale=0.02, **params)
+    net.check(y, feeds={"x": np.arange(1 << 16, dtype=np.uint16).reshape(x.shape)})
 
 
 def test_concatenation_of_short_rows(new_network: Any) -> None:

@@ -104,12 +104,14 @@ def test_padding_of_large_sums(
 @given(
     op=st.sampled_from(["FullyConnected", "MatMul"]),
     sizes=st.tuples(*[st.integers(1, 60)] * 3),
+    slices=st.integers(1, 3),
     **ENDS,
 )
 def test_one_matrix(
     new_network: Any,
     op: str,
     sizes: tuple[int, int, int],
+    slices: int,
     source: Any,
     target: Any,
     bias: DType | None,
@@ -121,7 +123,11 @@ def test_one_matrix(
     stored, own = weights
     shape = (units, depth) if op == "FullyConnected" else (depth, units)
     axis = shape.index(units) if op == "FullyConnected" else 1
-    x = net.input("x", (rows, depth), *source)
+    if op == "FullyConnected":  # which joins the axes of the data
+        shape = (units, depth * slices)
+        x = net.input("x", (rows, slices, depth), *source)
+    else:
+        x = net.input("x", (rows, depth), *source)
     ins = [x, net.weights("w", shape, stored, zero=own, axis=axis if per_unit else None)]
     if bias is not None:
         ins.append(net.bias("b", units, bias))

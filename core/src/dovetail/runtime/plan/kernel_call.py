@@ -133,6 +133,11 @@ class KernelCall:
         nodes = (self.head.node, *(t.view.node for t in self.fused))
         return tuple(dict.fromkeys(name for node in nodes for name in node.sources or (node.name,)))
 
+    @property
+    def has_declared(self) -> bool:
+        """True once a value of the step was declared."""
+        return bool(self._reads or self._writes or self._scratch)
+
     def spec(self, index: int) -> Spec:
         """Return the spec of an input that is not omitted."""
         return self._tensor(index).spec

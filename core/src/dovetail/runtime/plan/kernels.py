@@ -55,6 +55,8 @@ class Kernel(msgspec.Struct, frozen=True):
         for choice, make in enumerate(self.makes[: 1 if call.fused else None]):
             if (step := make(call)) is not None:
                 return step, choice
+            if call.has_declared:  # the next step would have these values, too
+                raise AssertionError(f"{call.head.node.where}: a kernel declared and declined")
         return None
 
 

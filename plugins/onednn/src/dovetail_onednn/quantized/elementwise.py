@@ -24,7 +24,7 @@ from dovetail_onednn.folding import Folding
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.curves import curve_of, line_ops
 from dovetail_onednn.quantized.lines import line_through
-from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.stages import Stages, Term, has_fast_terms
 from dovetail_onednn.quantized.sums import sum_constants
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_elementwise import elementwise_of_words
@@ -105,17 +105,16 @@ def _product_of_levels(
     by_channel = math.prod(second.dims) == second.dims[1]
     if second.dims != first.dims and not by_channel:
         return None  # the library has generic code for others
-    stages = Stages(call)
-    read, other = (
-        Argument(desc.of_type(TYPES[call.spec(i).dtype]), call.read(i))
-        for desc, i in ((first, full), (second, 1 - full))
-    )
-    levels = stages.room(second)
-    stages.move(other, levels, zeros[1 - full])
-    target = Argument(first.of_type(TYPES[result.dtype]), call.write())
-    terms = [(Binary(_MULTIPLY, second), levels), *((op, None) for op in after)]
-    if not stages.add_terms((read, target), float(-zeros[full]), terms):
+    types = [TYPES[call.spec(i).dtype] for i in (full, 1 - full)]
+    source, target = first.of_type(types[0]), first.of_type(TYPES[result.dtype])
+    product = Binary(_MULTIPLY, second)
+    if not has_fast_terms(source, target, [product, *after]):
         return None
+    stages, read = Stages(call), Argument(source, call.read(full))
+    other, levels = Argument(second.of_type(types[1]), call.read(1 - full)), stages.room(second)
+    stages.move(other, levels, zeros[1 - full])
+    terms: list[Term] = [(product, levels), *((op, None) for op in after)]
+    stages.add_terms((read, Argument(target, call.write())), float(-zeros[full]), terms)
     return stages.step()
 
 

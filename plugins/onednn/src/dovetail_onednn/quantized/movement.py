@@ -16,6 +16,7 @@ from dovetail_onednn.execution import Argument, Work
 from dovetail_onednn.layouts import Strided, row_major
 from dovetail_onednn.primitives import PrimitiveDesc, reorder_description, reorder_primitive
 from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.reorder import moved
 from dovetail_onednn.steps import execute
 
 # NumPy copies fewer elements in less time than the call of a primitive takes.
@@ -24,6 +25,11 @@ _LEAST = 4096
 _LEAST_ROWS, _LONG_ROW = 512, 4096
 _WORD = 4  # bytes
 _GENERATED = "jit:"  # implementations
+# As bfloat16: numbers below the smallest normal one, and signalling NaN.
+_FRAGILE = np.array(
+    [sign | bits for sign in (0, 1 << 15) for bits in (*range(1, 0x80), *range(0x7F81, 0x7FC0))],
+    np.uint16,
+)
 
 
 def rearranged(call: KernelCall) -> Step | None:
@@ -38,12 +44,12 @@ def rearranged(call: KernelCall) -> Step | None:
     # the elements are never read, so all share one byte; strides are in elements
     dense = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), shape, row_major(shape))
     if call.head.op_type == "Transpose":
-        moved: Array = dense.transpose([int(axis) for axis in call.op.perm])
+        turned: Array = dense.transpose([int(axis) for axis in call.op.perm])
     else:
-        moved = call.op.arranged(dense)
-    if not 0 < moved.ndim <= MAX_DIMS + 1 - size:
+        turned = call.op.arranged(dense)
+    if not 0 < turned.ndim <= MAX_DIMS + 1 - size:
         return None
-    layouts = moved.shape, moved.strides, row_major(moved.shape)
+    layouts = turned.shape, turned.strides, row_major(turned.shape)
     source, target = _bytes(*layouts) if size == 1 else _words(*layouts)
     arguments: dict[int, Argument] = {
         Arg.SOURCE: Argument(source, call.read(0)),
@@ -61,14 +67,24 @@ def _bytes(shape: Shape, *strides: Shape) -> tuple[MemoryDesc, MemoryDesc]:
 def _words(shape: Shape, *strides: Shape) -> tuple[MemoryDesc, MemoryDesc]:
     """Describe elements of 16 bits in two layouts.
 
-    Generated code copies bfloat16 with all its bits; other code converts it, and changes NaN and
-    the smallest numbers. Pairs of bytes take three times as long.
+    Some of the library's code copies bfloat16 with all its bits, some converts it, and changes
+    signalling NaN and the smallest numbers. Pairs of bytes take three times as long.
     """
     first, second = (MemoryDesc.strided(shape, each, DataType.BF16) for each in strides)
-    with PrimitiveDesc(reorder_description(first, second)) as desc:
-        if desc.implementation.startswith(_GENERATED):
-            return first, second
+    if _copies_bits(shape, strides[0], first, second):
+        return first, second
     return _bytes((*shape, 2), *((*(2 * stride for stride in each), 1) for each in strides))
+
+
+def _copies_bits(shape: Shape, strides: Shape, first: MemoryDesc, second: MemoryDesc) -> bool:
+    """Return whether a copy keeps the bits of what a conversion would change."""
+    with PrimitiveDesc(reorder_description(first, second)) as desc:
+        if first == second or not desc.implementation.startswith(_GENERATED):
+            return False  # what moves nothing is copied as fast as bytes
+    elements = np.resize(_FRAGILE, math.prod(shape))
+    wanted = np.lib.stride_tricks.as_strided(elements, shape, [2 * stride for stride in strides])
+    found = moved(elements, first, second).view(np.uint16)
+    return np.array_equal(found.reshape(shape), wanted)
 
 
 def concatenated(call: KernelCall) -> Step | None:

@@ -35,7 +35,7 @@ from dovetail_onednn.layouts import OneDnnLayout, filters, images
 from dovetail_onednn.maximum import MaximumWithZeros
 from dovetail_onednn.pooling import zero_edges
 from dovetail_onednn.primitives import PrimitiveDesc
-from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.stages import Stages, has_fast_terms
 from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import StoredReals, ending, rounding, step_of_words
 from dovetail_onednn.reorder import pack
@@ -182,12 +182,12 @@ def _summed_words(call: KernelCall, pooling: Pooling, rescale: Rescale) -> Step 
         of_each = Eltwise(Algorithm.LINEAR, float(multiplier.flat[0]))
     arranged, ops = (geometry.source, geometry.target), (of_each, *ending(call, rescale))
     with convolution_desc(geometry, ops, arranged) as desc:
-        if is_slow(desc):
+        if is_slow(desc) or (zero and not has_fast_terms(geometry.source, geometry.source)):
             return None
         stages, stored = Stages(call), StoredReals(call, 0)
         read, total = stored.argument(geometry.source), stages.room(geometry.target)
-        if zero and not stages.add_terms((read, read), -float(zero)):
-            return None
+        if zero:
+            stages.add_terms((read, read), -float(zero))
         layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
         ones = call.constant(pack(np.ones(geometry.weights.dims, np.float32), layout), layout)
         arguments = {

@@ -25,8 +25,9 @@ from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 _ZERO = MemoryDesc.strided((1,), (1,), DataType.S32)
 _SCALE = MemoryDesc.strided((1,), (1,), DataType.F32)
 
-# A post-op and the numbers for each channel, or the tensor, that it reads.
-Term = tuple[PostOp, Array | Argument | None]
+# A post-op and the numbers for each channel, or the tensor, that it reads; SOURCE and DESTINATION
+# are what its primitive reads and writes.
+Term = tuple[PostOp, Array | Argument | Arg | None]
 
 
 class Stages:
@@ -86,8 +87,8 @@ class Stages:
         first: float,
         terms: Sequence[Term] = (),
         units: int = 1,
-    ) -> bool:
-        """Add a primitive that adds a number, then terms; return whether its code is fast.
+    ) -> None:
+        """Add a primitive that adds a number, then terms; see `has_fast_terms`.
 
         Args:
             ends: What it reads and writes.
@@ -96,28 +97,22 @@ class Stages:
             units: Number of channels, for terms with numbers for each.
         """
         read, target = ends
-        rank = len(read.desc.dims)
-        number = read.desc.strided((1,) * rank, (1,) * rank)
-        description = Description(
-            "binary",
-            (ENGINE, BinaryAlgorithm.ADD, read.desc, number, target.desc),
-            lambda: f"a function of stored integers of {read.desc.key}",
-            tuple(op for op, _ in terms),
-        )
-        with PrimitiveDesc(description) as desc:
+        with PrimitiveDesc(_terms(read.desc, target.desc, [op for op, _ in terms])) as desc:
+            number = np.full(1, first, np.float32)
             arguments: dict[int, Argument] = {
                 int(Arg.SOURCE): read,
-                int(Arg.OTHER): self.numbers(np.full(1, first, np.float32), number),
+                int(Arg.OTHER): self.numbers(number, _number(read.desc)),
                 int(Arg.DESTINATION): target,
             }
             for position, (op, values) in enumerate(terms):
                 if isinstance(op, Binary) and values is not None:
-                    if not isinstance(values, Argument):
+                    if isinstance(values, Arg):
+                        values = arguments[values]
+                    elif not isinstance(values, Argument):
                         each = np.broadcast_to(values.reshape(-1), (units,)).astype(np.float32)
                         values = self.numbers(each, op.other)
                     arguments[operand(position, op)] = values
             self.add(desc, arguments)
-            return not is_slow(desc)
 
     def step(self) -> Step:
         """Return the step that executes the primitives."""
@@ -128,3 +123,27 @@ class Stages:
         needed = max(work.primitive.scratchpad.nbytes for work in self._works)
         pad = self._call.scratch(needed) if needed else None
         return Execution(self._works, pad, release_gil(self._call.options))
+
+
+def has_fast_terms(read: MemoryDesc, target: MemoryDesc, ops: Sequence[PostOp] = ()) -> bool:
+    """Return whether the library has fast code for `Stages.add_terms`.
+
+    A kernel that may decline asks before it declares anything.
+    """
+    with PrimitiveDesc(_terms(read, target, ops)) as found:
+        return not is_slow(found)
+
+
+def _terms(read: MemoryDesc, target: MemoryDesc, ops: Sequence[PostOp]) -> Description:
+    return Description(
+        "binary",
+        (ENGINE, BinaryAlgorithm.ADD, read, _number(read), target),
+        lambda: f"a function of stored integers of {read.key}",
+        tuple(ops),
+    )
+
+
+def _number(desc: MemoryDesc) -> MemoryDesc:
+    """Describe one number, of the rank of a tensor."""
+    ones = (1,) * len(desc.dims)
+    return desc.strided(ones, ones)

@@ -96,8 +96,8 @@ class WordBytes:
     Args:
         call: The call of the kernel.
         index: Its input, of 16 bits.
-        groups: Number of groups of channels.
         copies: Number of copies of the channels of each group, one after the other.
+        width: Number of channels of a group; by default those of the last axis.
         is_signed: Whether 128 is subtracted from the bytes.
 
     Attributes:
@@ -108,8 +108,8 @@ class WordBytes:
         self,
         call: KernelCall,
         index: int,
-        groups: int = 1,
         copies: int = 1,
+        width: int | None = None,
         *,
         is_signed: bool = False,
     ) -> None:
@@ -119,8 +119,7 @@ class WordBytes:
         self._value = planes = call.read(index, Planes(count))
         if copies > 1 or is_signed:
             self._value = call.scratch(self._planes.nbytes)
-            width = shape[-1] // groups
-            self.spread = Spread(planes, self._value, width, copies, is_signed)
+            self.spread = Spread(planes, self._value, width or shape[-1], copies, is_signed)
 
     def argument(self, desc: MemoryDesc, shift: int) -> Argument:
         """Return the lower bytes (shift 0) or the upper ones (shift 8)."""

@@ -15,9 +15,9 @@ from dovetail_numpy.integer.binary import product_rescale, sum_rescale
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm
-from dovetail_onednn.attributes import Binary, Eltwise
+from dovetail_onednn.attributes import Binary, Eltwise, PostOp
 from dovetail_onednn.folding import Folding
-from dovetail_onednn.quantized.stages import Stages, Term
+from dovetail_onednn.quantized.stages import Stages, has_fast_terms
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import StoredReals, ending, step_of_words
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
@@ -40,23 +40,25 @@ def elementwise_of_words(call: KernelCall) -> Step | None:
             rescale, algorithm, after = product, _MULTIPLY, float(product.multiplier)
         case _:
             return None
-    folding = Folding.of(shape, [call.spec(1 - full).shape])
-    stages, reals = Stages(call), [StoredReals(call, i) for i in (full, 1 - full)]
-    first, other = (
-        real.argument(folding.desc(call.spec(i).shape))
-        for real, i in zip(reals, (full, 1 - full), strict=True)
-    )
-    zeros = [grid_of(call.spec(i))[1] for i in (full, 1 - full)]
-    last = ending(call, rescale)
+    folding, sides = Folding.of(shape, [call.spec(1 - full).shape]), (full, 1 - full)
+    whole, part = (folding.desc(call.spec(i).shape) for i in sides)
+    zero, other_zero = (float(grid_of(call.spec(i))[1]) for i in sides)
+    own, last = _times(factors[1 - full]), ending(call, rescale)
+    before, between = _times(factors[full]), _times(after)
+    is_level = not other_zero and not own
+    ops = [*before, Binary(algorithm, part), *between, *last]
     with threads(1 if math.prod(shape) < LEAST_SHARED_ELEMENTS else 0):
-        is_level = (zeros[1], factors[1 - full]) == (0, 1.0)
-        own = _times(factors[1 - full])
-        if not is_level and not stages.add_terms((other, other), -float(zeros[1]), own):
+        if not has_fast_terms(whole, whole, ops):
             return None
-        joined = (Binary(algorithm, other.desc), other)
-        terms = [*_times(factors[full]), joined, *_times(after), *((op, None) for op in last)]
-        if not stages.add_terms((first, first), -float(zeros[0]), terms):
+        if not is_level and not has_fast_terms(part, part, own):
             return None
+        stages, reals = Stages(call), [StoredReals(call, i) for i in sides]
+        first, other = (r.argument(d) for r, d in zip(reals, (whole, part), strict=True))
+        if not is_level:
+            stages.add_terms((other, other), -other_zero, [(op, None) for op in own])
+        reads = {len(before): other}
+        terms = [(op, reads.get(position)) for position, op in enumerate(ops)]
+        stages.add_terms((first, first), -zero, terms)
     return step_of_words(call, stages, reals, first)
 
 
@@ -69,5 +71,5 @@ def _are_known(call: KernelCall) -> bool:
     )
 
 
-def _times(factor: float) -> list[Term]:
-    return [] if factor == 1 else [(Eltwise(Algorithm.LINEAR, factor), None)]
+def _times(factor: float) -> list[PostOp]:
+    return [] if factor == 1 else [Eltwise(Algorithm.LINEAR, factor)]

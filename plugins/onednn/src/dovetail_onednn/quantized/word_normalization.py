@@ -19,12 +19,12 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Pass, Rescale, passes, rescale_of_products
 from dovetail_numpy.integer.products import channel_scales, part
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_onednn._api import Algorithm, BinaryAlgorithm
+from dovetail_onednn._api import Algorithm, Arg, BinaryAlgorithm
 from dovetail_onednn.attributes import Binary, Eltwise
-from dovetail_onednn.execution import Argument
+from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.quantized.products import BIAS, DATA, WEIGHTS
-from dovetail_onednn.quantized.stages import Stages, Term
+from dovetail_onednn.quantized.stages import Stages, Term, has_fast_terms
 from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import (
     BYTES,
@@ -49,22 +49,26 @@ def batchnorm_of_words(call: KernelCall) -> Step | None:
     folding = Folding.of(out.shape, [weights.shape])
     full, per_unit = folding.desc(out.shape), folding.desc(weights.shape)
     multiply, add = (Binary(a, per_unit) for a in (BinaryAlgorithm.MULTIPLY, BinaryAlgorithm.ADD))
-    stages, data = Stages(call), StoredReals(call, DATA)
-    read, total = data.argument(full), stages.room(full)
+    parts: list[tuple[float, list[Term]]] = []
+    for each in sums:
+        first, terms = _part(spec, each.data_shift, full)
+        terms.append((multiply, levels[each.weights_shift]))
+        terms.append((multiply, each.multiplier))
+        if each is not sums[0]:
+            terms.append((Binary(BinaryAlgorithm.ADD, full), Arg.DESTINATION))
+        elif call.has(BIAS):
+            terms.append((add, rescale.bias))
+        if each is sums[-1]:
+            terms += [(op, None) for op in ending(call, rescale)]
+        parts.append((first, terms))
     is_small = math.prod(out.shape) < LEAST_SHARED_ELEMENTS
     with threads(1 if is_small else 0):
-        for each in sums:
-            first, terms = _part(spec, each.data_shift, read)
-            terms.append((multiply, levels[each.weights_shift]))
-            terms.append((multiply, each.multiplier))
-            if each is not sums[0]:
-                terms.append((Binary(BinaryAlgorithm.ADD, full), total))
-            elif call.has(BIAS):
-                terms.append((add, rescale.bias))
-            if each is sums[-1]:
-                terms += [(op, None) for op in ending(call, rescale)]
-            if not stages.add_terms((read, total), first, terms, units=weights.shape[0]):
-                return None
+        if not all(has_fast_terms(full, full, [op for op, _ in terms]) for _, terms in parts):
+            return None
+        stages, data = Stages(call), StoredReals(call, DATA)
+        read, total = data.argument(full), stages.room(full)
+        for first, terms in parts:
+            stages.add_terms((read, total), first, terms, units=weights.shape[0])
     return step_of_words(call, stages, [data], total)
 
 
@@ -88,13 +92,13 @@ def _is_exact(sums: Sequence[Pass], rescale: Rescale, levels: Mapping[int, Array
     return are_finite and largest * BYTES < EXACT
 
 
-def _part(spec: Spec, shift: int, read: Argument) -> tuple[float, list[Term]]:
+def _part(spec: Spec, shift: int, stored: MemoryDesc) -> tuple[float, list[Term]]:
     """Return a number to add to stored integers, and what then makes them levels of a part.
 
     Args:
         spec: Of the data.
         shift: 8 for the upper bytes, 0 for the lower ones, or for data of 8 bits.
-        read: The stored integers.
+        stored: The stored integers, which are read.
     """
     zero = grid_of(spec)[1]
     if spec.dtype in TYPES:
@@ -108,4 +112,8 @@ def _part(spec: Spec, shift: int, read: Argument) -> tuple[float, list[Term]]:
     if shift:
         return -least - HALF, [*quotient, (Eltwise(Algorithm.LINEAR, 1.0, -float(upper)), None)]
     rest = Eltwise(Algorithm.LINEAR, -float(BYTES), -float(least + lower))
-    return -least - HALF, [*quotient, (rest, None), (Binary(BinaryAlgorithm.ADD, read.desc), read)]
+    return -least - HALF, [
+        *quotient,
+        (rest, None),
+        (Binary(BinaryAlgorithm.ADD, stored), Arg.SOURCE),
+    ]

@@ -108,7 +108,9 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
     descs = lower, upper
     if any(map(is_slow, descs)) or not all(map(form.takes, zeros)):
         return None
-    stages, data = Stages(call), WordBytes(call, DATA, form.groups, words.parts)
+    # a FullyConnected may have its depth in several axes of the data
+    width = form.plain.dims[1] // (words.parts * form.groups)
+    stages, data = Stages(call), WordBytes(call, DATA, words.parts, width)
     first = stages.room(form.target)
     is_joint = Sum(1.0, DataType.F32) in ops
     total = first if is_joint else stages.room(form.target)
