@@ -235,7 +235,7 @@ def test_a_kernel_that_declares_and_refuses_is_an_error():
         call.scratch(64)
 
     net = Net("x").node("Negate", ["x"], "y", app=True)
-    with pytest.raises(AssertionError, match="'y'.* declared and declined"):
+    with pytest.raises(AssertionError, match=r"'y'.* declared and declined"):
         net.prepared(kernels(Negate=make))
 
 

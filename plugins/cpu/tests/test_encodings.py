@@ -118,3 +118,30 @@ def test_registered_memory_is_accepted():
     graph.tensor("x").memory_type = MemoryType.MEMHANDLE
     wanted = quantize(3 + graph.tensor("w").values() / 4, ScaleOffset(0.5), S8)
     np.testing.assert_array_equal(run(graph, np.full((4, 4), 3, np.int8)), wanted)
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize("quantized", ["integer", "simulate"])
+@pytest.mark.parametrize("weights", [ScaleOffset(0.5), AxisScaleOffset(0, np.float32([0.5, 0.25]))])
+@pytest.mark.parametrize("encoding", [None, ScaleOffset(0.0)])
+@pytest.mark.parametrize("dtype", [DType.SFIXED_POINT_32, DType.INT_32])
+def test_a_bias_without_a_scale_is_in_steps_of_the_products(
+    engine, quantized, weights, encoding, dtype
+):
+    graph = Graph("net")
+    u8, x = DType.UFIXED_POINT_8, np.full((1, 4), 10, np.uint8)
+    graph.add_tensor(Tensor("x", u8, (1, 4), TensorKind.APP_WRITE, encoding=ScaleOffset(0.01)))
+    graph.add_tensor(Tensor.static("w", np.ones((2, 4)), S8, encoding=weights))
+    known = None if dtype is DType.INT_32 else encoding
+    graph.add_tensor(Tensor.static("b", np.array([100, 200]), dtype, encoding=known))
+    y = Tensor("y", u8, (1, 2), TensorKind.APP_READ, encoding=ScaleOffset(0.01))
+    ins = [graph.tensor(name) for name in "xwb"]
+    add(graph, "FullyConnected", ins, name="n", outputs=y)
+    model = Model.of(graph, producer=Producer("test", "1"), registry=OPS)
+    options = {"engine": engine, "quantized": quantized}
+    with runtime.Backend.create("cpu", options, ops=OPS) as backend:
+        (handle,) = backend.create_context().compose(model)
+        handle.finalize()
+        found = handle.execute({"x": x})["y"]
+    steps = np.broadcast_to(weights.scales_and_offsets((2, 1))[0].reshape(-1), 2)
+    np.testing.assert_array_equal(found, [np.rint((40 + np.array([100, 200])) * steps)])

@@ -7,9 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import Array, DType, ScaleOffset, Spec, dequantize, quantize
+from dovetail.ir import (
+    Array,
+    AxisScaleOffset,
+    DType,
+    Encoding,
+    ScaleOffset,
+    Shape,
+    Spec,
+    dequantize,
+    quantize,
+)
 from dovetail.ir.storage import bfloat16_to_float32, find_unfit, float32_to_bfloat16, saturate
 from dovetail.ops.op import Arrays, Domain, Op
+from dovetail.ops.roles import Bias
 from dovetail.ops.schema import OpSchema
 
 
@@ -33,10 +44,48 @@ def simulate(
         return tuple(_shaped(r, s) for r, s in zip(results, outs, strict=True))
     real = [
         None if a is None or s is None else to_real(a, s)
-        for a, s in zip(ins, in_specs, strict=True)
+        for a, s in zip(ins, real_specs(schema.op, in_specs), strict=True)
     ]
     results = schema.reference(op, real, outs)
     return tuple(from_real(_shaped(r, s), s) for r, s in zip(results, outs, strict=True))
+
+
+def real_specs(op: type[Op], ins: Sequence[Spec | None]) -> Sequence[Spec | None]:
+    """Return the specs by which inputs are dequantized: a bias without a scale has one there.
+
+    It is the product of the scales of data and weights, as for sums of stored integers: the
+    vendor's tools write such biases of 32 bits, some with a scale of 0.
+    """
+    found = list(ins)
+    for i, role in op.quantization_roles.items():
+        if not isinstance(role, Bias) or role.data is None or role.weight is None or i >= len(ins):
+            continue
+        bias, data, weight = ins[i], ins[role.data], ins[role.weight]
+        if bias is None or data is None or weight is None or not _is_left_open(bias):
+            continue
+        encoding = _product(data.encoding, weight.encoding, bias.shape)
+        if encoding is not None:
+            found[i] = Spec(DType.SFIXED_POINT_32, bias.shape, encoding)
+    return found
+
+
+def _is_left_open(spec: Spec) -> bool:
+    if not (spec.dtype.is_int or spec.dtype.is_fixed_point) or spec.dtype.bits != 32:
+        return False
+    return spec.encoding is None or not spec.encoding.scales_and_offsets(spec.shape)[0].any()
+
+
+def _product(data: Encoding | None, weight: Encoding | None, shape: Shape) -> Encoding | None:
+    """Return the encoding of sums of products in integers; None if their scale is not one."""
+    if not isinstance(data, ScaleOffset) or len(shape) != 1:
+        return None
+    if isinstance(weight, ScaleOffset):
+        return ScaleOffset(data.scale * weight.scale)
+    if not isinstance(weight, AxisScaleOffset) or shape[0] % len(weight.scales):
+        return None
+    # a grouped transposed convolution has the scales of one group for all groups
+    scales = np.tile(weight.scales, shape[0] // len(weight.scales)).astype(np.float64)
+    return AxisScaleOffset(0, np.asarray(scales * data.scale, np.float32))
 
 
 def keeps_stored(domain: Domain, ins: Sequence[Spec | None], outs: Sequence[Spec]) -> bool:

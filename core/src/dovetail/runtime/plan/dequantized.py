@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from types import MappingProxyType
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from dovetail.container import MakeForm, Packed
 from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind, dequantize, quantize
 from dovetail.ops import CheckedGraph, NodeView, from_real, matched_node, to_real
-from dovetail.ops.simulate import keeps_stored
+from dovetail.ops.simulate import keeps_stored, real_specs
 from dovetail.runtime.plan.arena import ArenaBuffers, plan_arena
 from dovetail.runtime.plan.binds import call_sequence, no_op
 from dovetail.runtime.plan.kernel_call import KernelCall
@@ -46,15 +47,19 @@ def float_graph(view: NodeView, packed: PackForm) -> CheckedGraph | None:
     schema, _ = view.definition
     if keeps_stored(schema.domain, view.ins, view.outs):
         return None
+    specs = real_specs(schema.op, view.ins)
     real_values = {
         i: packed([tensor], "real", _real).data
-        for i, tensor in enumerate(view.node.inputs)
+        if spec == tensor.spec
+        else to_real(tensor.stored(), spec)
+        for i, (tensor, spec) in enumerate(zip(view.node.inputs, specs, strict=False))
         if tensor is not None
+        and spec is not None
         and tensor.data is not None
         and not tensor.kind.is_updateable
-        and _needs_conversion(tensor.spec)
+        and _needs_conversion(spec)
     }
-    graph = real_graph(view.node, real_values)
+    graph = real_graph(view.node, real_values, specs)
     (node,) = graph.nodes
     real, _ = matched_node(node, schema)
     return None if real is None else CheckedGraph.of(graph, {node: real})
@@ -67,17 +72,22 @@ def _real(arrays: Sequence[Array | None], specs: Sequence[Spec | None]) -> Array
     return to_real(arrays[0], specs[0])
 
 
-def real_graph(node: Node, fixed: Mapping[int, Array] = MappingProxyType({})) -> Graph:
+def real_graph(
+    node: Node,
+    fixed: Mapping[int, Array] = MappingProxyType({}),
+    specs: Sequence[Spec | None] = (),
+) -> Graph:
     """Return a graph of one node on real values, named as by `float_graph`.
 
     Args:
         node: The node; static inputs have their real values.
         fixed: Other real values of inputs, by index; these are static, too.
+        specs: Specs by which its inputs are dequantized; by default their own.
     """
     graph = Graph("real")
     inputs = [
-        None if t is None else graph.add_tensor(_input(t, f"in{i}", fixed.get(i)))
-        for i, t in enumerate(node.inputs)
+        None if t is None else graph.add_tensor(_input(t, f"in{i}", spec or t.spec, fixed.get(i)))
+        for i, (t, spec) in enumerate(zip_longest(node.inputs, specs[: len(node.inputs)]))
     ]
     outputs = [
         graph.add_tensor(Tensor(f"out{i}", _real_type(t.spec), t.shape, TensorKind.APP_READ))
@@ -103,14 +113,16 @@ def dequantized_step(
     """
     arena = plan_arena(inner)
     block = call.scratch(arena.nbytes)
+    schema, _ = call.head.definition
     reads = [
-        (call.read(i), inputs[f"in{i}"], _room(call, inputs[f"in{i}"].spec, call.spec(i)))
-        for i in range(len(call.tensors))
-        if call.has(i) and f"in{i}" in inputs
+        (call.read(i), spec, end, _room(call, end.spec, spec))
+        for i, spec in enumerate(real_specs(schema.op, call.head.ins))
+        if spec is not None and call.has(i) and (end := inputs.get(f"in{i}")) is not None
     ]
     writes = [
-        (call.write(i), outputs[f"out{i}"], _room(call, outputs[f"out{i}"].spec, t.spec))
+        (call.write(i), t.spec, end, _room(call, end.spec, t.spec))
         for i, t in enumerate(call.outputs)
+        if (end := outputs[f"out{i}"])
     ]
 
     def bind(buffers: Buffers) -> Bound:
@@ -126,18 +138,18 @@ def dequantized_step(
 def _bound(
     buffers: Buffers,
     within: ArenaBuffers,
-    places: Sequence[tuple[Value, Value, Value | None]],
+    places: Sequence[tuple[Value, Spec, Value, Value | None]],
     convert: Callable[[Array, Spec, Array], None],
 ) -> Iterator[Bound]:
     """Assign arrays to a plan's inputs or outputs, and yield the calls that convert them."""
-    for value, end, room in places:
+    for value, spec, end, room in places:
         stored = buffers.array(value)
         if room is None:
             within.application[end] = stored
             continue
         real = buffers.array(room).view(np.float32).reshape(value.spec.shape)
         within.application[end] = real
-        yield partial(convert, stored, value.spec, real)
+        yield partial(convert, stored, spec, real)
 
 
 def _to_real(stored: Array, spec: Spec, real: Array) -> None:
@@ -161,17 +173,17 @@ def _room(call: KernelCall, inner: Spec, outer: Spec) -> Value | None:
     return call.scratch(math.prod(inner.shape) * inner.dtype.storage.itemsize)
 
 
-def _input(tensor: Tensor, name: str, values: Array | None) -> Tensor:
+def _input(tensor: Tensor, name: str, spec: Spec, values: Array | None) -> Tensor:
     if values is not None:
-        dtype = _real_type(tensor.spec)
+        dtype = _real_type(spec)
         return Tensor.static(name, np.asarray(values, dtype.storage), dtype)
     if tensor.kind is TensorKind.NULL:
         return Tensor(name, tensor.dtype, tensor.shape, TensorKind.NULL)
     if tensor.data is not None and not tensor.kind.is_updateable:
-        if not _needs_conversion(tensor.spec):
+        if not _needs_conversion(spec):
             return Tensor(name, tensor.dtype, tensor.shape, TensorKind.STATIC, data=tensor.data)
-        return Tensor.static(name, to_real(tensor.stored(), tensor.spec))
-    return Tensor(name, _real_type(tensor.spec), tensor.shape, TensorKind.APP_WRITE)
+        return Tensor.static(name, to_real(tensor.stored(), spec))
+    return Tensor(name, _real_type(spec), tensor.shape, TensorKind.APP_WRITE)
 
 
 def _needs_conversion(spec: Spec) -> bool:
