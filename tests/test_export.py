@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -209,6 +210,29 @@ def test_the_command_refuses(words: list[str], code: int, text: str) -> None:
     assert done.returncode == code
     assert text in done.stderr
     assert not Path("out.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("quantize -i a.cpp -o a_net.json --float-fallback", "a_net.json"),
+        ("convert a_net.json -o a.cpp", "a.cpp"),
+        ("convert a.cpp -o a.json --float-bitwidth 16", "a.bin"),
+        ("export a.cpp -o a_net.json", "a_net.json"),
+        ("export a.onnx -o a.onnx", "a.onnx"),
+    ],
+)
+def test_no_file_of_the_source_is_replaced(command: str, named: str, tmp_path: Path) -> None:
+    network = ROOT / "examples" / "digits" / "digits.onnx"
+    shutil.copy(network, tmp_path / "a.onnx")
+    done = forked.run("dovetail convert a.onnx -o a.cpp", tmp_path)
+    assert done.returncode == 0, done.stderr
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    done = forked.run(f"dovetail {command}", tmp_path)
+    assert done.returncode == 2
+    assert "would overwrite its source" in done.stderr
+    assert named in done.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_the_table_in_the_document_is_what_the_exporter_does() -> None:

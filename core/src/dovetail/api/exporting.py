@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,12 +60,7 @@ def export(
     chosen = options_for(exporter, options)
     if not isinstance(model, Model):
         source = Path(model)
-        if os.path.exists(target) and os.path.exists(source) and target.samefile(source):
-            raise _usage(
-                "the exported model would overwrite its source",
-                f"path {target}",
-                "choose another name",
-            )
+        _keep_source(target, exporter, source, f"path {target}")
         model = load_model(source)
     return exporter.export(_chosen(model, graph), target, _completed(chosen, model))
 
@@ -153,14 +147,33 @@ def model_file(path: Path, source: Path, format: str | None, option: str) -> Mod
     where = f"{option} {path}"
     is_container = format is None and path.suffix.lower() == SUFFIX
     exporter = None if is_container else exporter_for(path, format, option, [SUFFIX])
-    if path.exists() and source.exists() and path.samefile(source):
-        raise _usage("the file would overwrite its source", where, "use another name")
+    _keep_source(path, exporter, source, where)
     return ModelFile(path, exporter)
+
+
+def _keep_source(path: Path, exporter: Exporter | None, source: Path, where: str) -> None:
+    """Raise if a model's files would replace files that its source may consist of."""
+    written = (path,) if exporter is None else exporter.files(path)
+    replaced = [new for new in written if new.exists()]
+    if not replaced or not source.exists():
+        return
+    read = {source}
+    if source.suffix.lower() != SUFFIX:
+        formats = (e for e in _exporters().values() if e.suffix == source.suffix.lower())
+        read.update(*(each.files(source) for each in formats))
+    for new in replaced:
+        if any(old.exists() and new.samefile(old) for old in read):
+            what = "the file" if new == path else f"its file {new.name}"
+            raise _usage(f"{what} would overwrite its source", where, "use another name")
+
+
+def _exporters() -> dict[str, Exporter]:
+    return {n: cast("type[Exporter]", found)() for n, found in load_all(GROUP).items()}
 
 
 def _by_suffix(path: Path, option: str, others: Sequence[str]) -> Exporter:
     suffix = path.suffix.lower()
-    usable = {n: cast("type[Exporter]", found)() for n, found in load_all(GROUP).items()}
+    usable = _exporters()
     found = {name: each for name, each in usable.items() if each.suffix == suffix}
     if len(found) > 1 and DEFAULT not in found:
         hint = f"choose one by its name: {' or '.join(found)}"

@@ -43,6 +43,13 @@ class Exporter(Protocol):
     suffix: ClassVar[str]
     options_type: ClassVar[type[ExportOptions]]
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """Return the files that a model of this format may consist of: its own, then others.
+
+        Args:
+            path: The model's file; nothing is read.
+        """
+
     def export(self, graph: Graph, path: Path, options: Any) -> tuple[str, ...]:
         """Write a graph as a model.
 

@@ -196,3 +196,12 @@ def test_encodings_are_kept_or_the_op_stays(by_axis: bool) -> None:
     assert not find_faults(graph)
     (node,) = [n for n in graph.nodes if n.op_type == "MatMul"]
     assert [t.encoding for t in (node.inputs[0], node.outputs[0])] == [grid, grid]
+
+
+def test_names_that_are_taken() -> None:
+    graph = Graph("net")
+    shape = (2, 3, 4, 2, 2, 3)
+    x = graph.add_tensor(Tensor("y.computed", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    add(graph, "Relu", [x], name="y").kind = TensorKind.APP_READ
+    assert JoinAxes().run(graph)
+    assert not find_faults(graph)

@@ -35,6 +35,10 @@ class QnnJsonExporter:
     suffix: ClassVar[str] = ".json"
     options_type: ClassVar[type[ExportOptions]] = QnnExportOptions
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """Return the model's file and that of its weights."""
+        return path, path.with_name(f"{path.stem.removesuffix(SUFFIX)}{BIN}")
+
     def export(self, graph: Graph, path: Path, options: QnnExportOptions) -> tuple[str, ...]:
         """Write a graph; see `dovetail.ops.exporter.Exporter`.
 
@@ -93,6 +97,10 @@ class QnnCppExporter(QnnJsonExporter):
     suffix: ClassVar[str] = ".cpp"
     options_type: ClassVar[type[ExportOptions]] = QnnCppOptions
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """Return the source, the file of its weights, and the JSON."""
+        return *super().files(path), _json_path(path)
+
     def _texts(
         self, graph: Graph, names: FileNames, path: Path, header: Header, options: QnnExportOptions
     ) -> Mapping[str, bytes]:
@@ -109,8 +117,12 @@ class QnnCppExporter(QnnJsonExporter):
                 where=f"graph '{graph.name}'",
                 problems=writer.problems,
             )
-        json = path.with_name(f"{stem}{SUFFIX}{QnnJsonExporter.suffix}")
-        return {path.name: text, **super()._texts(graph, names, json, header, options)}
+        json = super()._texts(graph, names, _json_path(path), header, options)
+        return {path.name: text, **json}
+
+
+def _json_path(path: Path) -> Path:
+    return path.with_name(f"{path.stem}{SUFFIX}{QnnJsonExporter.suffix}")
 
 
 def _blobs(graph: Graph, names: FileNames) -> Mapping[str, Blob]:

@@ -58,7 +58,7 @@ def join_alike(graph: Graph, node: Node) -> Sequence[Tensor]:
         node.op_type,
         [small.get(t, t) if t is not None else None for t in node.inputs],
         name=f"{node.name}.computed",
-        outputs=[f"{t.name}.computed" for t in results],
+        outputs=[graph.fresh_name(f"{t.name}.computed") for t in results],
         specs=[
             Spec(t.dtype, s, t.encoding)
             for t, s in zip(results, shapes[len(operands) :], strict=True)

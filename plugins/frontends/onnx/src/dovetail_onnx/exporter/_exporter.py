@@ -41,6 +41,10 @@ class OnnxQdqExporter:
     suffix: ClassVar[str] = ".onnx"
     options_type: ClassVar[type[ExportOptions]] = OnnxExportOptions
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """Return the model's file and that of its weights."""
+        return path, _file.data_path(path)
+
     def export(self, graph: Graph, path: Path, options: OnnxExportOptions) -> tuple[str, ...]:
         """Write a model that computes the same as a graph; see `dovetail.ops.exporter.Exporter`.
 

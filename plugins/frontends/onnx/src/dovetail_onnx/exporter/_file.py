@@ -49,7 +49,7 @@ def write(
             proto.raw_data = made.data.tobytes()
         _write_model(model, path)
         return
-    data = path.with_name(f"{path.name}.data")
+    data = data_path(path)
     existed = data.exists()
     _write_data(pairs, data)
     try:
@@ -58,6 +58,11 @@ def write(
         if not existed:
             data.unlink(missing_ok=True)
         raise
+
+
+def data_path(path: Path) -> Path:
+    """Return the file of a model's weights, if they are not in the model."""
+    return path.with_name(f"{path.name}.data")
 
 
 def _write_model(model: ModelProto, path: Path) -> None:

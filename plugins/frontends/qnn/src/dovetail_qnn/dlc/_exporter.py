@@ -33,6 +33,10 @@ class DlcExporter:
     suffix: ClassVar[str] = ".dlc"
     options_type: ClassVar[type[ExportOptions]] = QnnExportOptions
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """Return the one file."""
+        return (path,)
+
     def export(self, graph: Graph, path: Path, options: QnnExportOptions) -> tuple[str, ...]:
         """Write a graph; see `dovetail.ops.exporter.Exporter`.
 
