@@ -40,6 +40,13 @@ def test_attributes_of_the_call_reach_the_nodes(agree, model) -> None:
     assert graph.nodes[0].params["alpha"].value == 0.25
 
 
+@pytest.mark.parametrize("opset", [11, 13, 18])
+def test_functions_of_other_opsets(agree, model, opset) -> None:
+    made = function("Soft", [N("Softmax", ["a"], ["s"], axis=0), N("Neg", ["s"], ["b"])])
+    made.opset_import[0].version = opset
+    agree(with_functions(model, [made], "Soft"), {"x": X})
+
+
 @pytest.mark.parametrize("chain", [["A"], ["A", "B", "C"]])
 def test_functions_that_call_themselves(model, read, chain) -> None:
     functions = [

@@ -393,3 +393,12 @@ def test_dry_run_without_shapes(model, tmp_path) -> None:
     texts = [str(p) for p in OnnxFrontend().dry_run(path).problems]
     assert any("Multinomial" in text for text in texts)
     assert any("'width'" in text for text in texts)
+
+
+def test_the_first_opset_of_an_operator_is_named(model, read) -> None:
+    x = np.zeros(3, np.float32)
+    with pytest.raises(
+        UnsupportedOpError, match="operator set 17 has no operator 'Mish'"
+    ) as caught:
+        read(model([N("Mish", ["x"], ["y"])], {"x": x}, ["y"]))
+    assert "export the model for opset 18 or later" in str(caught.value)

@@ -30,9 +30,20 @@ def inline_functions(model: ModelProto) -> ModelProto:
     _check_unique(model)
     _check_expansion(model)
     try:
-        return inliner.inline_local_functions(model)
+        # functions of other opsets than the model's are converted to its own
+        return inliner.inline_local_functions(model, convert_version=_differ(model))
     except (RuntimeError, ValueError, ValidationError) as error:
         raise FrontendError(f"cannot inline the model's functions: {error}") from error
+
+
+def _differ(model: ModelProto) -> bool:
+    """Return whether a function imports another version of a domain than the model."""
+    versions = {opset.domain: opset.version for opset in model.opset_import}
+    return any(
+        versions.get(opset.domain, opset.version) != opset.version
+        for function in model.functions
+        for opset in function.opset_import
+    )
 
 
 def _check_unique(model: ModelProto) -> None:

@@ -144,8 +144,8 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
     if node.domain == "" and version == 0:
         why = f"operator set {node.opset} has no operator '{node.op_type}'"
         hint = suggest_name(node.op_type, table.operators)
-        if node.op_type in table.operators:
-            hint = "export the model for opset 13 or later"
+        if known:
+            hint = f"export the model for opset {max(known[0], 13)} or later"
     elif known and version < known[0]:
         why = (
             f"unsupported version {version} of {node.full_type}; the oldest supported one "
