@@ -34,7 +34,7 @@ from dovetail.testing.checks import CHECKS, Check, run_check
 
 OPS = OpRegistry.of(PACKAGE)
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
-SLOW, FASTER = {"delay_ms": 4}, {"delay_ms": 1}
+SLOW, FASTER = {"delay_ms": 15}, {"delay_ms": 1}
 Options = Mapping[str, Any]
 
 

@@ -101,6 +101,35 @@ def test_adapters_of_models(scaled: Any, run: Any, result: Any) -> None:
     assert "did you mean 'five'?" in done.err
 
 
+def test_an_adapter_of_models_of_which_one_is_skipped(scaled: Any, run: Any, result: Any) -> None:
+    model = scaled("a", "b")
+    entries = config(("all", "a", 2), ("all", "b", 3))
+    given = ("net-run", "--model", model, "--input-list", "__,list.txt", "--adapter", "all")
+    done = run(*given, "--adapter-weight-config", entries)
+    assert done.code == 0, done.err
+    np.testing.assert_array_equal(result("y.raw", folder="output/b"), X * 3)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_adapter_of_graphs_of_which_one_is_loaded(
+    scaled: Any, run: Any, result: Any, shared: bool
+) -> None:
+    entries = config(("all", "a", 2), ("all", "b", 3), shared=shared)
+    assert generate(run, scaled("a", "b"), entries).code == 0
+    Path("own.toml").write_text('[context]\nenable_graphs = ["b"]\n')
+    done = retrieve(run, "--adapter", "all", "--config-file", "own.toml")
+    assert done.code == 0, done.err
+    np.testing.assert_array_equal(result("y.raw", folder="out"), X * 3)
+
+
+def test_a_binary_with_the_name_of_a_section_is_refused(scaled: Any, run: Any) -> None:
+    model = scaled("net")
+    done = generate(run, model, config(("two", "net", 2)), "--backend-binary", "net_two")
+    assert done.code == 2
+    assert "have the same file 'net_two.bin'" in done.err
+    assert not list(Path("output").glob("*"))
+
+
 def test_outputs_are_read_with_the_encodings_of_the_adapter(
     new_net: Any, run: Any, raw: Any, listing: Any, result: Any
 ) -> None:

@@ -163,7 +163,7 @@ def _keep_source(path: Path, exporter: Exporter | None, source: Path, where: str
         read.update(*(each.files(source) for each in formats))
     for new in replaced:
         if any(old.exists() and new.samefile(old) for old in read):
-            what = "the file" if new == path else f"its file {new.name}"
+            what = "the file" if new == path else f"{new.name}, next to the file,"
             raise _usage(f"{what} would overwrite its source", where, "use another name")
 
 
@@ -209,7 +209,8 @@ def _chosen(model: Model, name: str | None) -> Graph:
         raise _usage(
             f"the model has {len(graphs)} graphs, but only one can be exported at a time",
             "graph",
-            f"name one of {', '.join(graphs)}",
+            f"write a {SUFFIX} file, which has all graphs, and export each with `dovetail export "
+            f"--graph NAME`: {', '.join(graphs)}",
         )
     if name not in graphs:
         raise _usage(f"graph '{name}' not found in the model", "graph", suggest_name(name, graphs))

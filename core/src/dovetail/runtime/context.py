@@ -331,7 +331,8 @@ class Context(Handle, Closing):
 
         Args:
             section: Bytes from `get_binary_section`, or the path of a file with them.
-            graph: The only graph that is changed; by default all graphs of the section.
+            graph: The only graph that is changed; by default all graphs of the section, of those
+                that `enable_graphs` names.
             signal: Stops the work before it begins on a graph.
 
         Returns:

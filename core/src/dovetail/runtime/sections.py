@@ -69,7 +69,7 @@ def apply_section(
     Args:
         file: The section.
         context: The context.
-        chosen: The graphs that may be changed; empty for all.
+        chosen: The graphs that may be changed; empty for all that were loaded.
         control: Can end the work before it begins on a graph.
 
     Returns:
@@ -100,7 +100,7 @@ def _graphs(file: ContextFile, context: Context, chosen: Sequence[Graph]) -> tup
     Args:
         file: The section.
         context: The context.
-        chosen: The graphs that may be changed; empty for all.
+        chosen: The graphs that may be changed; empty for all that were loaded.
 
     Raises:
         ContainerError: The section lacks a chosen graph, or has graphs that the context does not
@@ -108,7 +108,8 @@ def _graphs(file: ContextFile, context: Context, chosen: Sequence[Graph]) -> tup
     """
     faults: list[Problem] = []
     found: list[Graph] = []
-    names = [graph.name for graph in chosen] or list(file.graphs)
+    loaded = context.config.enable_graphs or file.graphs
+    names = [graph.name for graph in chosen] or [n for n in file.graphs if n in loaded]
     for name in names:
         entry, graph = file.graphs.get(name), context.graphs.get(name)
         if entry is None or graph is None:

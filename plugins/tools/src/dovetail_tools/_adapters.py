@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dovetail.adapters import AdapterConfig, read_adapter_config
@@ -19,7 +19,9 @@ _SUFFIX = ".bin"
 Encodings = Mapping[str, Mapping[str, Encoding]]
 
 
-def write_sections(context: Context, path: Path, base: str, folder: Path) -> list[str]:
+def write_sections(
+    context: Context, path: Path, base: str, folder: Path, others: Iterable[str] = ()
+) -> list[str]:
     """Write a section of a context for each adapter, and return the names of the files.
 
     The file of an adapter is BASE_ADAPTER.bin. If a context has several graphs that do not share
@@ -30,6 +32,7 @@ def write_sections(context: Context, path: Path, base: str, folder: Path) -> lis
         path: The config of adapters.
         base: Name of the context binary.
         folder: The folder to write to.
+        others: Names of other files there.
 
     Raises:
         DovetailError: The config has faults, or an adapter does not match the graphs.
@@ -38,7 +41,7 @@ def write_sections(context: Context, path: Path, base: str, folder: Path) -> lis
     adapters = Adapters(context.backend.ops)
     adapters.add_config(path)
     written: list[str] = []
-    for name, chosen in _sections(config, context, path, base):
+    for name, chosen in _sections(config, context, path, base, others):
         adapters.apply(config.uses(name, str(path)), context.graphs, 1.0, None, None)
         for file, graph in chosen.items():
             with atomic_write(folder / file) as out:
@@ -67,13 +70,16 @@ def apply_sections(context: Context, binary: Path, adapter: str) -> Encodings:
     return found
 
 
-def apply_adapter(context: Context, config: Path | None, adapter: str) -> Encodings:
+def apply_adapter(
+    context: Context, config: Path | None, adapter: str, skipped: Collection[str] = ()
+) -> Encodings:
     """Apply an adapter to the graphs of a context that was composed.
 
     Args:
         context: The context, finalized.
         config: A config of adapters, or None.
         adapter: The adapter's name in the config; without one, the path of a .safetensors file.
+        skipped: Graphs of the models that were not composed, which the config may name.
 
     Raises:
         DovetailError: There is no such adapter, or it does not match the graphs.
@@ -81,7 +87,7 @@ def apply_adapter(context: Context, config: Path | None, adapter: str) -> Encodi
     adapters = Adapters(context.backend.ops)
     if config is not None:
         adapters.add_config(config)
-    uses = adapters.find(adapter, None)
+    uses = [use for use in adapters.find(adapter, None) if use.graph not in skipped]
     return adapters.apply(uses, context.graphs, 1.0, None, None).interface_encodings
 
 
@@ -96,7 +102,7 @@ def use_encodings(jobs: Iterable[Job], encodings: Encodings) -> None:
 
 
 def _sections(
-    config: AdapterConfig, context: Context, path: Path, base: str
+    config: AdapterConfig, context: Context, path: Path, base: str, others: Iterable[str]
 ) -> list[tuple[str, dict[str, Graph | None]]]:
     """Return the files of each adapter, with the graph of each, or None for all graphs.
 
@@ -106,7 +112,7 @@ def _sections(
     stem = base.removesuffix(_SUFFIX)
     is_shared = config.share_adapters_between_graphs or len(context.graphs) == 1
     found: list[tuple[str, dict[str, Graph | None]]] = []
-    taken: dict[str, str] = {base: "the context binary"}
+    taken = {base: "the context binary", **dict.fromkeys(others, "another file")}
     problems: list[Problem] = []
     for name in config.names:
         if is_shared:
@@ -117,7 +123,7 @@ def _sections(
         for file in chosen:
             if file in taken:
                 text = f"the section of '{name}' and {taken[file]} have the same file '{file}'"
-                problems.append(Problem(text, hint="rename the adapter"))
+                problems.append(Problem(text, hint="rename one of them"))
             taken[file] = f"that of '{name}'"
         found.append((name, chosen))
     if problems:

@@ -275,7 +275,7 @@ def _write(request: GeneratorRequest, context: Context, folder: Path) -> list[st
             context.save(folder / name, embed_model=embed_model)
             names.append(name)
     if request.adapter_config is not None and request.binary is not None:
-        names += write_sections(context, request.adapter_config, request.binary, folder)
+        names += write_sections(context, request.adapter_config, request.binary, folder, names)
     return names
 
 

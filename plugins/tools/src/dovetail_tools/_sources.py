@@ -116,7 +116,8 @@ class ModelSource:
         context = prepare_models(preparer, models, outputs, timings)
         if self.request.adapter is not None:
             adapter, config = self.request.adapter, self.request.adapter_config
-            use_encodings(jobs, apply_adapter(context, config, adapter))
+            skipped = {graph.name for graph in self.graphs} - outputs.keys()
+            use_encodings(jobs, apply_adapter(context, config, adapter, skipped))
         return tuple(context.graphs[job.graph.name] for job in jobs)
 
 

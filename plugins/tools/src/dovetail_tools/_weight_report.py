@@ -22,6 +22,7 @@ from dovetail.container import (
     only_graph,
     read_weights,
 )
+from dovetail_tools._weights_file import is_weights_file, weights_in_tar
 
 _COLUMNS = 100
 _MIN_WRAPPED = 30  # columns of differences next to long names
@@ -50,9 +51,11 @@ def report_weights(first: Path, second: Path, graphs: tuple[str | None, str | No
 
 
 def weights_of(path: Path) -> Weights:
-    """Return the weights of a container, or of a model that can be converted."""
+    """Return the weights of a container, a tar of weights, or a model that can be converted."""
     if is_container(path):
         return read_weights(path)
+    if is_weights_file(path):
+        return {path.stem: weights_in_tar(path)}
     return {name: constants_of(graph) for name, graph in load_model(path).graphs.items()}
 
 

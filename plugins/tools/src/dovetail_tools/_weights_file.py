@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from dovetail.files import unreadable
+import numpy as np
 
-_WEIGHTS, _NET = ".bin", "_net"
+from dovetail.errors import FrontendError
+from dovetail.files import unreadable
+from dovetail.ir import DType, Tensor
+
+_WEIGHTS, _NET, _RAW = ".bin", "_net", ".raw"
 
 
 @contextmanager
@@ -48,3 +53,37 @@ def _link(path: Path, to: Path) -> None:
         os.link(path.resolve(), to)
     except OSError:  # another file system, or one without links
         shutil.copyfile(path, to)
+
+
+def is_weights_file(path: Path) -> bool:
+    """Return whether a file is a tar, as converters write weights."""
+    try:
+        return path.suffix.lower() == _WEIGHTS and tarfile.is_tarfile(path)
+    except OSError:
+        return False
+
+
+def weights_in_tar(path: Path) -> Mapping[str, Tensor]:
+    """Return the weights in a tar of `NAME.raw`, by name, mapped; types and shapes are unknown.
+
+    Raises:
+        FrontendError: The file cannot be read, or is damaged.
+    """
+    found: dict[str, Tensor] = {}
+    try:
+        with tarfile.open(path, "r:") as tar:
+            for entry in tar:
+                if not entry.isfile() or not entry.name.endswith(_RAW):
+                    continue
+                name, data = entry.name.removesuffix(_RAW), np.empty(0, np.uint8)
+                if entry.size:
+                    data = np.memmap(path, np.uint8, "r", entry.offset_data, (entry.size,))
+                found[name] = Tensor.static(name, data, DType.UINT_8)
+            end = np.memmap(path, np.uint8, "r")[tar.offset :][: tarfile.BLOCKSIZE]
+            if end.any():  # `tarfile` takes half a header for the end
+                raise ValueError("unexpected end")
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except (tarfile.TarError, ValueError) as error:
+        raise FrontendError(f"the file of weights is damaged: {error}", where=str(path)) from error
+    return found

@@ -9,7 +9,10 @@ import typer
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
-_FILE = "A .dvt file, a context binary with models, a section, or a model that can be converted."
+_FILE = (
+    "A .dvt file, a context binary with models, a section, a converter's .bin, or a model that can "
+    "be converted."
+)
 
 
 @app.callback()
