@@ -78,5 +78,30 @@ def test_inputs_and_what_needs_them_stay() -> None:
     assert not NarrowTypes().run(graph)
 
 
+@pytest.mark.parametrize("is_read", [False, True])
+def test_results_are_cast_to_the_types_of_outputs(evaluate: Evaluate, is_read: bool) -> None:
+    graph = network(DType.INT_64, 3)
+    (total,) = graph.node("sum").outputs
+    total.kind = TensorKind.APP_READ
+    if not is_read:
+        graph.remove_node(graph.node("narrow"))
+        graph.remove_tensor(graph.tensor("y"))
+    feed = {"x": np.arange(6, dtype=np.int32).reshape(2, 3)}
+    before = evaluate(graph, feed)
+    assert NarrowTypes().run(graph)
+    assert not find_faults(graph)
+    assert graph.node("sum").outputs[0].dtype is DType.INT_32
+    for y in graph.outputs:
+        np.testing.assert_array_equal(evaluate(graph, feed)[y.name], before[y.name], strict=True)
+
+
+def test_outputs_that_inputs_keep_wide() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", F64, (2,), TensorKind.APP_WRITE))
+    add(graph, "ElementWiseNeg", [x], name="y").kind = TensorKind.APP_READ
+    assert not NarrowTypes().run(graph)
+    assert [(n.op_type, n.outputs[0].name) for n in graph.nodes] == [("ElementWiseNeg", "y")]
+
+
 def test_other_types_stay() -> None:
     assert not NarrowTypes([F64]).run(network(DType.INT_64, 3))

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from dovetail.errors import OpError
 from dovetail.ir import DType, Graph, Node, Spec, Tensor, TensorKind
-from dovetail_opset._package import schema_of
-from dovetail_opset.passes._rewrite import is_constant
+from dovetail_opset._package import is_op, schema_of
+from dovetail_opset.build import add
+from dovetail_opset.passes._rewrite import bypass, first_input, is_constant
 from dovetail_opset.passes.narrow_integers import drop_limit, narrow
 
 NARROWER = {
@@ -25,8 +26,8 @@ class NarrowTypes:
     """Compute types of 64 bits in 32 bits, whatever the values are.
 
     Results differ from those of before where values do not fit: integers wrap, constants become the
-    largest number of the type. Inputs and outputs of the graph keep their types, and so does what
-    needs these.
+    largest number of the type. Inputs and outputs of the graph keep their types; results are cast
+    to those, what needs the inputs stays wide.
 
     Attributes:
         types: The wide types, keys of `NARROWER`.
@@ -38,6 +39,7 @@ class NarrowTypes:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         types = {wide: NARROWER[wide] for wide in self.types}
+        casts = [_cast_last(graph, y) for y in graph.outputs if y.dtype in types]
         tensors = {
             tensor
             for tensor in graph.tensors.values()
@@ -46,7 +48,22 @@ class NarrowTypes:
         nodes = narrow(graph, types, tensors, lambda node: _takes(node, types))
         for node in nodes:
             drop_limit(graph, node, {})  # of indices, to what they are now
+        for cast in filter(None, casts):
+            if first_input(cast).dtype in types:  # it has stayed wide
+                bypass(graph, cast)
         return bool(nodes)
+
+
+def _cast_last(graph: Graph, y: Tensor) -> Node | None:
+    """Let a cast write an output, if another node writes it; return the cast."""
+    node = graph.producer(y)
+    if node is None or is_op(node, "Cast") or y.kind is not TensorKind.APP_READ:
+        return None
+    inner = graph.add_tensor(Tensor(graph.fresh_name(f"{y.name}.inner"), y.dtype, y.shape))
+    graph.set_outputs(node, [inner if t is y else t for t in node.outputs])
+    graph.replace_uses(y, inner)
+    add(graph, "Cast", [inner], name=f"{node.name}.cast", outputs=y, sources=node.sources)
+    return graph.producer(y)
 
 
 def _takes(node: Node, types: dict[DType, DType]) -> bool:
