@@ -75,6 +75,7 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
                 "suffix",
                 "options_type",
                 "__init__()",
+                "files(path)",
                 "export(graph, path, options)",
             ),
             named=("name",),
