@@ -73,8 +73,8 @@ def test_convolution(new_network: Any, case: dict[str, Any]) -> None:
     grid = {"dtype": dtype, "zero": zero, "scale": case["scale"]}
     is_fast = math.prod(case["filters"][:-1]) < EXACT_TERMS
     is_fast |= library().has_vnni and (weights, offset) == (S8, 0)
-    is_without_pads = has_gaps_and_strides(case) or case["source"] == (U8, -7)
-    is_fast &= not (library().has_amx and is_without_pads)
+    is_fast &= not (library().has_amx and has_gaps_and_strides(case))
+    is_fast &= case["source"] != (U8, -7)  # no stored integer can be the padding
     y = net.add(case["op_type"], *ins, name="y", **grid, **case["params"])
     net.check(y, engine=is_fast)
 
@@ -114,6 +114,62 @@ def test_padding_that_onednn_gets_wrong_with_amx(
     params = {"stride": [1, 1], "dilation": dilation, "pad_amount": pads, "group": 1}
     y = net.add("Conv2d", *ins, name="y", dtype=U8, zero=3, scale=1.0, **params)
     net.check(net.add("Relu", y, name="z", dtype=U8, zero=3, scale=1.0), engine=False)
+
+
+LONG = [
+    pytest.param((5, 5), (2, 2), (2, 2), ((4, 4), (4, 4)), (12, 12, 16), 64, id="gaps, strides"),
+    pytest.param((1, 7), (1, 2), (1, 1), ((0, 0), (0, 5)), (1, 12, 16), 64, id="after a row"),
+    pytest.param((1, 7), (1, 1), (1, 1), ((0, 0), (0, 5)), (1, 7, 16), 64, id="after a short row"),
+    pytest.param((7, 6), (1, 1), (1, 1), ((6, 6), (5, 0)), (7, 11, 64), 64, id="before rows"),
+    pytest.param((1, 6), (1, 4), (1, 3), ((0, 0), (4, 5)), (1, 29, 24), 128, id="gaps in a row"),
+    pytest.param((5, 1), (1, 1), (1, 1), ((4, 0), (0, 0)), (9, 1, 16), 32, id="above a column"),
+    pytest.param((1, 8), (1, 1), (1, 1), ((0, 0), (4, 4)), (1, 28, 40), 40, id="on both sides"),
+    pytest.param((1, 9), (1, 1), (1, 2), ((0, 0), (0, 8)), (1, 22, 8), 64, id="gaps, after a row"),
+]
+
+
+@pytest.mark.parametrize(("window", "stride", "dilation", "pads", "image", "units"), LONG)
+@pytest.mark.parametrize("source", [(U8, 200), (S8, 72), (U16, 51200)])
+def test_long_padding(
+    new_network: Any,
+    window: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    pads: tuple[tuple[int, int], tuple[int, int]],
+    image: tuple[int, int, int],
+    units: int,
+    source: tuple[DType, int],
+) -> None:
+    net = new_network(extreme=False)
+    x = net.input("x", (1, *image), *source)
+    ins = [x, net.weights("w", (*window, image[2], units), S8, axis=None, zero=0)]
+    params = {"stride": stride, "dilation": dilation, "pad_amount": pads, "group": 1}
+    kind = U16 if source[0] is U16 else U8
+    y = net.add("Conv2d", *ins, name="y", dtype=kind, zero=128, scale=1.0, **params)
+    net.check(y, engine=library().has_vnni and not library().has_amx)
+
+
+UNREAD = [
+    pytest.param((2, 3), (3, 4), (1, 2), ((1, 1), (3, 0)), (3, 9, 32), 48, id="gaps"),
+    pytest.param((2, 6), (1, 6), (1, 3), ((0, 1), (3, 0)), (3, 22, 32), 128, id="long gaps"),
+    pytest.param((1, 3), (1, 6), (1, 3), ((0, 0), (5, 0)), (1, 25, 24), 32, id="one row"),
+    pytest.param((2, 7), (2, 4), (1, 1), ((1, 0), (3, 0)), (4, 11, 8), 24, id="no gaps"),
+]
+
+
+@pytest.mark.parametrize(("window", "stride", "dilation", "pads", "image", "units"), UNREAD)
+@pytest.mark.parametrize("source", [(U8, 0), (U8, 200), (S8, 0), (U16, 0)])
+def test_as_many_elements_unread_as_padded(
+    new_network: Any,
+    window: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    pads: tuple[tuple[int, int], tuple[int, int]],
+    image: tuple[int, int, int],
+    units: int,
+    source: tuple[DType, int],
+) -> None:
+    test_long_padding(new_network, window, stride, dilation, pads, image, units, source)
 
 
 @pytest.mark.parametrize(

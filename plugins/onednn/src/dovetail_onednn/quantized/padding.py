@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from dovetail.ir import Shape
 from dovetail_onednn._api import Algorithm, Arg, DataType
 from dovetail_onednn.attributes import Eltwise
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import eltwise_description
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.geometry import Geometry, pads_wrongly
+from dovetail_onednn.geometry import Geometry, pads_bytes_wrongly
 from dovetail_onednn.layouts import images
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.stages import Stages
@@ -56,11 +57,15 @@ def with_own_padding(geometry: Geometry, kind: DataType) -> tuple[Geometry, Padd
         geometry: The convolution.
         kind: Type of the data.
     """
-    if not pads_wrongly(geometry):
+    if not pads_bytes_wrongly(geometry):
         return geometry, None
+    padding = _padding(geometry, kind, geometry.before, geometry.after)
+    none = (0,) * len(geometry.stride)
+    return replace(geometry, source=padding.padded, before=none, after=none), padding
+
+
+def _padding(geometry: Geometry, kind: DataType, before: Shape, after: Shape) -> Padding:
     count, channels, *sizes = geometry.source.dims
-    pads = zip(sizes, geometry.before, geometry.after, strict=True)
-    none = (0,) * len(sizes)
+    pads = zip(sizes, before, after, strict=True)
     padded = images((count, *(size + first + last for size, first, last in pads), channels))
-    padding = Padding(geometry.source.of_type(kind), padded.of_type(kind), geometry.before)
-    return replace(geometry, source=padded, before=none, after=none), padding
+    return Padding(geometry.source.of_type(kind), padded.of_type(kind), before)
