@@ -221,3 +221,31 @@ def test_rows_without_products(new_network: Any, window: tuple[int, int]) -> Non
     params = {"stride": [4, 2], "pad_amount": ((0, 0), (1, 1))}
     y = net.add("TransposeConv2d", *ins, name="y", dtype=U8, zero=3, scale=0.5, **params)
     net.check(y, engine=False)
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "pads", "more"),
+    [
+        pytest.param((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1), id="2x2"),
+        pytest.param((3, 3), (3, 3), ((0, 0), (0, 0)), (2, 2), id="3x3"),
+        pytest.param((3, 3), (2, 2), ((1, 0), (1, 0)), (1, 1), id="padded before"),
+        pytest.param((2, 3), (3, 2), ((0, 0), (1, 1)), (2, 1), id="below"),
+        pytest.param((4, 4), (3, 4), ((1, 1), (1, 1)), (2, 3), id="more than the padding"),
+    ],
+)
+@pytest.mark.parametrize("source", [(U8, 0), (U8, 127), (S8, 72), (U16, 32512)])
+def test_results_longer_than_their_products(
+    new_network: Any,
+    window: tuple[int, int],
+    stride: tuple[int, int],
+    pads: tuple[tuple[int, int], tuple[int, int]],
+    more: tuple[int, int],
+    source: tuple[DType, int],
+) -> None:
+    net = new_network(extreme=False)
+    x = net.input("x", (2, 3, 5, 16), *source)
+    ins = [x, net.weights("w", (*window, 16, 16), S8, axis=None, zero=0), net.bias("b", 16, S32)]
+    params = {"stride": stride, "pad_amount": pads, "output_padding": more}
+    kind = U16 if source[0] is U16 else U8
+    y = net.add("TransposeConv2d", *ins, name="y", dtype=kind, zero=128, scale=0.5, **params)
+    net.check(y)

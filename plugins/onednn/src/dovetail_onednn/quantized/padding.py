@@ -57,11 +57,29 @@ def with_own_padding(geometry: Geometry, kind: DataType) -> tuple[Geometry, Padd
         geometry: The convolution.
         kind: Type of the data.
     """
+    if geometry.is_transposed:
+        return _with_longer_source(geometry, kind)
     if not pads_bytes_wrongly(geometry):
         return geometry, None
     padding = _padding(geometry, kind, geometry.before, geometry.after)
     none = (0,) * len(geometry.stride)
     return replace(geometry, source=padding.padded, before=none, after=none), padding
+
+
+def _with_longer_source(geometry: Geometry, kind: DataType) -> tuple[Geometry, Padding | None]:
+    """Return a transposed convolution whose result ends within the products of its source.
+
+    The result of an `output_padding` ends after them. oneDNN 3.2 writes other numbers there than
+    the bias, in bytes, on every processor.
+    """
+    ends = zip(geometry.after, geometry.stride, strict=True)
+    added = tuple(max(0, math.ceil(-after / step)) for after, step in ends)
+    if not any(added):
+        return geometry, None
+    padding = _padding(geometry, kind, (0,) * len(added), added)
+    longer = zip(geometry.after, geometry.stride, added, strict=True)
+    after = tuple(pad + step * more for pad, step, more in longer)
+    return replace(geometry, source=padding.padded, after=after), padding
 
 
 def _padding(geometry: Geometry, kind: DataType, before: Shape, after: Shape) -> Padding:
