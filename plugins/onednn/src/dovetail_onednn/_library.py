@@ -44,7 +44,7 @@ _INSTRUCTION_SETS = {
     0xFEF: "AVX-512 with FP16 and AMX",
     0x1FEF: "AVX-512 with FP16 and AMX FP16",
 }
-_AVX2, _BFLOAT16, _AMX = 0x7, 0xE7, 0xFEF  # bits that all sets with it have
+_AVX2, _AVX512, _BFLOAT16, _AMX = 0x7, 0x27, 0xE7, 0xFEF  # bits that all sets with it have
 _VNNI = 0x48  # bits of which every set with VNNI has one
 _LOADING = threading.Lock()
 _LOADED: list[Library] = []  # read without the lock, which would take most of a call's time
@@ -86,6 +86,11 @@ class Library(msgspec.Struct, frozen=True, eq=False):
     def instruction_set_name(self) -> str:
         """The name of the instruction set."""
         return _INSTRUCTION_SETS.get(self.instruction_set, f"set {self.instruction_set:#x}")
+
+    @property
+    def has_avx512(self) -> bool:
+        """True if the instruction set includes AVX-512."""
+        return self.instruction_set & _AVX512 == _AVX512
 
     @property
     def has_bfloat16(self) -> bool:

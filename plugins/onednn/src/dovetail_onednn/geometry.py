@@ -17,6 +17,7 @@ from dovetail_onednn._api import (
 from dovetail_onednn.attributes import REAL, PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
+from dovetail_onednn.layouts import images
 from dovetail_onednn.precision import math_mode
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.threads import threads_for
@@ -27,6 +28,7 @@ _NARROW_BLOCK, _BYTES_BLOCK = 32, 64  # channels, in bfloat16 and in bytes
 # took 0.035 ms in two threads and 0.085 in one.
 _READING = 4
 _FEWEST_ROWS = 3  # of a block of results, where the library's code for bytes pads a source itself
+_WRONG_COUNT = 5  # elements of an image
 _STRICT = 0  # the library's number for float32 alone
 
 # Descriptors of source and result; for None the library chooses.
@@ -280,6 +282,39 @@ def _read_after(geometry: Geometry) -> int:
     window = (geometry.weights.dims[-1] - 1) * geometry.dilation[-1] + 1
     first = (geometry.target.dims[-1] - 1) * geometry.stride[-1] - geometry.before[-1]
     return first + window - geometry.source.dims[-1]
+
+
+def is_wrong_in_bytes(geometry: Geometry) -> bool:
+    """Return whether results of oneDNN 3.2 may be wrong in bytes, however they are padded."""
+    is_wrong_count = _has_wrong_count(geometry) and max(geometry.stride) > 1
+    return steps_over_gaps(geometry) or leaves_rows(geometry) or is_wrong_count
+
+
+def as_elements(geometry: Geometry) -> Geometry:
+    """Return a convolution of images of one element for pointwise ones that may be wrong.
+
+    Its tensors are the same bytes. With AVX-512 without VNNI, oneDNN 3.2 computes images of 5
+    elements wrongly, from 65 channels on in almost all cases.
+    """
+    if not _has_wrong_count(geometry) or max(geometry.stride) > 1:
+        return geometry
+
+    def spread(desc: MemoryDesc) -> MemoryDesc:
+        count, channels, *sizes = desc.dims
+        return images((count * math.prod(sizes), *(1 for _ in sizes), channels))
+
+    return replace(geometry, source=spread(geometry.source), target=spread(geometry.target))
+
+
+def _has_wrong_count(geometry: Geometry) -> bool:
+    axes, library = len(geometry.stride), engine().library
+    return (
+        library.has_avx512
+        and not (library.has_vnni or geometry.is_transposed)
+        and math.prod(geometry.weights.dims[-axes:]) == 1
+        and not any((*geometry.before, *geometry.after))
+        and math.prod(geometry.target.dims[-axes:]) == _WRONG_COUNT
+    )
 
 
 def steps_over_gaps(geometry: Geometry) -> bool:

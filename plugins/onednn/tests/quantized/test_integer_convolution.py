@@ -173,6 +173,27 @@ def test_as_many_elements_unread_as_padded(
 
 
 @pytest.mark.parametrize(
+    ("image", "stride"), [((1, 5), (1, 1)), ((5, 1), (1, 1)), ((1, 9), (1, 2)), ((9, 1), (2, 1))]
+)
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("source", [(U8, 0), (U8, 200), (S8, 0), (U16, 51200)])
+def test_five_pixels(
+    new_network: Any,
+    image: tuple[int, int],
+    stride: tuple[int, int],
+    count: int,
+    source: tuple[DType, int],
+) -> None:
+    net = new_network(extreme=False)
+    x = net.input("x", (count, *image, 16), *source)
+    ins = [x, net.weights("w", (1, 1, 16, 96), S8, axis=3, zero=0), net.bias("b", 96, S32)]
+    params = {"stride": stride, "dilation": (1, 1), "pad_amount": ((0, 0), (0, 0)), "group": 1}
+    kind = U16 if source[0] is U16 else U8
+    y = net.add("Conv2d", *ins, name="y", dtype=kind, zero=128, scale=0.5, **params)
+    net.check(net.add("Relu", y, name="z", dtype=kind, zero=128, scale=0.5))
+
+
+@pytest.mark.parametrize(
     ("window", "stride", "pads", "channels"),
     [
         pytest.param((2, 2), (2, 2), ((0, 0), (0, 0)), 96, id="rows fill blocks of channels"),

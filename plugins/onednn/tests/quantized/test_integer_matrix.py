@@ -198,3 +198,15 @@ def test_one_row_reads_weights_as_they_are_stored(new_network: Any, dtype: DType
     read = [v.array for step in prepared.steps for v in step.reads if v.array is not None]
     is_shared = any(np.shares_memory(array, w.stored()) for array in read)
     assert is_shared == library().has_vnni
+
+
+@pytest.mark.parametrize("op", ["FullyConnected", "MatMul"])
+@pytest.mark.parametrize("units", [65, 96, 128])
+@pytest.mark.parametrize("source", [(U8, 0), (S8, 0), (U8, 130), (U16, 32768)])
+def test_five_rows(new_network: Any, op: str, units: int, source: tuple[DType, int]) -> None:
+    net = new_network(extreme=False)
+    x = net.input("x", (5, 8), *source)
+    shape = (units, 8) if op == "FullyConnected" else (8, units)
+    kind = U16 if source[0] is U16 else U8
+    w = net.weights("w", shape, S8, zero=0)
+    net.check(net.add(op, x, w, name="y", dtype=kind, zero=128, scale=0.3))

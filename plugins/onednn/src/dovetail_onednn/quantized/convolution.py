@@ -20,8 +20,7 @@ from dovetail_onednn.geometry import (
     as_rows,
     convolution_desc,
     is_depthwise,
-    leaves_rows,
-    steps_over_gaps,
+    is_wrong_in_bytes,
 )
 from dovetail_onednn.layouts import filters, images, transposed_filters
 from dovetail_onednn.primitives import PrimitiveDesc
@@ -92,7 +91,7 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     if integers is None:
         return None
     geometry = _simplest(geometry_in())
-    is_wrong = steps_over_gaps(geometry) or leaves_rows(geometry)  # in bytes
+    is_wrong = is_wrong_in_bytes(geometry)
     if integers.parts == 1 and (library().has_vnni or integers.source is DataType.U8):
         return None if is_wrong else _in_bytes(call, geometry, integers)
     if is_depthwise(geometry) and integers.source is DataType.U8 and not is_wrong:
@@ -145,7 +144,7 @@ def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None
         # from 24 to 144 channels in 56x56 took 0.22 ms, and 0.17 as products of matrices
         makes.append(of_matrices)
     fits = is_whole or (words.parts <= MOST_PARTS and _fills_vectors(geometry))
-    if fits and not (steps_over_gaps(geometry) or leaves_rows(geometry)):
+    if fits and not is_wrong_in_bytes(geometry):
         makes.append(of_bytes)
     if words.is_exact_in_float:
         makes.append(lambda: of_floats(_has_code))

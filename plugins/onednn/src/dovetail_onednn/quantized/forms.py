@@ -15,7 +15,7 @@ from dovetail_onednn._library import library
 from dovetail_onednn.attributes import PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.geometry import Geometry, convolution_desc, is_wrong_without_zero
+from dovetail_onednn.geometry import Geometry, as_elements, convolution_desc, is_wrong_without_zero
 from dovetail_onednn.layouts import OneDnnLayout, dense, images, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.padding import Padding, with_own_padding
@@ -143,7 +143,7 @@ def convolution_form(
         types: Types of data and result.
         terms: As in `Form`.
     """
-    geometry, padding = with_own_padding(geometry, types[0])
+    geometry, padding = with_own_padding(as_elements(geometry), types[0])
     source, target = geometry.source.of_type(types[0]), geometry.target.of_type(types[1])
 
     def describe(
