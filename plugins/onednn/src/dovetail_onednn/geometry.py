@@ -258,7 +258,7 @@ def pads_wrongly(geometry: Geometry) -> bool:
     )
 
 
-def pads_bytes_wrongly(geometry: Geometry) -> bool:
+def pads_bytes_wrongly(geometry: Geometry, *, has_zero: bool) -> bool:
     """Return whether oneDNN 3.2 may pad bytes wrongly, or write out of bounds, on any processor.
 
     Besides `pads_wrongly`, there are two faults of its `brgconv`, both along the last axis:
@@ -269,11 +269,15 @@ def pads_bytes_wrongly(geometry: Geometry) -> bool:
       that may be shorter than 3 are none that it chose, in 4,000 geometries with those lengths.
     - It ends the process, or reads bytes of others, with padding before a row and as many elements
       at its end that no window reads, as if there was no padding at all.
+
+    Args:
+        geometry: The convolution.
+        has_zero: Whether the library gets a zero point of the data.
     """
     if geometry.is_transposed or is_depthwise(geometry):
         return False
     before, after = geometry.before[-1], _read_after(geometry)
-    is_long = max(before, after) > _FEWEST_ROWS
+    is_long = has_zero and max(before, after) > _FEWEST_ROWS
     return is_long or before == -after > 0 or pads_wrongly(geometry)
 
 

@@ -114,7 +114,8 @@ def _simplest(geometry: Geometry) -> Geometry:
 
 def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
     groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
-    form = convolution_form(geometry, groups, (integers.source, integers.target))
+    types, has_zero = (integers.source, integers.target), integers.zero != 0
+    form = convolution_form(geometry, groups, types, has_zero=has_zero)
     if form.padding is None:
         return step_as_stored(call, integers, form)
     return step_on_copies(call, integers, form, geometry.source.dims[1] // groups, (1,))

@@ -133,7 +133,12 @@ def by_depth(levels: Array, units: int, by_units: bool) -> Array:
 
 
 def convolution_form(
-    geometry: Geometry, groups: int, types: Types, terms: Terms = as_bytes
+    geometry: Geometry,
+    groups: int,
+    types: Types,
+    terms: Terms = as_bytes,
+    *,
+    has_zero: bool = True,
 ) -> Form:
     """Return the form of a convolution.
 
@@ -142,8 +147,10 @@ def convolution_form(
         groups: Number of groups of channels.
         types: Types of data and result.
         terms: As in `Form`.
+        has_zero: Whether the data have a zero point.
     """
-    geometry, padding = with_own_padding(as_elements(geometry), types[0])
+    has_zero |= is_wrong_without_zero(geometry)
+    geometry, padding = with_own_padding(as_elements(geometry), types[0], has_zero=has_zero)
     source, target = geometry.source.of_type(types[0]), geometry.target.of_type(types[1])
 
     def describe(

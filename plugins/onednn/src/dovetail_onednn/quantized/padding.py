@@ -50,16 +50,19 @@ class Padding(msgspec.Struct, frozen=True):
         return room
 
 
-def with_own_padding(geometry: Geometry, kind: DataType) -> tuple[Geometry, Padding | None]:
+def with_own_padding(
+    geometry: Geometry, kind: DataType, *, has_zero: bool
+) -> tuple[Geometry, Padding | None]:
     """Return a convolution that the library pads right, and the padding that is left to stages.
 
     Args:
         geometry: The convolution.
         kind: Type of the data.
+        has_zero: Whether the library gets a zero point of the data.
     """
     if geometry.is_transposed:
         return _with_longer_source(geometry, kind)
-    if not pads_bytes_wrongly(geometry):
+    if not pads_bytes_wrongly(geometry, has_zero=has_zero):
         return geometry, None
     padding = _padding(geometry, kind, geometry.before, geometry.after)
     none = (0,) * len(geometry.stride)
