@@ -270,3 +270,38 @@ def test_results_longer_than_their_products(
     kind = U16 if source[0] is U16 else U8
     y = net.add("TransposeConv2d", *ins, name="y", dtype=kind, zero=128, scale=0.5, **params)
     net.check(y)
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "channels"),
+    [
+        pytest.param((3, 3, 3), (2, 1, 2), 64, id="no code of its own"),
+        pytest.param((1, 3, 3), (1, 2, 2), 256, id="not whole strides"),
+        pytest.param((1, 4, 4), (1, 2, 2), 160, id="whole strides"),
+    ],
+)
+@pytest.mark.parametrize("source", [(U8, 200), (S8, 72), (U16, 51200), (S16, 18000)])
+def test_sums_of_transposes_beyond_float32(
+    new_network: Any,
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    channels: int,
+    source: tuple[DType, int],
+) -> None:
+    net = new_network(extreme=True)
+    x = net.input("x", (1, 3, 5, 5, channels), *source)
+    w = net.weights("w", (*window, channels, 33), S8, axis=None, zero=0)
+    params = {"stride": stride, "pad_amount": [(0, 0)] * 3, "dilation": (2, 1, 1)}
+    y = net.add("TransposeConv3d", x, w, name="y", dtype=S16, zero=0, scale=2.0, **params)
+    net.check(y, engine=False)
+
+
+@pytest.mark.parametrize(("zero", "at"), [(0, -1_320_000), (-20, -1_600_000)])
+def test_transposes_of_signed_bytes_beyond_float32(new_network: Any, zero: int, at: int) -> None:
+    net = new_network(extreme=True)
+    x = net.input("x", (1, 12, 12, 256), S8, zero)
+    w = net.weights("w", (3, 3, 256, 64), S8, axis=None, zero=0)
+    params = {"stride": (2, 2), "pad_amount": [(0, 0)] * 2}
+    # an eighth of the sums, of which the result holds a few around their mean
+    y = net.add("TransposeConv2d", x, w, name="y", zero=at, scale=0.02 * 0.003 * 8, **params)
+    net.check(y, engine=library().has_vnni)

@@ -113,12 +113,20 @@ def _simplest(geometry: Geometry) -> Geometry:
 
 
 def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
+    """Return the step of a convolution of bytes, as unsigned ones if signed ones have no code."""
     groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
-    types, has_zero = (integers.source, integers.target), integers.zero != 0
-    form = convolution_form(geometry, groups, types, has_zero=has_zero)
-    if form.padding is None:
-        return step_as_stored(call, integers, form)
-    return step_on_copies(call, integers, form, geometry.source.dims[1] // groups, (1,))
+    unsigned = as_unsigned(integers, always=geometry.is_transposed)
+    for each in dict.fromkeys((integers.source, unsigned.source)):
+        numbers = integers if each is integers.source else unsigned
+        types, has_zero = (each, numbers.target), numbers.zero != 0
+        form = convolution_form(geometry, groups, types, has_zero=has_zero)
+        if form.padding is None and numbers is integers:
+            step = step_as_stored(call, numbers, form)
+        else:
+            step = step_on_copies(call, numbers, form, geometry.source.dims[1] // groups, (1,))
+        if step is not None:
+            return step
+    return None
 
 
 def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None:

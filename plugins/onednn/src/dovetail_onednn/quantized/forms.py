@@ -31,12 +31,15 @@ from dovetail_onednn.quantized.products import (
     weights_argument,
 )
 from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.types import EXACT
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.threads import threads_for
 
 _BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
 BY_COLUMN, BY_ROW = 0b10, 0b01  # masks of the axes of (depth, units) and of (units, depth)
+_BY_CONVOLUTION, _JIT = "conv:any", "jit_"  # code for transposed convolutions
 MATMUL, INNER_PRODUCT = "matmul", "inner_product_forward"
+_LARGEST_PRODUCT = 255 * 128  # of two bytes
 _POINTWISE = ((1, 1), (1, 1), (0, 0), (0, 0))  # stride, dilation, and pads of a convolution
 
 # Describes the primitive: its post-ops, quantization, and whether it has a bias.
@@ -58,6 +61,7 @@ class Form(msgspec.Struct, frozen=True):
         terms: Those of the weights, in the order of `weights`.
         padding: The padding that `source` has and the data have not, if any.
         needs_zero: Whether the library computes right only with a zero point.
+        rounds: Whether sums may exceed what float32 holds before the library subtracts zero points.
     """
 
     describe: Describe
@@ -69,6 +73,7 @@ class Form(msgspec.Struct, frozen=True):
     terms: Terms
     padding: Padding | None = None
     needs_zero: bool = False
+    rounds: bool = False
 
     @property
     def plain(self) -> MemoryDesc:
@@ -79,6 +84,20 @@ class Form(msgspec.Struct, frozen=True):
         """Return whether the padding, if any, can be this zero point of the data."""
         low, high = (0, 255) if self.source.type is DataType.U8 else (-128, 127)
         return self.padding is None or low <= zero <= high
+
+    def has_code(self, desc: PrimitiveDesc, has_zero: bool) -> bool:
+        """Return whether the library's code for the product is fast and exact.
+
+        oneDNN 3.2 has transposed convolutions that convert sums to float32 first, and then subtract
+        what the zero point adds to them, or the 128 that it adds to signed bytes itself.
+
+        Args:
+            desc: The primitive.
+            has_zero: Whether the library gets a zero point of the data.
+        """
+        name, is_signed = desc.implementation, self.source.type is DataType.S8
+        subtracts = has_zero if name.startswith(_BY_CONVOLUTION) else is_signed and _JIT in name
+        return not (is_slow(desc) or (self.rounds and subtracts))
 
     def padded(self, stages: Stages, data: Argument, zero: int) -> Argument:
         """Return the source for data of the form `plain`, after stages that pad them."""
@@ -161,8 +180,19 @@ def convolution_form(
 
     mask = _BY_GROUP_AND_UNIT if groups > 1 else _BY_UNIT
     plain = geometry.weights.of_type(DataType.S8)
-    needs_zero = is_wrong_without_zero(geometry)
-    return Form(describe, source, plain, target, groups, mask, terms, padding, needs_zero)
+    needs_zero, rounds = is_wrong_without_zero(geometry), _has_large_sums(geometry)
+    return Form(describe, source, plain, target, groups, mask, terms, padding, needs_zero, rounds)
+
+
+def _has_large_sums(geometry: Geometry) -> bool:
+    """Return whether sums of a transposed convolution may be too large for float32."""
+    if not geometry.is_transposed:
+        return False
+    channels, *window = geometry.weights.dims[-len(geometry.stride) - 1 :]
+    axes = zip(window, geometry.stride, geometry.dilation, strict=True)
+    # an element of the result has one product for every few elements of the window
+    taken = (math.ceil(n / (step // math.gcd(step, apart))) for n, step, apart in axes)
+    return channels * math.prod(taken) * _LARGEST_PRODUCT >= EXACT
 
 
 def matrix_desc(
@@ -198,6 +228,8 @@ def step_as_stored(call: KernelCall, integers: Integers, form: Form) -> Step | N
     integers = replace(integers, gives_zero=form.needs_zero)
     quantization, ops = integers.quantization(form.mask), integers.fused.ops
     with form.describe(ops, quantization, integers.has_bias) as desc:
+        if not form.has_code(desc, integers.has_zero):
+            return None
         return product_step(call, desc, integers, form.weights, form.mask)
 
 
@@ -231,9 +263,14 @@ def unpaired(levels: Array) -> Array:
     return found
 
 
-def as_unsigned(integers: Integers) -> Integers:
-    """Return the numbers of a product of copies: without VNNI, signed data become unsigned."""
-    if library().has_vnni or integers.source is not DataType.S8:
+def as_unsigned(integers: Integers, *, always: bool = False) -> Integers:
+    """Return the numbers of a product of copies: without VNNI, signed data become unsigned.
+
+    Args:
+        integers: Its numbers.
+        always: Whether they do with VNNI, too.
+    """
+    if (library().has_vnni and not always) or integers.source is not DataType.S8:
         return integers
     return replace(integers, source=DataType.U8, zero=integers.zero + SIGN)
 
@@ -285,7 +322,7 @@ def staged_step(
     integers = replace(integers, gives_zero=form.needs_zero)
     quantization, ops = integers.quantization(form.mask), integers.fused.ops
     with form.describe(ops, quantization, integers.has_bias) as desc:
-        if is_slow(desc) or integers.fused.added is not None:
+        if not form.has_code(desc, integers.has_zero) or integers.fused.added is not None:
             return None
         stages, layout = Stages(call), OneDnnLayout(desc.desc(Arg.WEIGHTS), form.weights)
         data = source(stages)

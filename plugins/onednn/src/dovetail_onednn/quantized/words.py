@@ -106,7 +106,7 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
         if upper.implementation == lower.implementation:
             break
     descs = lower, upper
-    if any(map(is_slow, descs)) or not all(map(form.takes, zeros)):
+    if not (all(map(form.has_code, descs, are_given)) and all(map(form.takes, zeros))):
         return None
     # a FullyConnected may have its depth in several axes of the data
     width = form.plain.dims[1] // (words.parts * form.groups)
