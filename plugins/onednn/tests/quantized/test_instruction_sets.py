@@ -34,15 +34,18 @@ FILES = [
     "test_fused_integers.py",
     "test_pairs.py",
 ]
+PRODUCTS = [f"test_integer_{name}.py" for name in ("convolution", "matrix", "words")]
 
 
-@pytest.mark.parametrize("limit", ["AVX2", "AVX512_CORE"])
-def test_equal_to_definition(limit: str) -> None:
+@pytest.mark.parametrize(
+    ("limit", "names"), [("AVX2", FILES), ("AVX512_CORE", FILES), ("AVX2_VNNI", PRODUCTS)]
+)
+def test_equal_to_definition(limit: str, names: list[str]) -> None:
     if library().instruction_set_name == "AVX2":
         pytest.skip("this processor has no more than AVX2, with which all tests run")
     environment = os.environ | {VARIABLE: limit}
     environment.pop("PYTEST_XDIST_WORKER", None)
-    files = [str(Path(__file__).parent / name) for name in FILES]
+    files = [str(Path(__file__).parent / name) for name in names]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
