@@ -114,19 +114,20 @@ def _simplest(geometry: Geometry) -> Geometry:
 
 def _in_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
     """Return the step of a convolution of bytes, as unsigned ones if signed ones have no code."""
+    step = _in_these_bytes(call, geometry, integers)
+    if step is None and geometry.is_transposed and integers.source is DataType.S8:
+        step = _in_these_bytes(call, geometry, as_unsigned(integers, always=True))
+    return step
+
+
+def _in_these_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
     groups = geometry.weights.dims[0] if _has_groups(geometry) else 1
-    unsigned = as_unsigned(integers, always=geometry.is_transposed)
-    for each in dict.fromkeys((integers.source, unsigned.source)):
-        numbers = integers if each is integers.source else unsigned
-        types, has_zero = (each, numbers.target), numbers.zero != 0
-        form = convolution_form(geometry, groups, types, has_zero=has_zero)
-        if form.padding is None and numbers is integers:
-            step = step_as_stored(call, numbers, form)
-        else:
-            step = step_on_copies(call, numbers, form, geometry.source.dims[1] // groups, (1,))
-        if step is not None:
-            return step
-    return None
+    types, has_zero = (integers.source, integers.target), integers.zero != 0
+    form = convolution_form(geometry, groups, types, has_zero=has_zero)
+    is_shifted = call.spec(DATA).dtype.is_signed and integers.source is DataType.U8
+    if form.padding is None and not is_shifted:
+        return step_as_stored(call, integers, form)
+    return step_on_copies(call, integers, form, geometry.source.dims[1] // groups, (1,))
 
 
 def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None:

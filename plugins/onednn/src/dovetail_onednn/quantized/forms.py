@@ -31,7 +31,6 @@ from dovetail_onednn.quantized.products import (
     weights_argument,
 )
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import EXACT
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.threads import threads_for
 
@@ -39,7 +38,6 @@ _BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
 BY_COLUMN, BY_ROW = 0b10, 0b01  # masks of the axes of (depth, units) and of (units, depth)
 _BY_CONVOLUTION, _JIT = "conv:any", "jit_"  # code for transposed convolutions
 MATMUL, INNER_PRODUCT = "matmul", "inner_product_forward"
-_LARGEST_PRODUCT = 255 * 128  # of two bytes
 _POINTWISE = ((1, 1), (1, 1), (0, 0), (0, 0))  # stride, dilation, and pads of a convolution
 
 # Describes the primitive: its post-ops, quantization, and whether it has a bias.
@@ -61,7 +59,7 @@ class Form(msgspec.Struct, frozen=True):
         terms: Those of the weights, in the order of `weights`.
         padding: The padding that `source` has and the data have not, if any.
         needs_zero: Whether the library computes right only with a zero point.
-        rounds: Whether sums may exceed what float32 holds before the library subtracts zero points.
+        is_transposed: Whether it is a transposed convolution.
     """
 
     describe: Describe
@@ -73,7 +71,7 @@ class Form(msgspec.Struct, frozen=True):
     terms: Terms
     padding: Padding | None = None
     needs_zero: bool = False
-    rounds: bool = False
+    is_transposed: bool = False
 
     @property
     def plain(self) -> MemoryDesc:
@@ -88,8 +86,8 @@ class Form(msgspec.Struct, frozen=True):
     def has_code(self, desc: PrimitiveDesc, has_zero: bool) -> bool:
         """Return whether the library's code for the product is fast and exact.
 
-        oneDNN 3.2 has transposed convolutions that convert sums to float32 first, and then subtract
-        what the zero point adds to them, or the 128 that it adds to signed bytes itself.
+        Some transposed convolutions of oneDNN 3.2 round sums to float32 before they subtract what
+        the zero point adds to them, or the 128 that the library adds to signed bytes itself.
 
         Args:
             desc: The primitive.
@@ -97,7 +95,7 @@ class Form(msgspec.Struct, frozen=True):
         """
         name, is_signed = desc.implementation, self.source.type is DataType.S8
         subtracts = has_zero if name.startswith(_BY_CONVOLUTION) else is_signed and _JIT in name
-        return not (is_slow(desc) or (self.rounds and subtracts))
+        return not (is_slow(desc) or (self.is_transposed and subtracts))
 
     def padded(self, stages: Stages, data: Argument, zero: int) -> Argument:
         """Return the source for data of the form `plain`, after stages that pad them."""
@@ -180,19 +178,9 @@ def convolution_form(
 
     mask = _BY_GROUP_AND_UNIT if groups > 1 else _BY_UNIT
     plain = geometry.weights.of_type(DataType.S8)
-    needs_zero, rounds = is_wrong_without_zero(geometry), _has_large_sums(geometry)
-    return Form(describe, source, plain, target, groups, mask, terms, padding, needs_zero, rounds)
-
-
-def _has_large_sums(geometry: Geometry) -> bool:
-    """Return whether sums of a transposed convolution may be too large for float32."""
-    if not geometry.is_transposed:
-        return False
-    channels, *window = geometry.weights.dims[-len(geometry.stride) - 1 :]
-    axes = zip(window, geometry.stride, geometry.dilation, strict=True)
-    # an element of the result has one product for every few elements of the window
-    taken = (math.ceil(n / (step // math.gcd(step, apart))) for n, step, apart in axes)
-    return channels * math.prod(taken) * _LARGEST_PRODUCT >= EXACT
+    needs_zero, is_transposed = is_wrong_without_zero(geometry), geometry.is_transposed
+    ends = source, plain, target
+    return Form(describe, *ends, groups, mask, terms, padding, needs_zero, is_transposed)
 
 
 def matrix_desc(
