@@ -114,6 +114,11 @@ def test_what_ops_state_of_their_results_holds_in_the_cases() -> None:
             kept = [np.zeros(1)]  # of padding; every grid has it
             kept += [t.values for i in op.keeps if (t := bound.inputs[i]) is not None]
             assert np.isin(made, np.concatenate([values.ravel() for values in kept])).all(), case.id
+        if op.keeps_all:
+            left = np.concatenate([t.values.ravel() for t in bound.expected])
+            entered = bound.inputs if not op.keeps else [bound.inputs[i] for i in op.keeps]
+            values = [t.values.ravel() for t in entered if t is not None and t.dtype is x.dtype]
+            assert np.isin(np.concatenate(values), left).all(), case.id
         if op.rounds or op.keeps_whole:
             rounded = [None if t is None else np.rint(t.values) for t in bound.inputs]
             outs = [t.spec for t in node.outputs]
@@ -121,6 +126,7 @@ def test_what_ops_state_of_their_results_holds_in_the_cases() -> None:
             whole = made if op.rounds else simulate(schema, op, rounded, input_specs(node), outs)[0]
             np.testing.assert_array_equal(whole, np.rint(whole), err_msg=case.id)
         seen += Counter(clips=op.clips, keeps=bool(op.keeps), ranges=(low, high) != UNBOUNDED)
-        seen += Counter(rounds=op.rounds, keeps_whole=op.keeps_whole)
-    assert min(seen[fact] for fact in ("clips", "keeps", "ranges", "keeps_whole")) >= 10
+        seen += Counter(rounds=op.rounds, keeps_whole=op.keeps_whole, keeps_all=op.keeps_all)
+    found = ("clips", "keeps", "ranges", "keeps_whole", "keeps_all")
+    assert min(seen[fact] for fact in found) >= 10
     assert seen["rounds"] >= 5

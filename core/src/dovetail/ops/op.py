@@ -102,8 +102,8 @@ class Op:
             between its steps; see `states`.
 
     Quantization reads more facts: `value_range`, `result_encodings`, `clips`, `flat_beyond`,
-    `keeps`, `added_range`, `rounds` and `keeps_whole`. A subclass states them as class attributes
-    too, or as properties if they depend on params.
+    `keeps`, `keeps_all`, `added_range`, `rounds` and `keeps_whole`. A subclass states them as class
+    attributes too, or as properties if they depend on params.
     """
 
     inputs: ClassVar[tuple[Port, ...]] = ()
@@ -202,6 +202,14 @@ class Op:
         An op of the domain MOVE does not state it: all its outputs consist of its inputs' elements.
         """
         return ()
+
+    @property
+    def keeps_all(self) -> bool:
+        """True if the outputs together contain all elements of the inputs that the op keeps.
+
+        Then an encoding of the outputs is also valid for the inputs.
+        """
+        return False
 
     @property
     def added_range(self) -> Range | None:

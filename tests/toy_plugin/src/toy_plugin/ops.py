@@ -45,6 +45,7 @@ class Mirror(Op):
     inputs = (In("in[0]"),)
     outputs = (Out("out[0]"),)
     domain = Domain.MOVE
+    keeps_all = True
     source = "the tests' own"
 
     axis = uint32(default=last_axis)

@@ -26,6 +26,7 @@ class Pack(Op):
 
     inputs = (In("in[0..m]", variadic=True),)
     domain = Domain.MOVE
+    keeps_all = True
 
     axis = uint32()
 
@@ -56,6 +57,7 @@ class UnPack(Op):
     inputs = (In("in[0]"),)
     outputs = (Out("out[0..m]", variadic=True),)
     domain = Domain.MOVE
+    keeps_all = True
 
     axis = uint32()
 
@@ -89,6 +91,10 @@ class Tile(Op):
     domain = Domain.MOVE
 
     multiples = tensor((None,))
+
+    @property
+    def keeps_all(self) -> bool:
+        return bool(self.multiples.all())
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         multiples = ints(self.multiples)

@@ -70,6 +70,8 @@ class DepthToSpace(_Blocks):
     as (block_size[0], block_size[1], c) under DCR, as (c, block_size[0], block_size[1]) under CRD.
     """
 
+    keeps_all = True
+
     mode = choice(BlockMode, BlockMode.DCR)
 
     def target(self, x: Shape) -> Shape:
@@ -99,6 +101,8 @@ class SpaceToDepth(_Blocks):
     written as (block_size[0], block_size[1], c) under DCR, as (c, block_size[0], block_size[1])
     under CRD.
     """
+
+    keeps_all = True
 
     mode = choice(BlockMode, BlockMode.DCR)
 
@@ -130,6 +134,10 @@ class BatchToSpace(_Blocks):
 
     crops = tensor((2, 2), [[0, 0], [0, 0]])
 
+    @property
+    def keeps_all(self) -> bool:
+        return not self.crops.any()
+
     def target(self, x: Shape) -> Shape:
         batch, h, w, c = x
         rows, columns = self.block
@@ -158,6 +166,8 @@ class SpaceToBatch(_Blocks):
     n, padded h / block_size[0], padded w / block_size[1], c), the batch written as (block_size[0],
     block_size[1], n).
     """
+
+    keeps_all = True
 
     pad_amount = tensor((2, 2), [[0, 0], [0, 0]])
 
@@ -193,6 +203,7 @@ class ChannelShuffle(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    keeps_all = True
 
     num_groups = uint32()
     axis = uint32(last_axis)

@@ -22,6 +22,7 @@ class _Reshaping(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    keeps_all = True
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         shape = self.target(x.shape, None if out is None else out.shape)
@@ -45,6 +46,7 @@ class Reshape(Op):
 
     inputs = (In("in[0]"), In("in[1]", optional=True))
     domain = Domain.MOVE
+    keeps_all = True
 
     def infer(self, x: Spec, shape: Spec | None, out: Spec | None) -> Spec:
         if out is None:
@@ -105,6 +107,7 @@ class Transpose(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    keeps_all = True
 
     perm = tensor((None,))
 
@@ -126,6 +129,7 @@ class Concat(Op):
 
     inputs = (In("in[0..m]", variadic=True),)
     domain = Domain.MOVE
+    keeps_all = True
 
     axis = uint32(last_axis)
 
@@ -159,6 +163,7 @@ class Split(Op):
     inputs = (In("in[0]"),)
     outputs = (Out("out[0..m]", variadic=True),)
     domain = Domain.MOVE
+    keeps_all = True
 
     axis = uint32()
     split_index = tensor((None,))

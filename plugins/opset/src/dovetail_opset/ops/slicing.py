@@ -43,6 +43,7 @@ class Pad(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    keeps_all = True
 
     scheme = choice(PadScheme)
     pad_amount = tensor((None, 2))
