@@ -2,13 +2,16 @@
 
 Tensors between which values are only moved share an encoding. So do, unless this is switched off,
 the input and output of a Relu or clip: clipped values need no points on the grid.
+
+A given encoding is only shared with tensors whose values its tensors contain. The range of a slice
+or of a maximum pool would clip what other nodes read from the input.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,6 +21,7 @@ import numpy as np
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor
 from dovetail.ops import OpRegistry, Range
 from dovetail.quantization import QuantizationOptions, Style
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.roles import schema_of
 from dovetail_quantizers.planning.rules import (
     added_by,
@@ -27,6 +31,18 @@ from dovetail_quantizers.planning.rules import (
     op_of,
 )
 from dovetail_quantizers.planning.value_range import Far, RowFloor, ValueRange, value_range_of
+
+
+class Claim(NamedTuple):
+    """A given encoding, width or type of a tensor.
+
+    Attributes:
+        value: The content; tensors with equal ones can share an encoding.
+        given: The given encoding; None for other claims, whose range is observed.
+    """
+
+    value: Hashable
+    given: EncodingDecision | None = None
 
 
 class Bound(NamedTuple):
@@ -91,7 +107,7 @@ def find_groups(
     graph: Graph,
     ops: OpRegistry,
     options: QuantizationOptions,
-    claims: Mapping[Tensor, Hashable],
+    claims: Mapping[Tensor, Claim],
 ) -> Mapping[Tensor, Group]:
     """Return the group of each tensor that takes an encoding as an activation does.
 
@@ -103,7 +119,8 @@ def find_groups(
         claims: Given encodings and widths; tensors with different ones do not share.
     """
     finder = _Finder(graph, ops, claims)
-    for node in graph.nodes:
+    # first the ops that lose no values: then each group has all claims that are valid for it
+    for node in sorted(graph.nodes, key=lambda node: not op_of(node, ops).keeps_all):
         finder.move(node, *kept_by(node, ops, options.concat))
     if not options.disable_relu_squashing:
         for node in graph.nodes:
@@ -123,7 +140,7 @@ def clips_flat_parts(options: QuantizationOptions) -> bool:
 
 
 class _Finder:
-    def __init__(self, graph: Graph, ops: OpRegistry, claims: Mapping[Tensor, Hashable]) -> None:
+    def __init__(self, graph: Graph, ops: OpRegistry, claims: Mapping[Tensor, Claim]) -> None:
         self.groups: dict[Tensor, Group] = {}
         self._graph = graph
         self._ops = ops
@@ -141,10 +158,7 @@ class _Finder:
             return
         for tensor in (t for t in inputs if t not in self.groups):  # constants
             self.groups[tensor] = Group({tensor: None}, constants={tensor: None})
-        claims: set[Hashable] = set()
-        for tensor in (*inputs, *outputs):
-            claims |= self._claimed(self.groups[tensor])
-        if len(claims) > 1:
+        if not self._can_share(node, inputs, outputs):
             return
         merged = self.groups[inputs[0]]
         for other in (*inputs[1:], *outputs):
@@ -154,6 +168,50 @@ class _Finder:
         merged.inside.add(node)
         if (added := added_by(node, self._ops)) is not None:
             merged.bounds.append(Bound(added, node.where))
+
+    def _can_share(
+        self, node: Node, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
+    ) -> bool:
+        """Return whether what is given for some tensors of a node is valid for all of them."""
+        claims = self._claims_of(self.groups[t] for t in (*inputs, *outputs))
+        if len({claim.value for claim in claims}) > 1:
+            return False
+        given = claims[0].given if claims else None
+        if given is None:
+            return True
+        before = [self.groups[t] for t in inputs if not self._is_within(self.groups[t], given)]
+        if not before:
+            return True  # the results consist of values of the inputs
+        after = [t for t in outputs if not self._is_within(self.groups[t], given)]
+        if not after and op_of(node, self._ops).keeps_all:
+            return True
+        if any(self._is_seen(t) for t in after):
+            return False
+        return all(self._is_private(group, node) for group in before)
+
+    def _is_within(self, group: Group, given: EncodingDecision) -> bool:
+        """Return whether an encoding is given for a group, or spans it as it is constant."""
+        if self._claims_of([group]):
+            return True
+        known = None if group.sources else group.known_extent()
+        if known is None or given.ends is None or not isinstance(given.encoding, ScaleOffset):
+            return False
+        low, high = given.ends
+        rounding = given.encoding.scale / 2
+        return low - rounding <= known.minimum and known.maximum <= high + rounding
+
+    def _is_seen(self, tensor: Tensor) -> bool:
+        return self._graph.is_output(tensor) or bool(self._graph.consumers(tensor))
+
+    def _is_private(self, group: Group, node: Node) -> bool:
+        """Return whether nothing but a node reads values of a group, in this call or the next."""
+        if group.states or any(self._graph.is_output(t) for t in group.members):
+            return False
+        return all(
+            reader is node or reader in group.inside
+            for tensor in group.members
+            for reader in self._graph.consumers(tensor)
+        )
 
     def squash(self, node: Node) -> None:
         """Join input and output of a clipping node, if the input has no other consumer."""
@@ -199,8 +257,11 @@ class _Finder:
             return False
         return all(n is last or n in group.inside for n in self._graph.consumers(tensor))
 
+    def _claims_of(self, groups: Iterable[Group]) -> list[Claim]:
+        return [self._claims[t] for group in groups for t in group.members if t in self._claims]
+
     def _claimed(self, group: Group) -> set[Hashable]:
-        return {self._claims[t] for t in group.members if t in self._claims}
+        return {claim.value for claim in self._claims_of([group])}
 
     def _join(self, one: Group, other: Group) -> Group:
         if one is other:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -21,6 +21,7 @@ from dovetail_quantizers.files import (
 )
 from dovetail_quantizers.planning.columns import has_moved_columns, put_columns_back
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
+from dovetail_quantizers.planning.groups import Claim
 from dovetail_quantizers.planning.precision import Float
 from dovetail_quantizers.planning.roles import channel_axes
 from dovetail_quantizers.planning.rules import is_quantized
@@ -70,11 +71,12 @@ class Overrides:
             self.changes.append(told)
 
     @property
-    def claims(self) -> Mapping[Tensor, Hashable]:
+    def claims(self) -> Mapping[Tensor, Claim]:
         """The given types, encodings and widths, which tensors that share must agree on."""
-        widths = {t: ("width", width) for t, width in self.widths.items()}
-        types = {t: ("type", dtype) for t, dtype in self.types.items()}
-        return widths | types | {t: (e.dtype, e.encoding) for t, e in self.encodings.items()}
+        widths = {t: Claim(("width", width)) for t, width in self.widths.items()}
+        types = {t: Claim(("type", dtype)) for t, dtype in self.types.items()}
+        encodings = {t: Claim((e.dtype, e.encoding), e) for t, e in self.encodings.items()}
+        return widths | types | encodings
 
     @property
     def notes(self) -> list[str]:

@@ -41,7 +41,8 @@ def propagate(
             continue
         known[group] = found
         why = f"the encoding of the input of {clips[result].where}, which only clips"
-        overrides.encodings[group.leader] = EncodingDecision(found.dtype, found.encoding, why)
+        made = EncodingDecision(found.dtype, found.encoding, why)
+        overrides.encodings.update(dict.fromkeys((*group.sources, *group.squashed), made))
 
 
 def _entering(
