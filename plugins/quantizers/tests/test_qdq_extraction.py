@@ -12,7 +12,7 @@ import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
 from dovetail.errors import QuantizationError
 from dovetail.ir import Array, DType, Graph, ScaleOffset, Spec, Tensor
-from dovetail_opset.build import add, static
+from dovetail_opset.build import add, add_all, static
 
 RNG = np.random.default_rng(12)
 SAMPLES = RNG.standard_normal((16, 1, 4)).astype(np.float32)
@@ -212,3 +212,49 @@ def test_inputs_and_outputs_of_the_graph_keep_their_quantizing_nodes() -> None:
     names = [n.name for n in graph.nodes if n.op_type == "Quantize"]
     assert [(n.name, n.op_type) for n in made.nodes] == [(name, "Convert") for name in names]
     assert [t.name for t in (*made.inputs, *made.outputs)] == ["x", graph.outputs[0].name]
+
+
+def flattened(graph: Graph, integers: Tensor) -> Tensor:
+    spec = Spec(integers.dtype, (1, 6), integers.encoding)
+    return add(graph, "Reshape", [integers], name="flat", spec=spec)
+
+
+def turned(graph: Graph, integers: Tensor) -> Tensor:
+    return add(graph, "Transpose", [integers], name="moved", perm=[1, 0])
+
+
+def first_piece(graph: Graph, integers: Tensor) -> Tensor:
+    pieces = add_all(graph, "Split", [integers], name="moved", axis=1, split_index=[2])
+    spec = Spec(integers.dtype, (3, 1), integers.encoding)
+    return add(graph, "Reshape", [pieces[1]], name="column", spec=spec)
+
+
+@pytest.mark.parametrize("move", [turned, first_piece])
+@pytest.mark.parametrize("offset", [-128, 0])
+@pytest.mark.parametrize("options", [{}, {"algorithms": ["cle"]}, {"float_fallback": True}])
+def test_moved_integers_of_several_outputs(move: Any, offset: int, options: dict[str, Any]) -> None:
+    """Outputs a and b are the same moved integers, c and d others that are moved on or not."""
+    graph, x = new_graph((3, 3) if move is first_piece else (2, 3))
+    x = add(graph, "ElementWiseNeg", [x], name="negative")
+    spec = Spec(DType.UFIXED_POINT_8, x.shape, ScaleOffset(0.1, offset))
+    stored = add(graph, "Quantize", [x], name="stored", spec=spec)
+    moved = move(graph, stored)
+    ends = {"inner": stored, "a": moved, "b": moved, "d": stored}
+    if move is turned:
+        ends["c"] = flattened(graph, moved)
+    for name, integers in ends.items():
+        real = add(graph, "Dequantize", [integers], name=name)
+        output(add(graph, "ElementWiseAbs", [real], name="y") if name == "inner" else real)
+    sample = RNG.integers(-9, 9, x.shape).astype(np.float32) / np.float32(2)
+    expected = run_of(model_of(graph), sample)
+    samples = None if "float_fallback" in options else [sample]
+    found = run_of(dt.quantize(model_of(graph), samples, **options), sample)
+    assert found.keys() == expected.keys() == {"y", *ends} - {"inner"}
+    for name, values in expected.items():
+        # all samples are points of the grid, but y has one of its own
+        np.testing.assert_allclose(found[name], values, atol=0.02, err_msg=name)
+
+
+def run_of(model: Any, sample: Array) -> Any:
+    with dt.Session(model) as session:
+        return session.run({"x": sample})

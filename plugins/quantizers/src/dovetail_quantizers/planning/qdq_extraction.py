@@ -225,11 +225,28 @@ class _Extraction:
         assert producer is not None
         self._graph.replace_uses(x, y)
         self._graph.set_outputs(producer, [y if t is x else t for t in producer.outputs])
-        self._graph.remove_tensor(x)
+        self._remove(x, y)
+        for known in (self.found.encodings, self._given):
+            if x in known:
+                known.setdefault(y, known.pop(x))
 
     def _replace(self, y: Tensor, by: Tensor) -> None:
         self._graph.replace_uses(y, by)
-        self._graph.remove_tensor(y)
+        self._remove(y, by)
+        for known in (self.found.encodings, self._given):
+            known.pop(y, None)  # the other tensor has its own
+
+    def _remove(self, old: Tensor, new: Tensor) -> None:
+        """Remove a tensor, which another one replaces in the inserted nodes."""
+        self._graph.remove_tensor(old)
+
+        def now(tensor: Tensor) -> Tensor:
+            return new if tensor is old else tensor
+
+        self._clipped = {now(x): now(y) for x, y in self._clipped.items()}
+        self._moved = {
+            (node, now(x)): tuple(map(now, made)) for (node, x), made in self._moved.items()
+        }
 
     def _clip(self, x: Tensor, clip: str) -> Tensor:
         if x not in self._clipped:
@@ -238,18 +255,25 @@ class _Extraction:
 
     def _move(self, x: Tensor, path: tuple[Tensor, ...], y: Tensor) -> Tensor:
         """Move real numbers as nodes moved their integers, up to a tensor."""
-        graph = self._graph
-        for moved in path:
-            node = graph.producer(moved)
-            assert node is not None
-            if (node, x) not in self._moved:
-                self._moved[node, x] = self._repeat(node, x)
-            x = self._moved[node, x][node.outputs.index(moved)]
+        *inner, last = path
+        for moved in inner:
+            x = self._moved_to(x, moved)
+        end = self._moved_to(x, last)
         if y.kind is TensorKind.NATIVE:
-            self._replace(y, x)
-            return x
-        self._write_instead(x, y)
+            self._replace(y, end)
+            return end
+        if end.kind is not TensorKind.NATIVE:  # it is another output of the same values
+            end = self._moved_to(x, last, again=True)
+        self._write_instead(end, y)
         return y
+
+    def _moved_to(self, x: Tensor, moved: Tensor, *, again: bool = False) -> Tensor:
+        """Return real numbers after the node that moved their integers to a tensor."""
+        node = self._graph.producer(moved)
+        assert node is not None
+        if again or (node, x) not in self._moved:
+            self._moved[node, x] = self._repeat(node, x)
+        return self._moved[node, x][node.outputs.index(moved)]
 
     def _repeat(self, node: Node, x: Tensor) -> tuple[Tensor, ...]:
         """Add a copy of a node that moves real numbers instead of integers; return its outputs."""
