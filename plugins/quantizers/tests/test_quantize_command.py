@@ -12,7 +12,8 @@ from quantizing import dense, encoding, model_of, new_graph, output
 
 import dovetail as dt
 from dovetail.cli import main
-from dovetail.ir import DType, ScaleOffset
+from dovetail.ir import DType, ScaleOffset, Spec
+from dovetail.ops import from_real
 from dovetail_opset.build import add
 
 RNG = np.random.default_rng(29)
@@ -168,3 +169,35 @@ def test_the_float_model_is_not_replaced(folder: Path, capsys: pytest.CaptureFix
     assert code == 2
     assert "overwrite its source" in err
     assert (folder / "net.dvt").read_bytes() == before
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize(
+    "spec",
+    [Spec(DType.UFIXED_POINT_8, (1, 4), ScaleOffset(0.03, -128)), Spec(DType.BFLOAT_16, (1, 4))],
+)
+def test_files_calibrate_inputs_of_every_type_like_arrays(
+    spec: Spec, native: bool, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph, x = new_graph((1, 4), spec.dtype)
+    x.encoding = spec.encoding
+    op_type = "Convert" if spec.encoding is None else "Dequantize"
+    real = add(graph, op_type, [x], name="real", spec=Spec(DType.FLOAT_32, (1, 4)))
+    output(add(graph, "ElementWiseNeg", [real], name="y"))
+    model = model_of(graph)
+    samples = [np.fromfile(f"{i}.raw", "<f4")[None] for i in range(4)]
+    if native:
+        for i, sample in enumerate(samples):
+            from_real(sample, spec).tofile(f"{i}.raw")
+    model.save("typed.dvt")
+    flag = ["--use-native-input-files"] if native else []
+    code, _, err = run(
+        capsys, "-i", "typed.dvt", "-o", "out.dvt", "--input-list", "list.txt", *flag
+    )
+    assert code == 0, err
+    made, wanted = dt.load("out.dvt").graphs["net"], dt.quantize(model, samples).graphs["net"]
+    assert {t.name: t.spec for t in made.tensors.values()} == {
+        t.name: t.spec for t in wanted.tensors.values()
+    }
+    minimum = min(sample.min() for sample in samples)
+    assert encoding(made, "y").scale * 255 > -minimum  # negative values count

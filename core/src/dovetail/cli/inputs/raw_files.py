@@ -88,6 +88,10 @@ class RawReader:
             with np.errstate(over="ignore", invalid="ignore"):
                 self.stored[...] = from_real(self._staged, self._form.tensor.spec)
 
+    def real(self) -> Array:
+        """Return the real values of the input, of its shape; valid until the next read."""
+        return to_real(self.stored, self._form.tensor.spec)
+
     def _check(self, path: Path, row: Array) -> None:
         dtype = self._form.tensor.dtype
         if dtype is DType.BOOL_8 and self._form.native:

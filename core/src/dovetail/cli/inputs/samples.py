@@ -13,7 +13,7 @@ from dovetail.ir import Array, Graph
 
 
 class ListedSamples:
-    """The samples of a list, read one by one; they can be iterated over again.
+    """The samples of a list as real values, read one by one; they can be iterated over again.
 
     An array is valid until the next sample is read.
     """
@@ -28,7 +28,7 @@ class ListedSamples:
         readers = {name: RawReader(form) for name, form in self._feed.forms.items()}
         for inference in range(self._feed.inferences):
             self._feed.fill(readers, inference)
-            yield {name: reader.stored for name, reader in readers.items()}
+            yield {name: reader.real() for name, reader in readers.items()}
 
 
 def listed_samples(graph: Graph, path: Path, *, native: bool) -> ListedSamples:
