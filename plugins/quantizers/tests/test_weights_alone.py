@@ -13,7 +13,7 @@ from quantizing import dense, encoding, model_of, new_graph, output, quantized
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
 from dovetail.ir import AxisScaleOffset, DType, Graph, ScaleOffset
-from dovetail_opset.build import add
+from dovetail_opset.build import add, add_all, static
 
 RNG = np.random.default_rng(41)
 WEIGHT = RNG.standard_normal((3, 4)).astype(np.float32)
@@ -107,3 +107,59 @@ def test_without_computed_weights_there_is_a_note() -> None:
     )
     (note,) = [n for n in made.report.notes if "use_dynamic_16_bit_weights" in n]
     assert "had no effect" in note
+
+
+def with_one_type(op_type: str, inputs: int, **params: Any) -> Graph:
+    """Return a graph of an op whose inputs have the same type, then a FullyConnected."""
+    graph, x = new_graph((1, 2, 2, 3))
+    others = [static(graph, f"w{i}", np.ones(3, np.float32)) for i in range(1, inputs)]
+    made = add(graph, op_type, [x, *others], name="one", **params)
+    weight = static(graph, "w", np.ones((2, 12), np.float32))
+    bias = static(graph, "b", np.ones(2, np.float32))
+    output(add(graph, "FullyConnected", [made, weight, bias], name="y"))
+    return graph
+
+
+ONE_TYPE: dict[str, tuple[int, dict[str, Any]]] = {
+    "InstanceNorm": (3, {}),
+    "GroupNorm": (3, {"epsilon": 1e-5, "group": 3}),
+    "RmsNorm": (3, {"axes": [3]}),
+    "Prelu": (2, {}),
+}
+
+
+@pytest.mark.parametrize("op_type", ONE_TYPE)
+def test_ops_of_one_type_keep_it(op_type: str) -> None:
+    inputs, params = ONE_TYPE[op_type]
+    options: dict[str, Any] = {
+        "float_bitwidth": 16, "float_bias_bitwidth": 32, "keep_weights_quantized": True,
+    }  # fmt: skip
+    made = quantize_with_report(model_of(with_one_type(op_type, inputs, **params)), **options)
+    graph = made.model.graphs["net"]
+    assert {graph.tensor(f"w{i}").dtype for i in range(1, inputs)} == {DType.FLOAT_16}
+    assert graph.tensor("w").dtype is DType.UFIXED_POINT_8
+    assert graph.tensor("b").dtype is DType.FLOAT_32
+    told = ["keep_weights_quantized", *["float_bias_bitwidth"] * (inputs == 3)]
+    assert [note.split(" does not apply to ")[0] for note in made.report.notes] == told
+    assert all(f"{op_type} node 'one'" in note for note in made.report.notes)
+    with dt.Session(made.model) as session:
+        session.run({"x": np.ones((1, 2, 2, 3), np.float16)})
+
+
+@pytest.mark.parametrize(("op_type", "biases"), [("Lstm", 3), ("Gru", 6)])
+@pytest.mark.parametrize("bits", [16, 32])
+def test_recurrent_layers_keep_one_type(op_type: str, biases: int, bits: int) -> None:
+    graph, x = new_graph((3, 1, 4))
+    shapes = [*[(5, 4)] * 3, *[(5, 5)] * 3, *[(5,)] * biases]
+    params = [
+        static(graph, f"p{i}", RNG.standard_normal(s).astype(np.float32))
+        for i, s in enumerate(shapes)
+    ]
+    output(add_all(graph, op_type, [x, *params], name="y")[0])
+    made = quantize_with_report(
+        model_of(graph), float_bitwidth=bits, float_bias_bitwidth=32, keep_weights_quantized=True
+    )
+    quantized = made.model.graphs["net"]
+    assert {t.dtype for t in quantized.tensors.values()} == {DType[f"FLOAT_{bits}"]}
+    told = ["keep_weights_quantized", *["float_bias_bitwidth"] * (bits == 16)]
+    assert [note.split(" does not apply to ")[0] for note in made.report.notes] == told

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 from dovetail.errors import QuantizationError
-from dovetail.ir import DType, Node, Tensor
+from dovetail.ir import DType, Node, Spec, Tensor
 from dovetail.quantization import Bias, Role, Weight
 from dovetail_quantizers.annotation.statics import (
     bias_encoding,
@@ -24,6 +24,7 @@ from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.masks import far_of
 from dovetail_quantizers.planning.plan import Plan
+from dovetail_quantizers.planning.precision import takes_types
 from dovetail_quantizers.planning.recipe import Recipe, float_type
 from dovetail_quantizers.planning.roles import present, roles_of
 from dovetail_quantizers.planning.rules import is_quantized, kept_by
@@ -43,11 +44,18 @@ InputEncodings = dict[tuple[Node, int], EncodingDecision]
 def input_encodings(plan: Plan, decided: Mapping[Group, EncodingDecision]) -> InputEncodings:
     """Return the decision on each input of each node; unchanged inputs have no entry."""
     found: InputEncodings = {}
+    refused: dict[str, dict[str, None]] = {}
     for node in plan.graph.nodes:
         if plan.is_fixed(node):
             _fixed(plan, decided, node, found)
         elif node in plan.floats:
-            _float(plan, node, found)
+            for option in _float(plan, node, found):
+                refused.setdefault(option, {})[node.where] = None
+    plan.notes += [
+        f"{option} does not apply to {', '.join(nodes)}: the op takes these inputs only in the "
+        "type of its data"
+        for option, nodes in refused.items()
+    ]
     return found
 
 
@@ -167,18 +175,36 @@ def _in_width(recipe: Recipe, width: int | DType | None) -> Recipe:
     return recipe if width in (None, recipe.bitwidth) else recipe.with_bitwidth(width)
 
 
-def _float(plan: Plan, node: Node, found: InputEncodings) -> None:
-    bitwidth = plan.floats[node].bitwidth
-    roles = roles_of(node, plan.ops)
-    for i, tensor in present(node):
-        if is_quantized(tensor):
-            role, bits = roles.get(i), bitwidth
-            if plan.options.keep_weights_quantized and _is_static_weight(role, tensor):
-                found[node, i] = _kept(plan, node, role, tensor)
-                continue
-            if isinstance(role, Bias) and plan.options.float_bias_bitwidth is not None:
-                bits = plan.options.float_bias_bitwidth
-            found[node, i] = as_float(float_type(bits), plan.floats[node].why)
+def _float(plan: Plan, node: Node, found: InputEncodings) -> Iterator[str]:
+    """Find the types of a float node's inputs; yield the options that its op does not support."""
+    dtype, why = float_type(plan.floats[node].bitwidth), plan.floats[node].why
+    inputs = {i: t for i, t in present(node) if is_quantized(t)}
+    found |= {(node, i): as_float(dtype, why) for i in inputs}
+    others = dict(_other_types(plan, node, inputs))
+    specs = {i: Spec(e.dtype, inputs[i].shape, e.encoding) for i, (_, e) in others.items()}
+    taken = specs if takes_types(node, plan.ops, dtype, specs) else {}
+    for i, spec in specs.items():
+        if i not in taken and takes_types(node, plan.ops, dtype, taken | {i: spec}):
+            taken = taken | {i: spec}
+    for i, (option, wanted) in others.items():
+        if i in taken:
+            found[node, i] = wanted
+        else:
+            yield option
+
+
+def _other_types(
+    plan: Plan, node: Node, inputs: Mapping[int, Tensor]
+) -> Iterator[tuple[int, tuple[str, EncodingDecision]]]:
+    """Yield the inputs of a float node for which options ask for another type, and the option."""
+    bitwidth, why = plan.floats[node].bitwidth, plan.floats[node].why
+    roles, bias_bits = roles_of(node, plan.ops), plan.options.float_bias_bitwidth
+    for i, tensor in inputs.items():
+        role = roles.get(i)
+        if plan.options.keep_weights_quantized and _is_static_weight(role, tensor):
+            yield i, ("keep_weights_quantized", _kept(plan, node, role, tensor))
+        elif isinstance(role, Bias) and bias_bits not in (None, bitwidth):
+            yield i, ("float_bias_bitwidth", as_float(float_type(bias_bits), why))
 
 
 def _is_static_weight(role: Role | None, tensor: Tensor) -> TypeGuard[Weight]:

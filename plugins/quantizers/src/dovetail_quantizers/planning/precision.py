@@ -73,11 +73,27 @@ def refusal(node: Node, ops: OpRegistry, dtype: DType = DType.UFIXED_POINT_8) ->
     if stored and dtype.is_fixed_point:
         return f"{node.op_type} reads stored values, which are not numbers in fixed point"
     ins = [None if t is None else _as_type(t, dtype) for t in node.inputs]
+    return _fault(schema, node, ins, [_as_type(t, dtype) for t in node.outputs])
+
+
+def takes_types(node: Node, ops: OpRegistry, dtype: DType, others: Mapping[int, Spec]) -> bool:
+    """Return whether a node's op supports a type for all tensors but some inputs.
+
+    Args:
+        node: The node.
+        ops: Finds its op.
+        dtype: The type of the tensors that could be quantized.
+        others: The inputs of other types, by number.
+    """
+    ins = [None if t is None else _as_type(t, dtype) for t in node.inputs]
+    mixed = [others.get(i, spec) for i, spec in enumerate(ins)]
     outs = [_as_type(t, dtype) for t in node.outputs]
+    return not _fault(schema_of(node, ops), node, mixed, outs)
+
+
+def _fault(schema: OpSchema, node: Node, ins: list[Spec | None], outs: list[Spec]) -> str:
     ports = [*_faults(schema.inputs, ins), *_faults(schema.outputs, outs)]
-    if ports:
-        return ports[0]
-    return _inference_fault(schema, node, ins, outs)
+    return ports[0] if ports else _inference_fault(schema, node, ins, outs)
 
 
 def _inference_fault(schema: OpSchema, node: Node, ins: list[Spec | None], outs: list[Spec]) -> str:
