@@ -105,3 +105,20 @@ def test_outputs_that_inputs_keep_wide() -> None:
 
 def test_other_types_stay() -> None:
     assert not NarrowTypes([F64]).run(network(DType.INT_64, 3))
+
+
+@pytest.mark.parametrize("op_type", ["ElementWiseNeg", "Cast"])
+def test_inputs_and_outputs_become_narrow_if_asked(op_type: str) -> None:
+    def network() -> Graph:
+        graph = Graph("net")
+        x = graph.add_tensor(Tensor("x", F64, (2,), TensorKind.APP_WRITE))
+        y = Tensor("y", F64, (2,), TensorKind.APP_READ)
+        add(graph, op_type, [x], name="node", outputs=y, spec=Spec(F64, (2,)))
+        return graph
+
+    graph = network()
+    assert not NarrowTypes().run(graph)
+    assert NarrowTypes(interfaces=True).run(graph)
+    assert not NarrowTypes(interfaces=True).run(graph)
+    assert {t.dtype for t in graph.tensors.values()} == {F32}
+    assert not find_faults(graph)

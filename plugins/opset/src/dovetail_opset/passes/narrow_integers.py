@@ -172,14 +172,15 @@ def narrow(
     Args:
         graph: The graph, changed in place.
         types: The narrower type for each wide one.
-        tensors: Inner tensors and constants that may have other types.
+        tensors: The tensors that may have other types.
         takes: Whether a node computes the same on narrower types; casts are not asked about.
 
     Returns:
         The nodes that compute in narrower types.
     """
-    inner = {t for t in tensors if t.kind is TensorKind.NATIVE and t.dtype in types}
-    nodes = _narrowed(graph, types, inner, {t for t in tensors if is_constant(t)}, takes)
+    constants = {t for t in tensors if is_constant(t)}
+    inner = {t for t in tensors if t not in constants and t.dtype in types}
+    nodes = _narrowed(graph, types, inner, constants, takes)
     casts = [node for t in inner if (node := graph.producer(t)) is not None and is_op(node, "Cast")]
     for tensor in inner:
         tensor.dtype = types[tensor.dtype]

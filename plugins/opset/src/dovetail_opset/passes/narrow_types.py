@@ -26,24 +26,27 @@ class NarrowTypes:
     """Compute types of 64 bits in 32 bits, whatever the values are.
 
     Results differ from those of before where values do not fit: integers wrap, constants become the
-    largest number of the type. Inputs and outputs of the graph keep their types; results are cast
-    to those, what needs the inputs stays wide.
+    largest number of the type. Nodes whose op needs a wide type keep it.
 
     Attributes:
         types: The wide types, keys of `NARROWER`.
+        interfaces: Whether inputs and outputs of the graph become narrow too. Otherwise they keep
+            their types, and so do the nodes that read or write them.
     """
 
     types: Collection[DType] = tuple(NARROWER)
+    interfaces: bool = False
     name: str = "narrow-types"
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         types = {wide: NARROWER[wide] for wide in self.types}
-        casts = [_cast_last(graph, y) for y in graph.outputs if y.dtype in types]
+        kept = () if self.interfaces else graph.outputs
+        casts = [_cast_last(graph, y) for y in kept if y.dtype in types]
         tensors = {
             tensor
             for tensor in graph.tensors.values()
-            if tensor.dtype in types and (tensor.kind is TensorKind.NATIVE or is_constant(tensor))
+            if tensor.dtype in types and (self._may_change(tensor) or is_constant(tensor))
         }
         nodes = narrow(graph, types, tensors, lambda node: _takes(node, types))
         for node in nodes:
@@ -51,7 +54,12 @@ class NarrowTypes:
         for cast in filter(None, casts):
             if first_input(cast).dtype in types:  # it has stayed wide
                 bypass(graph, cast)
-        return bool(nodes)
+        return bool(nodes) or any(tensor.dtype not in types for tensor in tensors)
+
+    def _may_change(self, tensor: Tensor) -> bool:
+        return tensor.kind is TensorKind.NATIVE or (
+            self.interfaces and tensor.kind in (TensorKind.APP_WRITE, TensorKind.APP_READ)
+        )
 
 
 def _cast_last(graph: Graph, y: Tensor) -> Node | None:
