@@ -41,6 +41,7 @@ from dovetail_quantizers.calibration.observer import Observed, observe
 from dovetail_quantizers.dumping import dump_model_encodings
 from dovetail_quantizers.entries import check_entries
 from dovetail_quantizers.judgement.judge import Judge, can_judge
+from dovetail_quantizers.narrowing import narrow_floats
 from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.overrides import (
@@ -92,6 +93,7 @@ class DefaultQuantizer:
             check_ops(graph, ops)
             work = copy_graph(graph)
             SingleOps().run(work)  # the ops whose facts and names the steps below read
+            notes += narrow_floats(work, keeps_interfaces=options.preserve_io_datatype)
             notes += target.write_out(work)
             check_statics(work, ops)
             put_back_for_blocks(work, options.weights_block_size)

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from dovetail.ir import Graph, Node, run_passes
+from dovetail.ir import Graph, Node
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
 from dovetail.runtime import Backend
-from dovetail_opset.passes import (
-    NARROWER,
-    NarrowTypes,
-    RemoveIdentities,
-    WriteOut,
-    can_write_out,
-)
+from dovetail_opset.passes import NARROWER, WriteOut, can_write_out
 from dovetail_opset.passes.write_out import moves_bools
 from dovetail_quantizers.annotation.annotate import annotate
+from dovetail_quantizers.narrowing import narrow_types
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.legal_types import Change, Port, notes_on, take_types
 from dovetail_quantizers.planning.overrides import Overrides
@@ -114,12 +109,4 @@ def _narrowed(graph: Graph, backend: Backend, name: str) -> list[str]:
         and backend.validate_op(node).rule == "dtype"
         for tensor in wide
     }
-    before = Counter(t.dtype for t in graph.tensors.values() if t.dtype in lacking)
-    if lacking:
-        run_passes(graph, (NarrowTypes(lacking), RemoveIdentities()))
-    left = Counter(t.dtype for t in graph.tensors.values() if t.dtype in lacking)
-    return [
-        f"graph '{graph.name}': {count} tensors of {dtype.name} become {NARROWER[dtype].name}, "
-        f"since {name} lacks the type"
-        for dtype, count in (before - left).items()
-    ]
+    return narrow_types(graph, lacking, f"since {name} lacks the type")
