@@ -39,7 +39,7 @@ def options_used() -> Iterator[tuple[str, str]]:
     for tool in TOOLS.values():
         tokens = [t for default in tool.defaults for t in default[:1]]
         for each in tool.implied:
-            tokens += [each.by, *each.unless, *each.tokens]
+            tokens += [each.by, *each.unless, *each.tokens, *(each.needs or ())[:1]]
         for option in tool.options:
             tokens += [*option.to, *(t for to in option.values.values() for t in to)]
         if tool.output is not None:
@@ -55,6 +55,7 @@ def test_tables_name_options_that_exist() -> None:
 
 
 ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient"
+NATIVE = " --use-native-input-files"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,21 @@ ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient"
             "-i a.onnx -opl x.py:P --dry_run debug --use_native_dtype --debug 0 --graph-name=g",
             "-i a.onnx -opl x.py:P --dry_run debug --use_native_dtype "
             f"--graph-name=g {ADDED} --output-path a.cpp --output-format qnn-cpp",
+        ),
+        *(
+            (
+                "qnn-onnx-converter",
+                f"-i a.onnx --input_list l.txt{kept}",
+                f"-i a.onnx --input_list l.txt{kept} {ADDED}{native} --quantization-style sdk "
+                "--output-path a.cpp --output-format qnn-cpp --graph-name a",
+            )
+            for kept, native in (
+                (" --preserve_io layout x", ""),
+                (" --preserve_io layout x --preserve_io datatype x", NATIVE),
+                (" --preserve_io=datatype", NATIVE),
+                (" --preserve_io", NATIVE),
+                (" --preserve_io --use_native_input_files", ""),
+            )
         ),
         (
             "qairt-converter",

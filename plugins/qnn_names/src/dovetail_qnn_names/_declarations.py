@@ -41,11 +41,14 @@ class Implied:
         by: The option that implies them.
         unless: Options with which it does not.
         tokens: What is added.
+        needs: Another option that must be given too, and its values for which it counts; "" is
+            for no value.
     """
 
     by: str
     unless: Tokens
     tokens: Tokens
+    needs: tuple[str, Tokens] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,12 @@ def help_text(tool: Tool, declared: Collection[str]) -> str:
     if added:
         lines.append(f"Added unless it is given: {', '.join(added)}.")
     for each in tool.implied:
+        name, values = each.needs or ("", ())
+        needed = " or ".join(f"{name} {value}".rstrip() for value in values)
+        given = f" with {needed}" if needed else ""
         lines.append(
-            f"{each.by} adds {' '.join(each.tokens)}, unless {' or '.join(each.unless)} is given."
+            f"{each.by}{given} adds {' '.join(each.tokens)}, unless {' or '.join(each.unless)} is "
+            "given."
         )
     if tool.output is not None:
         lines.append(f"Writes {tool.output.suffix} files, by default NAME{tool.output.ending}.")

@@ -59,7 +59,15 @@ _OVERRIDES = Implied(
     ("--input-list", "--float-fallback", "--floatFallback"),
     ("--float-fallback",),
 )
+# Files then have the types of the inputs, which the converter would change otherwise.
+_NATIVE = Implied(
+    "--input-list",
+    ("--use-native-input-files", "--use-native-dtype"),
+    ("--use-native-input-files",),
+    ("--preserve-io", ("", "datatype")),
+)
 _QUANTIZED = (
+    _NATIVE,
     Implied("--input-list", _STYLE[:1], _STYLE),
     Implied("--quantization-overrides", ("--input-list", *_STYLE[:1]), _STYLE),
     _OVERRIDES,

@@ -11,7 +11,7 @@ from dovetail.cli import option_names
 from dovetail.cli.output import current_output, write
 from dovetail.errors import PluginError
 from dovetail.plugins import load, names
-from dovetail_qnn_names._declarations import Option, OutputFile, Tool
+from dovetail_qnn_names._declarations import Implied, Option, OutputFile, Tool
 from dovetail_qnn_names._help import help_text
 
 _FRONTENDS = "dovetail.frontends"
@@ -43,12 +43,26 @@ def translated(tool: Tool, args: Sequence[str]) -> list[str]:
         if default[0] in declared and default[0] not in present:
             tokens += default
     for each in tool.implied:
-        if each.by in present and not present & set(each.unless):
+        if each.by in present and not present & set(each.unless) and _is_met(each, tokens):
             tokens += each.tokens
     if tool.output is not None:
         tokens = _with_output(tool.output, tokens)
         _require_frontend(tool, _value(tokens, tool.output.source))
     return [tool.command, *tokens]
+
+
+def _is_met(implied: Implied, tokens: Sequence[str]) -> bool:
+    """Return whether the arguments have the other option that implied ones need."""
+    if implied.needs is None:
+        return True
+    name, values = implied.needs
+    for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
+        if _name(token) == name:
+            _, equals, value = token.partition("=")
+            value = value if equals or following.startswith("-") else following
+            if value in values:
+                return True
+    return False
 
 
 def _replaced(
