@@ -206,6 +206,24 @@ def test_interface_types_can_be_kept(kind: TensorKind) -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", [DType.FLOAT_32, DType.FLOAT_64])
+def test_types_of_single_inputs_and_outputs_can_be_kept(dtype: DType) -> None:
+    graph, x = new_graph((2,), dtype)
+    other = graph.add_tensor(Tensor("other", dtype, (2,), TensorKind.APP_WRITE))
+    output(add(graph, "ElementWiseNeg", [x], name="y"))
+    output(add(graph, "ElementWiseNeg", [other], name="z"))
+    samples = [{"x": [1, -2], "other": [3, 4]}]
+    made = quantized(graph, samples, preserve_io_datatype=["x", "z"])
+    found = {t.name: t.dtype for t in (*made.inputs, *made.outputs)}
+    fixed = DType.UFIXED_POINT_8
+    assert found == {"x": dtype, "other": fixed, "y": fixed, "z": dtype}
+    with pytest.raises(ConfigError) as caught:
+        quantized(graph, samples, preserve_io_datatype=["x", "zz"])
+    (problem,) = caught.value.problems
+    assert problem.message == "no input or output 'zz'"
+    assert "'z'" in problem.hint
+
+
 def test_float_readers_of_a_kept_input_read_it_as_it_is() -> None:
     graph, x = new_graph((2,))
     whole = add(graph, "Cast", [x], name="whole", spec=Spec(DType.INT_32, (2,)))

@@ -126,6 +126,27 @@ def test_preserved_layouts_and_types(
     assert {name for name in own if found[name][0] != own[name][0]} == narrowed
 
 
+@pytest.mark.parametrize(
+    ("args", "kept"),
+    [
+        ([], set()),
+        (["--preserve-io", "layout"], set()),
+        (["--preserve-io", "datatype"], {"image", "features", "negated"}),
+        (["--preserve-io", "datatype", "image", "negated"], {"image", "negated"}),
+        (["--preserve-io", "layout", "ids", "--preserve-io", "datatype", "ids"], set()),
+    ],
+)
+def test_preserved_types_of_a_quantized_model(
+    convert: Any, args: list[str], kept: set[str]
+) -> None:
+    IMAGE.tofile("image.raw")
+    IDS.astype(np.float32).tofile("ids.raw")
+    Path("list.txt").write_text("image:=image.raw ids:=ids.raw\n")
+    found = types(convert("--input-list", "list.txt", *args))
+    assert {name for name, (dtype, _) in found.items() if dtype == "FLOAT_32"} == kept
+    assert found["ids"][0] == "INT_64"
+
+
 def test_the_type_of_an_input(convert: Any, wanted: np.ndarray) -> None:
     graph = convert(
         "--source_model_input_datatype", "image", "float16", "--input_dtype", "ids", "int32"

@@ -101,7 +101,8 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
         use_dynamic_16_bit_weights: Weights that nodes compute, as the second input of a MatMul, are
             converted to a symmetric 16-bit grid where they have 16 bits.
         pack_4_bit_weights: 4-bit weights take half a byte each.
-        preserve_io_datatype: Inputs and outputs of the graph stay float.
+        preserve_io_datatype: Inputs and outputs of the graph that stay float: all, or those of
+            these names.
         target_backend: Name of the backend that is to run the quantized graph, such as `htp:v73`;
             tensors get types that it takes.
         calibration_backend: Name of the backend that runs the float graph.
@@ -140,10 +141,15 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     keep_weights_quantized: bool = False
     use_dynamic_16_bit_weights: bool = False
     pack_4_bit_weights: bool = False
-    preserve_io_datatype: bool = False
+    preserve_io_datatype: bool | tuple[str, ...] = False
     target_backend: str | None = None
     calibration_backend: str = "cpu"
     calibration_cache: str | None = None
+
+    def preserves(self, name: str) -> bool:
+        """Return whether an input or output of the graph stays float."""
+        kept = self.preserve_io_datatype
+        return kept if isinstance(kept, bool) else name in kept
 
     @property
     def activation_bits(self) -> int:

@@ -118,7 +118,7 @@ def test_inputs_and_outputs_become_narrow_if_asked(op_type: str) -> None:
 
     graph = network()
     assert not NarrowTypes().run(graph)
-    assert NarrowTypes(interfaces=True).run(graph)
-    assert not NarrowTypes(interfaces=True).run(graph)
+    assert NarrowTypes(interfaces=("x", "y")).run(graph)
+    assert not NarrowTypes(interfaces=("x", "y")).run(graph)
     assert {t.dtype for t in graph.tensors.values()} == {F32}
     assert not find_faults(graph)

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from dovetail.ir import DType, Graph, Tensor, run_passes
+from dovetail.quantization import QuantizationOptions
 from dovetail_opset.build import add
 from dovetail_opset.passes import NARROWER, NarrowTypes, RemoveIdentities
 
 
-def narrow_floats(graph: Graph, *, keeps_interfaces: bool) -> list[str]:
+def narrow_floats(graph: Graph, options: QuantizationOptions) -> list[str]:
     """Narrow float64 tensors to float32, which is quantized; return notes.
 
     Args:
-        graph: Changed in place.
-        keeps_interfaces: Whether inputs and outputs of the graph keep their types, next to a Cast.
+        graph: Changed in place. Inputs and outputs that keep their types get a Cast.
+        options: The user's options.
     """
     wide = (DType.FLOAT_64,)
-    if keeps_interfaces:
-        _put_casts(graph, wide)
+    ends = [t for t in dict.fromkeys((*graph.inputs, *graph.outputs)) if t.dtype in wide]
+    kept = [t for t in ends if options.preserves(t.name)]
+    _put_casts(graph, kept)
+    names = [t.name for t in ends if t not in kept]
     why = "since only floats of up to 32 bits are quantized"
-    notes = narrow_types(graph, wide, why, interfaces=not keeps_interfaces)
-    kept = (*graph.inputs, *graph.outputs) if keeps_interfaces else ()
+    notes = narrow_types(graph, wide, why, interfaces=names)
     left = [t for t in graph.tensors.values() if t.dtype in wide and t not in kept]
     if left:
-        names = ", ".join(f"'{tensor.source}'" for tensor in left)
+        listed = ", ".join(f"'{tensor.source}'" for tensor in left)
         notes.append(
             f"graph '{graph.name}': tensors of FLOAT_64 whose nodes need the type are not "
-            f"quantized: {names}"
+            f"quantized: {listed}"
         )
     return notes
 
 
-def _put_casts(graph: Graph, types: Collection[DType]) -> None:
-    """Insert a Cast of the same type at each input and output of some types."""
-    for tensor in (*graph.inputs, *graph.outputs):
-        if tensor.dtype not in types:
-            continue
+def _put_casts(graph: Graph, ends: Iterable[Tensor]) -> None:
+    """Insert a Cast of the same type at inputs and outputs."""
+    for tensor in ends:
         inner = Tensor(
             graph.fresh_name(f"{tensor.name}.inner"),
             tensor.dtype,
@@ -56,7 +56,7 @@ def _put_casts(graph: Graph, types: Collection[DType]) -> None:
 
 
 def narrow_types(
-    graph: Graph, types: Collection[DType], why: str, *, interfaces: bool = False
+    graph: Graph, types: Collection[DType], why: str, *, interfaces: Collection[str] = ()
 ) -> list[str]:
     """Narrow types of 64 bits to those of 32 bits; return notes.
 
@@ -64,7 +64,7 @@ def narrow_types(
         graph: Changed in place.
         types: The types, keys of `NARROWER`.
         why: The reason, for the notes.
-        interfaces: Whether inputs and outputs of the graph become narrow too.
+        interfaces: Names of inputs and outputs of the graph that become narrow too.
     """
     before = Counter(t.dtype for t in graph.tensors.values() if t.dtype in types)
     if before:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dovetail.container import Model
-from dovetail.errors import ConfigError, Problem, QuantizationError
+from dovetail.errors import ConfigError, Problem, QuantizationError, suggest_name
 from dovetail.ir import Array, Encoding, Graph, Tensor, copy_graph
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import (
@@ -79,6 +79,7 @@ class DefaultQuantizer:
         options, notes = with_config(options)
         file, options = overrides_for(options, tuple(model.graphs.values()))
         require_aimet(options)
+        _require_interfaces(options, model)
         recipes = recipes_of(options)
         target = Target(options, recipes, ops)
         notes += check_entries(file, model, options)
@@ -93,7 +94,7 @@ class DefaultQuantizer:
             check_ops(graph, ops)
             work = copy_graph(graph)
             SingleOps().run(work)  # the ops whose facts and names the steps below read
-            notes += narrow_floats(work, keeps_interfaces=options.preserve_io_datatype)
+            notes += narrow_floats(work, options)
             notes += target.write_out(work)
             check_statics(work, ops)
             put_back_for_blocks(work, options.weights_block_size)
@@ -199,6 +200,22 @@ class DefaultQuantizer:
 
 def _sources(graph: Graph) -> frozenset[str]:
     return frozenset(tensor.source for tensor in graph.tensors.values())
+
+
+def _require_interfaces(options: QuantizationOptions, model: Model) -> None:
+    """Raise if an input or output that is to stay float is in no graph."""
+    names = options.preserve_io_datatype
+    graphs = model.graphs.values()
+    known = {tensor.name for graph in graphs for tensor in (*graph.inputs, *graph.outputs)}
+    problems = [
+        Problem(f"no input or output '{name}'", hint=suggest_name(name, known))
+        for name in (() if isinstance(names, bool) else names)
+        if name not in known
+    ]
+    if problems:
+        raise ConfigError(
+            "options name unknown tensors", where="preserve_io_datatype", problems=problems
+        )
 
 
 def _floats_only(samples: Calibration | None, options: QuantizationOptions) -> bool:

@@ -73,9 +73,11 @@ class ConverterOptions:
 
     def quantizing(self, given: Quantizing) -> Quantizing:
         """Return the options of quantization, with those that follow from `--preserve-io`."""
-        if not given.wanted or self.interface.preserved.types is not None:
+        types = self.interface.preserved.types
+        if not given.wanted or types == ():
             return given
-        return replace(given, given={**given.given, "preserve_io_datatype": True})
+        kept = given.given.get("preserve_io_datatype") or types or True
+        return replace(given, given={**given.given, "preserve_io_datatype": kept})
 
     def write_templates(self, conversion: Conversion) -> None:
         """Write the templates of files with the model's inputs and outputs.
@@ -113,10 +115,6 @@ def read_options(
     artefact = _attempt(lambda: read_artefact(further.artefact), problems)
     request = request or InterfaceRequest()
     options, shapes = frontend_options(source, input_format, texts, request.shapes, problems)
-    if is_quantized and request.preserved.types:
-        text = "single inputs and outputs cannot stay float in a quantized model"
-        hint = "give `--preserve-io datatype` without names"
-        problems.append(Problem(text, "--preserve-io datatype", hint))
     style = further.graph["op_style"]
     if style not in (None, *OP_STYLES):
         expected = " or ".join(OP_STYLES)

@@ -30,12 +30,12 @@ class NarrowTypes:
 
     Attributes:
         types: The wide types, keys of `NARROWER`.
-        interfaces: Whether inputs and outputs of the graph become narrow too. Otherwise they keep
+        interfaces: Names of inputs and outputs of the graph that become narrow too. Others keep
             their types, and so do the nodes that read or write them.
     """
 
     types: Collection[DType] = tuple(NARROWER)
-    interfaces: bool = False
+    interfaces: Collection[str] = ()
     name: str = "narrow-types"
 
     def run(self, graph: Graph) -> bool:
@@ -57,9 +57,8 @@ class NarrowTypes:
         return bool(nodes) or any(tensor.dtype not in types for tensor in tensors)
 
     def _may_change(self, tensor: Tensor) -> bool:
-        return tensor.kind is TensorKind.NATIVE or (
-            self.interfaces and tensor.kind in (TensorKind.APP_WRITE, TensorKind.APP_READ)
-        )
+        is_end = tensor.name in self.interfaces and not tensor.kind.is_static
+        return tensor.kind is TensorKind.NATIVE or is_end
 
 
 def _cast_last(graph: Graph, y: Tensor) -> Node | None:

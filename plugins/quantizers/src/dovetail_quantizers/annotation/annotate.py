@@ -126,7 +126,7 @@ class _Writer:
 
     def _kept_float(self, tensor: Tensor, stored: EncodingDecision) -> Tensor | None:
         """Return the inner tensor of an interface that stays float, None for other tensors."""
-        if not self._plan.options.preserve_io_datatype or stored.dtype is tensor.dtype:
+        if not self._plan.options.preserves(tensor.name) or stored.dtype is tensor.dtype:
             return None
         is_input = self._graph.is_input(tensor)
         if not (is_input or self._graph.is_output(tensor)):
