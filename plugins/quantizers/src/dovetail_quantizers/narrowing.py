@@ -19,9 +19,9 @@ def narrow_floats(graph: Graph, options: QuantizationOptions) -> list[str]:
         options: The user's options.
     """
     wide = (DType.FLOAT_64,)
-    ends = [t for t in dict.fromkeys((*graph.inputs, *graph.outputs)) if t.dtype in wide]
+    ends = [t for t in (*graph.inputs, *graph.outputs) if t.dtype in wide]
     kept = [t for t in ends if options.preserves(t.name)]
-    _put_casts(graph, kept)
+    _cast_inputs(graph, [t for t in kept if t in graph.inputs])
     names = [t.name for t in ends if t not in kept]
     why = "since only floats of up to 32 bits are quantized"
     notes = narrow_types(graph, wide, why, interfaces=names)
@@ -35,24 +35,20 @@ def narrow_floats(graph: Graph, options: QuantizationOptions) -> list[str]:
     return notes
 
 
-def _put_casts(graph: Graph, ends: Iterable[Tensor]) -> None:
-    """Insert a Cast of the same type at inputs and outputs."""
-    for tensor in ends:
-        inner = Tensor(
-            graph.fresh_name(f"{tensor.name}.inner"),
-            tensor.dtype,
-            tensor.shape,
-            source=tensor.source,
-            source_perm=tensor.source_perm,
+def _cast_inputs(graph: Graph, inputs: Iterable[Tensor]) -> None:
+    """Insert a Cast of the same type after inputs."""
+    for tensor in inputs:
+        inner = graph.add_tensor(
+            Tensor(
+                graph.fresh_name(f"{tensor.name}.inner"),
+                tensor.dtype,
+                tensor.shape,
+                source=tensor.source,
+                source_perm=tensor.source_perm,
+            )
         )
-        graph.add_tensor(inner)
         graph.replace_uses(tensor, inner)
-        producer = graph.producer(tensor)
-        if producer is not None:
-            outputs = [inner if t is tensor else t for t in producer.outputs]
-            graph.set_outputs(producer, outputs)
-        read, written = (tensor, inner) if producer is None else (inner, tensor)
-        add(graph, "Cast", [read], name=f"{tensor.name}.cast", outputs=written, sources=())
+        add(graph, "Cast", [tensor], name=f"{tensor.name}.cast", outputs=inner, sources=())
 
 
 def narrow_types(

@@ -31,7 +31,7 @@ class NarrowTypes:
     Attributes:
         types: The wide types, keys of `NARROWER`.
         interfaces: Names of inputs and outputs of the graph that become narrow too. Others keep
-            their types, and so do the nodes that read or write them.
+            their types: results are cast to those, what needs the inputs stays wide.
     """
 
     types: Collection[DType] = tuple(NARROWER)
@@ -41,8 +41,8 @@ class NarrowTypes:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         types = {wide: NARROWER[wide] for wide in self.types}
-        kept = () if self.interfaces else graph.outputs
-        casts = [_cast_last(graph, y) for y in kept if y.dtype in types]
+        kept = [y for y in graph.outputs if y.dtype in types and y.name not in self.interfaces]
+        casts = [_cast_last(graph, y) for y in kept]
         tensors = {
             tensor
             for tensor in graph.tensors.values()
@@ -66,7 +66,10 @@ def _cast_last(graph: Graph, y: Tensor) -> Node | None:
     node = graph.producer(y)
     if node is None or is_op(node, "Cast") or y.kind is not TensorKind.APP_READ:
         return None
-    inner = graph.add_tensor(Tensor(graph.fresh_name(f"{y.name}.inner"), y.dtype, y.shape))
+    name = graph.fresh_name(f"{y.name}.inner")
+    inner = graph.add_tensor(
+        Tensor(name, y.dtype, y.shape, source=y.source, source_perm=y.source_perm)
+    )
     graph.set_outputs(node, [inner if t is y else t for t in node.outputs])
     graph.replace_uses(y, inner)
     add(graph, "Cast", [inner], name=f"{node.name}.cast", outputs=y, sources=node.sources)
