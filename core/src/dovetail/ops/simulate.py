@@ -13,7 +13,6 @@ from dovetail.ir import (
     DType,
     Encoding,
     ScaleOffset,
-    Shape,
     Spec,
     dequantize,
     quantize,
@@ -61,30 +60,44 @@ def real_specs(op: type[Op], ins: Sequence[Spec | None]) -> Sequence[Spec | None
         if not isinstance(role, Bias) or role.data is None or role.weight is None or i >= len(ins):
             continue
         bias, data, weight = ins[i], ins[role.data], ins[role.weight]
-        if bias is None or data is None or weight is None or not _is_left_open(bias):
+        if bias is None or data is None or weight is None or len(bias.shape) != 1:
             continue
-        encoding = _product(data.encoding, weight.encoding, bias.shape)
+        if not _is_wide(bias.dtype) or not is_left_open(bias):
+            continue
+        encoding = product_of_scales(data.encoding, weight.encoding, *bias.shape)
         if encoding is not None:
             found[i] = Spec(DType.SFIXED_POINT_32, bias.shape, encoding)
     return found
 
 
-def _is_left_open(spec: Spec) -> bool:
-    if not (spec.dtype.is_int or spec.dtype.is_fixed_point) or spec.dtype.bits != 32:
-        return False
-    return spec.encoding is None or not spec.encoding.scales_and_offsets(spec.shape)[0].any()
+def is_left_open(spec: Spec) -> bool:
+    """Return whether a 32-bit tensor has no scale of its own: no encoding, or scales of 0."""
+    if spec.encoding is None or spec.dtype.bits < 32:
+        return spec.encoding is None
+    return not spec.encoding.scales_and_offsets(spec.shape)[0].any()
 
 
-def _product(data: Encoding | None, weight: Encoding | None, shape: Shape) -> Encoding | None:
-    """Return the encoding of sums of products in integers; None if their scale is not one."""
-    if not isinstance(data, ScaleOffset) or len(shape) != 1:
+def product_of_scales(
+    data: Encoding | None, weight: Encoding | None, channels: int
+) -> Encoding | None:
+    """Return the encoding of sums of products of stored integers, such as a bias.
+
+    Args:
+        data: The encoding of the data.
+        weight: That of the weights.
+        channels: Length of the bias.
+
+    Returns:
+        One scale, or one for each channel; None without a unique product.
+    """
+    if not isinstance(data, ScaleOffset):
         return None
     if isinstance(weight, ScaleOffset):
-        return ScaleOffset(data.scale * weight.scale)
-    if not isinstance(weight, AxisScaleOffset) or shape[0] % len(weight.scales):
+        return ScaleOffset(float(np.float32(data.scale * weight.scale)))
+    if not isinstance(weight, AxisScaleOffset) or channels % len(weight.scales):
         return None
     # a grouped transposed convolution has the scales of one group for all groups
-    scales = np.tile(weight.scales, shape[0] // len(weight.scales)).astype(np.float64)
+    scales = np.tile(weight.scales, channels // len(weight.scales)).astype(np.float64)
     return AxisScaleOffset(0, np.asarray(scales * data.scale, np.float32))
 
 
@@ -141,6 +154,10 @@ def unstorable(real: Array, dtype: DType) -> NDArray[np.bool_]:
     if dtype.is_fixed_point:
         return np.zeros(real.shape, np.bool_)
     return find_unfit(real, dtype)
+
+
+def _is_wide(dtype: DType) -> bool:
+    return dtype.bits == 32 and (dtype.is_int or dtype.is_fixed_point)
 
 
 def _is_moved(spec: Spec, out: Spec) -> bool:

@@ -127,10 +127,20 @@ LONG = [
     pytest.param((1, 9), (1, 1), (1, 2), ((0, 0), (0, 8)), (1, 22, 8), 64, id="gaps, after a row"),
 ]
 
+# As many elements that no window reads as padded ones.
+UNREAD = [
+    pytest.param((2, 3), (3, 4), (1, 2), ((1, 1), (3, 0)), (3, 9, 32), 48, id="gaps"),
+    pytest.param((2, 6), (1, 6), (1, 3), ((0, 1), (3, 0)), (3, 22, 32), 128, id="long gaps"),
+    pytest.param((1, 3), (1, 6), (1, 3), ((0, 0), (5, 0)), (1, 25, 24), 32, id="one row"),
+    pytest.param((2, 7), (2, 4), (1, 1), ((1, 0), (3, 0)), (4, 11, 8), 24, id="no gaps"),
+]
 
-@pytest.mark.parametrize(("window", "stride", "dilation", "pads", "image", "units"), LONG)
-@pytest.mark.parametrize("source", [(U8, 200), (S8, 72), (U16, 51200)])
-def test_long_padding(
+
+@pytest.mark.parametrize(
+    ("window", "stride", "dilation", "pads", "image", "units"), [*LONG, *UNREAD]
+)
+@pytest.mark.parametrize("source", [(U8, 0), (U8, 200), (S8, 0), (S8, 72), (U16, 0), (U16, 51200)])
+def test_long_padding_and_as_many_elements_unread(
     new_network: Any,
     window: tuple[int, int],
     stride: tuple[int, int],
@@ -147,29 +157,6 @@ def test_long_padding(
     kind = U16 if source[0] is U16 else U8
     y = net.add("Conv2d", *ins, name="y", dtype=kind, zero=128, scale=1.0, **params)
     net.check(y, engine=library().has_vnni and not library().has_amx)
-
-
-UNREAD = [
-    pytest.param((2, 3), (3, 4), (1, 2), ((1, 1), (3, 0)), (3, 9, 32), 48, id="gaps"),
-    pytest.param((2, 6), (1, 6), (1, 3), ((0, 1), (3, 0)), (3, 22, 32), 128, id="long gaps"),
-    pytest.param((1, 3), (1, 6), (1, 3), ((0, 0), (5, 0)), (1, 25, 24), 32, id="one row"),
-    pytest.param((2, 7), (2, 4), (1, 1), ((1, 0), (3, 0)), (4, 11, 8), 24, id="no gaps"),
-]
-
-
-@pytest.mark.parametrize(("window", "stride", "dilation", "pads", "image", "units"), UNREAD)
-@pytest.mark.parametrize("source", [(U8, 0), (U8, 200), (S8, 0), (U16, 0)])
-def test_as_many_elements_unread_as_padded(
-    new_network: Any,
-    window: tuple[int, int],
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    pads: tuple[tuple[int, int], tuple[int, int]],
-    image: tuple[int, int, int],
-    units: int,
-    source: tuple[DType, int],
-) -> None:
-    test_long_padding(new_network, window, stride, dilation, pads, image, units, source)
 
 
 @pytest.mark.parametrize(

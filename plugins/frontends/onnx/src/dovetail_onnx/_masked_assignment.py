@@ -7,14 +7,19 @@ The assigned value is a number, or the same for all masked slices: its copies ar
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from onnx import TensorProto, helper
 
 from dovetail.ir.patterns import either, op, value
 from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._inputs import dims_of
 from dovetail_onnx._matching import Found, SourceView, replace_matches
 from dovetail_onnx._source import SourceGraph, SourceNode
 from dovetail_onnx._tensors import TensorReader
+from dovetail_opset.importing.inputs import Dim
+
+Dims: TypeAlias = tuple[Dim, ...]
 
 # From here on, Unsqueeze has its axes as an input.
 _OPSET = 13
@@ -27,8 +32,6 @@ def _turns(node: SourceNode) -> bool:
 def _replaces(node: SourceNode) -> bool:
     return Attributes(node.proto).text("reduction", "none") == "none"
 
-
-Shape = tuple[int | None, ...]
 
 _POSITIONS = op("Transpose", op("NonZero", value("mask")), where=_turns)
 _COPIES = op("Expand", value("new"), value("count"))
@@ -46,25 +49,23 @@ def fuse_masked_assignments(source: SourceGraph, reader: TensorReader) -> Source
     if not any(node.op_type == "NonZero" for node in source.nodes):
         return source
     view = SourceView(source, reader)
-    return replace_matches(view, _ASSIGNED, lambda match: _chosen(source, view, match))
+    return replace_matches(view, _ASSIGNED, lambda match: _chosen(view, match))
 
 
-def _chosen(source: SourceGraph, view: SourceView, match: Found) -> Iterator[SourceNode]:
+def _chosen(view: SourceView, match: Found) -> Iterator[SourceNode]:
     """Return the nodes of a choice; none if several values could be assigned."""
     mask, data, new = (match.values[name] for name in ("mask", "data", "new"))
     last, sources = match.nodes[-1], tuple(node.name for node in match.nodes)
     opset = max(last.opset, _OPSET)
-    of_mask, whole = _shape(source, mask), _shape(source, data)
-    assigned = () if view.number(new) is not None else _shape(source, new)
-    if of_mask is None or whole is None or assigned is None or len(of_mask) > len(whole):
+    of_mask, whole = _dims(view, mask), _dims(view, data)
+    assigned = () if view.number(new) is not None else _dims(view, new)
+    if of_mask is None or whole is None or assigned is None:
         return
     axes = range(len(of_mask), len(whole))  # of slices
-    if len(assigned) > len(whole):
+    if max(len(of_mask), len(assigned)) > len(whole) or ("flat" in match.values and axes):
         return
     copied = assigned[: max(0, len(assigned) - len(axes))]
-    if "flat" in match.values and axes:
-        return
-    if any(n != 1 for n in copied) and not _is_of_slices(source, view, mask, assigned, whole):
+    if any(n != 1 for n in copied) and not _is_of_slices(view, mask, assigned, whole):
         return
     if axes:
         of_slices, wide = view.fresh(f"{last.name}.axes"), view.fresh(f"{last.name}.mask")
@@ -80,26 +81,20 @@ def _chosen(source: SourceGraph, view: SourceView, match: Found) -> Iterator[Sou
     yield SourceNode(last.name, "Where", "", opset, chosen, last.outputs, proto, sources)
 
 
-def _is_of_slices(
-    source: SourceGraph, view: SourceView, mask: str, new: Shape, data: Shape
-) -> bool:
+def _is_of_slices(view: SourceView, mask: str, new: Dims, data: Dims) -> bool:
     """Return whether a mask of all elements was expanded from one of slices in a shape."""
     maker = view.producer(mask)
-    before = _shape(source, maker.inputs[0]) if maker and maker.full_type == "Expand" else None
+    before = _dims(view, maker.inputs[0]) if maker and maker.full_type == "Expand" else None
     if before is None or len(before) != len(data) or None in new:
         return False
     first = len(data) - len(new)
     return data[first:] == new and all(n == 1 for n in before[first:])
 
 
-def _shape(source: SourceGraph, name: str) -> Shape | None:
-    """Return the shape that the model declares of a tensor, with None for open sizes, or None."""
+def _dims(view: SourceView, name: str) -> Dims | None:
+    """Return the shape that the model declares of a tensor; None if its rank is unknown."""
+    source = view.source
     if (proto := source.initializers.get(name)) is not None:
         return tuple(proto.dims)
     info = source.inputs.get(name) or source.declared.get(name)
-    if info is None or not info.type.tensor_type.HasField("shape"):
-        return None
-    return tuple(
-        dim.dim_value if dim.HasField("dim_value") else None
-        for dim in info.type.tensor_type.shape.dim
-    )
+    return None if info is None else dims_of(info)

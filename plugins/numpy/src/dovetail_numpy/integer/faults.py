@@ -9,6 +9,7 @@ import numpy as np
 
 from dovetail.ir import Array, Encoding, Spec, Tensor
 from dovetail.ops import NodeView
+from dovetail.ops.simulate import is_left_open
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,6 @@ def tensor_faults(view: NodeView) -> Iterator[Fault]:
         if not texts and spec.encoding.is_convertible:
             yield from _scale_faults(field, spec, spec.encoding)
             yield from _width_faults(field, tensor, spec)
-
-
-def is_left_open(spec: Spec) -> bool:
-    """Return whether a 32-bit tensor has no scale of its own: no encoding, or scales of 0."""
-    if spec.encoding is None or spec.dtype.bits < 32:
-        return spec.encoding is None
-    return not spec.encoding.scales_and_offsets(spec.shape)[0].any()
 
 
 def constant(tensor: Tensor | None) -> Array | None:

@@ -16,8 +16,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dovetail.ir import Array, ScaleOffset, Spec
 from dovetail.ops import NodeView
+from dovetail.ops.simulate import is_left_open
 from dovetail_numpy.integer.definitions import DEFINITIONS
-from dovetail_numpy.integer.faults import is_left_open
 from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.grid import is_fixed, is_tabular, real_of, stored_of
 

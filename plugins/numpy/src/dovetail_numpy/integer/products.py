@@ -28,8 +28,9 @@ from dovetail.ir import (
     Spec,
 )
 from dovetail.ops import NodeView
+from dovetail.ops.simulate import is_left_open
 from dovetail_numpy.integer.definitions import DEFINITIONS
-from dovetail_numpy.integer.faults import Fault, constant, is_left_open
+from dovetail_numpy.integer.faults import Fault, constant
 from dovetail_numpy.integer.rescaling import Floats, levels, rescale_of_products, scales
 
 _TRANSPOSED = tuple(f"TransposeConv{n}d" for n in (1, 2, 3))

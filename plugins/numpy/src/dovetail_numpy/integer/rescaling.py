@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dovetail.ir import Array, Spec
 from dovetail.ops import NodeView, to_real
-from dovetail_numpy.integer.faults import is_left_open
+from dovetail.ops.simulate import is_left_open
 
 Floats = NDArray[np.float32]
 

@@ -20,6 +20,7 @@ from dovetail.ir import (
     Tensor,
 )
 from dovetail.ops import OpRegistry
+from dovetail.ops.simulate import product_of_scales
 from dovetail.quantization import Bias, Granularity, QuantizationOptions, Weight
 from dovetail_quantizers.grid import Scheme, grids_for, storage_type
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
@@ -93,40 +94,20 @@ def bias_encoding(
         recipe: The recipe for its own range, which in the SDK's style counts for 32 bits, too; of
             other widths the grid is symmetric.
     """
-    scales = None
+    encoding = None
     derives = bitwidth == 32 and role.data is not None and not recipe.is_like_sdk
     if derives and data is not None and weight is not None:
-        scales = product_of_scales(data.encoding, weight.encoding, len(values))
-    if scales is None:
+        encoding = product_of_scales(data.encoding, weight.encoding, len(values))
+    if encoding is None:
         if bitwidth != recipe.bitwidth:
             recipe = recipe.symmetric().with_bitwidth(bitwidth)
         found = constant_encoding(values, recipe)
         return EncodingDecision(
             found.dtype, found.encoding, "the values of the tensor", found.observed
         )
-    encoding: Encoding
-    if scales.size == 1 and isinstance(weight and weight.encoding, ScaleOffset):
-        encoding = ScaleOffset(float(scales[0]))
-    else:
-        encoding = AxisScaleOffset(0, scales)
     return EncodingDecision(
         DType.SFIXED_POINT_32, encoding, "scale of the input x scale of the weights"
     )
-
-
-def product_of_scales(
-    data: Encoding | None, weight: Encoding | None, channels: int
-) -> NDArray[np.float32] | None:
-    """Return the scales of a bias, (1,) or (channels,); None without a unique product."""
-    if not isinstance(data, ScaleOffset):
-        return None
-    if isinstance(weight, ScaleOffset):
-        return np.asarray([np.float64(data.scale) * weight.scale], np.float32)
-    if not isinstance(weight, AxisScaleOffset) or channels % len(weight.scales):
-        return None
-    # a grouped transposed convolution has the scales of one group for all groups
-    scales = np.tile(weight.scales, channels // len(weight.scales)).astype(np.float64)
-    return np.asarray(scales * data.scale, np.float32)
 
 
 def with_room_for_bias(
