@@ -14,7 +14,8 @@ from opencl_driver import examples
 
 from dovetail.ir import Array, DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail_gpu import boxes
-from dovetail_opset.build import add_all
+from dovetail_gpu.kernels import movement
+from dovetail_opset.build import add, add_all
 
 TYPES = (np.float32, np.float16, np.int64, np.uint8, np.bool_)  # all widths
 _EXAMPLES = examples(25)
@@ -227,3 +228,17 @@ def test_stored_constant_of_a_pad_is_dequantized(same_as_cpu: Check) -> None:
     (y,) = add_all(graph, "Pad", [x], name="pad", specs=(spec,), pad_constant_value=9, **params)
     y.kind = TensorKind.APP_READ
     same_as_cpu(graph, {"x": numbered((3, 4), np.uint8)})
+
+
+def test_a_view_of_a_view_is_not_copied(same_as_cpu: Callable[..., None]) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (20, 1, 32), TensorKind.APP_WRITE))
+    moved = add(graph, "Relu", [x], name="moved")
+    rows = np.array([[19, 20, 1], [0, 1, 1], [0, 32, 1]], np.int32)
+    last = add(graph, "StridedSlice", [moved], name="last", ranges=rows)
+    row = add(graph, "Reshape", [last], name="row", spec=Spec(DType.FLOAT_32, (1, 32)))
+    y = add(graph, "Relu", [row], name="y")
+    y.kind = TensorKind.APP_READ
+    with mock.patch.object(movement, "copied") as copied:
+        same_as_cpu(graph, {"x": numbered((20, 1, 32)) - 600})
+    copied.assert_not_called()

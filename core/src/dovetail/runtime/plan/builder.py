@@ -193,7 +193,7 @@ class _Builder:
             return None
         value = self.read(*source)
         root = value.root
-        if root.layout != value.layout:  # a view of itself with another spec
+        if root.space is not value.space:  # the application's bytes, which a device reads in place
             return None
         made = tuple(
             Value(t.name, t.spec, root.storage, layout, alias_of=value, offset=offset)
