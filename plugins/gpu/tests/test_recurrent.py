@@ -1,8 +1,12 @@
 """Recurrent layers on a device, against `cpu`."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from opencl_driver import many_programs
+
+from dovetail_gpu.kernels import recurrent
 
 # the parts of a layer, and params
 LAYERS = {
@@ -59,6 +63,9 @@ def test_layers(check_op, name, variant):
         inputs = layer(parts, steps, batch, 3, units, params.get("time_major", True))
         static = [i for i in range(1, len(inputs)) if i not in (10, 11)]
         check_op("Lstm", *inputs, static=static, specs=(None,) * 3, **variant, **params)
+        # as those of larger layers, and of all layers on other devices than processors
+        with mock.patch.object(recurrent, "_MOST_IN_STEPS", 0):
+            check_op("Lstm", *inputs, static=static, specs=(None,) * 3, **variant, **params)
 
 
 @pytest.mark.parametrize("name", ["norms", "projection"])

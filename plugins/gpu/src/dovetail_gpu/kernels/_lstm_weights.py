@@ -65,12 +65,14 @@ class Tables:
     """Weights on the device, see the template `lstm`; None for parts that a layer lacks.
 
     Attributes:
-        inputs: Weights of x, packed for a product.
+        inputs: Weights of x.
+        are_packed: Whether these are packed for a product, or in blocks like the recurrent ones.
         recurrent, bias, norms, peepholes, projection, projection_bias: The others.
         launches: What computes them in each run.
     """
 
     inputs: Value
+    are_packed: bool
     recurrent: Value
     bias: Value
     norms: Value | None
@@ -80,30 +82,47 @@ class Tables:
     launches: tuple[Launch, ...] = field(default=())
 
 
-def tables_of(call: KernelCall, sizes: Sizes, tile: Tile) -> Tables:
-    """Declare the weights of a call, for a product of x with a tile."""
-    if all(call.has_data(i) for i in WEIGHTS if call.has(i)):
+def are_constant(call: KernelCall) -> bool:
+    """Return whether all weights of a call are constants."""
+    return all(call.has_data(i) for i in WEIGHTS if call.has(i))
+
+
+def tables_of(call: KernelCall, sizes: Sizes, tile: Tile | None) -> Tables:
+    """Declare the weights of a call.
+
+    Args:
+        call: The call.
+        sizes: Sizes of the layer.
+        tile: The tile of the product of x; None, for constants alone, if the steps multiply x.
+    """
+    if tile is None or are_constant(call):
         return _constants(call, sizes, tile)
     return _Copies(call, sizes).tables(tile)
 
 
-def _constants(call: KernelCall, sizes: Sizes, tile: Tile) -> Tables:
+def _constants(call: KernelCall, sizes: Sizes, tile: Tile | None) -> Tables:
     gates, columns, packing = sizes.gates, sizes.columns, sizes.packing
 
-    def inputs(weights: LstmWeights) -> Array:
-        return packing.packed(_by_block(_by_gate(weights.inputs, gates), gates), tile.columns)
+    def blocked(matrix: Array) -> Array:
+        return _by_block(_by_gate(matrix, gates), gates)
 
-    def recurrent(weights: LstmWeights) -> Array:
-        blocked = _by_block(_by_gate(weights.recurrent, gates), gates)
-        return np.ascontiguousarray(blocked.transpose(0, 3, 1, 2))
+    def by_step(matrix: Array) -> Array:
+        return np.ascontiguousarray(blocked(matrix).transpose(0, 3, 1, 2))
+
+    def inputs(weights: LstmWeights) -> Array:
+        if tile is None:
+            return by_step(weights.inputs)
+        return packing.packed(blocked(weights.inputs), tile.columns)
 
     def part(name: str, has: bool, make: Callable[[LstmWeights], Array], n: int) -> Value | None:
         return _form(call, name, make, n) if has else None
 
     projects = call.has(_PROJECTION)
+    count = columns * sizes.depth if tile is None else packing.count(tile.columns)
     return Tables(
-        _form(call, f"x {tile}", inputs, packing.count(tile.columns)),
-        _form(call, "h", recurrent, columns * sizes.size),
+        _form(call, f"x {tile}", inputs, count),
+        tile is not None,
+        _form(call, "h", lambda w: by_step(w.recurrent), columns * sizes.size),
         _form(call, "bias", lambda w: _by_block(w.bias, gates), columns),
         part("norms", call.has(13), lambda w: _by_block(w.norm, gates), columns),
         part("peepholes", call.has(19), lambda w: _peepholes(w, gates), columns),
@@ -129,6 +148,7 @@ class _Copies:
         has_norms, has_peepholes, projects = (self._call.has(i) for i in (13, 19, _PROJECTION))
         return Tables(
             inputs,
+            True,
             self._of_gates((sizes.size,), lambda gate: gate.recurrent, (0, 3, 1, 2)),
             self._of_gates((), lambda gate: gate.bias, (0, 1, 2)),
             self._of_gates((), lambda gate: gate.norm, (0, 1, 2)) if has_norms else None,

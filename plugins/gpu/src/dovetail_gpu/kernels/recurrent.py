@@ -1,12 +1,13 @@
-"""Recurrent layers: one product for all x, then all steps in one launch."""
+"""Recurrent layers: one product for all x, then all steps in one launch; or that launch alone."""
 
 from __future__ import annotations
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.elements import VECTOR, Element
+from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._choices import choose_tile
-from dovetail_gpu.kernels._lstm_weights import RESET, Sizes, Tables, tables_of
+from dovetail_gpu.kernels._lstm_weights import RESET, Sizes, Tables, are_constant, tables_of
 from dovetail_gpu.kernels._product import (
     NO_STAGES,
     Operands,
@@ -23,6 +24,9 @@ from dovetail_gpu.layouts import all_real, element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_opset.ops.recurrent import Direction
 
+# Multiplications of all x below which a processor takes longer to begin a launch for them.
+_MOST_IN_STEPS = 1 << 19
+
 
 @KERNELS.register(PACKAGE, "Lstm")
 def lstm(call: KernelCall) -> Step | None:
@@ -35,6 +39,9 @@ def lstm(call: KernelCall) -> Step | None:
     steps, batch = _steps(shape, is_time_major=bool(call.op.time_major))
     x = read(call, 0, operand_element(Element.FLOAT))
     product = Product(steps * batch, sizes.depth, sizes.columns)
+    if _is_in_steps(call, product):
+        tables = tables_of(call, sizes, None)
+        return launch_all(call, [_recurrence(call, sizes, tables, x, steps, batch)])
     tile = choose_tile(product, Element.FLOAT, Stored.FLOAT)
     tables = tables_of(call, sizes, tile)
     sums = scratch(call, Element.FLOAT, steps * batch * sizes.columns)
@@ -47,17 +54,37 @@ def lstm(call: KernelCall) -> Step | None:
     return launch_all(call, launches)
 
 
+def _is_in_steps(call: KernelCall, product: Product) -> bool:
+    """Return whether each step multiplies its own x.
+
+    On other devices than processors, the few work items of a step take longer than a launch.
+    """
+    count = product.positions * product.columns * product.channels
+    is_little = current().engine.device.is_cpu and count <= _MOST_IN_STEPS
+    return is_little and are_constant(call)
+
+
 def _recurrence(
-    call: KernelCall, sizes: Sizes, tables: Tables, sums: Value, steps: int, batch: int
+    call: KernelCall, sizes: Sizes, tables: Tables, x: Value, steps: int, batch: int
 ) -> Launch:
-    """Return the launch of all steps, after the products of x."""
+    """Return the launch of all steps.
+
+    Args:
+        call: The call.
+        sizes: Sizes of the layer.
+        tables: Its weights.
+        x: Its x; their products with the weights if these are packed.
+        steps: Number of steps.
+        batch: Number of elements of the batch.
+    """
     op, element = call.op, element_of(call.outputs[0].spec)
     states = sizes.blocks * VECTOR * (2 + sizes.gates) + 2 * sizes.padded
+    inputs = x if tables.are_packed else tables.inputs
     parts = (tables.norms, tables.peepholes, tables.projection, tables.projection_bias)
-    arguments: list[Argument] = [sums, tables.recurrent, tables.bias]
     # what a layer lacks is not read
-    arguments += [sums if part is None else part for part in parts]
-    arguments += [read(call, i, element) if call.has(i) else sums for i in (10, 11)]
+    arguments: list[Argument] = [x, inputs, tables.recurrent, tables.bias]
+    arguments += [x if part is None else part for part in parts]
+    arguments += [read(call, i, element) if call.has(i) else x for i in (10, 11)]
     arguments.append(scratch(call, Element.FLOAT, batch * states))
     has_gates = len(call.outputs) > 3
     count = batch * max(sizes.units, sizes.size)
@@ -66,13 +93,15 @@ def _recurrence(
     defines: dict[str, int | str] = {
         "GROUP": lanes(),
         "GATES": sizes.gates,
+        "WITH_INPUTS": int(not tables.are_packed),
         "WITH_NORMS": int(tables.norms is not None),
         "WITH_PEEPHOLES": int(tables.peepholes is not None),
         "WITH_PROJECTION": int(tables.projection is not None),
         "WITH_GATES": int(has_gates),
     }
     is_by_step = op.time_major or len(call.spec(0).shape) == 2
-    arguments += [steps, batch, sizes.units, sizes.size, int(call.has(10)), int(call.has(11))]
+    arguments += [steps, batch, sizes.units, sizes.size, sizes.depth]
+    arguments += [int(call.has(10)), int(call.has(11))]
     arguments.append(int(op.direction is Direction.REVERSE))
     arguments += (batch, 1) if is_by_step else (1, steps)
     arguments += [float(op.cell_clip_threshold), float(op.output_clip_threshold)]

@@ -1,7 +1,8 @@
-// An Lstm after the products of all x with their weights: one work group for each element of the
-// batch computes all steps. Gates are in the order input (unless coupled), forget, output, cell.
-// Weights are in blocks of eight units: sums, bias, peepholes and norms (block, gate, 8), recurrent
-// weights (block, h, gate, 8), the projection (block, unit, 8). States are padded to whole blocks.
+// An Lstm: one work group for each element of the batch computes all steps. x are the products of
+// all x with their weights, or x themselves, WITH_INPUTS. Gates are in the order input (unless
+// coupled), forget, output, cell. Weights are in blocks of eight units: sums, bias, peepholes and
+// norms (block, gate, 8), those of x and h (block, element, gate, 8), the projection (block, unit,
+// 8). States are padded to whole blocks.
 
 #define EARLY (GATES - 2)  // the gates that read the cell before the step, then the output gate
 #define CELL (GATES - 1)
@@ -13,6 +14,14 @@
     v = select(v, (V)(-limit), v < (V)(-limit)); \
   }
 #define BLOCK(p) (*(__global packed_float8 *)(p))
+// Add the products of a vector to the sums v of all gates of block b.
+#define MULTIPLY(vector, matrix, count) \
+  { \
+    __global const float *weights = matrix + (long)b * (count) * GATES * 8; \
+    for (int k = 0; k < count; k++, weights += GATES * 8) \
+      _Pragma("unroll") for (int g = 0; g < GATES; g++) \
+        v[g] += (vector)[k] * *(__global const packed_float8 *)(weights + g * 8); \
+  }
 #define AT(u, gate) (((u) / 8 * GATES + (gate)) * 8 + (u) % 8)
 #if GROUP == 1
 #define SYNC
@@ -47,17 +56,18 @@
     STORE(o, output_gate + at); \
   }
 
-__kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, recurrent), TENSOR_IN(float, bias),
-                   TENSOR_IN(float, norms), TENSOR_IN(float, peepholes),
+__kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, inputs), TENSOR_IN(float, recurrent),
+                   TENSOR_IN(float, bias), TENSOR_IN(float, norms), TENSOR_IN(float, peepholes),
                    TENSOR_IN(float, projection), TENSOR_IN(float, projection_bias),
                    TENSOR_IN(S, first_h), TENSOR_IN(S, first_c), TENSOR_OUT(float, states),
                    TENSOR_OUT(S, y), TENSOR_OUT(S, last_c), TENSOR_OUT(S, last_h),
                    TENSOR_OUT(S, input_gate), TENSOR_OUT(S, forget_gate),
                    TENSOR_OUT(S, cell_gate), TENSOR_OUT(S, output_gate), TENSOR_OUT(S, state),
-                   int steps, int batches,
-                   int units, int size, int starts_h, int starts_c, int reverse, int step_pitch,
-                   int batch_pitch, float cell_clip, float output_clip) {
+                   int steps, int batches, int units, int size, int depth, int starts_h,
+                   int starts_c, int reverse, int step_pitch, int batch_pitch, float cell_clip,
+                   float output_clip) {
   TENSOR_READ(float, x);
+  TENSOR_READ(float, inputs);
   TENSOR_READ(float, recurrent);
   TENSOR_READ(float, bias);
   TENSOR_READ(float, norms);
@@ -90,14 +100,15 @@ __kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, recurrent), TENSOR_IN(f
     const int row = (reverse ? steps - 1 - step : step) * step_pitch + batch * batch_pitch;
     for (int b = LANE; b < blocks; b += GROUP) {
       float8 v[GATES];
+#if WITH_INPUTS
+      for (int g = 0; g < GATES; g++) v[g] = 0.0f;
+      MULTIPLY(x + row * depth, inputs, depth)
+#else
 #pragma unroll
       for (int g = 0; g < GATES; g++)
         v[g] = *(__global const packed_float8 *)(x + ((row * blocks + b) * GATES + g) * 8);
-      __global const float *weights = recurrent + (long)b * size * GATES * 8;
-      for (int k = 0; k < size; k++, weights += GATES * 8)
-#pragma unroll
-        for (int g = 0; g < GATES; g++)
-          v[g] += h[k] * *(__global const packed_float8 *)(weights + g * 8);
+#endif
+      MULTIPLY(h, recurrent, size)
 #if WITH_NORMS
       for (int g = 0; g < GATES; g++) BLOCK(sums + (b * GATES + g) * 8) = v[g];
 #else
