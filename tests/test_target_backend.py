@@ -308,6 +308,40 @@ def test_bools_are_moved_as_numbers() -> None:
     np.testing.assert_allclose(found, signal, atol=1e-3)
 
 
+def test_a_mask_of_64_bits_and_tokens_are_read_by_the_htp() -> None:
+    """As language models are exported: positions are counted, and the mask is gathered."""
+    graph, rng = Graph("net"), np.random.default_rng(6)
+    ids, given = (
+        graph.add_tensor(Tensor(name, DType.INT_64, (1, 6), TensorKind.APP_WRITE))
+        for name in ("ids", "mask")
+    )
+    counted = add(graph, "CumulativeSum", [given], name="counted", axis=1)
+    mask = add(graph, "Cast", [given], name="bools", spec=Spec(DType.BOOL_8, (1, 6)))
+    at = np.stack([np.zeros(6, np.int32), np.arange(6, dtype=np.int32)], -1)
+    at = at.reshape(1, 1, 1, 1, 6, 2)
+    read = add(graph, "GatherNd", [mask, static(graph, "at", at)], name="read")
+    chosen = add(graph, "Reshape", [read], name="chosen", spec=Spec(DType.BOOL_8, (1, 6, 1)))
+    table = static(graph, "table", rng.standard_normal((12, 5)).astype(np.float32))
+    tokens = [
+        add(graph, "Cast", [t], name=f"narrow {t.name}", spec=Spec(DType.INT_32, (1, 6)))
+        for t in (ids, counted)
+    ]
+    found = [add(graph, "Gather", [table, t], name=f"found {t.name}", axis=0) for t in tokens]
+    y = add(graph, "ElementWiseSelect", [chosen, *found], name="y")
+    y.kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    feeds = [
+        {"ids": rng.integers(0, 12, (1, 6)), "mask": rng.integers(0, 2, (1, 6))} for _ in range(4)
+    ]
+    assert rejected(quantize_with_report(model, feeds), "htp:v73")
+    made = quantize_with_report(model, feeds, target_backend="htp:v73", act_bitwidth=16)
+    assert rejected(made, "htp:v73") == []
+    assert [t.dtype for t in made.model.graphs["net"].inputs] == [DType.INT_64] * 2
+    with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as emulated:
+        signal, there = (s.run(feeds[0])["y"] for s in (exact, emulated))
+    np.testing.assert_allclose(there, signal, atol=1e-3)
+
+
 @pytest.mark.parametrize("bias_bitwidth", [8, 32])
 def test_a_beta_has_the_type_that_the_processor_takes(bias_bitwidth: int) -> None:
     graph, rng = Graph("net"), np.random.default_rng(4)

@@ -79,6 +79,44 @@ def test_moves_of_bools(net: Any, evaluate: Evaluate) -> None:
         np.testing.assert_array_equal(after[out.name], before[out.name])
 
 
+def test_what_does_the_same_with_bools_and_integers(net: Any, evaluate: Evaluate) -> None:
+    bools, others = (
+        net.step("ElementWiseLess", net.x, net.number(number)) for number in (0.0, 0.5)
+    )
+    first = np.zeros((1, *net.x.shape[1:]), np.int32)
+    constant = static(net.graph, "constant", np.array([True]))
+    whole = static(net.graph, "whole", net.rng.random(net.x.shape) < 0.5)
+    outs = [
+        net.step("Concat", bools, others, whole, axis=1),
+        net.step("ElementWiseEqual", bools, others),
+        net.step("ElementWiseNotEqual", bools, constant),
+        net.step("ElementWiseSelect", bools, others, constant),
+        net.step("GatherElements", bools, static(net.graph, "i", first), axis=0),
+        net.step("GatherNd", bools, static(net.graph, "at", np.array([[1, 0], [0, 1]], np.int32))),
+        *add_all(
+            net.graph,
+            "Split",
+            [bools],
+            name="parts",
+            axis=3,
+            split_index=[1, 3],
+            outputs=("a", "b", "c"),
+        ),
+    ]
+    for out in outs:
+        out.kind = TensorKind.APP_READ
+    feed = {"x": net.rng.standard_normal(net.x.shape, np.float32)}
+    before, ops = evaluate(net.graph, feed), set(net.ops()) - {"ElementWiseLess"}
+    assert WriteOut(ops).run(net.graph)
+    assert not WriteOut(ops).run(net.graph)
+    assert not find_faults(net.graph)
+    assert set(net.ops()) == ops | {"ElementWiseLess", "Cast"}
+    after = evaluate(net.graph, feed)
+    for out in outs:
+        assert after[out.name].dtype == np.bool_
+        np.testing.assert_array_equal(after[out.name], before[out.name])
+
+
 @pytest.mark.parametrize("factors", [0, 1, 2])
 @pytest.mark.parametrize(("shape", "group"), [((2, 5, 6, 12), 3), ((1, 7, 4), 1), ((3, 2, 8), 8)])
 def test_group_norm(evaluate: Evaluate, shape: tuple[int, ...], group: int, factors: int) -> None:

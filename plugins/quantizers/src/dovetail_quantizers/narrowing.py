@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from dovetail.ir import DType, Graph, Tensor, run_passes
 from dovetail.quantization import QuantizationOptions
@@ -20,12 +20,14 @@ def narrow_floats(graph: Graph, options: QuantizationOptions) -> list[str]:
     """
     wide = (DType.FLOAT_64,)
     ends = [t for t in (*graph.inputs, *graph.outputs) if t.dtype in wide]
-    kept = [t for t in ends if options.preserves(t.name)]
-    _cast_inputs(graph, [t for t in kept if t in graph.inputs])
-    names = [t.name for t in ends if t not in kept]
+    names = [t.name for t in ends if not options.preserves(t.name)]
     why = "since only floats of up to 32 bits are quantized"
     notes = narrow_types(graph, wide, why, interfaces=names)
-    left = [t for t in graph.tensors.values() if t.dtype in wide and t not in kept]
+    left = [
+        t
+        for t in graph.tensors.values()
+        if t.dtype in wide and not (t in ends and options.preserves(t.name))
+    ]
     if left:
         listed = ", ".join(f"'{tensor.source}'" for tensor in left)
         notes.append(
@@ -33,22 +35,6 @@ def narrow_floats(graph: Graph, options: QuantizationOptions) -> list[str]:
             f"quantized: {listed}"
         )
     return notes
-
-
-def _cast_inputs(graph: Graph, inputs: Iterable[Tensor]) -> None:
-    """Insert a Cast of the same type after inputs."""
-    for tensor in inputs:
-        inner = graph.add_tensor(
-            Tensor(
-                graph.fresh_name(f"{tensor.name}.inner"),
-                tensor.dtype,
-                tensor.shape,
-                source=tensor.source,
-                source_perm=tensor.source_perm,
-            )
-        )
-        graph.replace_uses(tensor, inner)
-        add(graph, "Cast", [tensor], name=f"{tensor.name}.cast", outputs=inner, sources=())
 
 
 def narrow_types(
@@ -60,10 +46,12 @@ def narrow_types(
         graph: Changed in place.
         types: The types, keys of `NARROWER`.
         why: The reason, for the notes.
-        interfaces: Names of inputs and outputs of the graph that become narrow too.
+        interfaces: Names of inputs and outputs of the graph that become narrow, too. Others keep
+            their types and get a Cast.
     """
     before = Counter(t.dtype for t in graph.tensors.values() if t.dtype in types)
     if before:
+        _cast_inputs(graph, types, interfaces)
         run_passes(graph, (NarrowTypes(types, interfaces=interfaces), RemoveIdentities()))
     left = Counter(t.dtype for t in graph.tensors.values() if t.dtype in types)
     return [
@@ -71,3 +59,21 @@ def narrow_types(
         f"{why}"
         for dtype, count in (before - left).items()
     ]
+
+
+def _cast_inputs(graph: Graph, types: Collection[DType], interfaces: Collection[str]) -> None:
+    """Insert a Cast of the same type after inputs that keep theirs."""
+    for tensor in graph.inputs:
+        if tensor.dtype not in types or tensor.name in interfaces:
+            continue
+        inner = graph.add_tensor(
+            Tensor(
+                graph.fresh_name(f"{tensor.name}.inner"),
+                tensor.dtype,
+                tensor.shape,
+                source=tensor.source,
+                source_perm=tensor.source_perm,
+            )
+        )
+        graph.replace_uses(tensor, inner)
+        add(graph, "Cast", [tensor], name=f"{tensor.name}.cast", outputs=inner, sources=())

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from dovetail.ir import Graph, Node
+from dovetail.ir import Graph, Node, run_passes
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
 from dovetail.runtime import Backend
-from dovetail_opset.passes import NARROWER, WriteOut, can_write_out
-from dovetail_opset.passes.write_out import moves_bools
+from dovetail_opset.passes import (
+    NARROWER,
+    CastLast,
+    JoinAxes,
+    RemoveIdentities,
+    WriteOut,
+    can_write_out,
+)
+from dovetail_opset.passes.write_out import takes_bools
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.narrowing import narrow_types
 from dovetail_quantizers.planning.decide import decide
@@ -47,16 +54,17 @@ class Target:
         name = self._options.target_backend
         if name is None:
             return []
-        nodes = [node for node in graph.nodes if can_write_out(node)]
         with self._backend(name) as backend:
-            lacking = {n.op_type for n in nodes if _is_lacking(backend, n)}
             notes = _narrowed(graph, backend, name)
+            run_passes(graph, (CastLast(),))  # where only the wide type was in its way
+            nodes = [node for node in graph.nodes if can_write_out(node)]
+            lacking = {n.op_type for n in nodes if _is_lacking(backend, n)}
         counts = Counter(
-            (node.op_type, " for bools" if moves_bools(node) else "")
+            (node.op_type, " for bools" if takes_bools(node) else "")
             for node in nodes
             if node.op_type in lacking
         )
-        WriteOut(lacking).run(graph)
+        run_passes(graph, (WriteOut(lacking), JoinAxes(), RemoveIdentities()))
         return notes + [
             f"graph '{graph.name}': {count} {op_type} are written out in other ops, since {name} "
             f"lacks the op{which}"
@@ -95,7 +103,7 @@ def _is_lacking(backend: Backend, node: Node) -> bool:
     Other types may still change.
     """
     verdict = backend.validate_op(node)
-    if moves_bools(node):  # written out as the same op on integers
+    if takes_bools(node):  # written out as the same op on integers
         return not verdict.ok and verdict.rule != "op"
     return verdict.rule == "op"
 

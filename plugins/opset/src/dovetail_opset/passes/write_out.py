@@ -12,7 +12,7 @@ import numpy as np
 
 from dovetail.ir import DType, Graph, Node, Spec, Tensor
 from dovetail_opset._package import is_op
-from dovetail_opset.build import add, static
+from dovetail_opset.build import add, add_all, static
 from dovetail_opset.passes._gru import Step, can_write_out_gru, write_out_gru
 from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_float
 
@@ -20,7 +20,13 @@ from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_f
 _LARGE = 16.0
 # Elements of the filters that a transform becomes: 2,048 samples in a frame need half of them.
 _MOST_FILTERS = 1 << 23
-_MOVES = ("Gather", "StridedSlice", "Tile")
+# Ops that do the same with bools and with integers, and which of their inputs these are.
+_ON_INTEGERS: Mapping[str, slice] = {
+    **dict.fromkeys(("Gather", "GatherElements", "GatherNd"), slice(1)),
+    **dict.fromkeys(("Split", "StridedSlice", "Tile"), slice(1)),
+    **dict.fromkeys(("Concat", "ElementWiseEqual", "ElementWiseNotEqual"), slice(None)),
+    "ElementWiseSelect": slice(1, None),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +58,9 @@ def can_write_out(node: Node) -> bool:
     op: Any = bound(node)
     if op is None or node.op_type not in _WRITERS:
         return False
-    if moves_bools(node):
-        return True
-    if node.op_type in _MOVES or not is_float(*node.inputs):
+    if node.op_type in _ON_INTEGERS:
+        return takes_bools(node)
+    if not is_float(*node.inputs):
         return False
     if is_op(node, "Gru"):
         return can_write_out_gru(node)
@@ -69,9 +75,14 @@ def can_write_out(node: Node) -> bool:
     return bool(op.beta == 1 and not 0 <= op.threshold < _LARGE)
 
 
-def moves_bools(node: Node) -> bool:
-    """Return whether a node moves bools, so that it can be written out as a move of integers."""
-    return is_op(node, *_MOVES) and first_input(node).dtype is DType.BOOL_8
+def takes_bools(node: Node) -> bool:
+    """Return whether a node does with bools what it could do with integers."""
+    return is_op(node, *_ON_INTEGERS) and any(t.dtype is DType.BOOL_8 for t in _operands(node))
+
+
+def _operands(node: Node) -> list[Tensor]:
+    """Return the inputs of an op of `_ON_INTEGERS` that may be integers."""
+    return [t for t in node.inputs[_ON_INTEGERS[node.op_type]] if t is not None]
 
 
 def _step(
@@ -158,16 +169,34 @@ def _is_nan(graph: Graph, node: Node, step: Step) -> None:
     step("ElementWiseNotEqual", x, x, outputs=node.outputs[0])
 
 
-def _move_numbers(graph: Graph, node: Node, step: Step) -> None:
-    # of several moves of one tensor, such as the slices of a loop, the first adds the cast
-    x = first_input(node)
-    casts = (reader for reader in graph.consumers(x) if is_op(reader, "Cast"))
-    known = (cast.outputs[0] for cast in casts if cast.outputs[0].dtype is DType.INT_32)
-    numbers = next(known, None) or step("Cast", x, spec=Spec(DType.INT_32, x.shape))
+def _on_integers(graph: Graph, node: Node, step: Step) -> None:
+    integers = {t: _as_integers(graph, t, step) for t in _operands(node)}
     op = bound(node)
     params = {name: getattr(op, name) for name in node.params}
-    moved = step(node.op_type, numbers, *node.inputs[1:], **params)
-    step("Cast", moved, outputs=node.outputs[0])
+    given = [t if t is None else integers.get(t, t) for t in node.inputs]
+    if is_op(node, "ElementWiseEqual", "ElementWiseNotEqual"):
+        step(node.op_type, *given, outputs=node.outputs[0], **params)
+        return
+    found = add_all(
+        graph,
+        node.op_type,
+        given,
+        name=f"{node.name}.integers",
+        outputs=[graph.fresh_name(f"{y.name}.integers") for y in node.outputs],
+        sources=node.sources,
+        **params,
+    )
+    for integer, y in zip(found, node.outputs, strict=True):
+        step("Cast", integer, outputs=y)
+
+
+def _as_integers(graph: Graph, bools: Tensor, step: Step) -> Tensor:
+    # of several readers, such as the slices of a loop, the first adds the cast
+    if is_constant(bools):
+        return static(graph, f"{bools.name}.integers", bools.values().astype(np.int32))
+    casts = (reader for reader in graph.consumers(bools) if is_op(reader, "Cast"))
+    known = (cast.outputs[0] for cast in casts if cast.outputs[0].dtype is DType.INT_32)
+    return next(known, None) or step("Cast", bools, spec=Spec(DType.INT_32, bools.shape))
 
 
 def _pool_max_3d(graph: Graph, node: Node, step: Step) -> None:
@@ -247,15 +276,13 @@ def _stft(graph: Graph, node: Node, step: Step) -> None:
 
 
 _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
+    **dict.fromkeys(_ON_INTEGERS, _on_integers),
     "Col2Im": _col_2_im,
     "ElementWiseSoftplus": _softplus,
-    "Gather": _move_numbers,
     "GroupNorm": _group_norm,
     "Gru": write_out_gru,
     "IsNan": _is_nan,
     "PoolMax3d": _pool_max_3d,
     "ReduceSumSquare": _reduce_sum_square,
     "Stft": _stft,
-    "StridedSlice": _move_numbers,
-    "Tile": _move_numbers,
 }
