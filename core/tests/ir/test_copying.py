@@ -10,9 +10,13 @@ from dovetail.ir import (
     Graph,
     MemoryType,
     Node,
+    ScaleOffset,
+    Spec,
     Tensor,
     TensorKind,
+    add_like,
     copy_graph,
+    copy_tensor,
     to_text,
 )
 
@@ -60,3 +64,27 @@ def test_inner_tensors_become_outputs_of_their_kind() -> None:
         "UPDATEABLE_APP_READ",
         "APP_READ",
     ]
+
+
+def test_a_copy_of_a_tensor_with_another_kind_and_name() -> None:
+    x = network().tensor("x")
+    made = copy_tensor(x, TensorKind.NATIVE, name="inner")
+    assert (made.name, made.kind, made.source) == ("inner", TensorKind.NATIVE, "x")
+    assert (made.spec, made.dynamic, made.data_format) == (x.spec, x.dynamic, x.data_format)
+    assert copy_tensor(x).name == "x"
+
+
+def test_a_tensor_like_another_has_its_origin_but_neither_data_nor_encoding() -> None:
+    graph, scale = Graph("net"), ScaleOffset(0.5)
+    values, dtype = np.ones((2, 3), np.int8), DType.SFIXED_POINT_8
+    w = graph.add_tensor(
+        Tensor.static("w", values, dtype, encoding=scale, source="weights", source_perm=(1, 0))
+    )
+    first = add_like(graph, w, "w", kind=TensorKind.STATIC)
+    second = add_like(graph, w, "w.real", Spec(DType.UFIXED_POINT_8, (6,), scale))
+    assert list(graph.tensors.values()) == [w, first, second]
+    assert (first.name, first.kind, first.data) == ("w_1", TensorKind.STATIC, None)
+    assert first.spec == Spec(dtype, (2, 3))
+    assert (second.name, second.kind) == ("w.real", TensorKind.NATIVE)
+    assert second.spec == Spec(DType.UFIXED_POINT_8, (6,), scale)
+    assert {(t.source, t.source_perm) for t in (first, second)} == {("weights", (1, 0))}

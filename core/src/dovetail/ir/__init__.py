@@ -1,7 +1,7 @@
 """Representation of models: dtypes, encodings, tensors, nodes, graphs."""
 
 from dovetail.ir.check import check, find_faults
-from dovetail.ir.copying import copy_graph, copy_tensor
+from dovetail.ir.copying import add_like, copy_graph, copy_tensor
 from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings import (
     AxisScaleOffset,
@@ -52,6 +52,7 @@ __all__ = [
     "Tensor",
     "TensorKind",
     "Vector",
+    "add_like",
     "check",
     "copy_graph",
     "copy_tensor",

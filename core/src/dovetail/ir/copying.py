@@ -1,11 +1,11 @@
-"""Copies of graphs, to be changed without changing the original."""
+"""Copies of graphs and tensors, to be changed without changing the original."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from dovetail.ir.graph import Graph
-from dovetail.ir.tensor import Tensor, TensorKind
+from dovetail.ir.tensor import Spec, Tensor, TensorKind
 
 _AS_OUTPUT = {
     TensorKind.NATIVE: TensorKind.APP_READ,
@@ -33,10 +33,12 @@ def copy_graph(graph: Graph, *, outputs: Collection[str] = ()) -> Graph:
     return made
 
 
-def copy_tensor(tensor: Tensor, kind: TensorKind | None = None) -> Tensor:
-    """Return a copy that shares the data, of another kind if one is given."""
+def copy_tensor(
+    tensor: Tensor, kind: TensorKind | None = None, *, name: str | None = None
+) -> Tensor:
+    """Return a copy that shares the data, with another kind or name if one is given."""
     return Tensor(
-        tensor.name,
+        tensor.name if name is None else name,
         tensor.dtype,
         tensor.shape,
         tensor.kind if kind is None else kind,
@@ -47,4 +49,35 @@ def copy_tensor(tensor: Tensor, kind: TensorKind | None = None) -> Tensor:
         dynamic=tensor.dynamic,
         memory_type=tensor.memory_type,
         data_format=tensor.data_format,
+    )
+
+
+def add_like(
+    graph: Graph,
+    tensor: Tensor,
+    stem: str,
+    spec: Spec | None = None,
+    kind: TensorKind = TensorKind.NATIVE,
+) -> Tensor:
+    """Add a tensor without data that is the same tensor of the user's model, and return it.
+
+    Args:
+        graph: The graph.
+        tensor: The other tensor; the new one has its source and its layout.
+        stem: Beginning of the name, which is a fresh one.
+        spec: The type, shape and encoding; by default those of the tensor, without an encoding.
+        kind: The writer and reader.
+    """
+    if spec is None:
+        spec = Spec(tensor.dtype, tensor.shape)
+    return graph.add_tensor(
+        Tensor(
+            graph.fresh_name(stem),
+            spec.dtype,
+            spec.shape,
+            kind,
+            encoding=spec.encoding,
+            source=tensor.source,
+            source_perm=tensor.source_perm,
+        )
     )

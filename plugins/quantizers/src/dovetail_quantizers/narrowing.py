@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from dovetail.ir import DType, Graph, Tensor, run_passes
+from dovetail.ir import DType, Graph, add_like, run_passes
 from dovetail.quantization import QuantizationOptions
 from dovetail_opset.build import add
 from dovetail_opset.passes import NARROWER, NarrowTypes, RemoveIdentities
@@ -66,14 +66,6 @@ def _cast_inputs(graph: Graph, types: Collection[DType], interfaces: Collection[
     for tensor in graph.inputs:
         if tensor.dtype not in types or tensor.name in interfaces:
             continue
-        inner = graph.add_tensor(
-            Tensor(
-                graph.fresh_name(f"{tensor.name}.inner"),
-                tensor.dtype,
-                tensor.shape,
-                source=tensor.source,
-                source_perm=tensor.source_perm,
-            )
-        )
+        inner = add_like(graph, tensor, f"{tensor.name}.inner")
         graph.replace_uses(tensor, inner)
         add(graph, "Cast", [tensor], name=f"{tensor.name}.cast", outputs=inner, sources=())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from dovetail.errors import OpError
-from dovetail.ir import DType, Graph, Node, Spec, Tensor, TensorKind
+from dovetail.ir import DType, Graph, Node, Spec, Tensor, TensorKind, add_like
 from dovetail_opset._package import is_op, schema_of
 from dovetail_opset.build import add
 from dovetail_opset.passes._rewrite import bypass, first_input, is_constant
@@ -66,10 +66,7 @@ def _cast_last(graph: Graph, y: Tensor) -> Node | None:
     node = graph.producer(y)
     if node is None or is_op(node, "Cast") or y.kind is not TensorKind.APP_READ:
         return None
-    name = graph.fresh_name(f"{y.name}.inner")
-    inner = graph.add_tensor(
-        Tensor(name, y.dtype, y.shape, source=y.source, source_perm=y.source_perm)
-    )
+    inner = add_like(graph, y, f"{y.name}.inner")
     graph.set_outputs(node, [inner if t is y else t for t in node.outputs])
     graph.replace_uses(y, inner)
     add(graph, "Cast", [inner], name=f"{node.name}.cast", outputs=y, sources=node.sources)

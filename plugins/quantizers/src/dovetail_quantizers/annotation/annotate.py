@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dovetail.ir import DType, Graph, Node, Spec, Tensor, TensorKind, pack, quantize
+from dovetail.ir import DType, Graph, Node, Spec, Tensor, add_like, pack, quantize
 from dovetail_opset.build import add
 from dovetail_quantizers.annotation.input_encodings import InputEncodings, as_float, input_encodings
 from dovetail_quantizers.annotation.statics import values_of
@@ -70,16 +70,7 @@ class _Writer:
             if number == 0:
                 made = tensor
             else:
-                made = self._graph.add_tensor(
-                    Tensor(
-                        self._graph.fresh_name(tensor.name),
-                        tensor.dtype,
-                        tensor.shape,
-                        tensor.kind,
-                        source=tensor.source,
-                        source_perm=tensor.source_perm,
-                    )
-                )
+                made = add_like(self._graph, tensor, tensor.name, kind=tensor.kind)
                 self._redirect(tensor, made, places)
             self._store(made, values, wanted)
             self.decisions[made] = wanted
@@ -140,8 +131,7 @@ class _Writer:
             return made
         producer = self._graph.producer(tensor)
         assert producer is not None
-        made = self._inner_like(tensor, "fixed")
-        made.dtype, made.encoding = spec.dtype, spec.encoding
+        made = add_like(self._graph, tensor, f"{tensor.name}.fixed", spec)
         self._graph.replace_uses(tensor, made)
         outputs = [made if t is tensor else t for t in producer.outputs]
         self._graph.set_outputs(producer, outputs)
@@ -153,24 +143,9 @@ class _Writer:
         return made
 
     def _converted(self, tensor: Tensor, spec: Spec, op_type: str) -> Tensor:
-        made = self._inner_like(tensor, op_type.lower())  # the suffix in encodings files: CONVERTED
-        made.dtype, made.encoding = spec.dtype, spec.encoding
-        return add(
-            self._graph, op_type, [tensor], name=f"{tensor.name}.{op_type.lower()}", outputs=made,
-            sources=(),
-        )  # fmt: skip
-
-    def _inner_like(self, tensor: Tensor, suffix: str) -> Tensor:
-        return self._graph.add_tensor(
-            Tensor(
-                self._graph.fresh_name(f"{tensor.name}.{suffix}"),
-                tensor.dtype,
-                tensor.shape,
-                TensorKind.NATIVE,
-                source=tensor.source,
-                source_perm=tensor.source_perm,
-            )
-        )
+        name = f"{tensor.name}.{op_type.lower()}"  # the suffix in encodings files: CONVERTED
+        made = add_like(self._graph, tensor, name, spec)
+        return add(self._graph, op_type, [tensor], name=name, outputs=made, sources=())
 
     def _redirect(self, old: Tensor, new: Tensor, places: list[tuple[Node, int]]) -> None:
         for node, i in places:

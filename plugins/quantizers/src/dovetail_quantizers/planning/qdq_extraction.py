@@ -7,7 +7,7 @@ before them. A Relu that they replaced is restored.
 
 from __future__ import annotations
 
-from dovetail.ir import Graph, Node, Tensor, TensorKind
+from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind, add_like
 from dovetail.ops import OpRegistry
 from dovetail_opset.build import add
 from dovetail_opset.passes import DeadCode
@@ -134,15 +134,7 @@ class _Extraction:
             graph.remove_node(like)  # its name is free then
             for unused in like.outputs:
                 graph.remove_tensor(unused)
-        other = graph.add_tensor(
-            Tensor(
-                graph.fresh_name(f"{x.name}.converted"),
-                x.dtype,
-                x.shape,
-                source=x.source,
-                source_perm=x.source_perm,
-            )
-        )
+        other = add_like(graph, x, f"{x.name}.converted")
         self.found.encodings[other] = self.found.encodings[x]
         if producer is None:
             graph.replace_uses(x, other)
@@ -279,16 +271,7 @@ class _Extraction:
         """Add a copy of a node that moves real numbers instead of integers; return its outputs."""
         graph = self._graph
         made = tuple(
-            graph.add_tensor(
-                Tensor(
-                    graph.fresh_name(f"{t.name}.real"),
-                    x.dtype,
-                    t.shape,
-                    source=t.source,
-                    source_perm=t.source_perm,
-                )
-            )
-            for t in node.outputs
+            add_like(graph, t, f"{t.name}.real", Spec(x.dtype, t.shape)) for t in node.outputs
         )
         graph.add_node(
             Node(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.errors import QuantizationError
-from dovetail.ir import Array, Encoding, Node, Tensor, pack, quantize
+from dovetail.ir import Array, Encoding, Node, Tensor, copy_tensor, pack, quantize
 from dovetail.ops import from_real, to_real
 from dovetail.quantization import Bias, Layer, Weight
 from dovetail_quantizers.annotation.annotate import Decisions
@@ -97,17 +97,8 @@ class _Refined:
         graph = self.plan.graph
         if len(graph.consumers(tensor)) == 1 and self.node.inputs.count(tensor) == 1:
             return tensor
-        made = Tensor(
-            graph.fresh_name(f"{tensor.name}.{self.node.name}"),
-            tensor.dtype,
-            tensor.shape,
-            tensor.kind,
-            encoding=tensor.encoding,
-            data=tensor.data,
-            source=tensor.source,
-            source_perm=tensor.source_perm,
-        )
-        graph.add_tensor(made)
+        name = graph.fresh_name(f"{tensor.name}.{self.node.name}")
+        made = graph.add_tensor(copy_tensor(tensor, name=name))
         inputs = [made if j == i else t for j, t in enumerate(self.node.inputs)]
         graph.set_inputs(self.node, inputs)
         if tensor in self.decisions:
