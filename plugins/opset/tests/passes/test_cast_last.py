@@ -38,12 +38,14 @@ def test_numbers_are_gathered(evaluate: Evaluate, dtype: DType, gather: str) -> 
     graph = network(dtype, gather)
     feed = {"mask": np.abs(MASK).astype(dtype.storage)}
     before = evaluate(graph, feed)["y"]
+    graph.tensor("got").source_perm = (1, 0)
     assert CastLast().run(graph)
     assert not CastLast().run(graph)
     assert not find_faults(graph)
     ops = [node.op_type for node in graph.nodes]
     assert ops == ["Transpose", "Reshape", gather, "Cast", "ElementWiseNot"]
-    assert graph.node("got").outputs[0].dtype is dtype
+    numbers = graph.node("got").outputs[0]
+    assert (numbers.dtype, numbers.source, numbers.source_perm) == (dtype, "got", (1, 0))
     assert graph.tensor("got").dtype is BOOL
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.ir import DType, Graph, Node, Tensor
+from dovetail.ir import DType, Graph, Node, Spec, add_like
 from dovetail_opset._package import is_op
 from dovetail_opset.passes._rewrite import first_input, sole_producer
 
@@ -44,8 +44,8 @@ def _gather_numbers(graph: Graph, gather: Node) -> bool:
     graph.replace_uses(bools, x)
     for move in moves:
         move.outputs[0].dtype = x.dtype
-    numbers = Tensor(graph.fresh_name(f"{y.name}.numbers"), x.dtype, y.shape, source=y.source)
-    graph.set_outputs(gather, [graph.add_tensor(numbers)])
+    numbers = add_like(graph, y, f"{y.name}.numbers", Spec(x.dtype, y.shape))
+    graph.set_outputs(gather, [numbers])
     graph.set_inputs(cast, [numbers])
     graph.set_outputs(cast, [y])
     graph.remove_tensor(bools)
