@@ -18,6 +18,7 @@ import pytest
 from opencl_driver import require_opencl
 
 from dovetail.errors import PluginError
+from dovetail.plugins import GROUPS
 from dovetail_gpu.driver import devices
 
 ROOT = Path(__file__).parents[1]
@@ -48,6 +49,18 @@ for line in sys.stdin:
     exec(compile(json.loads(line), "<document>", "exec"), names)
     print("\\nran", flush=True)
 """
+CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+# The sections that describe a contract; the reference of the others is their docstrings.
+CONTRACTS = {
+    "backends": ("plugins.md", "A backend"),
+    "frontends": ("plugins.md", "A frontend"),
+    "inspectors": ("plugins.md", "An inspector"),
+    "exporters": ("plugins.md", "An exporter"),
+    "architecture_rules": ("plugins.md", "An architecture rule"),
+    "verifiers": ("plugins.md", "A verifier"),
+    "range_estimators": ("plugins.md", "A range estimator"),
+    "quantization_algorithms": ("quantization.md", "An algorithm of your own"),
+}
 # As in an activated environment: documents name `python`, which a machine may lack.
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
@@ -162,6 +175,15 @@ def test_commands_and_python_run(
                 done = run(line, tmp_path)
                 code = 6 if line == DOCTOR and lacks_opencl() else 0
                 assert done.returncode == code, f"{line}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("group", CONTRACTS)
+def test_the_section_of_a_contract_names_all_members(group: str) -> None:
+    document, title = CONTRACTS[group]
+    _, _, after = (ROOT / "docs" / document).read_text().partition(f"\n## {title}\n")
+    code = " ".join(CODE.findall(after.partition("\n## ")[0]))
+    members = {m.partition("(")[0] for m in GROUPS[f"dovetail.{group}"].members} - {"__init__"}
+    assert not {name for name in members if not re.search(rf"\b{name}\b", code)}
 
 
 def test_the_demo_reaches_its_accuracy_and_says_where_things_are(demo: tuple[str, Path]) -> None:
