@@ -32,7 +32,7 @@ from dovetail.runtime.device import Device, platform_of
 from dovetail.runtime.enums import ProfileLevel, SignalKind
 from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.installed import backend_class, checked_class, named_options
-from dovetail.runtime.measurements import EventType, ProfileEvent
+from dovetail.runtime.measurements import EventType
 from dovetail.runtime.names import backend_name
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
 from dovetail.runtime.profile import Profile
@@ -292,15 +292,8 @@ class Backend(Handle, Closing):
             raise
         self.contexts.append(context)
         if profile is not None and record is not None:
-            event = ProfileEvent(
-                EventType.INIT,
-                "context binary",  # the same for a path and for its bytes
-                (time.perf_counter() - start) * 1e6,
-                children=tuple(record.events),
-                start_us=start * 1e6,
-                backend=self.name,
-            )
-            profile.add(event)
+            name = "context binary"  # the same for a path and for its bytes
+            profile.add_call(EventType.INIT, name, record, start, backend=self.name)
         return context
 
     @api_call("context_validate_binary")

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from dovetail import ir
 from dovetail.ir import Array
@@ -23,16 +22,13 @@ from dovetail.runtime.finalization import (
 )
 from dovetail.runtime.handle import api_call, current_call
 from dovetail.runtime.interface import Interface
-from dovetail.runtime.measurements import Counter, EventType, EventUnit, ProfileEvent, Recorder
+from dovetail.runtime.measurements import Counter, EventType, EventUnit, Recorder
 from dovetail.runtime.profile import Measurement, Profile
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.revised_graph import RevisedGraph
 from dovetail.runtime.revisions import value_of
 from dovetail.runtime.signal import Signal, controlled, release_control, take_control
 from dovetail.runtime.updates import applied
-
-if TYPE_CHECKING:  # a graph belongs to a context, which imports it
-    pass
 
 log = logging.getLogger("dovetail.runtime")
 
@@ -119,16 +115,11 @@ class Graph(RevisedGraph):
             self._finalizing.release()
         if profile is not None and record is not None:
             nbytes = self._runner.io.nbytes(self._require_finalized().io_buffers)
-            event = ProfileEvent(
-                EventType.FINALIZE,
-                self.name,
-                (time.perf_counter() - start) * 1e6,
-                children=tuple(record.events),
-                start_us=start * 1e6,
-                backend=self.context.backend.name,
-                counters=(Counter("io_buffer_bytes", nbytes, EventUnit.BYTES),),
+            counters = (Counter("io_buffer_bytes", nbytes, EventUnit.BYTES),)
+            name, backend = self.name, self.context.backend.name
+            profile.add_call(
+                EventType.FINALIZE, name, record, start, backend=backend, counters=counters
             )
-            profile.add(event)
 
     # -- executing -------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -158,6 +159,39 @@ class Profile(Handle):
             self._events.append(event)
         else:
             self._sink(event)
+
+    def add_call(
+        self,
+        kind: EventType,
+        name: str,
+        record: Recorder,
+        start_s: float,
+        *,
+        backend: str,
+        counters: tuple[Counter, ...] = (),
+    ) -> None:
+        """Record a call that ends now.
+
+        Args:
+            kind: Kind of measurement.
+            name: What the call is about.
+            record: The measurements during the call.
+            start_s: Time of its start in seconds on the clock of `time.perf_counter`.
+            backend: Name of the backend.
+            counters: Quantities of the call.
+        """
+        took_us = (time.perf_counter() - start_s) * 1e6
+        self.add(
+            ProfileEvent(
+                kind,
+                name,
+                took_us,
+                children=tuple(record.events),
+                start_us=start_s * 1e6,
+                backend=backend,
+                counters=counters,
+            )
+        )
 
     @api_call("profile_clear")
     def clear(self) -> None:
