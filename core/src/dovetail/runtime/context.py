@@ -20,12 +20,11 @@ from dovetail.runtime.compatibility import Compatibility, Verdict
 from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
 from dovetail.runtime.context_binaries import (
     Binary,
-    binary_parts,
     compatibility_of,
     enabled_graphs,
     open_binary,
-    written,
 )
+from dovetail.runtime.context_content import binary_parts, written
 from dovetail.runtime.context_tensors import ContextTensor
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.executions import Executions
