@@ -11,19 +11,13 @@ from weakref import WeakSet
 from dovetail import ir
 from dovetail.arguments import check_arguments
 from dovetail.container import Closing, ContextFile, Model
-from dovetail.errors import BackendError, ContainerError, GraphError, suggest_name
+from dovetail.errors import BackendError, GraphError, suggest_name
 from dovetail.files import atomic_write
 from dovetail.ir import Array, Blob, DType, Encoding, Shape, TensorKind
 from dovetail.ir.check import check
 from dovetail.ops import require_known
-from dovetail.runtime.compatibility import Compatibility, Verdict
 from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
-from dovetail.runtime.context_binaries import (
-    Binary,
-    compatibility_of,
-    enabled_graphs,
-    open_binary,
-)
+from dovetail.runtime.context_binaries import Binary, open_binary
 from dovetail.runtime.context_content import binary_parts, written
 from dovetail.runtime.context_tensors import ContextTensor
 from dovetail.runtime.contract import RunControl
@@ -33,10 +27,9 @@ from dovetail.runtime.handle import Handle, api_call
 from dovetail.runtime.measurements import Recorder
 from dovetail.runtime.memory import Memory, register
 from dovetail.runtime.plugin_errors import log_errors, translate_errors
-from dovetail.runtime.residency import prepare_lazily
+from dovetail.runtime.restoring import restored_content
 from dovetail.runtime.sections import apply_section, section_parts
 from dovetail.runtime.signal import Signal, controlled
-from dovetail.runtime.stored_graphs import StoredGraph, prepare_all
 from dovetail.runtime.tensor import owned_blob
 from dovetail.runtime.tokens import Tokens
 from dovetail.runtime.updates import checked_update
@@ -76,6 +69,8 @@ class Context(Handle, Closing):
         self._graphs: dict[str, Graph] = {}
         self._tensors: dict[str, ContextTensor] = {}
         self._memory: WeakSet[Memory] = WeakSet()
+
+    # -- graphs ----------------------------------------------------------------------------------
 
     @property
     def graphs(self) -> Mapping[str, Graph]:
@@ -120,6 +115,40 @@ class Context(Handle, Closing):
             )
         return self._graphs[name]
 
+    @check_arguments
+    def compose(
+        self, model: Model, shared: Mapping[str, Collection[str]] = MappingProxyType({})
+    ) -> tuple[Graph, ...]:
+        """Create the graphs of a model with the same calls as an application.
+
+        Args:
+            model: The model.
+            shared: Names of the context tensors that each graph uses, by its name; they replace the
+                graph's own tensors.
+
+        Raises:
+            UnsupportedOpError: A graph uses unknown ops; all of them are listed.
+            GraphError: A graph has faults; all of them are listed, and no graph is created.
+        """
+        for graph in model.graphs.values():
+            check(graph)
+            known = [n for n in graph.nodes if not self.backend.is_opaque(n)]
+            require_known(known, self.backend.ops, f"graph '{graph.name}'")
+        made: list[Graph] = []
+        try:
+            for graph in model.graphs.values():
+                made.append(self.create_graph(graph.name))
+                names = shared.get(graph.name, ())
+                made[-1].compose(graph, {name: self.retrieve_tensor(name) for name in names})
+        except BaseException:
+            for handle in made:
+                del self._graphs[handle.name]
+                handle.invalidate()
+            raise
+        return tuple(made)
+
+    # -- tensors ---------------------------------------------------------------------------------
+
     @api_call("context_create_tensor")
     def create_tensor(
         self,
@@ -160,6 +189,25 @@ class Context(Handle, Closing):
                 )
         return made
 
+    @api_call("context_retrieve_tensor")
+    def retrieve_tensor(self, name: str) -> ContextTensor:
+        """Return a tensor of the context by name.
+
+        Raises:
+            GraphError: The name is unknown.
+        """
+        if name not in self._tensors:
+            raise GraphError(
+                f"context tensor '{name}' not found",
+                code="TENSOR_ERROR_DOES_NOT_EXIST",
+                hint=suggest_name(name, self._tensors),
+            )
+        return self._tensors[name]
+
+    def shared_tensors(self) -> tuple[ir.Tensor, ...]:
+        """Return its tensors with the values that they have now."""
+        return tuple(tensor.with_values() for tensor in self._tensors.values())
+
     @api_call("context_update_tensor")
     def update_tensor(
         self,
@@ -196,56 +244,41 @@ class Context(Handle, Closing):
         for graph, used in graphs:
             graph.stage({used: update})
 
-    @check_arguments
-    def compose(
-        self, model: Model, shared: Mapping[str, Collection[str]] = MappingProxyType({})
-    ) -> tuple[Graph, ...]:
-        """Create the graphs of a model with the same calls as an application.
+    # -- memory ----------------------------------------------------------------------------------
+
+    @api_call("memory_register")
+    def register_memory(
+        self,
+        array: object | None,
+        dtype: DType,
+        shape: Shape | None = None,
+        custom: Mapping[str, Any] | None = None,
+    ) -> Memory:
+        """Register memory, so that its handle can be an input or output; nothing is copied.
 
         Args:
-            model: The model.
-            shared: Names of the context tensors that each graph uses, by its name; they replace the
-                graph's own tensors.
+            array: Stored values of `dtype`: a C-contiguous NumPy array, a `SharedMemory`, a buffer
+                such as `mmap`, or an object of the host with `__dlpack__`. Read-only memory can be
+                an input. None for memory that is not the host's.
+            dtype: Type of its elements.
+            shape: Its shape; by default the array's. Required for bytes without a type; they may be
+                more.
+            custom: What the backend needs to find memory that is not the host's.
 
         Raises:
-            UnsupportedOpError: A graph uses unknown ops; all of them are listed.
-            GraphError: A graph has faults; all of them are listed, and no graph is created.
+            BackendError: The backend does not support memory handles or this memory, or the array
+                is unsuitable.
         """
-        for graph in model.graphs.values():
-            check(graph)
-            known = [n for n in graph.nodes if not self.backend.is_opaque(n)]
-            require_known(known, self.backend.ops, f"graph '{graph.name}'")
-        made: list[Graph] = []
+        memory = register(self, array, dtype, shape, custom)
         try:
-            for graph in model.graphs.values():
-                made.append(self.create_graph(graph.name))
-                names = shared.get(graph.name, ())
-                made[-1].compose(graph, {name: self.retrieve_tensor(name) for name in names})
-        except BaseException:
-            for handle in made:
-                del self._graphs[handle.name]
-                handle.invalidate()
+            with self.executions.open():
+                self._memory.add(memory)
+        except BackendError:  # too late for `free`
+            memory.invalidate()
             raise
-        return tuple(made)
+        return memory
 
-    def shared_tensors(self) -> tuple[ir.Tensor, ...]:
-        """Return its tensors with the values that they have now."""
-        return tuple(tensor.with_values() for tensor in self._tensors.values())
-
-    @api_call("context_retrieve_tensor")
-    def retrieve_tensor(self, name: str) -> ContextTensor:
-        """Return a tensor of the context by name.
-
-        Raises:
-            GraphError: The name is unknown.
-        """
-        if name not in self._tensors:
-            raise GraphError(
-                f"context tensor '{name}' not found",
-                code="TENSOR_ERROR_DOES_NOT_EXIST",
-                hint=suggest_name(name, self._tensors),
-            )
-        return self._tensors[name]
+    # -- binaries --------------------------------------------------------------------------------
 
     @api_call("context_get_binary_size")
     def get_binary_size(self, embed_model: bool = True) -> int:
@@ -290,6 +323,24 @@ class Context(Handle, Closing):
         data = self.get_binary(embed_model=embed_model)
         with atomic_write(path) as file:
             file.write(data.data)
+
+    def restore(self, file: ContextFile, record: Recorder | None, control: RunControl) -> None:
+        """Restore the graphs and tensors of a binary; called by the backend.
+
+        Args:
+            file: The binary.
+            record: Receives measurements.
+            control: Can end the work.
+
+        Raises:
+            ContainerError: The binary does not suit the backend, or is damaged.
+            BackendError: A graph to enable does not exist, or graphs cannot be restored.
+        """
+        tensors, graphs = restored_content(file, self, record, control)
+        self._tensors |= tensors
+        self._graphs |= graphs
+
+    # -- sections --------------------------------------------------------------------------------
 
     @api_call("context_get_binary_section_size")
     def get_binary_section_size(self, graph: Graph | None = None) -> int:
@@ -353,54 +404,6 @@ class Context(Handle, Closing):
             finally:
                 self.executions.leave(control)
 
-    def restore(
-        self, file: ContextFile, record: Recorder | None, control: RunControl
-    ) -> Compatibility:
-        """Create the graphs of a context binary; called by the backend.
-
-        Args:
-            file: The binary.
-            record: Receives measurements.
-            control: Can end the work.
-
-        Returns:
-            How well the binary suits the backend.
-
-        Raises:
-            ContainerError: The binary does not suit the backend, or is damaged.
-            BackendError: A graph to enable does not exist, or graphs cannot be restored.
-        """
-        found = compatibility_of(file, self.backend, self.device)
-        worst = Verdict.OPTIMAL if self.config.is_strict else Verdict.USABLE
-        has_model = all(entry.model is not None for entry in file.graphs.values())
-        found.require(worst, file.where, has_model=has_model)
-        names = enabled_graphs(file, self.config)
-        stored = [StoredGraph(file, name, self) for name in names]
-        tensors = {tensor.name: tensor for tensor in file.tensors()}
-        shared = [graph.shared_names(tensors) for graph in stored]
-        self._tensors |= {name: self._restored(t, file.where) for name, t in tensors.items()}
-        limit = self.config.memory_limit_hint
-        prepared = (
-            prepare_all(stored, self, record, control)
-            if limit is None
-            else prepare_lazily(stored, limit << 20, control)
-        )
-        for each, used in zip(stored, shared, strict=True):
-            handles = [self._tensors[name] for name in used]
-            self._graphs[each.name] = Graph.restored(self, each, prepared[each.name], handles)
-        return found
-
-    def _restored(self, tensor: ir.Tensor, where: str) -> ContextTensor:
-        try:
-            return ContextTensor(self, tensor)
-        except GraphError as error:
-            raise ContainerError(
-                error.message,
-                code="CONTAINER_INVALID",
-                where=f"{where}: {error.where}",
-                problems=error.problems,
-            ) from error
-
     def _chosen(self, graph: Graph | None) -> tuple[Graph, ...]:
         """Return one graph, or all.
 
@@ -417,37 +420,7 @@ class Context(Handle, Closing):
             )
         return (graph,)
 
-    @api_call("memory_register")
-    def register_memory(
-        self,
-        array: object | None,
-        dtype: DType,
-        shape: Shape | None = None,
-        custom: Mapping[str, Any] | None = None,
-    ) -> Memory:
-        """Register memory, so that its handle can be an input or output; nothing is copied.
-
-        Args:
-            array: Stored values of `dtype`: a C-contiguous NumPy array, a `SharedMemory`, a buffer
-                such as `mmap`, or an object of the host with `__dlpack__`. Read-only memory can be
-                an input. None for memory that is not the host's.
-            dtype: Type of its elements.
-            shape: Its shape; by default the array's. Required for bytes without a type; they may be
-                more.
-            custom: What the backend needs to find memory that is not the host's.
-
-        Raises:
-            BackendError: The backend does not support memory handles or this memory, or the array
-                is unsuitable.
-        """
-        memory = register(self, array, dtype, shape, custom)
-        try:
-            with self.executions.open():
-                self._memory.add(memory)
-        except BackendError:  # too late for `free`
-            memory.invalidate()
-            raise
-        return memory
+    # -- end -------------------------------------------------------------------------------------
 
     @api_call("context_free")
     def free(self) -> None:
