@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.choice import EngineChoice, about, choose_engine, choose_precision
 from dovetail_onednn.known_answer import Kind, checked_library
+from dovetail_onednn.layout_recipes import record_layout
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.precision import Precision, computing_in
 from dovetail_onednn.processors import usable_processors
-from dovetail_onednn.recipes import BUILDERS, record_layout
+from dovetail_onednn.recipes import BUILDERS
 from dovetail_onednn.reorder import reorder
 from dovetail_onednn.threads import Activity, Computing, ReleaseGil, threads_note
 from dovetail_onednn.work import is_for_one_thread

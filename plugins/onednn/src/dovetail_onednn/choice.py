@@ -8,8 +8,9 @@ import logging
 from dovetail.errors import DovetailError
 from dovetail.runtime.plan import PLAN_BUILDERS, Engine, KernelRegistry, OnIntegers
 from dovetail_onednn.known_answer import Kind, checked_library, is_right
+from dovetail_onednn.layout_recipes import record_layout
 from dovetail_onednn.precision import Precision
-from dovetail_onednn.recipes import BUILDERS, record_layout
+from dovetail_onednn.recipes import BUILDERS
 from dovetail_onednn.reorder import reorder
 from dovetail_onednn.threads import Activity, Computing, threads_note
 from dovetail_onednn.work import is_for_one_thread

@@ -1,4 +1,4 @@
-"""Descriptors, primitives and layouts as data, and the builders that make them again.
+"""Descriptors and primitives as data, and the builders that make them again.
 
 The library trusts its caller: it reads as many bytes as descriptors say. So everything that comes
 from an image is checked here: names and kinds of arguments, sizes, and that each argument of a
@@ -9,7 +9,6 @@ primitive is within its value.
 
 import ctypes
 import math
-from collections.abc import Collection
 from ctypes import POINTER, c_float, c_int64, c_void_p
 from functools import cached_property
 from typing import Any
@@ -36,7 +35,6 @@ from dovetail_onednn.attributes import (
     post_op_of,
 )
 from dovetail_onednn.descriptors import Choice, MemoryDesc
-from dovetail_onednn.layouts import BYTES, STRIDED_BYTES, Narrow, OneDnnLayout, Planes, Strided
 from dovetail_onednn.primitives import (
     ENGINE,
     Described,
@@ -60,9 +58,7 @@ BUILDERS = Builders(
 )
 
 _MEMORY, _PRIMITIVE = "onednn.memory", "onednn.primitive"
-_LAYOUT, _NARROW, _STRIDED = "onednn.layout", "onednn.narrow", "onednn.strided"
-_APART = "onednn.apart"
-_MAX_BYTES = 1 << 46  # of a memory
+MAX_BYTES = 1 << 46  # of a memory
 _MAX_SIZE = 1 << 31  # the library's code has sizes and steps in 32 bits
 _SUFFIX = "_primitive_desc_create"
 _ENGINES = {"reorder": (1, 3)}  # positions of the engine; otherwise 0
@@ -103,34 +99,6 @@ class PrimitiveData(Data, frozen=True):
     threads: int
     scales: tuple[tuple[int, int], ...] = ()
     zero_points: tuple[int, ...] = ()
-
-
-class LayoutData(Data, frozen=True):
-    """A `OneDnnLayout`."""
-
-    desc: int
-    dense: int
-
-
-class NarrowData(Data, frozen=True):
-    """A `Narrow`."""
-
-    type: int
-    count: int
-
-
-class ApartData(Data, frozen=True):
-    """A `Planes`."""
-
-    count: int
-
-
-class StridedData(Data, frozen=True):
-    """A `Strided`."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    type: int
 
 
 class Recorded:
@@ -203,27 +171,9 @@ def record_memory(desc: MemoryDesc, recorder: PlanRecorder) -> int:
     return recorder.item(_MEMORY, desc, data)
 
 
-def record_layout(layout: OneDnnLayout | Narrow | Planes | Strided, recorder: PlanRecorder) -> int:
-    """Return the number of a layout."""
-
-    def data() -> Data:
-        if isinstance(layout, OneDnnLayout):
-            desc, dense = (record_memory(d, recorder) for d in (layout.desc, layout.dense))
-            return LayoutData(desc, dense)
-        if isinstance(layout, Narrow):
-            return NarrowData(int(layout.type), layout.count)
-        if isinstance(layout, Planes):
-            return ApartData(layout.count)
-        shape, strides = tuple(map(int, layout.shape)), tuple(map(int, layout.strides))
-        return StridedData(shape, strides, int(layout.type))
-
-    names = {OneDnnLayout: _LAYOUT, Narrow: _NARROW, Planes: _APART, Strided: _STRIDED}
-    return recorder.item(names[type(layout)], layout, data)
-
-
 @BUILDERS.builds(_MEMORY, MemoryData)
 def _memory(data: MemoryData, source: Source) -> MemoryDesc:
-    kind = _type(data.type)
+    kind = element_type(data.type)
     if data.primitive is not None:
         found = source.item(data.primitive, Recorded).argument(data.arg)
         if (found.dims, found.type) != (data.dims, kind):
@@ -235,42 +185,15 @@ def _memory(data: MemoryData, source: Source) -> MemoryDesc:
     if data.strides is None:
         last = math.prod(data.dims)
     else:
-        if len(data.strides) != rank or not all(0 <= s < _MAX_BYTES for s in data.strides):
+        if len(data.strides) != rank or not all(0 <= s < MAX_BYTES for s in data.strides):
             raise RecipeError(f"impossible strides {data.strides} of a memory")
         along = zip(data.dims, data.strides, strict=True)
         last = 1 + sum((size - 1) * stride for size, stride in along)
-    if last >= _MAX_BYTES:
+    if last >= MAX_BYTES:
         raise RecipeError(f"a memory of {last} elements is too large")
     if data.strides is None:
         return MemoryDesc.any(data.dims, kind)
     return MemoryDesc.strided(data.dims, data.strides, kind)
-
-
-@BUILDERS.builds(_LAYOUT, LayoutData)
-def _layout(data: LayoutData, source: Source) -> OneDnnLayout:
-    desc, dense = (source.item(number, MemoryDesc) for number in (data.desc, data.dense))
-    if desc.dims != dense.dims:
-        raise RecipeError(f"a layout of {desc.dims} has the dense form {dense.dims}")
-    return OneDnnLayout(desc, dense)
-
-
-@BUILDERS.builds(_NARROW, NarrowData)
-def _narrow(data: NarrowData, source: Source) -> Narrow:
-    return Narrow(_one_of(BYTES, data.type), _count(data.count))
-
-
-@BUILDERS.builds(_APART, ApartData)
-def _planes(data: ApartData, source: Source) -> Planes:
-    return Planes(_count(data.count))
-
-
-@BUILDERS.builds(_STRIDED, StridedData)
-def _strided(data: StridedData, source: Source) -> Strided:
-    sizes = (*data.shape, *data.strides)
-    is_possible = len(data.shape) == len(data.strides) and all(0 < n < _MAX_BYTES for n in sizes)
-    if not is_possible or math.prod(data.shape) >= _MAX_BYTES:
-        raise RecipeError(f"impossible strides {data.strides} of the shape {data.shape}")
-    return Strided(data.shape, data.strides, _one_of(STRIDED_BYTES, data.type))
 
 
 @BUILDERS.builds(_PRIMITIVE, PrimitiveData)
@@ -406,21 +329,13 @@ def _number(text: str) -> float:
         raise RecipeError(f"invalid number '{text}'") from error
 
 
-def _count(number: int) -> int:
-    if not 0 <= number < _MAX_BYTES:
-        raise RecipeError(f"impossible number of elements {number}")
-    return number
+def element_type(number: int) -> DataType:
+    """Return a recorded type.
 
-
-def _type(number: int) -> DataType:
+    Raises:
+        RecipeError: There is none of this number.
+    """
     try:
         return DataType(number)
     except ValueError as error:
         raise RecipeError(f"unknown element type {number}") from error
-
-
-def _one_of(types: Collection[DataType], number: int) -> DataType:
-    kind = _type(number)
-    if kind not in types:
-        raise RecipeError(f"unexpected element type {kind.name}")
-    return kind
