@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from dovetail.calibration import RangeEstimator
-from dovetail.errors import PluginError, QuantizationError
+from dovetail.errors import PluginError
 from dovetail.ir import DType
 from dovetail.plugins import load as load_plugin
 from dovetail.quantization import QuantizationOptions, Style
@@ -162,13 +162,6 @@ def recipes_of(options: QuantizationOptions) -> Recipes:
 def float_type(bitwidth: int) -> DType:
     """Return the float type of a bitwidth."""
     return {16: DType.FLOAT_16, 32: DType.FLOAT_32}[bitwidth]
-
-
-def no_range(tensor: str, error: QuantizationError) -> QuantizationError:
-    """Return an estimator's error with the tensor named."""
-    return QuantizationError(
-        error.message, code=error.code, where=f"tensor '{tensor}'", hint=error.hint
-    )
 
 
 def _recipe(options: QuantizationOptions, what: str, bitwidth: int) -> Recipe:
