@@ -88,3 +88,12 @@ def test_a_tensor_like_another_has_its_origin_but_neither_data_nor_encoding() ->
     assert (second.name, second.kind) == ("w.real", TensorKind.NATIVE)
     assert second.spec == Spec(DType.UFIXED_POINT_8, (6,), scale)
     assert {(t.source, t.source_perm) for t in (first, second)} == {("weights", (1, 0))}
+
+
+def test_a_copy_of_a_node_with_other_tensors_and_name() -> None:
+    graph = network()
+    node, y = graph.nodes[0], graph.tensor("y1")
+    made = node.with_tensors([y, None], [y], name="again")
+    assert (made.name, made.inputs, made.outputs) == ("again", (y, None), (y,))
+    assert (made.package, made.op_type, made.sources) == ("p", "Add", node.sources)
+    assert node.with_tensors([], []).name == "n0"

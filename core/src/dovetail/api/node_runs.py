@@ -112,15 +112,6 @@ def _graph_of(node: Node, name: str) -> Graph:
             tensors[tensor.name] = graph.add_tensor(
                 copy_tensor(tensor, None if tensor.kind.is_static else kind)
             )
-    graph.add_node(
-        Node(
-            node.name,
-            node.package,
-            node.op_type,
-            [None if t is None else tensors[t.name] for t in node.inputs],
-            [tensors[t.name] for t in node.outputs],
-            node.params,
-            sources=node.sources,
-        )
-    )
+    inputs = [None if t is None else tensors[t.name] for t in node.inputs]
+    graph.add_node(node.with_tensors(inputs, [tensors[t.name] for t in node.outputs]))
     return graph

@@ -48,10 +48,16 @@ class Node:
         self.sources: tuple[str, ...] = (name,) if sources is None else tuple(sources)
         self.matched: tuple[object, ...] | None = None
 
-    def with_tensors(self, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> Node:
-        """Return a copy that reads and writes other tensors."""
+    def with_tensors(
+        self,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        *,
+        name: str | None = None,
+    ) -> Node:
+        """Return a copy that reads and writes other tensors, with another name if one is given."""
         return Node(
-            self.name,
+            self.name if name is None else name,
             self.package,
             self.op_type,
             inputs,

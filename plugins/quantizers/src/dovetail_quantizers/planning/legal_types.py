@@ -214,7 +214,7 @@ def _with_types(node: Node, types: Mapping[Port, DType]) -> Node:
         _like(t, types[port]) if (port := ("out", i)) in types else t
         for i, t in enumerate(node.outputs)
     ]
-    return Node(node.name, node.package, node.op_type, inputs, outputs, node.params)
+    return node.with_tensors(inputs, outputs)
 
 
 def _like(tensor: Tensor, dtype: DType) -> Tensor:

@@ -273,15 +273,6 @@ class _Extraction:
         made = tuple(
             add_like(graph, t, f"{t.name}.real", Spec(x.dtype, t.shape)) for t in node.outputs
         )
-        graph.add_node(
-            Node(
-                graph.fresh_name(f"{node.name}.real"),
-                node.package,
-                node.op_type,
-                [x, *node.inputs[1:]],
-                made,
-                node.params,
-                sources=node.sources,
-            )
-        )
+        name = graph.fresh_name(f"{node.name}.real")
+        graph.add_node(node.with_tensors([x, *node.inputs[1:]], made, name=name))
         return made

@@ -233,9 +233,7 @@ def real_values(tensor: Tensor) -> Array:
 
 def with_params(node: Node, sibling: Node) -> Node:
     """Return a node that computes a quantized node's outputs with the params of its sibling."""
-    return Node(
-        sibling.name, sibling.package, sibling.op_type, node.inputs, node.outputs, sibling.params
-    )
+    return sibling.with_tensors(node.inputs, node.outputs)
 
 
 def _statics(node: Node) -> dict[int, Tensor]:
