@@ -5,7 +5,7 @@ import pytest
 
 from dovetail.errors import GraphError, OpError
 from dovetail.ir import DType, Graph, Scalar, Spec, Tensor, TensorKind, find_faults
-from dovetail_opset.build import add, add_all, static
+from dovetail_opset.build import add, add_all, replace_op, static
 from dovetail_opset.ops.pooling import Rounding
 
 
@@ -87,3 +87,15 @@ def test_names_that_only_code_gives_are_not_the_users_fault(graph: Graph) -> Non
 def test_declared_specs_decide(graph: Graph) -> None:
     spec = Spec(DType.FLOAT_16, (1, 4, 4, 2))
     assert add(graph, "Cast", [graph.tensor("x")], name="c", spec=spec).dtype is DType.FLOAT_16
+
+
+def test_an_op_in_place_of_another_keeps_name_outputs_and_sources(graph: Graph) -> None:
+    x = graph.tensor("x")
+    y = add(graph, "ReluMinMax", [x], name="n", sources=["Clip_3"], min_value=0.0, max_value=6.0)
+    made = replace_op(graph, graph.node("n"), "Relu")
+    assert graph.nodes == (made,)
+    assert (made.op_type, made.inputs, made.outputs, made.params) == ("Relu", (x,), (y,), {})
+    assert (made.name, made.sources) == ("n", ("Clip_3",))
+    again = replace_op(graph, made, "ElementWiseAdd", [x, x])
+    assert (again.inputs, graph.producer(y)) == ((x, x), again)
+    assert not find_faults(graph)

@@ -28,7 +28,7 @@ from dovetail.ir import (
 )
 from dovetail.ops import bind_node
 from dovetail_opset import PACKAGE, is_op
-from dovetail_opset.build import static
+from dovetail_opset.build import replace_op, static
 
 # The matrix unit computes and stores channels in groups of this size.
 _GROUP = 32
@@ -185,7 +185,7 @@ class MultiplyByReciprocal:
             divisor = _input(node, 1)
             name = f"{divisor.name}_reciprocal"
             factor = static(graph, name, values, divisor.dtype, encoding=encoding)
-            _replace(graph, node, "ElementWiseMultiply", _first(node), factor)
+            replace_op(graph, node, "ElementWiseMultiply", [_first(node), factor])
             if not graph.consumers(divisor):
                 graph.remove_tensor(divisor)
         return bool(found)
@@ -220,7 +220,7 @@ class ReluForPrelu:
         found = _nodes(graph, "Prelu")
         for node in found:
             slope = _input(node, 1)
-            _replace(graph, node, "Relu", _first(node))
+            replace_op(graph, node, "Relu", [_first(node)])
             if slope.kind is TensorKind.STATIC and not graph.consumers(slope):
                 graph.remove_tensor(slope)
         return bool(found)
@@ -290,13 +290,6 @@ def _text(value: object) -> str:
 def _padding(channels: int) -> float:
     """Return the padding of channels to whole groups, in proportion to them."""
     return -channels % _GROUP / channels
-
-
-def _replace(graph: Graph, node: Node, op_type: str, *inputs: Tensor) -> None:
-    """Put a node of another op in place of a node; names, sources and output stay."""
-    graph.remove_node(node)
-    made = Node(node.name, PACKAGE.name, op_type, inputs, node.outputs, sources=node.sources)
-    graph.add_node(made)
 
 
 def _reciprocal(tensor: Tensor | None) -> tuple[Array, ScaleOffset | None] | None:

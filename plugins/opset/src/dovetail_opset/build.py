@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dovetail.errors import OpError, Problem
-from dovetail.ir import Array, DType, Encoding, Graph, Node, Shape, Spec, Tensor
+from dovetail.ir import Array, DType, Encoding, Graph, Node, Param, Shape, Spec, Tensor
 from dovetail.ops import OpPackage, OpSchema, Port, input_specs, note_match
 from dovetail_opset._package import PACKAGE
 
@@ -95,6 +95,28 @@ def add_all(
     graph.add_node(node)
     note_match(node, schema)
     return node.outputs
+
+
+def replace_op(
+    graph: Graph,
+    node: Node,
+    op_type: str,
+    inputs: Sequence[Tensor | None] | None = None,
+    params: Mapping[str, Param] | None = None,
+) -> Node:
+    """Put a node of a standard op in place of a node, and return it.
+
+    Args:
+        graph: The graph.
+        node: Removed; the new node has its name, outputs and sources.
+        op_type: The op. Nothing is checked: the node must match it.
+        inputs: By default those of the node.
+        params: By default none.
+    """
+    graph.remove_node(node)
+    given = node.inputs if inputs is None else inputs
+    made = Node(node.name, PACKAGE.name, op_type, given, node.outputs, params, sources=node.sources)
+    return graph.add_node(made)
 
 
 def static(

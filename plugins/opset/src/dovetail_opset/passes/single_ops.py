@@ -9,6 +9,7 @@ from dovetail.ir import Graph, Node
 from dovetail.ops import Op
 from dovetail_opset._package import PACKAGE, is_op
 from dovetail_opset._variants import Variants
+from dovetail_opset.build import replace_op
 from dovetail_opset.passes._rewrite import bound
 
 
@@ -36,18 +37,8 @@ def _replace(graph: Graph, node: Node) -> bool:
         return False
     op_type, params = found
     fields = PACKAGE.schemas[op_type].params
-    graph.remove_node(node)
-    graph.add_node(
-        Node(
-            node.name,
-            PACKAGE.name,
-            op_type,
-            node.inputs,
-            node.outputs,
-            {name: fields[name].param_of(value, node.name) for name, value in params.items()},
-            sources=node.sources,
-        )
-    )
+    stored = {name: fields[name].param_of(value, node.name) for name, value in params.items()}
+    replace_op(graph, node, op_type, params=stored)
     return True
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dovetail.ir import Graph, Node
 from dovetail.ops import Op
 from dovetail_opset._package import PACKAGE, is_op
+from dovetail_opset.build import replace_op
 from dovetail_opset.ops.activation import NEURONS
 from dovetail_opset.ops.binary import BINARIES
 from dovetail_opset.passes._rewrite import bound
@@ -47,16 +48,5 @@ def _replace(graph: Graph, node: Node, op: Op) -> bool:
     if not node.params.keys() <= fields.keys():
         return False  # the other op cannot express a param
     params = {"operation": fields["operation"].param_of(operation, node.name), **node.params}
-    graph.remove_node(node)
-    graph.add_node(
-        Node(
-            node.name,
-            PACKAGE.name,
-            op_type,
-            node.inputs,
-            node.outputs,
-            params,
-            sources=node.sources,
-        )
-    )
+    replace_op(graph, node, op_type, params=params)
     return True

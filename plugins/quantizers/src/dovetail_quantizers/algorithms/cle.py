@@ -13,7 +13,8 @@ from msgspec import Meta
 from dovetail.ir import Graph, Node
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Observation, Statistics, Workspace
-from dovetail_opset import PACKAGE, is_op
+from dovetail_opset import is_op
+from dovetail_opset.build import replace_op
 from dovetail_opset.ops.pooling import Rounding
 from dovetail_quantizers.algorithms.channel_paths import (
     POOLS,
@@ -133,9 +134,7 @@ def _without_relu6(work: Workspace, node: Node) -> str:
         note += (
             f"; {f'the Relu6 clipped up to {most - 6:.3g}' if most > 6 else reached} in the samples"
         )
-    inputs, outputs = node.inputs, node.outputs
-    graph.remove_node(node)
-    graph.add_node(Node(node.name, PACKAGE.name, "Relu", inputs, outputs, {}, sources=node.sources))
+    replace_op(graph, node, "Relu")
     return note
 
 
