@@ -7,9 +7,9 @@ from collections.abc import Collection
 
 from dovetail.runtime.plan import Data, PlanRecorder, RecipeError, Source
 from dovetail_onednn._api import DataType
-from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.descriptors import MAX_BYTES, MemoryDesc
 from dovetail_onednn.layouts import BYTES, STRIDED_BYTES, Narrow, OneDnnLayout, Planes, Strided
-from dovetail_onednn.recipes import BUILDERS, MAX_BYTES, element_type, record_memory
+from dovetail_onednn.recipes import BUILDERS, element_type, record_memory
 
 _LAYOUT, _NARROW, _STRIDED = "onednn.layout", "onednn.narrow", "onednn.strided"
 _PLANES = "onednn.apart"  # as binaries have it; a step is "onednn.planes"

@@ -34,7 +34,7 @@ from dovetail_onednn.attributes import (
     is_operand,
     post_op_of,
 )
-from dovetail_onednn.descriptors import Choice, MemoryDesc
+from dovetail_onednn.descriptors import MAX_BYTES, Choice, MemoryDesc
 from dovetail_onednn.primitives import (
     ENGINE,
     Described,
@@ -58,7 +58,6 @@ BUILDERS = Builders(
 )
 
 _MEMORY, _PRIMITIVE = "onednn.memory", "onednn.primitive"
-MAX_BYTES = 1 << 46  # of a memory
 _MAX_SIZE = 1 << 31  # the library's code has sizes and steps in 32 bits
 _SUFFIX = "_primitive_desc_create"
 _ENGINES = {"reorder": (1, 3)}  # positions of the engine; otherwise 0
