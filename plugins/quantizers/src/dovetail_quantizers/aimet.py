@@ -21,7 +21,7 @@ from dovetail.ops import OpRegistry
 from dovetail.ops.exporter import Exporter, ExportOptions
 from dovetail.plugins import load as load_plugin
 from dovetail.quantization import Calibration, QuantizationOptions
-from dovetail_quantizers.calibration.samples import samples_of
+from dovetail_quantizers.calibration.samples import require_repeatable, samples_of
 from dovetail_quantizers.files import EncodingsFile, TensorEncoding, read_encodings
 from dovetail_quantizers.planning.overrides import Overrides, overrides_of
 
@@ -71,14 +71,12 @@ def with_aimet(
     if not options.use_aimet_quantizer:
         return given
     where = f"graph '{graph.name}'"
-    if samples is None or iter(samples) is samples:
-        missing = "there are none" if samples is None else "they can be read only once"
-        raise QuantizationError(
-            f"AIMET calibrates on samples, but {missing}",
-            code="CALIBRATION_EMPTY",
-            where=where,
-            hint="pass a list of samples of the inputs (calibration=..., --input-list)",
-        )
+    samples = require_repeatable(
+        samples,
+        graph,
+        "AIMET calibrates on samples",
+        hint="pass a list of samples of the inputs (calibration=..., --input-list)",
+    )
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model.onnx"
         cast("type[Exporter]", load_plugin("dovetail.exporters", "onnx-qdq"))().export(

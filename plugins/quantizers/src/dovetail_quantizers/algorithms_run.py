@@ -22,6 +22,7 @@ from dovetail.quantization import (
 )
 from dovetail_quantizers.algorithms.parameters import make_algorithm
 from dovetail_quantizers.annotation.annotate import Decisions
+from dovetail_quantizers.calibration.samples import is_repeatable
 from dovetail_quantizers.judgement.judge import Judge, told
 from dovetail_quantizers.judgement.snapshot import Snapshot
 from dovetail_quantizers.refinement.statistics import gather
@@ -78,7 +79,7 @@ class Algorithms:
         for each in self._each:
             with _translated(each):
                 wanted = tuple(each.observe(graph, ops))
-            if wanted and calibration is not None and iter(calibration) is calibration:
+            if wanted and calibration is not None and not is_repeatable(calibration):
                 raise QuantizationError(
                     f"the algorithm '{each.name}' reads the samples before calibration does",
                     code="CALIBRATION_EMPTY",

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from dovetail.errors import QuantizationError
 from dovetail.ir import Array, Graph, copy_graph
 from dovetail.ops import OpRegistry, check_ops, to_real
 from dovetail.quantization import Calibration, Precision, QuantizationOptions
@@ -18,7 +17,7 @@ from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.calibration.cache import key_of
 from dovetail_quantizers.calibration.observer import observe
 from dovetail_quantizers.calibration.running import inputs_for, runner
-from dovetail_quantizers.calibration.samples import samples_of
+from dovetail_quantizers.calibration.samples import require_repeatable, samples_of
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.groups import find_groups
 from dovetail_quantizers.planning.overrides import Overrides
@@ -101,16 +100,8 @@ class Trials:
 
     @property
     def _samples(self) -> Calibration:
-        given = self._calibration
-        if given is None or iter(given) is given:
-            missing = "there are none" if given is None else "they can be read only once"
-            raise QuantizationError(
-                f"an algorithm tries precisions on the samples, but {missing}",
-                code="CALIBRATION_EMPTY",
-                where=f"graph '{self.graph.name}'",
-                hint="pass the samples as a list",
-            )
-        return given
+        purpose = "an algorithm tries precisions on the samples"
+        return require_repeatable(self._calibration, self.graph, purpose)
 
     def _extents_of(self, plan: Plan) -> dict[str, ValueRange]:
         """Return observed ranges by the names of group leaders; run samples only for new groups."""

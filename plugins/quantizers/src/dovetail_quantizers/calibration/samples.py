@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -14,6 +14,40 @@ from dovetail.quantization import Calibration
 
 # Maximum number of problems to list.
 _LISTED = 50
+
+
+def is_repeatable(calibration: Calibration | None) -> TypeGuard[Calibration]:
+    """Return whether there are samples that can be read again: more than an iterator's."""
+    return calibration is not None and iter(calibration) is not calibration
+
+
+def require_repeatable(
+    calibration: Calibration | None,
+    graph: Graph,
+    purpose: str,
+    *,
+    hint: str = "pass the samples as a list",
+) -> Calibration:
+    """Return the samples of a graph, which can be read again.
+
+    Args:
+        calibration: The samples, if there are any.
+        graph: The graph.
+        purpose: What reads the samples, and why.
+        hint: What to do if they cannot be read again.
+
+    Raises:
+        QuantizationError: There are no samples, or they can be read only once.
+    """
+    if is_repeatable(calibration):
+        return calibration
+    missing = "there are none" if calibration is None else "they can be read only once"
+    raise QuantizationError(
+        f"{purpose}, but {missing}",
+        code="CALIBRATION_EMPTY",
+        where=f"graph '{graph.name}'",
+        hint=hint,
+    )
 
 
 def samples_of(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Array]]:

@@ -16,7 +16,7 @@ from dovetail.plugins.events import Progress
 from dovetail.plugins.hooks import hooks
 from dovetail.quantization import Calibration, Judgement, QuantizationOptions, Sample
 from dovetail_quantizers.calibration.running import inputs_for, runner
-from dovetail_quantizers.calibration.samples import samples_of
+from dovetail_quantizers.calibration.samples import is_repeatable, samples_of
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.recipe import Recipes
 from dovetail_quantizers.planning.rules import is_quantized
@@ -138,8 +138,7 @@ def can_judge(
     calibration: Calibration | None, options: QuantizationOptions
 ) -> TypeGuard[Calibration]:
     """Return whether algorithms are judged: with samples that can be read more than once."""
-    is_readable = calibration is not None and iter(calibration) is not calibration
-    return is_readable and not options.skip_algorithm_check
+    return is_repeatable(calibration) and not options.skip_algorithm_check
 
 
 def told(judgement: Judgement) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dovetail.errors import QuantizationError
 from dovetail.ir import Array, Graph, Node, Tensor
 from dovetail.ops import OpRegistry, from_real, to_real
 from dovetail.quantization import (
@@ -20,7 +19,7 @@ from dovetail.quantization import (
 )
 from dovetail_quantizers.annotation.annotate import Decisions
 from dovetail_quantizers.calibration.running import node_runner
-from dovetail_quantizers.calibration.samples import samples_of
+from dovetail_quantizers.calibration.samples import require_repeatable, samples_of
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.roles import present, roles_of
 from dovetail_quantizers.refinement.layer import (
@@ -93,15 +92,8 @@ class Walk:
             exact.release(sibling)
 
     def _samples(self, count: int) -> list[dict[str, Array]]:
-        given = self._calibration
-        if given is None or iter(given) is given:
-            missing = "there are none" if given is None else "they can be read only once"
-            raise QuantizationError(
-                f"an algorithm compares both networks on the samples, but {missing}",
-                code="CALIBRATION_EMPTY",
-                where=f"graph '{self.graph.name}'",
-                hint="pass the samples as a list",
-            )
+        purpose = "an algorithm compares both networks on the samples"
+        given = require_repeatable(self._calibration, self.graph, purpose)
         specs = {t.name: t.spec for t in self._float.inputs}
         found = itertools.islice(samples_of(self._float, given), count)
         return [
