@@ -332,7 +332,7 @@ def element_type(number: int) -> DataType:
     """Return a recorded type.
 
     Raises:
-        RecipeError: There is none of this number.
+        RecipeError: The number is unknown.
     """
     try:
         return DataType(number)
