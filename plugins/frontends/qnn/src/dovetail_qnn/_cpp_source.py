@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dovetail.csource import Value, parse
 from dovetail.errors import FrontendError
-from dovetail.files import unreadable
+from dovetail_qnn._reading import read_bytes
 
 MAX_BYTES = 1 << 27  # of the text
 # What all calls together may read is this multiple of the text: each array is used about once.
@@ -101,13 +101,7 @@ class CppSource:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.extras = b""
-        try:
-            with path.open("rb") as file:
-                text = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise unreadable(path, error) from error
-        if len(text) > MAX_BYTES:
-            raise FrontendError(f"the file exceeds {MAX_BYTES} bytes", where=str(path))
+        text = read_bytes(path, MAX_BYTES)
         self.text = _PIECE.sub(self._without_comment, text)
         self._work = _WORK * len(text)
         self.functions: dict[bytes, Function] = {}

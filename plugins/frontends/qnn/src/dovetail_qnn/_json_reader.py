@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Meta
 
 from dovetail.errors import DovetailError, FrontendError, Problem
-from dovetail.files import unreadable
 from dovetail.ir import DataFormat, DType, Graph, Param, Tensor, TensorKind
 from dovetail.typed import convert, drop_unknown_keys
 from dovetail_qnn._assembly import FileGraph, FileNode, assemble
@@ -20,6 +19,7 @@ from dovetail_qnn._extras import KEY, MAX_RANK, NOTHING, read_extras
 from dovetail_qnn._inline import read_scalar, read_values
 from dovetail_qnn._layouts import permutation_of
 from dovetail_qnn._quantization import QuantJson, read_quantization
+from dovetail_qnn._reading import read_bytes
 from dovetail_qnn._weights import attach_weights, find_weights
 
 SUFFIX = "_net"
@@ -132,13 +132,7 @@ def _decoded(path: Path) -> tuple[dict[str, Any], list[Problem]]:
     def reject(text: str) -> NoReturn:
         raise ValueError(f"{text} is not a number of JSON")
 
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    if len(text) > MAX_BYTES:
-        raise FrontendError(f"the file exceeds {MAX_BYTES} bytes", where=str(path))
+    text = read_bytes(path, MAX_BYTES)
     try:
         data = json.loads(
             text.decode("utf-8-sig"), object_pairs_hook=collect, parse_constant=reject
