@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quantizing import dense, model_of, new_graph, output
+from quantizing import dense, model_of, new_graph, output, quantized
 
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
@@ -258,3 +258,101 @@ def test_moved_integers_of_several_outputs(move: Any, offset: int, options: dict
 def run_of(model: Any, sample: Array) -> Any:
     with dt.Session(model) as session:
         return session.run({"x": sample})
+
+
+# The second grid is narrower, coarser, or starts at 0. No point of one is in the middle of two of
+# the next, because the quotients of their scales have odd denominators.
+CHAINS = [
+    [(0.027, -128), (0.011, -100)],
+    [(0.011, -100), (0.069, -128)],
+    [(0.027, -128), (0.011, 0)],
+    [(0.027, 0), (0.011, -3)],
+    [(0.027, 0), (0.011, 0)],
+    [(0.027, -128), (0.011, -100), (0.027, -128)],
+]
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"keep_quant_nodes": True},
+    {"float_fallback": True},
+    {"algorithms": ["cle"]},
+]
+
+
+@pytest.mark.parametrize("grids", CHAINS)
+@pytest.mark.parametrize("options", WAYS)
+def test_pairs_in_a_row_all_round_and_clip(
+    grids: list[tuple[float, int]], options: dict[str, Any]
+) -> None:
+    graph, x = new_graph((1, 4))
+    x = paired(graph, x, 0.02, -128)
+    for scale, offset in grids:
+        x = paired(graph, x, scale, offset)
+    output(x)
+    samples = None if "float_fallback" in options else SAMPLES
+    found = outputs(dt.quantize(model_of(graph), samples, **options))
+    for name, expected in outputs(model_of(graph)).items():
+        # both are the same points of the grid, computed in float32
+        np.testing.assert_allclose(found[name], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "grids",
+    [
+        [(0.02, -128), (0.011, -100)],
+        [(0.011, -100), (0.02, -128)],
+        [(0.02, -60), (0.02, -200)],  # neither spans the other
+        [(0.02, 0), (0.011, -128)],  # one clips like a Relu
+        [(0.02, 0), (0.011, 0)],
+    ],
+)
+@pytest.mark.parametrize("options", WAYS)
+def test_pairs_of_one_tensor_that_differ(
+    grids: list[tuple[float, int]], options: dict[str, Any]
+) -> None:
+    graph, x = new_graph((1, 4))
+    x = add(graph, "ElementWiseNeg", [x], name="negative")
+    for scale, offset in grids:
+        output(paired(graph, x, scale, offset))
+    samples = None if "float_fallback" in options else SAMPLES
+    found = outputs(dt.quantize(model_of(graph), samples, **options))
+    for name, expected in outputs(model_of(graph)).items():
+        # half a step of the encoding of the tensor, whose range is 5 to 7, and a step of the pair
+        np.testing.assert_allclose(found[name], expected, atol=0.014 + 0.021)
+
+
+def test_a_restored_clip_leaves_other_consumers_alone() -> None:
+    graph, x = new_graph((1, 4))
+    x = add(graph, "ElementWiseNeg", [x], name="negative")
+    output(add(graph, "ElementWiseAbs", [paired(graph, x, 0.02, 0)], name="clipped"))
+    output(add(graph, "ElementWiseAbs", [x], name="whole"))
+    found = outputs(dt.quantize(model_of(graph), SAMPLES))
+    for name, expected in outputs(model_of(graph)).items():
+        # two steps of at most 0.02
+        np.testing.assert_allclose(found[name], expected, atol=0.04)
+
+
+def test_an_output_that_repeats_another_is_rounded_alone() -> None:
+    """The pair clips at 1.3, the other output does not."""
+    graph, x = new_graph((1, 4))
+    x = output(add(graph, "ElementWiseNeg", [x], name="negative"))
+    output(paired(graph, x, 0.01, -128))
+    made = dt.quantize(model_of(graph), SAMPLES)
+    assert [node.op_type for node in made.graphs["net"].nodes] == ["ElementWiseNeg", "Convert"]
+    found = outputs(made)
+    for name, expected in outputs(model_of(graph)).items():
+        # half a step of both encodings; samples are below 3
+        np.testing.assert_allclose(found[name], expected, atol=0.02)
+
+
+def test_no_convert_stays_if_encodings_are_ignored() -> None:
+    graph, x = new_graph((1, 4))
+    made = add(graph, "Tanh", [paired(graph, paired(graph, x, 0.02, -128), 0.01, -9)], name="y")
+    output(made)
+    assert [n.op_type for n in quantized(graph, SAMPLES, ignore_encodings=True).nodes] == ["Tanh"]
+
+
+def outputs(model: Any) -> dict[str, Array]:
+    """All outputs for all samples, each (16, 4)."""
+    with dt.Session(model) as session:
+        each = [session.run({"x": sample}) for sample in SAMPLES]
+    return {name: np.concatenate([one[name] for one in each]) for name in each[0]}

@@ -102,7 +102,7 @@ class GraphQuantizer:
         notes: list[str] = []
         options, target, ops = self.options, self.target, self.ops
         work = self._float_graph(graph, notes)
-        own, changes = self._own_encodings(work, notes)
+        own, changes = self._own_encodings(work, notes, calibrates=calibration is not None)
         overrides = (
             own if self.file is None else own.under(self._file_encodings(graph, work, self.file))
         )
@@ -159,11 +159,17 @@ class GraphQuantizer:
         return work
 
     def _own_encodings(
-        self, work: Graph, notes: list[str]
+        self, work: Graph, notes: list[str], *, calibrates: bool
     ) -> tuple[Overrides, Sequence[Difference]]:
         """Extract the quantization of the model; return its encodings, and what becomes of them."""
         options = self.options
-        overrides = extract_qdq(work, self.ops, keeps_nodes=options.keep_quant_nodes)
+        overrides = extract_qdq(
+            work,
+            self.ops,
+            keeps_nodes=options.keep_quant_nodes,
+            keeps_encodings=not options.ignore_encodings,
+            calibrates=calibrates,
+        )
         if options.use_per_channel_quantization:
             leave_to_channels(work, self.ops, overrides)
         notes += already_fixed(work, options.algorithms, overrides.interfaces)

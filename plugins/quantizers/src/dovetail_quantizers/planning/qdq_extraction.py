@@ -2,13 +2,17 @@
 
 A model that was quantized in its framework contains pairs of Quantize and Dequantize, or the ops
 that a frontend creates for them. They are removed; their numbers become the encoding of the tensor
-before them. A Relu that they replaced is restored.
+before them. A Relu that they replaced is restored. Where several pairs quantize a tensor in
+different ways, or an output of the graph repeats an input, a Convert replaces the pair.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind, add_like
 from dovetail.ops import OpRegistry
+from dovetail_opset import is_op
 from dovetail_opset.build import add
 from dovetail_opset.passes import DeadCode
 from dovetail_quantizers.planning.clipping import clipper, clips_as, put_clip
@@ -23,6 +27,7 @@ from dovetail_quantizers.planning.qdq_patterns import (
     quantizing_of,
 )
 from dovetail_quantizers.planning.rules import is_quantized
+from dovetail_quantizers.planning.spanning import is_same, spanning
 from dovetail_quantizers.planning.stored_weights import (
     describe_encoding,
     recover_encodings,
@@ -32,23 +37,32 @@ from dovetail_quantizers.planning.stored_weights import (
 _COMPUTED = "several scales, or other consumers of the integers"
 
 
-def extract_qdq(graph: Graph, ops: OpRegistry, *, keeps_nodes: bool = False) -> Overrides:
+def extract_qdq(
+    graph: Graph,
+    ops: OpRegistry,
+    *,
+    keeps_nodes: bool = False,
+    keeps_encodings: bool = True,
+    calibrates: bool = False,
+) -> Overrides:
     """Extract the quantization of a graph and return it as overrides.
 
     Args:
         graph: Changed: it computes the same without rounding, and with clipping only at zero.
         ops: Finds ops.
         keeps_nodes: Whether a Convert of the same encoding replaces each pair of activations.
+        keeps_encodings: Whether a Convert replaces a pair with another encoding than its tensor.
+        calibrates: Whether ranges are observed, also of tensors that are quantized in several ways.
     """
-    work = _Extraction(graph, ops)
+    work = _Extraction(graph, ops, keeps_encodings, calibrates)
     for node in graph.nodes:
         if graph.tensors.get(node.outputs[0].name) is not node.outputs[0]:
             continue
         quantizing = quantizing_of(graph, node)
         if quantizing is not None and is_quantized(quantizing.x):
-            taken = work.take(quantizing)
-            if keeps_nodes and taken:
-                work.put_convert(taken[0], node)
+            taken = work.take(quantizing, node)
+            if keeps_nodes and taken is not None:
+                work.put_convert(taken, node)
     open_inputs(graph, work.found, work.take_given)
     if work.found.changes:
         DeadCode().run(graph)  # the unused scales and zero points
@@ -79,6 +93,21 @@ def _keep_rest(graph: Graph, found: Overrides) -> None:
             found.change(x, "kept", text)
 
 
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """The replacement of a pair.
+
+    Attributes:
+        encoded: The encoding after it.
+        op_type: Relu, Relu6 or Convert; None if the pair is only removed.
+        node: The node that quantizes, if a Convert is to have its name and sources.
+    """
+
+    encoded: EncodingDecision
+    op_type: str | None
+    node: Node | None
+
+
 class _Extraction:
     """The extraction from one graph.
 
@@ -86,41 +115,105 @@ class _Extraction:
         found: The extracted quantization.
     """
 
-    def __init__(self, graph: Graph, ops: OpRegistry) -> None:
+    def __init__(
+        self, graph: Graph, ops: OpRegistry, keeps_encodings: bool, calibrates: bool
+    ) -> None:
         self.found = Overrides()
         self._graph = graph
         self._ops = ops
-        self._clipped: dict[Tensor, Tensor] = {}  # outputs of clips by their inputs
+        self._keeps_encodings = keeps_encodings
+        self._calibrates = calibrates
+        # decisions on quantized tensors, before their pairs are removed
+        self._own: dict[Tensor, EncodingDecision | None] = {}
+        # outputs of clips and Converts, by their inputs and encodings
+        self._replaced: dict[tuple[Tensor, EncodingDecision], Tensor] = {}
         self._moved: dict[tuple[Node, Tensor], tuple[Tensor, ...]] = {}
         self._given: dict[
             Tensor, EncodingDecision
         ] = {}  # of tensors that need no clip: they stay within the grid
 
-    def take(self, quantizing: QdqPattern) -> tuple[Tensor, ...]:
-        """Remove all ops that dequantize the integers of a tensor; return those with an encoding.
+    def take(self, quantizing: QdqPattern, node: Node | None = None) -> Tensor | None:
+        """Remove all ops that dequantize the integers of a tensor.
 
-        The first is the tensor or its replacement; there is none if no op is removed.
+        Args:
+            quantizing: The quantization of the tensor.
+            node: The node that quantizes.
+
+        Returns:
+            The tensor or its replacement; None if no op is removed, or another encoding follows.
         """
         x = quantizing.x
         if quantizing.encoding is None:
             self._drop(quantizing)
-            return ()
-        taken: tuple[Tensor, ...] = ()
+            return None
         encoded = EncodingDecision(quantizing.dtype, quantizing.encoding, GIVEN_BY_MODEL)
+        repeated = self._is_repeated(quantizing)
+        if x not in self._own:
+            self._own[x] = self._encoding_of(x, encoded, repeated)
+        own = self._own[x]
         stands_for = clipper(self._graph, x, encoded, self._ops, self._given)
-        clip = None if self._clip_themselves(quantizing.ends, stands_for) else stands_for
+        op_type = None if self._clip_themselves(quantizing.ends, stands_for) else stands_for
+        shares = own is not None and is_same(own, encoded)
+        if op_type is None and (repeated or (self._keeps_encodings and not shares)):
+            op_type = "Convert"
+        taken = None
         for end in quantizing.ends:
-            kept = self._bypass(x, end, clip)
-            for tensor in kept:
-                self.found.encodings.setdefault(tensor, encoded)
-                self.found.covered.add(tensor.source)
-                if stands_for is None:
-                    self._given.setdefault(tensor, encoded)
-            if kept:
-                self._tell(kept[0], encoded, clip)
-                x = kept[0]  # the name of an output may have replaced its name
-                taken = kept
+            kept = self._bypass(x, end, _Replacement(encoded, op_type, node))
+            if not kept:
+                continue
+            x, *later = kept  # the name of an output may have replaced its name
+            if own is not None:
+                self._give(x, own)
+            for tensor in later:
+                self._give(tensor, encoded)
+            if stands_for is None:
+                clean = later if op_type else kept
+                self._given |= {t: encoded for t in clean if t not in self._given}
+            self._tell(later[0] if op_type == "Convert" else x, encoded, op_type)
+            taken = x if shares and op_type != "Convert" else None
         return taken
+
+    def _encoding_of(
+        self, x: Tensor, encoded: EncodingDecision, repeated: bool
+    ) -> EncodingDecision | None:
+        """Return the encoding of a quantized tensor; None if its range is to be observed.
+
+        Args:
+            x: The tensor. Other consumers read it, too, and perhaps other pairs.
+            encoded: The encoding of one pair.
+            repeated: Whether an output of the graph repeats the tensor.
+        """
+        if x in self.found.encodings:
+            return self.found.encodings[x]
+        grids, others = [encoded], []
+        for node in self._graph.consumers(x):
+            pair = quantizing_of(self._graph, node)
+            if pair is not None and pair.x is x and pair.encoding is not None:
+                grids.append(EncodingDecision(pair.dtype, pair.encoding, GIVEN_BY_MODEL))
+            elif not is_op(node, "Quantize"):
+                others.append(node)
+        is_output = x.kind is TensorKind.APP_READ
+        if repeated and (is_output or others):
+            return None
+        if self._calibrates and not all(is_same(grid, encoded) for grid in grids):
+            return None
+        clips = [clipper(self._graph, x, grid, self._ops, self._given) for grid in grids]
+        if not all(clips):
+            return spanning(grids)
+        clip_too = (clips_as(node, clip, self._ops) for node in others for clip in clips if clip)
+        return spanning(grids) if not is_output and all(clip_too) else None
+
+    def _is_repeated(self, quantizing: QdqPattern) -> bool:
+        """Return whether an output of the graph repeats the quantized input or output."""
+        x = quantizing.x
+        if x.kind is TensorKind.NATIVE and self._graph.producer(x) is not None:
+            return False
+        ends = (end.node.outputs[0] for end in quantizing.ends if not end.path)
+        return any(y.kind is not TensorKind.NATIVE for y in ends)
+
+    def _give(self, tensor: Tensor, encoded: EncodingDecision) -> None:
+        self.found.encodings.setdefault(tensor, encoded)
+        self.found.covered.add(tensor.source)
 
     def put_convert(self, x: Tensor, like: Node) -> None:
         """Put a Convert at a tensor with an encoding: before it, or after an input of the graph.
@@ -130,11 +223,8 @@ class _Extraction:
             like: The node whose name and sources the Convert gets.
         """
         graph, producer = self._graph, self._graph.producer(x)
-        if not any(graph.consumers(t) for t in like.outputs):
-            graph.remove_node(like)  # its name is free then
-            for unused in like.outputs:
-                graph.remove_tensor(unused)
-        other = add_like(graph, x, f"{x.name}.converted")
+        self._free_name(like)
+        other = self._converted(x)
         self.found.encodings[other] = self.found.encodings[x]
         if producer is None:
             graph.replace_uses(x, other)
@@ -142,6 +232,17 @@ class _Extraction:
             graph.set_outputs(producer, [other if t is x else t for t in producer.outputs])
         ends = (x, other) if producer is None else (other, x)
         add(graph, "Convert", ends[:1], name=like.name, outputs=ends[1], sources=like.sources)
+
+    def _free_name(self, node: Node) -> None:
+        """Remove a node if nothing reads it, so that another one can have its name."""
+        if not any(self._graph.consumers(t) for t in node.outputs):
+            self._graph.remove_node(node)
+            for unused in node.outputs:
+                self._graph.remove_tensor(unused)
+
+    def _converted(self, x: Tensor) -> Tensor:
+        """Add a tensor for the other end of a Convert."""
+        return add_like(self._graph, x, f"{x.name}.converted")
 
     def take_given(self, quantizing: QdqPattern, encoded: EncodingDecision) -> None:
         """Do the same for integers of the application, which clip nothing."""
@@ -162,47 +263,51 @@ class _Extraction:
     def _drop(self, quantizing: QdqPattern) -> None:
         """Remove dynamic quantization: it has no fixed grid."""
         x = quantizing.x
+        op_type = "Convert" if self._is_repeated(quantizing) else None
+        dropped = EncodingDecision(quantizing.dtype, None, GIVEN_BY_MODEL)
         for end in quantizing.ends:
-            kept = self._bypass(x, end, None)
+            kept = self._bypass(x, end, _Replacement(dropped, op_type, None))
             if kept:
                 x = kept[0]
                 self.found.change(x, "dropped", "the range is computed at run time, for each input")
 
-    def _tell(self, tensor: Tensor, encoded: EncodingDecision, clip: str | None) -> None:
+    def _tell(self, tensor: Tensor, encoded: EncodingDecision, op_type: str | None) -> None:
         assert encoded.encoding is not None
         self.found.change(tensor, "encoding", describe_encoding(encoded.dtype, encoded.encoding))
-        if clip is not None:
-            text = f"{clip} restored, because the grid after it starts at 0"
+        if op_type == "Convert":
+            text = "a Convert stays: its input has another encoding, or is an input or output"
+            self.found.change(tensor, "convert", text)
+        elif op_type is not None:
+            text = f"{op_type} restored, because the grid after it starts at 0"
             self.found.change(tensor, "clip", text)
 
-    def _bypass(self, x: Tensor, end: DequantizePoint, clip: str | None) -> tuple[Tensor, ...]:
-        """Remove a dequantization; insert a clip if the grid replaced one.
+    def _bypass(
+        self, x: Tensor, end: DequantizePoint, replacement: _Replacement
+    ) -> tuple[Tensor, ...]:
+        """Remove a dequantization; insert the op that replaces the pair.
 
         Args:
             x: The quantized tensor.
             end: The point of the dequantization.
-            clip: The op of the clip.
+            replacement: The op.
 
         Returns:
-            The remaining tensors with the encoding, first `x` or its replacement; none if the
-            dequantization must stay.
+            First `x` or its replacement, then the tensors after an inserted op or moves; none if
+            the dequantization must stay.
         """
         graph, y = self._graph, end.node.outputs[0]
         if y.dtype is not x.dtype or (not end.path and y.shape != x.shape):
             return ()
-        outer = y.kind is not TensorKind.NATIVE
-        stays = x.kind is not TensorKind.NATIVE or graph.producer(x) is None
-        if outer and stays and clip is None and not end.path:
-            return ()
+        outer, inserts = y.kind is not TensorKind.NATIVE, replacement.op_type is not None
         graph.remove_node(end.node)
         if end.path:
-            source = x if clip is None else self._clip(x, clip)
+            source = self._replace_pair(x, replacement) if inserts else x
             made = self._move(source, end.path, y)
-            return (x, made) if clip is None else (x, source, made)
-        if clip is not None:
-            if outer:
-                return x, put_clip(graph, x, clip, y)
-            made = self._clip(x, clip)
+            return (x, source, made) if inserts else (x, made)
+        if inserts and outer:
+            return x, self._put(x, replacement, y)
+        if inserts:
+            made = self._replace_pair(x, replacement)
             self._replace(y, made)
             return x, made
         if outer:
@@ -235,15 +340,39 @@ class _Extraction:
         def now(tensor: Tensor) -> Tensor:
             return new if tensor is old else tensor
 
-        self._clipped = {now(x): now(y) for x, y in self._clipped.items()}
+        self._own = {now(x): own for x, own in self._own.items()}
+        self._replaced = {(now(x), e): now(y) for (x, e), y in self._replaced.items()}
         self._moved = {
             (node, now(x)): tuple(map(now, made)) for (node, x), made in self._moved.items()
         }
 
-    def _clip(self, x: Tensor, clip: str) -> Tensor:
-        if x not in self._clipped:
-            self._clipped[x] = put_clip(self._graph, x, clip, None)
-        return self._clipped[x]
+    def _replace_pair(self, x: Tensor, replacement: _Replacement) -> Tensor:
+        key = x, replacement.encoded
+        if key not in self._replaced:
+            self._replaced[key] = self._put(x, replacement, None)
+        return self._replaced[key]
+
+    def _put(self, x: Tensor, replacement: _Replacement, y: Tensor | None) -> Tensor:
+        """Insert the op that replaces a pair, and return its output: a tensor of the graph or new.
+
+        Args:
+            x: The input.
+            replacement: The op.
+            y: The output; None creates one.
+        """
+        op_type, node = replacement.op_type, replacement.node
+        if op_type is not None and op_type != "Convert":
+            return put_clip(self._graph, x, op_type, y)
+        if node is not None:
+            self._free_name(node)
+        return add(
+            self._graph,
+            "Convert",
+            [x],
+            name=f"{x.name}.convert" if node is None else node.name,
+            outputs=self._converted(x) if y is None else y,
+            sources=() if node is None else node.sources,
+        )
 
     def _move(self, x: Tensor, path: tuple[Tensor, ...], y: Tensor) -> Tensor:
         """Move real numbers as nodes moved their integers, up to a tensor."""
