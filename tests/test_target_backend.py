@@ -16,7 +16,7 @@ from dovetail import runtime
 from dovetail.api.quantization import quantize_with_report
 from dovetail.container import Model, Producer
 from dovetail.errors import ConfigError, PluginError, UnsupportedOpError
-from dovetail.ir import DType, Graph, Spec, Tensor, TensorKind
+from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import Quantized
 from dovetail_opset.build import add, add_all, static
@@ -395,3 +395,63 @@ def test_the_advice_on_an_op_that_is_written_out_works(
     with dt.Session("out.dvt", backend="htp") as session:
         found = session.run({"x": values})["y"]
     np.testing.assert_allclose(found, np.logaddexp(values, 0), rtol=1e-5, atol=1e-6)
+
+
+def given(graph: Graph, x: Tensor, dtype: DType, scale: float, offset: int = 0) -> Tensor:
+    """x behind a Quantize and a Dequantize."""
+    spec = Spec(dtype, x.shape, ScaleOffset(scale, offset))
+    stored = add(graph, "Quantize", [x], name=f"{x.name}.stored", spec=spec)
+    return add(graph, "Dequantize", [stored], name=f"{x.name}.real")
+
+
+S8, U8 = DType.SFIXED_POINT_8, DType.UFIXED_POINT_8
+S16, U16 = DType.SFIXED_POINT_16, DType.UFIXED_POINT_16
+
+
+def prelu(graph: Graph, x: Tensor) -> Tensor:
+    slopes = static(graph, "slopes", np.array([-0.25, 0.5, 0.25, 0.125], np.float32))
+    return given(graph, add(graph, "Prelu", [x, slopes], name="y"), U8, 0.02, -50)
+
+
+def softmax(graph: Graph, x: Tensor) -> Tensor:
+    scores = given(graph, add(graph, "ElementWiseNeg", [x], name="scores"), S8, 0.025)
+    return given(graph, add(graph, "Softmax", [scores], name="y"), U8, 1 / 256)
+
+
+def layer_norm(graph: Graph, x: Tensor) -> Tensor:
+    gain = static(graph, "gain", np.array([0.5, 1, 1.5, 1], np.float32))
+    return given(graph, add(graph, "LayerNorm", [x, gain], name="y", axes=[1]), S8, 0.025)
+
+
+def wide_sum(graph: Graph, x: Tensor) -> Tensor:
+    fine = given(graph, add(graph, "ElementWiseNeg", [x], name="fine"), U16, 0.0001, -32768)
+    coarse = given(graph, add(graph, "ElementWiseAbs", [x], name="coarse"), U8, 0.015)
+    return given(graph, add(graph, "ElementWiseAdd", [fine, coarse], name="y"), U8, 0.025)
+
+
+def sigmoid(graph: Graph, x: Tensor) -> Tensor:
+    x = given(graph, add(graph, "ElementWiseNeg", [x], name="x16"), U16, 0.0001, -32768)
+    y = given(graph, add(graph, "Sigmoid", [x], name="sigmoid"), U16, 1 / 65535)
+    return given(graph, add(graph, "ElementWiseMultiply", [x, y], name="y"), U16, 0.0001, -32768)
+
+
+@pytest.mark.parametrize("net", [prelu, softmax, layer_norm, wide_sum, sigmoid])
+def test_given_encodings_get_types_of_the_htp(net: Any) -> None:
+    """Constants and results are counted otherwise; other inputs of a node are converted."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 4), TensorKind.APP_WRITE))
+    made = net(graph, given(graph, x, U8, 0.025, -128))
+    made.kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    quantized = quantize_with_report(model, None, target_backend="htp")
+    assert rejected(quantize_with_report(model, None), "htp")
+    assert not rejected(quantized, "htp")
+    rng = np.random.default_rng(8)
+    sample = {"x": rng.normal(0, 1, (2, 4)).astype(np.float32)}
+    found = []
+    for each, backend in ((model, "cpu"), (quantized.model, "htp")):
+        with dt.Session(each, backend=backend) as session:
+            (result,) = session.run(sample).values()
+            found.append(result)
+    # one step of the result, which is 0.025 at most, for sums that are rounded otherwise
+    np.testing.assert_allclose(found[1], found[0], atol=0.026)

@@ -104,10 +104,14 @@ def decide_result(
     that the op prescribes for its result: then a Convert follows.
     """
     own = op_of(node, plan.ops).result_encodings.get(shared.dtype)
-    if own is None or node.outputs[0] is not tensor or tensor in plan.overrides.encodings:
+    if own is None or node.outputs[0] is not tensor:
         return shared
-    recipe = plan.recipe(plan.groups[tensor])
-    if own == shared.encoding or recipe.steps is not None or recipe.bitwidth < shared.dtype.bits:
+    if tensor in plan.overrides.encodings:
+        stays = tensor not in plan.overrides.prescribed
+    else:
+        recipe = plan.recipe(plan.groups[tensor])
+        stays = recipe.steps is not None or recipe.bitwidth < shared.dtype.bits
+    if stays or own == shared.encoding:
         return shared
     return replace(shared, encoding=own, why=f"prescribed by {node.op_type}")
 

@@ -20,6 +20,7 @@ from dovetail.errors import OpError
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, copy_graph
 from dovetail.runtime import Backend
 from dovetail_opset import PACKAGE
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.roles import present
 
@@ -53,7 +54,8 @@ def take_types(
     Args:
         target: Handle of the backend.
         graph: The float graph; not changed.
-        overrides: Types are added. Given encodings stay.
+        overrides: Types are added. Given encodings stay, but their integers may be counted from
+            another one.
         quantized: Quantizes a copy of the graph by the overrides of the copy.
 
     Returns:
@@ -63,11 +65,11 @@ def take_types(
     for _ in range(_ROUNDS):
         trial = copy_graph(graph)
         quantized(trial, overrides.in_copy(trial))
-        before = dict(overrides.types), dict(overrides.input_types)
+        before = overrides.under(Overrides())
         for node in graph.nodes:
             _take(node, trial.node(node.name), target, overrides, found)
         _join_inputs(graph, overrides)
-        if before == (overrides.types, overrides.input_types):
+        if before == overrides:
             break
     return found
 
@@ -108,7 +110,10 @@ def _take(
     changes: dict[tuple[str, Port], Change],
 ) -> None:
     """Add the types that a node needs, by its form in a trial."""
-    accepted = _accepted_types(shown, target)
+    given = _given_encodings(node, overrides)
+    if target.validate_op(shown).field == "out[0].encoding":
+        overrides.prescribed.add(node.outputs[0])
+    accepted = _accepted_types(shown, target, given)
     if accepted:  # the node's other results stay as they are, whatever they are joined with
         for result, made in zip(node.outputs, shown.outputs, strict=True):
             if made.dtype.is_fixed_point and result not in overrides.encodings:
@@ -117,9 +122,11 @@ def _take(
         (side, index), tensor, found = port, _tensor_at(node, port), _tensor_at(shown, port)
         if tensor is None or found is None:
             continue
-        if tensor in overrides.encodings and (side == "out" or tensor.kind.is_static):
-            continue  # others can be converted
-        if side == "in":
+        if port in given:
+            counted = given[port].counted_as(dtype)
+            assert counted is not None  # `_accepted_types` proposes no other types
+            overrides.encodings[tensor] = counted
+        elif side == "in":
             overrides.input_types[node, index] = dtype
         else:
             overrides.types[tensor] = dtype
@@ -127,7 +134,21 @@ def _take(
         changes[node.name, port] = Change(tensor.source, old, dtype)
 
 
-def _accepted_types(node: Node, target: Backend) -> dict[Port, DType]:
+def _given_encodings(node: Node, overrides: Overrides) -> dict[Port, EncodingDecision]:
+    """Return the given encodings of results and constants of a node; others can be converted."""
+    return {
+        (side, index): overrides.encodings[tensor]
+        for side, tensors in (("in", node.inputs), ("out", node.outputs))
+        for index, tensor in enumerate(tensors)
+        if tensor is not None
+        and tensor in overrides.encodings
+        and (side == "out" or tensor.kind.is_static)
+    }
+
+
+def _accepted_types(
+    node: Node, target: Backend, given: Mapping[Port, EncodingDecision]
+) -> dict[Port, DType]:
     """Return the types of a node's tensors with which a backend no longer rejects types.
 
     Of several, those with the smallest loss; see `_loss`. Empty if it does not reject any, or if
@@ -139,7 +160,13 @@ def _accepted_types(node: Node, target: Backend) -> dict[Port, DType]:
     def consider(found: dict[Port, DType], more: dict[Port, DType]) -> None:
         types = found | more
         key = frozenset(types.items())
-        if key not in seen and all(_can_be(node, *each, target) for each in more.items()):
+        possible = all(
+            given[port].counted_as(dtype) is not None
+            if port in given
+            else _can_be(node, port, dtype, target)
+            for port, dtype in more.items()
+        )
+        if key not in seen and possible:
             seen.add(key)
             loss = sum(_loss(node, *each) for each in key)
             # of equal losses, the types that were found last: they are the most complete

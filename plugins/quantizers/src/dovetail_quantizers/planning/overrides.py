@@ -50,6 +50,8 @@ class Overrides:
         idle: Names of entries for tensors of the model that are not quantized.
         types: Types of results and inputs of the graph, whose encodings are chosen.
         input_types: The same for inputs of nodes, which are converted if need be.
+        prescribed: Results that get the encoding that their op prescribes, whatever was given; a
+            Convert to the given one follows.
     """
 
     encodings: dict[Tensor, EncodingDecision] = field(default_factory=dict)
@@ -63,6 +65,7 @@ class Overrides:
     idle: list[str] = field(default_factory=list)
     types: dict[Tensor, DType] = field(default_factory=dict)
     input_types: dict[tuple[Node, int], DType] = field(default_factory=dict)
+    prescribed: set[Tensor] = field(default_factory=set)
 
     def change(self, tensor: Tensor, kind: str, text: str) -> None:
         """Record a change of the model's quantization of a tensor, once."""
@@ -112,6 +115,7 @@ class Overrides:
             [*self.idle, *other.idle],
             self.types | other.types,
             self.input_types | other.input_types,
+            self.prescribed | other.prescribed,
         )
 
     def in_copy(self, copy: Graph) -> Overrides:
@@ -125,6 +129,7 @@ class Overrides:
             set(self.covered),
             types={copy.tensor(t.name): dtype for t, dtype in self.types.items()},
             input_types={(nodes[n.name], i): d for (n, i), d in self.input_types.items()},
+            prescribed={copy.tensor(t.name) for t in self.prescribed},
         )
 
     def uncovered(self, graph: Graph) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ir.patterns import GraphView, Match, either, find, op, value
 from dovetail_opset import PACKAGE, is_op
+from dovetail_quantizers.planning.encoding_decision import counted_as
 
 # Ops that only move integers of their first input.
 _MOVERS = frozenset(
@@ -90,9 +91,10 @@ def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, Sca
     """Return a signed grid with a nonzero zero point as the same unsigned grid; others as given."""
     if not encoding.offset or not dtype.is_signed:
         return dtype, encoding
-    low, _ = dtype.stored_range(encoding.bitwidth)
-    unsigned = ScaleOffset(encoding.scale, encoding.offset + low, encoding.bitwidth)
-    return DType.fixed(dtype.bits, signed=False), unsigned
+    unsigned = DType.fixed(dtype.bits, signed=False)
+    found = counted_as(encoding, dtype, unsigned)
+    assert found is not None  # unsigned integers of the same bits have any offset
+    return unsigned, found
 
 
 def integers_made(graph: Graph, node: Node) -> Tensor | None:
