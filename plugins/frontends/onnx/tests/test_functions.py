@@ -40,6 +40,31 @@ def test_attributes_of_the_call_reach_the_nodes(agree, model) -> None:
     assert graph.nodes[0].params["alpha"].value == 0.25
 
 
+def test_attributes_have_defaults(agree, model) -> None:
+    """In the call of the graph, in another function, and not where the call has a value."""
+    elu = N("Elu", ["a"], ["b"])
+    elu.attribute.add(name="alpha", ref_attr_name="strength", type=1)
+    bend = function("Bend", [elu])
+    bend.attribute_proto.append(helper.make_attribute("strength", 0.25))
+    twice = [N("Bend", ["a"], ["t"], domain="local"), N("Neg", ["t"], ["b"])]
+    made = with_functions(model, [bend, function("Twice", twice)], "Bend")
+    made.graph.node[0].output[0] = "first"
+    made.graph.node.append(N("Twice", ["first"], ["second"], domain="local"))
+    made.graph.node.append(N("Bend", ["second"], ["y"], domain="local", strength=0.75))
+    graph = agree(made, {"x": X})
+    bends = [n.params["alpha"].value for n in graph.nodes if n.op_type == "Elu"]
+    assert bends == [0.25, 0.25, 0.75]
+
+
+def test_functions_of_another_opset_on_a_functions_result(agree, model) -> None:
+    made = function("Soft", [N("Softmax", ["a"], ["s"], axis=0), N("Neg", ["s"], ["b"])])
+    made.opset_import[0].version = 11
+    made = with_functions(model, [made], "Soft")
+    made.graph.node[0].output[0] = "t"
+    made.graph.node.append(N("Soft", ["t"], ["y"], domain="local"))
+    agree(made, {"x": X})
+
+
 @pytest.mark.parametrize("opset", [11, 13, 18])
 def test_functions_of_other_opsets(agree, model, opset) -> None:
     made = function("Soft", [N("Softmax", ["a"], ["s"], axis=0), N("Neg", ["s"], ["b"])])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from onnx import FunctionProto, ModelProto, NodeProto, inliner
+from onnx import FunctionProto, ModelProto, NodeProto, inliner, shape_inference
 from onnx.checker import ValidationError
 
 from dovetail.errors import FrontendError, Problem
@@ -28,12 +28,31 @@ def inline_functions(model: ModelProto) -> ModelProto:
     if not model.functions:
         return model
     _check_unique(model)
+    model = _with_defaults(model)
     _check_expansion(model)
     try:
-        # functions of other opsets than the model's are converted to its own
-        return inliner.inline_local_functions(model, convert_version=_differ(model))
+        if not _differ(model):
+            return inliner.inline_local_functions(model)
+        # functions of other opsets than the model's are converted to its own, by their types
+        typed = shape_inference.infer_shapes(model)
+        return inliner.inline_local_functions(typed, convert_version=True)
     except (RuntimeError, ValueError, ValidationError) as error:
         raise FrontendError(f"cannot inline the model's functions: {error}") from error
+
+
+def _with_defaults(model: ModelProto) -> ModelProto:
+    """Return the model with default values in the calls of functions, which the inliner ignores."""
+    defaults = {_id_of(f): f.attribute_proto for f in model.functions if f.attribute_proto}
+    if not defaults:
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    for nodes in (made.graph.node, *(function.node for function in made.functions)):
+        for node in all_nodes(nodes):
+            named = {attribute.name for attribute in node.attribute}
+            values = defaults.get(_target_of(node), ())
+            node.attribute.extend(value for value in values if value.name not in named)
+    return made
 
 
 def _differ(model: ModelProto) -> bool:
