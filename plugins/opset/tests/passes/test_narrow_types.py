@@ -68,6 +68,23 @@ def test_limits_of_indices_are_removed() -> None:
     assert [node.op_type for node in graph.nodes] == ["ElementWiseAdd"]
 
 
+def test_a_cast_to_an_output_casts_twice(evaluate: Evaluate) -> None:
+    """A backend that lacks 64 bits may write them from 32 bits only."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", F32, (3,), TensorKind.APP_WRITE))
+    y = Tensor("y", DType.INT_64, (3,), TensorKind.APP_READ)
+    add(graph, "Cast", [x], name="cast", outputs=y, spec=y.spec)
+    feed = {"x": np.array([-1.5, 2.5, 1e6], np.float32)}
+    before = evaluate(graph, feed)["y"]
+    assert NarrowTypes().run(graph)
+    assert [(n.op_type, n.outputs[0].dtype) for n in graph.nodes] == [
+        ("Cast", DType.INT_32),
+        ("Cast", DType.INT_64),
+    ]
+    assert not NarrowTypes().run(graph)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
 def test_inputs_and_what_needs_them_stay() -> None:
     graph = Graph("net")
     x = graph.add_tensor(Tensor("x", F64, (2,), TensorKind.APP_WRITE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -42,7 +42,7 @@ class NarrowTypes:
         """Rewrite the graph in place; return whether it changed anything."""
         types = {wide: NARROWER[wide] for wide in self.types}
         kept = [y for y in graph.outputs if y.dtype in types and y.name not in self.interfaces]
-        casts = [_cast_last(graph, y) for y in kept]
+        casts = [_cast_last(graph, y, types) for y in kept]
         tensors = {
             tensor
             for tensor in graph.tensors.values()
@@ -61,10 +61,12 @@ class NarrowTypes:
         return tensor.kind is TensorKind.NATIVE or is_end
 
 
-def _cast_last(graph: Graph, y: Tensor) -> Node | None:
-    """Let a cast write an output, if another node writes it; return the cast."""
+def _cast_last(graph: Graph, y: Tensor, types: Mapping[DType, DType]) -> Node | None:
+    """Let a cast from the narrow type write an output, if another node does; return the cast."""
     node = graph.producer(y)
-    if node is None or is_op(node, "Cast") or y.kind is not TensorKind.APP_READ:
+    if node is None or y.kind is not TensorKind.APP_READ:
+        return None
+    if is_op(node, "Cast") and first_input(node).dtype in (y.dtype, types[y.dtype]):
         return None
     inner = add_like(graph, y, f"{y.name}.inner")
     graph.set_outputs(node, [inner if t is y else t for t in node.outputs])
