@@ -307,6 +307,7 @@ def test_columns_become_an_image_by_a_transposed_convolution(
     np.testing.assert_allclose(evaluate(graph, feed)["y"], before, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [DType.FLOAT_32, DType.FLOAT_16])
 @pytest.mark.parametrize("rounding", [0, 1])
 @pytest.mark.parametrize(
     ("filters", "stride", "pads"),
@@ -317,15 +318,15 @@ def test_columns_become_an_image_by_a_transposed_convolution(
     ],
 )
 def test_a_maximum_in_three_dimensions_is_taken_in_two_steps(
-    evaluate: Evaluate, filters: Any, stride: Any, pads: Any, rounding: int
+    evaluate: Evaluate, filters: Any, stride: Any, pads: Any, rounding: int, dtype: DType
 ) -> None:
     graph = Graph("net")
     shape = (2, 5, 7, 6, 3)
-    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    x = graph.add_tensor(Tensor("x", dtype, shape, TensorKind.APP_WRITE))
     params = {"filter_size": filters, "stride": stride, "pad_amount": pads}
     made = add(graph, "PoolMax3d", [x], name="y", rounding_mode=rounding, **params)
     made.kind = TensorKind.APP_READ
-    feed = {"x": np.random.default_rng(1).normal(size=shape).astype(np.float32)}
+    feed = {"x": np.random.default_rng(1).normal(size=shape).astype(dtype.storage)}
     before = evaluate(graph, feed)["y"]
     assert WriteOut(["PoolMax3d"]).run(graph)
     assert not find_faults(graph)

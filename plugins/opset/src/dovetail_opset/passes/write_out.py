@@ -60,7 +60,7 @@ def can_write_out(node: Node) -> bool:
         return False
     if node.op_type in _ON_INTEGERS:
         return takes_bools(node)
-    if not is_float(*node.inputs):
+    if not all(t is None or t.dtype is DType.FLOAT_16 or is_float(t) for t in node.inputs):
         return False
     if is_op(node, "Gru"):
         return can_write_out_gru(node)
