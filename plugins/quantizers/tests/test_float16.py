@@ -33,3 +33,21 @@ def test_infinities_stay() -> None:
     stored = made.model.graphs["net"].tensor("limits")
     assert stored.dtype is DType.FLOAT_16
     np.testing.assert_array_equal(stored.values(), [np.inf, 65504, -np.inf])
+
+
+def test_the_border_of_a_maximum_pool_takes_no_steps() -> None:
+    """It is the smallest float16, which would make steps of 257."""
+    graph, x = new_graph((1, 5, 5, 2), DType.FLOAT_16)
+    border = float(np.finfo(np.float16).min)
+    pads = [(0, 0), (1, 1), (1, 1), (0, 0)]
+    x = add(graph, "Pad", [x], name="pad", scheme=0, pad_amount=pads, pad_constant_value=border)
+    pool = {"filter_size": [3, 3], "stride": [2, 2], "pad_amount": [(0, 0), (0, 0)]}
+    output(add(graph, "PoolMax2d", [x], name="y", **pool))
+    samples = np.random.default_rng(5).normal(size=(4, 1, 5, 5, 2)).astype(np.float32)
+    found = []
+    for model in (model_of(graph), dt.quantize(model_of(graph), samples)):
+        with dt.Session(model) as session:
+            dtype = np.float16 if not found else np.float32
+            found.append(session.run({"x": samples[0].astype(dtype)})["y"])
+    # half a step of 255 in a range of 7 at most
+    np.testing.assert_allclose(found[1], found[0], atol=0.015)

@@ -20,8 +20,7 @@ from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.recipe import float_type
 from dovetail_quantizers.planning.rules import is_quantized
-
-_FLOAT16_MAX = float(np.finfo(np.float16).max)
+from dovetail_quantizers.planning.value_range import FLOAT16_MAX
 
 Decisions = dict[Tensor, EncodingDecision]
 
@@ -160,12 +159,12 @@ class _Writer:
         """
         tensor.dtype, tensor.encoding = wanted.dtype, wanted.encoding
         if wanted.dtype is DType.FLOAT_16:
-            beyond = np.isfinite(values) & (np.abs(values) > _FLOAT16_MAX)
+            beyond = np.isfinite(values) & (np.abs(values) > FLOAT16_MAX)
             if beyond.any():
-                values = np.where(beyond, np.copysign(_FLOAT16_MAX, values), values)
+                values = np.where(beyond, np.copysign(FLOAT16_MAX, values), values)
                 self._plan.notes.append(
                     f"{np.count_nonzero(beyond)} of {beyond.size} values of '{tensor.source}' are "
-                    f"beyond float16, and became {_FLOAT16_MAX:g} or {-_FLOAT16_MAX:g}"
+                    f"beyond float16, and became {FLOAT16_MAX:g} or {-FLOAT16_MAX:g}"
                 )
         if wanted.encoding is not None:
             values = quantize(values, wanted.encoding, wanted.dtype)

@@ -8,7 +8,7 @@ from dovetail.ir import DType, Node, Tensor, TensorKind
 from dovetail.ops import Domain, Op, OpRegistry, OpSchema, Range, bind_node
 from dovetail.quantization import Sharing
 from dovetail_quantizers.planning.roles import present, schema_of
-from dovetail_quantizers.planning.value_range import HUGE
+from dovetail_quantizers.planning.value_range import FLOAT16_MAX, HUGE
 
 # Types whose tensors are quantized; integers, bools and text stay what they are.
 QUANTIZED = (DType.FLOAT_32, DType.FLOAT_16, DType.BFLOAT_16)
@@ -50,10 +50,13 @@ def kept_by(
 def added_by(node: Node, ops: OpRegistry) -> Range | None:
     """Return the range of values that a moving node adds to those of its inputs.
 
-    The border of a maximum pool is infinite; the end of the grid is enough for it.
+    The border of a maximum pool is infinite, or the end of its type; the end of the grid is enough
+    for it.
     """
     added = op_of(node, ops).added_range
-    return None if added is None or max(map(abs, added)) >= HUGE else added
+    is_half = node.outputs[0].dtype is DType.FLOAT_16
+    limit = FLOAT16_MAX if is_half else HUGE
+    return None if added is None or max(map(abs, added)) >= limit else added
 
 
 def fixed_range(node: Node, ops: OpRegistry) -> Range | None:

@@ -12,6 +12,8 @@ from dovetail.ops import Range
 
 # Numbers from here represent infinity: masks, or the border of a maximum pool.
 HUGE = 1e30
+# The largest float16: the border of a maximum pool of this type ends there.
+FLOAT16_MAX = float(np.finfo(np.float16).max)
 
 # Minimum distance of a number that represents infinity from all other values. After a Softmax it is
 # exp(-16) = 1e-7 of the maximum: a thousand of them sum up to 0.0001.
