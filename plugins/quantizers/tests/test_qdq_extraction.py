@@ -331,6 +331,17 @@ def test_a_restored_clip_leaves_other_consumers_alone() -> None:
         np.testing.assert_allclose(found[name], expected, atol=0.04)
 
 
+def test_a_restored_clip_is_not_moved_to_where_others_read() -> None:
+    """x -> Transpose -> pair from 0, and x -> other consumers."""
+    graph, x = new_graph((1, 4))
+    output(paired(graph, add(graph, "Transpose", [x], name="moved", perm=[1, 0]), 0.02, 0))
+    output(paired(graph, add(graph, "ElementWiseNeg", [x], name="negative"), 0.02, -128))
+    found = outputs(dt.quantize(model_of(graph), SAMPLES))
+    for name, expected in outputs(model_of(graph)).items():
+        # half a step of x, whose range is 5 to 7, and a step of the pair
+        np.testing.assert_allclose(found[name], expected, atol=0.014 + 0.021)
+
+
 def test_an_output_that_repeats_another_is_rounded_alone() -> None:
     """The pair clips at 1.3, the other output does not."""
     graph, x = new_graph((1, 4))
@@ -342,6 +353,24 @@ def test_an_output_that_repeats_another_is_rounded_alone() -> None:
     for name, expected in outputs(model_of(graph)).items():
         # half a step of both encodings; samples are below 3
         np.testing.assert_allclose(found[name], expected, atol=0.02)
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_outputs_of_the_same_integers(options: dict[str, Any]) -> None:
+    graph, x = new_graph((1, 4))
+    x = add(graph, "ElementWiseNeg", [paired(graph, x, 0.02, -128)], name="negative")
+    spec = Spec(DType.UFIXED_POINT_8, x.shape, ScaleOffset(0.027, -100))
+    stored = add(graph, "Quantize", [x], name="stored", spec=spec)
+    for name in ("a", "b", "c"):
+        real = add(graph, "Dequantize", [stored], name=name)
+        output(add(graph, "ElementWiseAbs", [real], name="size") if name == "c" else real)
+    samples = None if "float_fallback" in options else SAMPLES
+    found = outputs(dt.quantize(model_of(graph), samples, **options))
+    expected = outputs(model_of(graph))
+    assert found.keys() == expected.keys() == {"a", "b", "size"}
+    for name, values in expected.items():
+        # all are points of the grid, but the sizes have one of their own
+        np.testing.assert_allclose(found[name], values, atol=0.014 if name == "size" else 1e-6)
 
 
 def test_no_convert_stays_if_encodings_are_ignored() -> None:

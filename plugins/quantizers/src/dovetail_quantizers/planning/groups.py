@@ -183,7 +183,8 @@ class _Finder:
         if not before:
             return True  # the results consist of values of the inputs
         after = [t for t in outputs if not self._is_within(self.groups[t], given)]
-        if not after and op_of(node, self._ops).keeps_all:
+        keeps_all = op_of(node, self._ops).keeps_all
+        if not after and keeps_all and not any(self._is_cut(t) for t in outputs):
             return True
         if any(self._is_seen(t) for t in after):
             return False
@@ -199,6 +200,17 @@ class _Finder:
         low, high = given.ends
         rounding = given.encoding.scale / 2
         return low - rounding <= known.minimum and known.maximum <= high + rounding
+
+    def _is_cut(self, tensor: Tensor) -> bool:
+        """Return whether a given encoding is that of the clips behind a tensor, not of its values.
+
+        Other consumers of what the tensor was moved from would see the clips.
+        """
+        claim, readers = self._claims.get(tensor), self._graph.consumers(tensor)
+        return bool(readers) and all(
+            op_of(node, self._ops).clips and self._claims.get(node.outputs[0]) == claim
+            for node in readers
+        )
 
     def _is_seen(self, tensor: Tensor) -> bool:
         return self._graph.is_output(tensor) or bool(self._graph.consumers(tensor))
