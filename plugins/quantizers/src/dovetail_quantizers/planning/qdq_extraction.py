@@ -147,18 +147,19 @@ class _Extraction:
             self._drop(quantizing)
             return None
         encoded = EncodingDecision(quantizing.dtype, quantizing.encoding, GIVEN_BY_MODEL)
-        repeated = self._is_repeated(quantizing)
+        repeated = any(self._is_repeated(x, end) for end in quantizing.ends)
         if x not in self._own:
             self._own[x] = self._encoding_of(x, encoded, repeated)
         own = self._own[x]
         stands_for = clipper(self._graph, x, encoded, self._ops, self._given)
         op_type = None if self._clip_themselves(quantizing.ends, stands_for) else stands_for
         shares = own is not None and is_same(own, encoded)
-        if op_type is None and (repeated or (self._keeps_encodings and not shares)):
+        if op_type is None and self._keeps_encodings and not shares:
             op_type = "Convert"
         taken = None
         for end in quantizing.ends:
-            kept = self._bypass(x, end, _Replacement(encoded, op_type, node))
+            inserted = "Convert" if op_type is None and self._is_repeated(x, end) else op_type
+            kept = self._bypass(x, end, _Replacement(encoded, inserted, node))
             if not kept:
                 continue
             x, *later = kept  # the name of an output may have replaced its name
@@ -167,10 +168,11 @@ class _Extraction:
             for tensor in later:
                 self._give(tensor, encoded)
             if stands_for is None:
-                clean = later if op_type else kept
+                clean = later if inserted else kept
                 self._given |= {t: encoded for t in clean if t not in self._given}
-            self._tell(later[0] if op_type == "Convert" else x, encoded, op_type)
-            taken = x if shares and op_type != "Convert" else None
+            self._tell(later[0] if inserted == "Convert" else x, encoded, inserted)
+            if shares and inserted != "Convert":
+                taken = x
         return taken
 
     def _encoding_of(
@@ -203,13 +205,11 @@ class _Extraction:
         clip_too = (clips_as(node, clip, self._ops) for node in others for clip in clips if clip)
         return spanning(grids) if not is_output and all(clip_too) else None
 
-    def _is_repeated(self, quantizing: QdqPattern) -> bool:
-        """Return whether an output of the graph repeats the quantized input or output."""
-        x = quantizing.x
-        if x.kind is TensorKind.NATIVE and self._graph.producer(x) is not None:
+    def _is_repeated(self, x: Tensor, end: DequantizePoint) -> bool:
+        """Return whether an output of the graph repeats a quantized input or output."""
+        if end.path or end.node.outputs[0].kind is TensorKind.NATIVE:
             return False
-        ends = (end.node.outputs[0] for end in quantizing.ends if not end.path)
-        return any(y.kind is not TensorKind.NATIVE for y in ends)
+        return x.kind is not TensorKind.NATIVE or self._graph.producer(x) is None
 
     def _give(self, tensor: Tensor, encoded: EncodingDecision) -> None:
         self.found.encodings.setdefault(tensor, encoded)
@@ -263,9 +263,9 @@ class _Extraction:
     def _drop(self, quantizing: QdqPattern) -> None:
         """Remove dynamic quantization: it has no fixed grid."""
         x = quantizing.x
-        op_type = "Convert" if self._is_repeated(quantizing) else None
         dropped = EncodingDecision(quantizing.dtype, None, GIVEN_BY_MODEL)
         for end in quantizing.ends:
+            op_type = "Convert" if self._is_repeated(x, end) else None
             kept = self._bypass(x, end, _Replacement(dropped, op_type, None))
             if kept:
                 x = kept[0]
