@@ -28,6 +28,7 @@ from dovetail_quantizers.planning.precision import takes_types
 from dovetail_quantizers.planning.recipe import Recipe, float_type
 from dovetail_quantizers.planning.roles import present, roles_of
 from dovetail_quantizers.planning.rules import is_quantized, kept_by
+from dovetail_quantizers.planning.spanning import is_same
 from dovetail_quantizers.planning.value_range import value_range_of
 
 _WIDE_WEIGHT = "a computed weight of 16 bits"
@@ -160,10 +161,10 @@ def _converted(
 ) -> EncodingDecision:
     """Return the decision on an input that a Convert gives another type.
 
-    A node that only moves values reads them in the encoding of its result.
+    A node that only moves values reads them in the encoding of its results, if that is one.
     """
     results = [decided[plan.groups[t]] for t in kept_by(node, plan.ops, plan.options.concat)[1]]
-    if results and results[0].dtype is dtype:
+    if results and results[0].dtype is dtype and all(is_same(results[0], r) for r in results):
         return results[0]
     grid = plan.recipes.activation.of_type(dtype).grid(*(own.observed or own.ends or (0.0, 0.0)))
     return EncodingDecision(grid.dtype, grid.encoding, why, own.observed)
