@@ -435,7 +435,39 @@ def sigmoid(graph: Graph, x: Tensor) -> Tensor:
     return given(graph, add(graph, "ElementWiseMultiply", [x, y], name="y"), U16, 0.0001, -32768)
 
 
-@pytest.mark.parametrize("net", [prelu, softmax, layer_norm, wide_sum, sigmoid])
+def dense(graph: Graph, x: Tensor) -> Tensor:
+    """Integers that an HTP does not convert, moved and then multiplied."""
+    x = given(graph, add(graph, "ElementWiseNeg", [x], name="x16"), S16, 0.0001)
+    x = given(graph, add(graph, "Transpose", [x], name="turned", perm=[1, 0]), S16, 0.0001)
+    x = given(graph, add(graph, "Transpose", [x], name="again", perm=[1, 0]), S16, 0.0001)
+    weight = static(graph, "weight", np.eye(4, dtype=np.float32))
+    y = add(graph, "FullyConnected", [x, weight], name="y")
+    return given(graph, y, U16, 0.0001, -32768)
+
+
+def clipped(graph: Graph, x: Tensor) -> Tensor:
+    x = given(graph, add(graph, "ElementWiseNeg", [x], name="x16"), S16, 0.0001)
+    return given(graph, add(graph, "Relu", [x], name="y"), U8, 0.015)
+
+
+def joined(graph: Graph, x: Tensor) -> Tensor:
+    """The inputs are first converted to the signed type of the result, which then changes."""
+    x = given(graph, add(graph, "Concat", [x, x], name="both", axis=1), S16, 0.0001)
+    x = given(graph, x, U8, 0.02, -120)
+    return given(graph, add(graph, "ElementWiseNeg", [x], name="y"), U8, 0.02, -136)
+
+
+def split(graph: Graph, x: Tensor) -> Tensor:
+    """Two results with unlike encodings: the input has neither."""
+    x = given(graph, add(graph, "ElementWiseNeg", [x], name="x16"), U16, 0.0001, -32768)
+    a, b = add_all(graph, "Split", [x], name="parts", axis=1, split_index=[2])
+    given(graph, a, U8, 0.01).kind = TensorKind.APP_READ
+    return given(graph, b, U8, 0.025, -128)
+
+
+@pytest.mark.parametrize(
+    "net", [prelu, softmax, layer_norm, wide_sum, sigmoid, dense, clipped, joined, split]
+)
 def test_given_encodings_get_types_of_the_htp(net: Any) -> None:
     """Constants and results are counted otherwise; other inputs of a node are converted."""
     graph = Graph("net")
@@ -451,7 +483,7 @@ def test_given_encodings_get_types_of_the_htp(net: Any) -> None:
     found = []
     for each, backend in ((model, "cpu"), (quantized.model, "htp")):
         with dt.Session(each, backend=backend) as session:
-            (result,) = session.run(sample).values()
-            found.append(result)
-    # one step of the result, which is 0.025 at most, for sums that are rounded otherwise
-    np.testing.assert_allclose(found[1], found[0], atol=0.026)
+            found.append(session.run(sample))
+    for name, values in found[0].items():
+        # one step of the result, which is 0.025 at most, for sums that are rounded otherwise
+        np.testing.assert_allclose(found[1][name], values, atol=0.026)

@@ -202,7 +202,7 @@ class _Finder:
         return low - rounding <= known.minimum and known.maximum <= high + rounding
 
     def _is_cut(self, tensor: Tensor) -> bool:
-        """Return whether a given encoding is that of the clips behind a tensor, not of its values.
+        """Return whether a given encoding is that of the clips after a tensor, not of its values.
 
         Other consumers of what the tensor was moved from would see the clips.
         """

@@ -23,6 +23,7 @@ from dovetail_opset import PACKAGE
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.roles import present
+from dovetail_quantizers.planning.spanning import is_same
 
 _ROUNDS = 8  # trials at most; each one follows types to the next nodes
 _FIELD = re.compile(r"(?P<side>in|out)\[(?P<index>\d+)\]\.dtype")
@@ -110,7 +111,7 @@ def _take(
     changes: dict[tuple[str, Port], Change],
 ) -> None:
     """Add the types that a node needs, by its form in a trial."""
-    given = _given_encodings(node, overrides)
+    given = _given_encodings(node, target, overrides)
     if target.validate_op(shown).field == "out[0].encoding":
         overrides.prescribed.add(node.outputs[0])
     accepted = _accepted_types(shown, target, given)
@@ -123,27 +124,55 @@ def _take(
         if tensor is None or found is None:
             continue
         if port in given:
-            counted = given[port].counted_as(dtype)
-            assert counted is not None  # `_accepted_types` proposes no other types
-            overrides.encodings[tensor] = counted
-        elif side == "in":
-            overrides.input_types[node, index] = dtype
-        else:
+            _count_as(overrides, tensor, given[port], dtype)
+        elif side == "out":
             overrides.types[tensor] = dtype
+        if side == "in" and not (port in given and tensor.kind.is_static):
+            overrides.input_types[node, index] = dtype
         old = changes[node.name, port].old if (node.name, port) in changes else found.dtype
         changes[node.name, port] = Change(tensor.source, old, dtype)
 
 
-def _given_encodings(node: Node, overrides: Overrides) -> dict[Port, EncodingDecision]:
-    """Return the given encodings of results and constants of a node; others can be converted."""
-    return {
-        (side, index): overrides.encodings[tensor]
-        for side, tensors in (("in", node.inputs), ("out", node.outputs))
-        for index, tensor in enumerate(tensors)
-        if tensor is not None
-        and tensor in overrides.encodings
-        and (side == "out" or tensor.kind.is_static)
-    }
+def _count_as(overrides: Overrides, tensor: Tensor, given: EncodingDecision, dtype: DType) -> None:
+    """Set the type of a tensor, with the same points, and of those that share its encoding.
+
+    If no integers of that type are the same points, they become unsigned, for a Convert.
+    """
+    counted = given.counted_as(dtype) or given.counted_as(_unsigned(given))
+    assert counted is not None  # `_accepted_types` proposes no other types
+    if not tensor.kind.is_static:  # inputs that were converted for its type are asked about again
+        old = [port for port, each in overrides.input_types.items() if each is given.dtype]
+        for port in old:
+            del overrides.input_types[port]
+    for other, encoded in overrides.encodings.items():
+        if other is tensor or not (other.kind.is_static or tensor.kind.is_static):
+            overrides.encodings[other] = counted if is_same(encoded, given) else encoded
+
+
+def _given_encodings(
+    node: Node, target: Backend, overrides: Overrides
+) -> dict[Port, EncodingDecision]:
+    """Return the given encodings of a node's tensors that no Convert can replace.
+
+    Those are encodings of results and constants, and of inputs in a type that the target does not
+    convert.
+    """
+    found: dict[Port, EncodingDecision] = {}
+    for side, tensors in (("in", node.inputs), ("out", node.outputs)):
+        for index, tensor in enumerate(tensors):
+            given = None if tensor is None else overrides.encodings.get(tensor)
+            if tensor is None or given is None:
+                continue
+            is_fixed = side == "out" or tensor.kind.is_static
+            if is_fixed or not _converts(tensor, given.dtype, _unsigned(given), target):
+                found[side, index] = given
+    return found
+
+
+def _converts(tensor: Tensor, dtype: DType, other: DType, target: Backend) -> bool:
+    """Return whether a backend converts a tensor from a type to another one."""
+    source, made = (_like(tensor, each) for each in (dtype, other))
+    return target.validate_op(Node("convert", PACKAGE.name, "Convert", [source], [made])).ok
 
 
 def _accepted_types(
@@ -160,13 +189,13 @@ def _accepted_types(
     def consider(found: dict[Port, DType], more: dict[Port, DType]) -> None:
         types = found | more
         key = frozenset(types.items())
-        possible = all(
-            given[port].counted_as(dtype) is not None
+        possible = (
+            _can_be_given(node, port, dtype, target, given[port])
             if port in given
             else _can_be(node, port, dtype, target)
             for port, dtype in more.items()
         )
-        if key not in seen and possible:
+        if key not in seen and all(possible):
             seen.add(key)
             loss = sum(_loss(node, *each) for each in key)
             # of equal losses, the types that were found last: they are the most complete
@@ -212,8 +241,28 @@ def _can_be(node: Node, port: Port, dtype: DType, target: Backend) -> bool:
         return False
     if port[0] == "out" or tensor.data is not None or tensor.kind.is_input:
         return True
-    source, made = (_like(tensor, each) for each in (tensor.dtype, dtype))
-    return target.validate_op(Node("convert", PACKAGE.name, "Convert", [source], [made])).ok
+    return _converts(tensor, tensor.dtype, dtype, target)
+
+
+def _can_be_given(
+    node: Node, port: Port, dtype: DType, target: Backend, given: EncodingDecision
+) -> bool:
+    """Return whether a tensor with a given encoding can have a type there.
+
+    Results are never counted as signed integers again, so that the trials end.
+    """
+    tensor = _tensor_at(node, port)
+    if tensor is None or not dtype.is_fixed_point:
+        return False
+    if tensor.kind.is_static or dtype is given.dtype:
+        return given.counted_as(dtype) is not None
+    unsigned = _unsigned(given)
+    is_input = port[0] == "in"
+    return dtype is unsigned or (is_input and _converts(tensor, unsigned, dtype, target))
+
+
+def _unsigned(given: EncodingDecision) -> DType:
+    return DType.fixed(given.dtype.bits, signed=False)
 
 
 def _loss(node: Node, port: Port, dtype: DType) -> int:
