@@ -249,3 +249,20 @@ def test_blocks_behind_a_flattening_stay_whole(tmp_path: Path) -> None:
     assert isinstance(weight.encoding, Block)
     np.testing.assert_array_equal(weight.stored(), integers(numbers["w"]).T)
     check_against_peer(path, made, (1, 4, 3, 3), 0.05)
+
+
+def test_a_constant_stored_like_a_bias_gets_the_type_of_the_sum(tmp_path: Path) -> None:
+    """An addend with 32 bits that no product precedes: an HTP adds 8 bits."""
+    nodes = [
+        *pair("x", "a"),
+        node("DequantizeLinear", "c cs", "cd"),
+        node("Add", "a cd", "m"),
+        *pair("m", "y"),
+    ]
+    numbers = {"c": np.arange(-6, 6, dtype=np.int32) * 300, "cs": np.float32(1e-3)}
+    path = saved(tmp_path / "net.onnx", nodes, (2, 12), numbers | NUMBERS)
+    made = converted(path, target_backend="htp")
+    (total,) = only_graph(made.model).nodes
+    assert {t.dtype for t in total.inputs if t is not None} == {DType.UFIXED_POINT_8}
+    assert not any("does not support" in note for note in made.report.notes)
+    check_against_peer(path, made, (2, 12), 0.05)

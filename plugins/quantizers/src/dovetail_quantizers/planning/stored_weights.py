@@ -65,12 +65,18 @@ def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
                 axis, _ = weight_axes(role, node, len(tensor.shape))
                 if not _take_stored(graph, tensor, "weight", found) and searches:
                     _search(tensor, axis, found)
-            elif role is None:
+            elif role is None and not _is_sum(graph, tensor):
                 _take_stored(graph, tensor, "constant", found)
 
 
 def _has_blocks(grid: Spec | None) -> bool:
     return grid is not None and isinstance(grid.encoding, Block | BlockwiseExpansion)
+
+
+def _is_sum(graph: Graph, tensor: Tensor) -> bool:
+    """Return whether a constant has the 32 bits of a bias, which only sums of products have."""
+    spec = graph.source_encodings.get(tensor.source)
+    return spec is not None and spec.dtype.bits > 16
 
 
 def leave_to_channels(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
