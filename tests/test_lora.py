@@ -299,6 +299,23 @@ def test_values_beyond_fixed_encodings_are_noted(flow: Flow) -> None:
     assert all(note.startswith("use case 'english'") or "formal" in note for note in notes)
 
 
+@pytest.mark.parametrize("name", ["base.dlc", "base_net.json"])
+@pytest.mark.parametrize("mode", ["none", "adapter_only", "all"])
+def test_bases_in_files_of_the_sdk_give_the_same_adapters(
+    tmp_path: Path, mode: str, name: str
+) -> None:
+    flow = Flow(tmp_path, "attention")
+    model = dt.quantize(flow.converted(mode), [{"x": x} for x in flow.samples])
+    expected = flow.imported(model)
+    dt.export(model, tmp_path / name)
+    config = tmp_path / "made" / "lora_importer_config.yaml"
+    found = import_adapters(tmp_path / name, flow.made.model, config, tmp_path / "again")
+    assert found.notes == expected.notes
+    folder = tmp_path / "adapters"
+    for path in (each for each in folder.rglob("*") if each.is_file()):
+        assert (tmp_path / "again" / path.relative_to(folder)).read_bytes() == path.read_bytes()
+
+
 def test_nothing_changes_if_an_adapter_does_not_match(flow: Flow) -> None:
     (x, *_) = flow.samples
     with dt.Session(flow.converted("none")) as session:

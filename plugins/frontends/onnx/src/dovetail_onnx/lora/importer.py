@@ -20,7 +20,6 @@ from dovetail.adapters import (
 )
 from dovetail.adapters.adapter import IN_GRAPH_LAYOUT, SCALED
 from dovetail.api import load_model
-from dovetail.api.conversion import MODE_OPTION
 from dovetail.api.quantization import installed_quantizer
 from dovetail.container import Model, hash_source
 from dovetail.errors import ConfigError, FrontendError, Problem, suggest_name
@@ -28,6 +27,7 @@ from dovetail.files import contained, safe_name, staged_folder
 from dovetail.files.config_text import yaml_text
 from dovetail.ir import Array, Encoding, Graph, Tensor, TensorKind, dequantize
 from dovetail.ops import OpRegistry
+from dovetail.plugins.models import model_path
 from dovetail.plugins.ops import installed_ops
 from dovetail_onnx._proto import read_proto
 from dovetail_onnx._tensors import TensorReader
@@ -80,7 +80,9 @@ def import_adapters(base: Path, network: Path, config_path: Path, folder: Path) 
     config = read_config(config_path, ImporterConfig)
     known = _base(base, network)
     notes: list[str] = []
-    if known.model.producer.source_sha256 not in (None, hash_source(network)):
+    # a file that is no container, such as a DLC, states itself as the source
+    possible = (None, hash_source(network), hash_source(model_path(base)))
+    if known.model.producer.source_sha256 not in possible:
         notes.append(f"{base} was converted from another file than {network}")
     with staged_folder(folder) as staging:
         entries: list[_Entry] = []
@@ -156,9 +158,11 @@ def _base(base: Path, network: Path) -> _Base:
         for tensor in read_proto(network).graph.initializer
         if tensor.name in updateable
     }
-    mode = model.producer.options.get(MODE_OPTION, "none")
-    keeps = mode == "none" and _is_quantized(model.graphs.values())
-    return _Base(model, installed_ops(), found, keeps)
+    # kinds tell the mode: a DLC has them, too, but not the options of the conversion
+    kinds = {t.kind for graph in model.graphs.values() for t in graph.tensors.values()}
+    keeps = all(kind.is_static for kind in kinds if kind.is_updateable)
+    quantized = _is_quantized(model.graphs.values())
+    return _Base(model, installed_ops(), found, keeps and quantized)
 
 
 def _is_quantized(graphs: Iterable[Graph]) -> bool:
