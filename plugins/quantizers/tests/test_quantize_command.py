@@ -120,6 +120,23 @@ def test_bad_lists_name_every_file_and_leave_nothing(
     assert not Path("net.quantized.dvt").exists()
 
 
+def test_lines_that_select_outputs_name_what_is_there(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The SDK's quantizer takes such lines; here all tensors are calibrated in any case."""
+    samples = Path("list.txt").read_text()
+    Path("list.txt").write_text(f"#fc\n%y\n{samples}")
+    assert run(capsys, "-i", "net.dvt", "--input-list", "list.txt")[0] == 0
+    Path("net.quantized.dvt").unlink()
+    Path("list.txt").write_text(f"#nodes\n%tensors x\n{samples}")
+    code, _, err = run(capsys, "-i", "net.dvt", "--input-list", "list.txt")
+    assert code == 3
+    assert "list.txt:1: node 'nodes' not found" in err
+    assert "list.txt:2: computed tensor 'tensors' not found" in err
+    assert "list.txt:2: computed tensor 'x' not found" in err
+    assert not Path("net.quantized.dvt").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

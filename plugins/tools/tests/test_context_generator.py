@@ -123,6 +123,17 @@ def test_tensors_become_outputs(two_steps: str, run: Any, options: list[str]) ->
     assert found["y"].tolist() == [[0, -2, -3], [-4, 0, -6]]
 
 
+def test_outputs_are_named_as_the_converters_write_them(new_net: Any, run: Any) -> None:
+    net = new_net()
+    middle = net.node("Relu", net.input("x", 2, 3), name="1.mid")
+    net.save(net.node("ElementWiseNeg", middle, name="y"))
+    for spelling in ("1.mid", "_1_mid"):
+        done = generate(run, "--binary-file", "net", "--set-output-tensors", f"net:{spelling}")
+        assert done.code == 0, done.err
+        _, outputs = ContextFile.open(BINARY).interface("net")
+        assert {tensor.name for tensor in outputs} == {"y", "1.mid"}
+
+
 @pytest.mark.parametrize("kind", ["raw", "memhandle"])
 def test_the_memory_of_inputs_and_outputs(two_steps: str, run: Any, kind: str) -> None:
     given = ("--binary-file", "net", "--input-output-tensor-mem-type", kind)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import DType
+from dovetail.ir import DType, Tensor
 
 
 def net_run(run: Any, *args: object, model: str = "net.dvt") -> Any:
@@ -54,7 +54,7 @@ def test_all_faults_are_told_with_their_lines(
         "left:=ok.raw left:=ok.raw right:=ok.raw",
         "left:=none.raw right:=.",
         "left:=short.raw right:=wide.raw",
-        "ok.raw ok.raw",
+        "ok.raw right:=ok.raw",
         "left:= right:=ok.raw",
         "#sum_node",
     )
@@ -75,7 +75,7 @@ def test_all_faults_are_told_with_their_lines(
         ("list.txt:6", "size fits float64 values"),
         (
             "list.txt:7",
-            "has no input name; and 1 other like it (expected the form: left:=",
+            "path 'ok.raw' has no input name (expected the form: left:=",
         ),
         ("list.txt:8", "missing path of input 'left'"),
     ]
@@ -265,9 +265,59 @@ def test_names_with_spaces(new_net: Any, run: Any, raw: Any, listing: Any, resul
     assert done.code == 0, done.err
     for i in range(2):
         assert result("y.raw", index=i).tolist() == [4, 5]
-    listing("x.raw y.raw")
+    listing("x.raw y.raw x.raw")
     problems = net_run(run).error["problems"]
     assert problems[0]["hint"] == "expected the form: a b:=PATH b:=PATH"
+
+
+def test_bare_paths_are_in_the_order_of_the_inputs(
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    net = new_net()
+    left, right = net.input("z", 1, 2), net.input("a", 1, 2)
+    net.save(net.node("ElementWiseSubtract", left, right, name="y"))
+    raw("x.raw", [5.0, 7.0])
+    raw("a y.raw", [1.0, 2.0])
+    listing('x.raw "a y.raw"', '"a y.raw" x.raw')
+    done = net_run(run)
+    assert done.code == 0, done.err
+    assert result("y.raw").tolist() == [4, 5]
+    assert result("y.raw", index=1).tolist() == [-4, -5]
+
+
+def test_names_as_the_converters_write_them(
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    """C++ and JSON of the converters have identifiers: `_23` for 23, `a_b` for a.b."""
+    net = new_net()
+    left, right = net.input("23", 1, 2), net.input("a.b", 1, 2, dtype=DType.INT_32)
+    middle = net.node("Cast", right, name="c-d", out=Tensor("c-d", DType.FLOAT_32, (1, 2)))
+    net.save(net.node("ElementWiseSubtract", left, middle, name="y.1"))
+    raw("x.raw", [5.0, 7.0])
+    np.array([1, 2], "<i4").tofile("y.raw")
+    listing("#c_d_node", "%y_1", "_23:=x.raw a_b:=y.raw")
+    native = "--native-input-tensor-names"
+    for args in ([native, "a_b"], [native, "net:a_b"]):
+        done = net_run(run, *args)
+        assert done.code == 0, done.err
+        assert result("y.1.raw").tolist() == [4, 5]
+        assert result("c-d.raw").tolist() == [1, 2]
+    listing("_23:=x.raw a_b:=y.raw")
+    done = net_run(run, native, "a_b", "--set-output-tensors", "net:c_d")
+    assert done.code == 0, done.err
+    assert result("c-d.raw").tolist() == [1, 2]
+
+
+def test_a_spelling_of_two_names_names_neither(
+    new_net: Any, run: Any, raw: Any, listing: Any
+) -> None:
+    net = new_net()
+    left, right = net.input("a.b", 1, 2), net.input("a/b", 1, 2)
+    net.save(net.node("ElementWiseSubtract", left, right, name="y"))
+    raw("x.raw", [5.0, 7.0])
+    listing("a_b:=x.raw a.b:=x.raw")
+    (problem,) = net_run(run).error["problems"]
+    assert problem["message"] == "input 'a_b' not found in the graph"
 
 
 def test_hints_name_inputs_as_a_list_can(new_net: Any, run: Any, raw: Any, listing: Any) -> None:
@@ -275,7 +325,7 @@ def test_hints_name_inputs_as_a_list_can(new_net: Any, run: Any, raw: Any, listi
     left, right = net.input("#a", 1, 2), net.input("b\n", 1, 2)
     net.save(net.node("ElementWiseSubtract", left, right, name="y"))
     raw("x.raw", [5.0, 7.0])
-    listing("x.raw x.raw")
+    listing("x.raw x.raw x.raw")
     hint = net_run(run).error["problems"][0]["hint"]
     assert hint == "expected the form: _a:=PATH b_:=PATH"
     listing(hint.partition(": ")[2].replace("PATH", "x.raw"))

@@ -12,6 +12,7 @@ from dovetail.errors import ConfigError, ContainerError, DovetailError, Frontend
 PathLike = str | os.PathLike[str]
 
 _UNSAFE = r"[^A-Za-z0-9_.-]"
+_NOT_IN_C = r"[^A-Za-z0-9_]"
 
 
 def contained(folder: Path, relative: str, *, error: type[DovetailError] = FrontendError) -> Path:
@@ -65,6 +66,15 @@ def safe_name(name: str) -> str:
     """Return a tensor's name as the SDK's tools write it: `_` replaces all but [A-Za-z0-9_.-]."""
     safe = re.sub(_UNSAFE, "_", name)
     return f"_{safe[1:]}" if safe.startswith(".") else safe
+
+
+def identifier(name: str) -> str:
+    """Return a tensor's or node's name as QNN's converters write it: an identifier of C.
+
+    Source: docs/qnn_formats.md, "Names".
+    """
+    plain = re.sub(_NOT_IN_C, "_", name)
+    return f"_{plain}" if not plain or plain[0].isdigit() else plain
 
 
 def unwritable(path: Path, error: OSError) -> DovetailError:

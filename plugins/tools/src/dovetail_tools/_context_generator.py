@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from dovetail.cli.inputs.selection import computed
+from dovetail.cli.inputs.spellings import spellings
 from dovetail.cli.op_package_option import split_list
 from dovetail.cli.output import current_output
 from dovetail.cli.sharing_text import sharing_text
@@ -29,7 +31,6 @@ from dovetail_tools._model_options import model_options
 from dovetail_tools._models import load_graphs, model_of, unknown_names
 from dovetail_tools._option_faults import OptionFaults, Rule
 from dovetail_tools._option_values import parse_platform_options, parse_set_outputs
-from dovetail_tools._outputs_chosen import computed
 from dovetail_tools._preparation import prepare_models
 from dovetail_tools._profiling import write_chrome_trace
 from dovetail_tools._request import Profiling
@@ -258,12 +259,14 @@ def _outputs(request: GeneratorRequest, graphs: Sequence[Graph]) -> dict[str, tu
         return {graph.name: computed(graph) for graph in graphs}
     where = "--set-output-tensors"
     problems = unknown_names(where, "graph", request.set_outputs, [g.name for g in graphs])
+    found: dict[str, tuple[str, ...]] = {}
     for graph in graphs:
-        given = request.set_outputs.get(graph.name, ())
-        problems += unknown_names(f"{where} {graph.name}", "tensor", given, computed(graph))
+        given, known = request.set_outputs.get(graph.name, ()), spellings(computed(graph))
+        problems += unknown_names(f"{where} {graph.name}", "tensor", given, known)
+        found[graph.name] = tuple(dict.fromkeys(known[name] for name in given if name in known))
     if problems:
         raise ConfigError("options name unknown graphs or tensors", code="USAGE", problems=problems)
-    return dict(request.set_outputs)
+    return found
 
 
 def _write(request: GeneratorRequest, context: Context, folder: Path) -> list[str]:

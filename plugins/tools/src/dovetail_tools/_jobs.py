@@ -11,6 +11,8 @@ from dovetail.cli.inputs.errors import InputError, shortened
 from dovetail.cli.inputs.feed import Feed, make_feed
 from dovetail.cli.inputs.listed import read_input_list
 from dovetail.cli.inputs.raw_files import RawFormat
+from dovetail.cli.inputs.selection import computed
+from dovetail.cli.inputs.spellings import spellings
 from dovetail.errors import ConfigError, Problem
 from dovetail.ir import Graph
 from dovetail_tools import _metadata, _profiling
@@ -24,7 +26,7 @@ from dovetail_tools._output_files import (
     output_files,
     unsplittable,
 )
-from dovetail_tools._outputs_chosen import chosen_outputs, computed
+from dovetail_tools._outputs_chosen import chosen_outputs
 from dovetail_tools._parts import multiplied
 from dovetail_tools._request import Request
 
@@ -115,12 +117,13 @@ def _check_references(request: Request, graphs: Sequence[Graph]) -> set[tuple[st
             hint="pass one list per graph, in this order, separated by commas; __ skips a graph",
         )
     inputs = {graph.name: [tensor.name for tensor in graph.inputs] for graph in graphs}
-    native = parse_native_names(request.native_names, inputs)
+    spelled = {name: spellings(tensors) for name, tensors in inputs.items()}
+    native = parse_native_names(request.native_names, spelled)
     problems = unknown_names("--set-output-tensors", "graph", request.set_outputs, names)
     for graph in graphs:
         added = request.set_outputs.get(graph.name, ())
         where = f"--set-output-tensors {graph.name}"
-        problems += unknown_names(where, "computed tensor", added, computed(graph))
+        problems += unknown_names(where, "computed tensor", added, spellings(computed(graph)))
     for name, known in [(None, list(chain(*inputs.values()))), *inputs.items()]:
         given = sorted(tensor for graph, tensor in native if graph == name)
         problems += unknown_names("--native-input-tensor-names", "input", given, known)

@@ -49,7 +49,10 @@ def model_of(model: Model, graph: Graph) -> Model:
 
 
 def unknown_names(
-    where: str, what: str, given: Sequence[str] | Mapping[str, object], known: Sequence[str]
+    where: str,
+    what: str,
+    given: Sequence[str] | Mapping[str, object],
+    known: Sequence[str] | Mapping[str, str],
 ) -> list[Problem]:
     """Return a problem for each name that an option gives and nothing has.
 
@@ -57,10 +60,11 @@ def unknown_names(
         where: The option.
         what: Kind of the named objects.
         given: The names.
-        known: The valid names.
+        known: The valid names; or their accepted spellings, with the name of each.
     """
+    names = list(dict.fromkeys(known.values())) if isinstance(known, Mapping) else known
     return [
-        Problem(f"{what} '{name}' not found", where, suggest_name(name, known))
+        Problem(f"{what} '{name}' not found", where, suggest_name(name, names))
         for name in given
         if name not in known
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from dovetail.cli.op_package_option import split_list
@@ -44,7 +44,7 @@ def parse_set_outputs(text: str | None) -> dict[str, tuple[str, ...]]:
 
 
 def parse_native_names(
-    text: str | None, graphs: Mapping[str, Sequence[str]]
+    text: str | None, graphs: Mapping[str, Mapping[str, str]]
 ) -> set[tuple[str | None, str]]:
     """Return the pairs of graph and input of `name,name` or `graph0:name,name;graph1:name`.
 
@@ -52,7 +52,7 @@ def parse_native_names(
 
     Args:
         text: The text; None for none.
-        graphs: The inputs of each graph.
+        graphs: The inputs of each graph, by their accepted spellings.
 
     Raises:
         ConfigError: An item is empty.
@@ -63,8 +63,9 @@ def parse_native_names(
         is_named = bool(colon) and graph in graphs
         for name in split_list(rest if is_named else part, "--native-input-tensor-names"):
             having = [g for g, inputs in graphs.items() if name in inputs]
-            within: Sequence[str | None] = [graph] if is_named else having or [None]
-            found |= {(each, name) for each in within}
+            within = [graph] if is_named else having
+            found |= {(each, graphs[each].get(name, name)) for each in within}
+            found |= set() if within else {(None, name)}
     return found
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dovetail.cli.inputs.errors import InputError, ListProblem
+from dovetail.cli.inputs.spellings import spellings
 from dovetail.errors import Problem, suggest_name
-from dovetail.files import safe_name, unreadable
+from dovetail.files import unreadable
 
 _ASSIGN = ":="
 # A path in quotes ends where a quote precedes a space; any other quote is part of a name.
@@ -102,23 +103,22 @@ def resolve_line(
     Args:
         listed: The input list.
         line: One of its lines.
-        names: Names of the graph's inputs.
+        names: Names of the graph's inputs, in its order, which is that of paths without names.
         problems: Every fault of the line is added.
     """
     where = listed.where(line.number)
     found: dict[str, Path] = {}
-    spelled = _spellings(names)
+    spelled = spellings(names)
     items = _items(line.text, spelled)
-    for given, text in items:
+    is_bare = len(items) == len(names) and all(given is None and text for given, text in items)
+    in_order: Sequence[str] = names if is_bare else ()
+    for i, (given, text) in enumerate(items):
         if _is_unclosed(text, listed.path):
             hint = "end the path with a quote; nothing but a space may follow"
             message = f"unclosed quote in '{text}'"
             problems.append(ListProblem(message, where, hint, kind="unclosed quote"))
             return found  # the other items may be parts of this path
-        if given is None and len(names) == len(items) == 1:
-            name: str | Problem = names[0]
-        else:
-            name = _name(given, text, spelled)
+        name = in_order[i] if in_order else _name(given, text, spelled)
         if isinstance(name, Problem):
             problems.append(replace(name, where=where))
         elif name in found:
@@ -129,14 +129,6 @@ def resolve_line(
         absent = [Problem(f"missing input '{n}'", where) for n in names if n not in found]
         problems += absent
     return found
-
-
-def _spellings(names: Sequence[str]) -> dict[str, str]:
-    """Return inputs by accepted names: their own, and those of their files if unique."""
-    files = [safe_name(name) for name in names]
-    exact = {name: name for name in names}
-    pairs = zip(files, names, strict=True)
-    return exact | {f: n for f, n in pairs if f not in exact and files.count(f) == 1}
 
 
 def _items(text: str, spelled: Mapping[str, str]) -> list[tuple[str | None, str]]:
@@ -193,25 +185,3 @@ def _located(text: str, listed: Path) -> Path:
     # os.path's `exists`, since pathlib's raises if a name is too long
     direct = Path(text)
     return direct if direct.is_absolute() or os.path.exists(direct) else listed.parent / direct
-
-
-def resolve_layers(
-    listed: InputList, outputs_of: Mapping[str, tuple[str, ...]], problems: list[Problem]
-) -> list[str]:
-    """Return the tensors that the nodes of `#` lines write.
-
-    Args:
-        listed: The input list.
-        outputs_of: Tensors by node name.
-        problems: A fault is added for each unknown node.
-    """
-    found: list[str] = []
-    for number, layer in listed.layers:
-        if layer in outputs_of:
-            found += outputs_of[layer]
-        else:
-            hint = suggest_name(layer, outputs_of)
-            problems.append(
-                Problem(f"node '{layer}' not found in the graph", listed.where(number), hint)
-            )
-    return found

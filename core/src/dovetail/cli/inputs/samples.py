@@ -9,6 +9,7 @@ from dovetail.cli.inputs.errors import InputError, shortened
 from dovetail.cli.inputs.feed import Feed, make_feed
 from dovetail.cli.inputs.listed import read_input_list
 from dovetail.cli.inputs.raw_files import RawFormat, RawReader
+from dovetail.cli.inputs.selection import selected_tensors
 from dovetail.ir import Array, Graph
 
 
@@ -45,6 +46,7 @@ def listed_samples(graph: Graph, path: Path, *, native: bool) -> ListedSamples:
     listed = read_input_list(path)
     forms = {t.name: RawFormat(t, native) for t in graph.inputs}
     feed, problems = make_feed(listed, forms)
+    selected_tensors(graph, listed, problems)  # all are calibrated, but a wrong name is a mistake
     if problems:
         raise InputError("invalid input list", where=str(path), problems=shortened(problems))
     return ListedSamples(feed)

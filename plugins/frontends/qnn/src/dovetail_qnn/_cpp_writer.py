@@ -10,13 +10,14 @@ import msgspec
 from dovetail.csource.literals import text
 from dovetail.csource.scalars import scalar_member
 from dovetail.errors import Problem
+from dovetail.files import identifier
 from dovetail.ir import Graph, Node, Scalar, Tensor
 from dovetail_qnn._cpp_source import EXTRAS
 from dovetail_qnn._cpp_tensors import TensorText
 from dovetail_qnn._description import without_trailing
 from dovetail_qnn._extras import Extras
 from dovetail_qnn._header import Header
-from dovetail_qnn._names import FileNames, identifier
+from dovetail_qnn._names import FileNames
 
 _INCLUDES = """\
 #include "QnnOpDef.h"

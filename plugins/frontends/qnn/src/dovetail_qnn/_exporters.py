@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import dovetail
 from dovetail.errors import UnsupportedOpError
-from dovetail.files import staged_folder
+from dovetail.files import identifier, staged_folder
 from dovetail.ir import Blob, Graph, Node, check
 from dovetail.ops import checked_node
 from dovetail.ops.exporter import ExportOptions
@@ -20,7 +20,7 @@ from dovetail_qnn._export_options import QnnCppOptions, QnnExportOptions, reques
 from dovetail_qnn._header import Header
 from dovetail_qnn._json_reader import SUFFIX
 from dovetail_qnn._json_writer import json_text
-from dovetail_qnn._names import FileNames, identifier
+from dovetail_qnn._names import FileNames
 from dovetail_qnn._quantization import is_described
 from dovetail_qnn._tar import write_weights
 from dovetail_qnn._weights import BIN

@@ -5,21 +5,13 @@ Source: docs/qnn_formats.md, "Names".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeVar
 
+from dovetail.files import identifier
 from dovetail.ir import Graph, Node, Tensor
 
-_OTHER = re.compile(r"[^A-Za-z0-9_]")
-
 T = TypeVar("T")
-
-
-def identifier(name: str) -> str:
-    """Return a name with `_` for each character that an identifier cannot have."""
-    plain = _OTHER.sub("_", name)
-    return f"_{plain}" if not plain or plain[0].isdigit() else plain
 
 
 def unique_identifiers(named: Iterable[tuple[T, str]], taken: set[str]) -> dict[T, str]:
