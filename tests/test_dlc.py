@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import forked
 import numpy as np
@@ -76,16 +77,76 @@ def test_overrides_are_cached_in_a_float_model(
     assert all(t.dtype.is_fixed_point for t in dovetail.load("q.dvt").graphs["digits"].inputs)
 
 
+def integer(bits: int) -> list[dict[str, Any]]:
+    return [{"bitwidth": bits, "dtype": "int"}]
+
+
+def real(bits: int) -> list[dict[str, Any]]:
+    return [{"bitwidth": bits, "dtype": "float"}]
+
+
+RANGE = [{"bitwidth": 8, "min": 0.0, "max": 20.0}]
+WEIGHTS = [{"bitwidth": 8, "min": -1.0, "max": 1.0, "is_symmetric": "True"}]
+# entries of activations and of params
+MIXED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a node is float by its result": ({"block1/bn1": real(32)}, {}),
+    "a node is float by its weights": ({}, {"block1/conv1/weight": real(16)}),
+    "a float node whose result has a range": (
+        {"head/conv": RANGE},
+        {"head/conv/weight": real(32), "head/conv/bias": real(32)},
+    ),
+    "bitwidths": (
+        {"stem/relu": integer(16), "block1/bn1": integer(8)},
+        {"head/gemm/weight": integer(4), "stem/bn.bias": integer(32)},
+    ),
+    "inputs and outputs": ({"image": real(32), "scores": integer(16)}, {}),
+    "a bitwidth, and an encoding of other weights": (
+        {"stem/relu": integer(16)},
+        {"block1/conv2/weight": WEIGHTS, "head/conv/weight": WEIGHTS},
+    ),
+    "all of them": (
+        {"image": integer(16), "block1/add": RANGE, "head/relu": real(32), "scores": real(32)},
+        {"head/gemm/weight": WEIGHTS, "head/gemm/bias": integer(32)},
+    ),
+}
+
+
+@pytest.mark.parametrize("suffix", ["dlc", "dvt"])
+@pytest.mark.parametrize("case", MIXED)
+def test_bitwidths_and_float_tensors_are_cached(
+    case: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    activations, params = MIXED[case]
+    entries = {"activation_encodings": activations, "param_encodings": params}
+    Path("o.json").write_text(json.dumps({"version": "0.5.0", **entries}))
+    images = np.random.default_rng(5).uniform(0, 16, (3, 1, 8, 8)).astype("<f4")
+    for i, image in enumerate(images):
+        image.tofile(f"{i}.raw")
+    Path("list.txt").write_text("".join(f"{i}.raw\n" for i in range(3)))
+    given = [str(DIGITS), "--quantization-overrides", "o.json"]
+    assert main(["convert", *given, "-o", f"m.{suffix}", "--cache-overrides"]) == 0
+    assert main(["quantize", "-i", f"m.{suffix}", "-o", "q.dvt", "--input-list", "list.txt"]) == 0
+    wanted = [*given, "-o", "wanted.dvt", "--input-list", "list.txt"]
+    assert main(["convert", *wanted]) == 0
+    assert main(["diff", "q.dvt", "wanted.dvt"]) == 0
+    # without them the model is another one
+    plain = ["-o", "p.dvt", "--input-list", "list.txt", "--ignore-encodings"]
+    assert main(["quantize", "-i", f"m.{suffix}", *plain]) == 0
+    assert main(["diff", "p.dvt", "wanted.dvt"]) == 1
+
+
 def test_what_a_float_model_cannot_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     entries = {"scores": [{"bitwidth": 16, "dtype": "float"}]}
     text = {"version": "0.6.1", "activation_encodings": entries, "param_encodings": {}}
+    text["activation_bitwidth"] = 8
     Path("o.json").write_text(json.dumps(text))
     given = ["convert", str(DIGITS), "-o", "m.dlc", "--cache-overrides"]
     assert main([*given, "--quantization-overrides", "o.json"]) == 0
-    assert "are left out: 'scores'" in capsys.readouterr().err
+    assert "cannot state the file's activation_bitwidth" in capsys.readouterr().err
     for more in ([], ["--quantization-overrides", "o.json", "--act-bitwidth", "16"]):
         assert main([*given, *more]) == 2
         assert "--cache-overrides" in capsys.readouterr().err

@@ -24,6 +24,7 @@ from dovetail.ir import (
     Mapped,
     MemoryType,
     Node,
+    Spec,
     Tensor,
     TensorKind,
     Vector,
@@ -72,6 +73,17 @@ def test_a_file_states_what_it_uses(
         assert getattr(loaded, name) == value
 
 
+@pytest.mark.parametrize("dtype", [DType.FLOAT_16, DType.UFIXED_POINT_4])
+def test_a_grid_without_an_encoding_needs_a_later_reader(dtype: DType, tmp_path: Path) -> None:
+    model = small()
+    stated = {"y": Spec(dtype, (4, 3))}
+    model.graphs["net"].source_encodings = dict(stated)
+    model.save(tmp_path / "m.dvt")
+    manifest = manifest_of(tmp_path / "m.dvt")
+    assert (manifest["minor"], manifest["requires"]) == (2, ["open_grid"])
+    assert Model.load(tmp_path / "m.dvt").graphs["net"].source_encodings == stated
+
+
 def test_a_file_without_additions_is_as_before(saved: Path) -> None:
     assert not {"minor", "requires"} & manifest_of(saved).keys()
     assert (summarize(saved).format_minor, summarize(saved).requires) == (0, ())
@@ -117,7 +129,7 @@ def test_a_newer_file_that_requires_nothing_unknown_is_read(saved: Path, forge: 
     assert len(Model.load(forge(manifest_of(saved) | more)).graphs) == 2
 
 
-@pytest.mark.parametrize("minor", [0, 1, NEW_MINOR])
+@pytest.mark.parametrize("minor", [0, 2, NEW_MINOR])
 @pytest.mark.parametrize("colour", [{}, {"colour": "red"}], ids=["known keys", "unknown key"])
 @pytest.mark.parametrize("read", [Model.load, summarize, verify])
 def test_what_a_file_requires_and_we_lack_is_named(
@@ -132,11 +144,11 @@ def test_what_a_file_requires_and_we_lack_is_named(
     with pytest.raises(ContainerError, match="requires 'colour', 'smell'") as caught:
         read(path)
     assert caught.value.code == "CONTAINER_VERSION"
-    assert "1.1" in caught.value.message
+    assert "1.2" in caught.value.message
     assert caught.value.where == str(path)
 
 
-@pytest.mark.parametrize("minor", [0, 1])
+@pytest.mark.parametrize("minor", [0, 2])
 def test_unknown_keys_of_a_known_minor_version_are_refused(
     minor: int, saved: Path, forge: Forge
 ) -> None:

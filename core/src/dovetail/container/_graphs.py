@@ -100,9 +100,12 @@ def _dump_grids(graph: Graph, table: BlobSink, where: str) -> Iterator[GridEntry
     """Return the entries of the source encodings whose tensors are in the graph."""
     sources = {tensor.source for tensor in graph.tensors.values()}
     for source, spec in graph.source_encodings.items():
-        if source in sources and spec.encoding is not None:
-            encoding = dump_encoding(spec.encoding, table, f"{where}: grid of '{source}'")
-            yield GridEntry(source, spec.dtype, spec.shape, encoding)
+        if source not in sources:
+            continue
+        entry = None
+        if spec.encoding is not None:
+            entry = dump_encoding(spec.encoding, table, f"{where}: grid of '{source}'")
+        yield GridEntry(source, spec.dtype, spec.shape, entry)
 
 
 def _load_grid(entry: GridEntry, graph: Graph, blobs: Sequence[Blob], where: str) -> None:
@@ -110,7 +113,9 @@ def _load_grid(entry: GridEntry, graph: Graph, blobs: Sequence[Blob], where: str
         raise ManifestError(f"duplicate grid of '{entry.source}'", where=where)
     if math.prod(extent for extent in entry.shape if extent) > _MAX_ELEMENTS:
         raise ManifestError(f"impossible shape {entry.shape}", where=where)
-    encoding = load_encoding(entry.encoding, ArrayReader(blobs, where))
+    encoding = None
+    if entry.encoding is not None:
+        encoding = load_encoding(entry.encoding, ArrayReader(blobs, where))
     graph.source_encodings[entry.source] = Spec(entry.dtype, entry.shape, encoding)
 
 

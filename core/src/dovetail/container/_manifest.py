@@ -172,12 +172,12 @@ class NodeEntry(_Strict, frozen=True):
 
 
 class GridEntry(_Strict, frozen=True):
-    """An item of `Graph.source_encodings`: how the user's model stores a float constant."""
+    """An item of `Graph.source_encodings`: what is known of the encoding of a float tensor."""
 
     source: str
     dtype: DType
     shape: Dims
-    encoding: EncodingEntry
+    encoding: EncodingEntry | None = None
 
 
 class GraphEntry(_Strict, frozen=True):

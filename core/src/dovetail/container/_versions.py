@@ -13,7 +13,7 @@ import msgspec
 from dovetail.container._manifest import EncodingEntry, GraphEntry, TensorEntry
 from dovetail.errors import ContainerError
 
-MINOR = 1
+MINOR = 2
 
 
 class _Addition(msgspec.Struct, frozen=True):
@@ -35,6 +35,7 @@ _ADDITIONS = {
     "float_block": _Addition(1, is_required=True),
     "mapped": _Addition(1, is_required=True),
     "vector": _Addition(1, is_required=True),
+    "open_grid": _Addition(2, is_required=True),
 }
 _KEYS = tuple(name for name in _ADDITIONS if name in TensorEntry.__struct_fields__)
 
@@ -76,7 +77,10 @@ def _used(graph: GraphEntry) -> Iterator[str]:
     for tensor in (*graph.tensors, *params):
         yield from _used_tensor(tensor)
     for grid in graph.grids:
-        yield from _used_encoding(grid.encoding)
+        if grid.encoding is None:
+            yield "open_grid"
+        else:
+            yield from _used_encoding(grid.encoding)
 
 
 def _used_tensor(tensor: TensorEntry) -> Iterator[str]:

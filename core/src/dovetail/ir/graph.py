@@ -93,6 +93,8 @@ class Graph:
             are float in the graph, by `Tensor.source`, in the layout of the user's model: those
             with which it stores constants, or those of activations in a float model. A pass that
             changes constants need not update them: their users compare them with the values.
+            Without an encoding, a fixed-point type states only the bitwidth in which a tensor is
+            to be quantized, and a float type states that it stays float.
         removed_sources: Names of tensors of the user's model that the conversion removed; files for
             that model may mention them.
     """

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from dovetail.container import Model
 from dovetail.errors import ConfigError
-from dovetail.ir import DType, Encoding, Graph, Spec, Tensor, copy_graph
+from dovetail.ir import DType, Graph, Spec, Tensor, copy_graph
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import QuantizationOptions
 from dovetail_opset.passes import SingleOps
 from dovetail_quantizers.entries import check_entries
 from dovetail_quantizers.files import EncodingsFile
 from dovetail_quantizers.planning.overrides import Overrides, overrides_for, overrides_of
+from dovetail_quantizers.planning.rules import is_quantized
 
 
 def with_stated_encodings(
@@ -30,40 +33,62 @@ def with_stated_encodings(
         SingleOps().run(work)  # the ops whose facts and names decide what an entry describes
         found = overrides_of(file, work, ops, frozenset(t.source for t in graph.tensors.values()))
         made = copy_graph(graph)
+        said = _statements(found, work)
         made.source_encodings |= {
-            tensor.source: _in_source_layout(tensor, given.dtype, given.encoding)
-            for tensor, given in found.encodings.items()
-            if given.encoding is not None
+            tensor.source: _in_source_layout(tensor, spec) for tensor, spec in said.items()
         }
-        notes += _left_out(found, file, made)
+        notes += _left_out(said, file, made)
         graphs.append(made)
     return Model.of(*graphs, producer=model.producer, registry=ops), tuple(notes)
 
 
-def _in_source_layout(tensor: Tensor, dtype: DType, encoding: Encoding) -> Spec:
-    """Return an encoding of a tensor in the layout of the user's model."""
-    shape, perm = tensor.shape, tensor.source_perm
+def _statements(found: Overrides, graph: Graph) -> dict[Tensor, Spec]:
+    """Return the types and encodings to state; without an encoding see `Graph`."""
+    said = {
+        tensor: Spec(given.dtype, tensor.shape, given.encoding)
+        for tensor, given in found.encodings.items()
+        if given.encoding is not None
+    }
+    widths = {t: DType.fixed(bits, signed=False) for t, bits in found.widths.items()}
+    floats = {t: _float_type(bits) for t, bits in found.float_inputs.items()}
+    for node, chosen in found.floats.items():
+        # one of its tensors states it, whose encoding is not stated
+        constants = [
+            t
+            for t in node.inputs
+            if t is not None
+            and t.kind.is_static
+            and is_quantized(t)
+            and found.floats.keys() >= set(graph.consumers(t))
+        ]
+        free = (t for t in (*node.outputs, *constants) if t not in said and t not in widths)
+        tensor = next(free, None) or node.outputs[0]
+        said.pop(tensor, None)
+        floats[tensor] = _float_type(chosen.bitwidth)
+    return said | {t: Spec(dtype, t.shape) for t, dtype in (widths | floats).items()}
+
+
+def _float_type(bitwidth: int) -> DType:
+    return DType.FLOAT_16 if bitwidth == 16 else DType.FLOAT_32
+
+
+def _in_source_layout(tensor: Tensor, spec: Spec) -> Spec:
+    """Return the type and encoding of a tensor in the layout of the user's model."""
+    encoding, shape, perm = spec.encoding, tensor.shape, tensor.source_perm
     if perm is not None and len(perm) == len(shape):
         back = tuple(int(i) for i in np.argsort(perm))
-        encoding, shape = encoding.transposed(back), tuple(shape[i] for i in back)
-    return Spec(dtype, shape, encoding)
+        encoding = None if encoding is None else encoding.transposed(back)
+        shape = tuple(shape[i] for i in back)
+    return Spec(spec.dtype, shape, encoding)
 
 
-def _left_out(found: Overrides, file: EncodingsFile, graph: Graph) -> list[str]:
-    """Return notes on what a model cannot state."""
-    names = [t.source for t in found.widths]
-    names += [t.source for node in found.floats for t in node.outputs]
-    names += [t.source for t in found.float_inputs]
+def _left_out(said: Mapping[Tensor, Spec], file: EncodingsFile, graph: Graph) -> list[str]:
+    """Return notes on what a model cannot state, and on what has no effect."""
     notes = []
-    if names:
-        listed = ", ".join(f"'{name}'" for name in sorted(set(names)))
-        notes.append(
-            f"graph '{graph.name}': the model cannot state bitwidths and float tensors alone, so "
-            f"these entries are left out: {listed}"
-        )
     if file.bitwidths:
         notes.append(f"the model cannot state the file's {', '.join(file.bitwidths)}")
-    if found.encodings and all(t.kind.is_static for t in found.encodings):
+    given = [tensor for tensor, spec in said.items() if spec.encoding is not None]
+    if given and all(tensor.kind.is_static for tensor in said):
         notes.append(
             f"graph '{graph.name}': without encodings of activations, those of weights are used "
             "only if the weights are on their grids"

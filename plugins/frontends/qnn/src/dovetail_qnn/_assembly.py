@@ -164,7 +164,7 @@ def _add_facts(graph: Graph, extras: Extras) -> Iterable[Problem]:
     for source, grid in extras.grids.items():
         where = f"grid of '{source}'"
         try:
-            encoding = read_entry(grid.encoding, where)
+            encoding = None if grid.encoding is None else read_entry(grid.encoding, where)
             graph.source_encodings[source] = Spec(DType(grid.dtype), grid.shape, encoding)
         except (DovetailError, ValueError) as error:
             yield Problem(getattr(error, "message", str(error)), where)

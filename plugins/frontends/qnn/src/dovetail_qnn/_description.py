@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from dovetail.container.entries import dump_encoding
-from dovetail.ir import Graph, MemoryType, Node, Tensor
+from dovetail.container.entries import EncodingEntry, dump_encoding
+from dovetail.ir import Encoding, Graph, MemoryType, Node, Tensor
 from dovetail_qnn._extras import (
     NO_NODE,
     NO_TENSOR,
@@ -59,9 +59,9 @@ def describe(
         tensors={name: found for name, found in tensors.items() if found != NO_TENSOR},
         nodes={name: found for name, found in nodes.items() if found != NO_NODE},
         grids={
-            source: GridExtras(int(spec.dtype), spec.shape, dump_encoding(spec.encoding, None, ""))
+            source: GridExtras(int(spec.dtype), spec.shape, _encoding(spec.encoding))
             for source, spec in graph.source_encodings.items()
-            if spec.encoding is not None and source not in stated
+            if source not in stated
         },
         removed_sources=tuple(sorted(graph.removed_sources)),
         order=() if not order or tuple(order) == wanted else wanted,
@@ -80,12 +80,12 @@ def _tensor(
         source_perm=UNSET if tensor.source_perm == stated else tensor.source_perm,
         dynamic=tensor.dynamic,
         memory_type=MemoryType(tensor.memory_type),
-        encoding=(
-            dump_encoding(tensor.encoding, None, "")
-            if tensor.encoding is not None and tensor in own
-            else None
-        ),
+        encoding=_encoding(tensor.encoding) if tensor in own else None,
     )
+
+
+def _encoding(encoding: Encoding | None) -> EncodingEntry | None:
+    return None if encoding is None else dump_encoding(encoding, None, "")
 
 
 def _node(

@@ -70,7 +70,7 @@ class GridExtras(_Part, frozen=True):
 
     dtype: int
     shape: Dims
-    encoding: EncodingEntry
+    encoding: EncodingEntry | None = None
 
 
 class Extras(_Part, frozen=True):

@@ -269,6 +269,11 @@ def _take(
 def _take_float(entry: TensorEncoding, tensor: Tensor, graph: Graph, found: Overrides) -> None:
     bitwidth = 16 if entry.bitwidth == 16 else 32
     chosen = Float(bitwidth, f"the encodings file sets float for '{entry.name}'")
+    keep_float(tensor, graph, chosen, found)
+
+
+def keep_float(tensor: Tensor, graph: Graph, chosen: Float, found: Overrides) -> None:
+    """Record that a tensor stays float, and so the nodes that go with it."""
     producer = graph.producer(tensor)
     if producer is not None:
         found.floats[producer] = chosen
@@ -276,4 +281,4 @@ def _take_float(entry: TensorEncoding, tensor: Tensor, graph: Graph, found: Over
         # output, weights and bias of a node go together
         found.floats |= dict.fromkeys(graph.consumers(tensor), chosen)
     else:
-        found.float_inputs[tensor] = bitwidth
+        found.float_inputs[tensor] = chosen.bitwidth

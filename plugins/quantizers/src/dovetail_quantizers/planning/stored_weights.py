@@ -27,7 +27,13 @@ from dovetail_quantizers.annotation.statics import values_of
 from dovetail_quantizers.planning.columns import put_back_where
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.grid_recovery import recover_grid
-from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, STATED_BY_MODEL, Overrides
+from dovetail_quantizers.planning.overrides import (
+    GIVEN_BY_MODEL,
+    STATED_BY_MODEL,
+    Overrides,
+    keep_float,
+)
+from dovetail_quantizers.planning.precision import Float
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized
 
@@ -47,6 +53,7 @@ def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
         ops: Finds ops.
         found: The encodings of activations; those of constants are added.
     """
+    _take_open(graph, found)
     searches = bool(found.encodings)
     is_stated = _states_activations(graph)
     put_back_where(graph, lambda tensor: _has_blocks(graph.source_encodings.get(tensor.source)))
@@ -56,7 +63,7 @@ def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
             role = roles.get(i)
             if not tensor.kind.is_static or not is_quantized(tensor) or not tensor.shape:
                 continue
-            if is_stated and _take_stated(graph, tensor, found):
+            if _is_open(graph, tensor) or (is_stated and _take_stated(graph, tensor, found)):
                 continue
             if isinstance(role, Bias):
                 if searches or tensor.source in graph.source_encodings:
@@ -182,13 +189,39 @@ def _take_stated(graph: Graph, tensor: Tensor, found: Overrides) -> bool:
     return True
 
 
+def _take_open(graph: Graph, found: Overrides) -> None:
+    """Use the bitwidths that a float model states without encodings, and what it keeps float."""
+    for tensor in graph.tensors.values():
+        if not is_quantized(tensor) or not _is_open(graph, tensor):
+            continue
+        dtype = graph.source_encodings[tensor.source].dtype
+        if dtype.is_float:
+            text = f"float{dtype.bits}"
+            keep_float(tensor, graph, Float(dtype.bits, STATED_BY_MODEL), found)
+        else:
+            text = f"{dtype.bits} bits"
+            found.widths[tensor] = dtype.bits
+        found.covered.add(tensor.source)
+        found.change(tensor, "stated", text)
+
+
+def _is_open(graph: Graph, tensor: Tensor) -> bool:
+    """Return whether a float model states something about a tensor, but no encoding."""
+    spec = graph.source_encodings.get(tensor.source)
+    if spec is None or spec.encoding is not None:
+        return False
+    return spec.dtype.is_fixed_point or spec.dtype in (DType.FLOAT_16, DType.FLOAT_32)
+
+
 def _states_activations(graph: Graph) -> bool:
-    """Return whether a float model states encodings for activations, as from an encodings file.
+    """Return whether a float model states facts of activations, as from an encodings file.
 
     Those of its constants are then stated, too; otherwise they say how the constants were stored.
     """
     return any(
-        not tensor.kind.is_static and is_quantized(tensor) and _recorded(graph, tensor) is not None
+        not tensor.kind.is_static
+        and is_quantized(tensor)
+        and (_is_open(graph, tensor) or _recorded(graph, tensor) is not None)
         for tensor in graph.tensors.values()
     )
 
