@@ -267,15 +267,29 @@ FAULTS = """
   Layout: {Model: NCHW, Custom: NFC}
 - IOName: image
   QuantParam: {Type: QNN_DEFINITION_UNDEFINED, Scale: 1.0}
+- IOName: features
+  Layout: {Model: NHW}
 """
 
 
 @pytest.mark.parametrize(
     ("yaml", "args", "parts"),
     [
-        (FAULTS, [], ["the tensor occurs twice", "QNN_DEFINITION_UNDEFINED, but has a scale"]),
+        (
+            FAULTS,
+            [],
+            [
+                "the tensor occurs twice",
+                "QNN_DEFINITION_UNDEFINED, but has a scale",
+                "unsupported layout 'NHW'",
+            ],
+        ),
         ("- IOName: image\n  Datatype: uint8\n", [], ["needs a scale and an offset"]),
-        ("- IOName: image\n  Layuot: {}\n", [], ["unknown key", "did you mean 'Layout'?"]),
+        (
+            "- IOName: image\n  Layuot: {}\n",
+            [],
+            ["io.yaml: $.entries[0].Layuot: unknown key", "did you mean 'Layout'?"],
+        ),
         ("- IOName: imag\n  Datatype: float16\n", [], ["'imag'", "did you mean 'image'?"]),
         ("IOName: image\n", [], ["expected a list"]),
         ("- IOName: 'a\n", [], ["not valid YAML", "io.yaml:"]),

@@ -43,8 +43,12 @@ class _File(msgspec.Struct):
     entries: list[Entry]
 
 
-def read_custom_io(path: Path) -> dict[str, Form]:
+def read_custom_io(path: Path, problems: list[Problem]) -> dict[str, Form]:
     """Return the forms of tensors by name.
+
+    Args:
+        path: The file.
+        problems: Contradictions in the file are added.
 
     Raises:
         FrontendError: The file cannot be read.
@@ -58,7 +62,6 @@ def read_custom_io(path: Path) -> dict[str, Form]:
             hint="begin each with `- IOName: NAME`; --dump-custom-io-config-template writes one",
         )
     found: dict[str, Form] = {}
-    problems = []
     for entry in convert({"entries": data}, _File, where=str(path)).entries:
         if entry.name in found:
             problems.append(Problem("the tensor occurs twice", f"{path}: '{entry.name}'"))
@@ -66,8 +69,6 @@ def read_custom_io(path: Path) -> dict[str, Form]:
         if _is_undefined(entry):
             text = "the encoding is QNN_DEFINITION_UNDEFINED, but has a scale or an offset"
             problems.append(Problem(text, f"{path}: '{entry.name}'"))
-    if problems:
-        raise ConfigError("the file is invalid", where=str(path), problems=problems)
     return found
 
 

@@ -130,12 +130,14 @@ def _from_files(
     config = IoConfig()
     try:
         if options.io_config is not None:
-            config = read_io_config(options.io_config)
+            config = read_io_config(options.io_config, problems)
             forms |= config.forms
         if options.custom_io is not None:
-            forms |= read_custom_io(options.custom_io)
+            forms |= read_custom_io(options.custom_io, problems)
     except ConfigError as error:
-        problems += error.problems or [Problem(error.message, error.where, error.hint)]
+        # those of the form of a file have their path in it
+        inside = [Problem(p.message, f"{error.where}: {p.where}", p.hint) for p in error.problems]
+        problems += inside or [Problem(error.message, error.where, error.hint)]
     return forms, config.shapes
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from dovetail.errors import ConfigError, Problem
+from dovetail.errors import Problem
 from dovetail.ir import Shape
 from dovetail.typed import convert
 from dovetail_tools._interface.form import Form
@@ -71,8 +71,12 @@ class IoConfig:
     shapes: dict[str, Shape] = field(default_factory=dict)
 
 
-def read_io_config(path: Path) -> IoConfig:
+def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
     """Return the forms and shapes in a file.
+
+    Args:
+        path: The file.
+        problems: Contradictions in the file, and shapes that are none, are added.
 
     Raises:
         FrontendError: The file cannot be read.
@@ -80,7 +84,7 @@ def read_io_config(path: Path) -> IoConfig:
     """
     data: Any = read_yaml(path)
     found = convert({} if data is None else data, IoFile, where=str(path))
-    config, problems = IoConfig(), list[Problem]()
+    config = IoConfig()
     entries = [*_entries(found.inputs), *_entries(found.outputs)]
     for entry in entries:
         where = f"{path}: '{entry.name}'"
@@ -102,8 +106,6 @@ def read_io_config(path: Path) -> IoConfig:
             except ValueError:
                 text = f"expected sizes such as 1,3,224,224, got '{desired.shape}'"
                 problems.append(Problem(text, f"{where}: Desired Model Parameters: Shape"))
-    if problems:
-        raise ConfigError("the file is invalid", where=str(path), problems=problems)
     return config
 
 
