@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from dovetail.errors import ContainerError
 from dovetail.runtime import Verdict
 from dovetail.runtime.compatibility import judge, used_facts
 
@@ -28,3 +31,22 @@ def test_reasons_of_verdicts() -> None:
     members = {f"0/{name}": value for name, value in here.items()}
     assert judge({**members, "0/threads": "9"}, members).verdict is Verdict.USABLE
     assert judge(used_facts(members, ()), members).verdict is Verdict.OPTIMAL
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_config"),
+    [
+        ({"processor": "a of b"}, True),
+        ({"processor": "b", "option arch": '"v75"', "1/option arch": '"v73"'}, True),
+        ({"processor": "b", "version": "2"}, False),
+        ({"plan format": "2"}, False),
+        ({"processor": "b", "backend": "other"}, False),
+    ],
+)
+def test_the_hint_names_the_config_if_it_decides(changed: dict[str, str], is_config: bool) -> None:
+    here = {"backend": "one", "processor": "a", "version": "1", "plan format": "1"}
+    with pytest.raises(ContainerError, match="created elsewhere") as caught:
+        judge(here | changed, here).require(Verdict.USABLE, "c.bin", has_model=True)
+    assert ("--config-file" in caught.value.hint) is is_config
+    if "backend" not in changed:
+        assert "dovetail context upgrade" in caught.value.hint

@@ -14,6 +14,8 @@ from dovetail.errors import ContainerError, Problem
 OP_PACKAGE = "op package "
 KERNELS = "kernels of "
 OPTION = "option "
+# Of a backend that emulates several processors, of which the config of a device selects one.
+PROCESSOR = "processor"
 
 # Graphs that were prepared for another number of threads run, and return the same.
 _USABLE = frozenset({"threads", f"{OPTION}num_threads"})
@@ -72,17 +74,22 @@ class Compatibility(msgspec.Struct, frozen=True):
         """
         if self.verdict <= worst:
             return
+        reasons = [reason for reason in self.reasons if reason.verdict > worst]
         if self.verdict is Verdict.UNSUPPORTED:
             hint = "create it for this backend"
         elif has_model:
             hint = "prepare it again with `dovetail context upgrade`"
         else:
             hint = "create it again with this backend, its options and this machine"
+        if all(_is_chosen(reason.fact) for reason in reasons):
+            hint = (
+                f"load it with the device and options of its preparation (--config-file), or {hint}"
+            )
         raise ContainerError(
             f"the context binary was created elsewhere ({self.verdict.name})",
             code=_CODE,
             where=where,
-            problems=[Problem(str(r)) for r in self.reasons if r.verdict > worst],
+            problems=[Problem(str(reason)) for reason in reasons],
             hint=hint,
         )
 
@@ -134,6 +141,12 @@ def _verdict(fact: str, own: str) -> Verdict:
         return Verdict.USABLE
     is_missing = fact.startswith(OP_PACKAGE) and not own
     return Verdict.UNSUPPORTED if is_missing or fact == "backend" else Verdict.RECOMPILE
+
+
+def _is_chosen(fact: str) -> bool:
+    """Return whether a config decides a fact."""
+    plain = _plain(fact)
+    return plain == PROCESSOR or plain.startswith(OPTION)
 
 
 def _plain(fact: str) -> str:
