@@ -130,6 +130,14 @@ class Preparer:
             raise
         return context
 
+    def validate(self, binary: Binary) -> Compatibility:
+        """Return how well a context binary suits the backend; all its bytes are checked.
+
+        Raises:
+            DovetailError: See `Backend.validate_binary`.
+        """
+        return self.backend.validate_binary(binary, self._device)
+
     def compatibility(self, file: ContextFile) -> Compatibility:
         """Return how well a context binary or section suits the backend; only the manifest is read.
 

@@ -233,7 +233,7 @@ class ContextSource:
 
     def _validate(self, preparer: Preparer) -> None:
         """Check every byte of the binary, and whether its graphs run here."""
-        found = preparer.backend.validate_binary(self._path)
+        found = preparer.validate(self._path)
         reasons = "; ".join(map(str, found.reasons))
         _LOG.info("%s is %s%s", self._path, found.verdict.name, reasons and f": {reasons}")
         is_strict = preparer.config.context.is_strict
