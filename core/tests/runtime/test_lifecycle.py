@@ -253,6 +253,7 @@ def test_a_backend_whose_code_fails_is_named(
         ("QnnCpu.dll", "cpu"),
         ("C:\\sdk\\QnnSaver.dll", "saver"),
         ("cpu", "cpu"),
+        ("/a/libQnnHtpAltPrepStub.so", "htp"),
         ("libQnnDspV66Stub.so", "dsp:v66"),
         ("/sdk/lib/libQnnHtpV73Stub.so", "htp:v73"),
         ("libQnnHtpV73CalculatorStub.so", "htp:v73"),

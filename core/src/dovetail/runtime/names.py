@@ -8,7 +8,8 @@ from pathlib import PurePath
 from dovetail.errors import FrontendError
 
 _LIBRARY = (
-    r"(?:lib)?Qnn(?P<name>[A-Za-z]+?)(?:V(?P<arch>\d+)(?:Calculator)?(?:Stub|Skel)?)?\.(?:so|dll)"
+    r"(?:lib)?Qnn(?P<name>[A-Za-z]+?)"
+    r"(?:AltPrepStub|V(?P<arch>\d+)(?:Calculator)?(?:Stub|Skel)?)?\.(?:so|dll)"
 )
 # Names of the SDK's accuracy tools: from this architecture on, the DSP has an HTP.
 _RUNTIME = r"dspv(?P<arch>\d\d)"
