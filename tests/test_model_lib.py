@@ -9,6 +9,7 @@ import io
 import json
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -144,6 +145,17 @@ def test_refusals_leave_nothing(
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["digits.cpp"]
+
+
+def test_faults_name_the_files_that_were_passed(sources: Path, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "other.bin", "w"):
+        pass
+    arguments = f"-c {sources}/digits.cpp -b other.bin -o lib"
+    done = forked.run(f"dovetail model-lib-generator {arguments}", tmp_path)
+    assert done.returncode == 3
+    assert f"{sources}/digits.cpp: the model has faults" in done.stderr
+    assert "no data in other.bin for" in done.stderr
+    assert "digits.bin" not in done.stderr
 
 
 def test_a_compiled_library_is_refused_with_what_to_do(tmp_path: Path) -> None:

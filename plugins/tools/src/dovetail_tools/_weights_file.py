@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dovetail.errors import FrontendError
+from dovetail.errors import DovetailError, FrontendError, Problem
 from dovetail.files import unreadable
 from dovetail.ir import DType, Tensor
 
@@ -41,7 +41,24 @@ def next_to_weights(model: Path, weights: Path | None) -> Iterator[Path]:
                 _link(path, folder / copy)
             except OSError as error:
                 raise unreadable(path, error) from error
-        yield folder / model.name
+        try:
+            yield folder / model.name
+        except DovetailError as error:
+            copies = {str(folder / model.name): str(model), f"{stem}{_WEIGHTS}": str(weights)}
+            _name_originals(error, copies)
+            raise
+
+
+def _name_originals(error: DovetailError, originals: Mapping[str, str]) -> None:
+    """Replace the names of copies in an error, which the user does not know."""
+
+    def said(text: str) -> str:
+        for copy, original in originals.items():
+            text = text.replace(copy, original)
+        return text
+
+    error.message, error.where = said(error.message), said(error.where)
+    error.problems = tuple(Problem(said(p.message), said(p.where), p.hint) for p in error.problems)
 
 
 def _is_same(path: Path, other: Path) -> bool:
