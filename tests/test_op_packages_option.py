@@ -114,6 +114,48 @@ def test_package_of_the_command_line_wins_over_the_installed_one(folder: Path, s
     assert "note:" not in done.stderr
 
 
+DEFINITIONS = """
+<OpDefCollection PackageName="my.ops" Domain="org.me" Version="1">
+  <OpDefList>
+    <OpDef><Name>Times</Name>
+      <Input><Name>x</Name><Datatype>BACKEND_SPECIFIC</Datatype></Input>
+      <Output><Name>y</Name><Datatype>BACKEND_SPECIFIC</Datatype></Output></OpDef>{more}
+  </OpDefList>
+</OpDefCollection>
+"""
+MORE = """
+    <OpDef><Name>Plus</Name>
+      <Input><Name>x</Name><Datatype>QNN_DATATYPE_FLOAT_32</Datatype></Input>
+      <Output><Name>y</Name><Datatype>QNN_DATATYPE_FLOAT_32</Datatype></Output></OpDef>"""
+
+
+@pytest.mark.parametrize("is_installed", [False, True])
+def test_definitions_take_the_code_of_a_package(
+    folder: Path, site: Path, is_installed: bool
+) -> None:
+    """As scripts for the SDK pass both: the XML for the conversion, the library to quantize."""
+    model = onnx.load(folder / "net.onnx")
+    model.graph.node[0].domain = model.opset_import[1].domain = "org.me"
+    onnx.save(model, folder / "net.onnx")
+    (folder / "ops.xml").write_text(DEFINITIONS.format(more=""))
+    path = (site,) if is_installed else ()
+    code = "" if is_installed else "-opl ops.py:PACKAGE"
+    command = "convert -i net.onnx -opc ops.xml -o net.quantized.dvt --input-list list.txt"
+    done = run(folder, f"{command} --act-bitwidth 16 {code}", *path)
+    assert "note: op package" not in done.stderr
+    run(folder, f"{RUN} {code}", *path)
+    factor = 2 if is_installed else 3
+    np.testing.assert_allclose(result(folder), factor * np.arange(4), atol=1e-3)  # 16 bits
+    # an op that the package lacks
+    (folder / "ops.xml").write_text(DEFINITIONS.format(more=MORE))
+    if is_installed:
+        done = run(folder, "convert -i net.onnx -opc ops.xml -o float.dvt", *path)
+        assert "of the command line replaces the installed one" in done.stderr
+    else:
+        done = run(folder, f"{command} {code}", code=6)
+        assert "error[PLUGIN_CONFLICT]: duplicate op package 'my.ops'" in done.stderr
+
+
 def test_two_packages_of_one_name_on_the_command_line_conflict(folder: Path) -> None:
     (folder / "more.py").write_text((folder / "ops.py").read_text())
     done = run(folder, "convert -i net.onnx --op-packages ops.py:PACKAGE,more.py:PACKAGE", code=6)

@@ -23,9 +23,10 @@ from dovetail.api.updateability import UpdatableMode
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import counted, current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
+from dovetail.errors import PluginError, UnsupportedOpError
 from dovetail.files import recorded_writes, staged_folder, unwritable, with_suffix
 from dovetail.ir import Graph, Pass, Shape, static_tensors
-from dovetail.ops import OpRegistry
+from dovetail.ops import OpPackage, OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import options_from
@@ -192,15 +193,25 @@ def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry
 
     Args:
         references: Op packages that are not installed, as given to `--op-packages`.
-        configs: XML files of op definitions.
+        configs: XML files of op definitions; packages with code for all their ops replace them.
 
     Raises:
         ConfigError: A reference or a file is invalid; lists every fault.
         PluginError: A package cannot be loaded, or two have one name.
     """
     ops = installed_ops()
-    add_op_packages(ops, (*load_op_packages(references), *load_definitions(configs)))
+    add_op_packages(ops, load_op_packages(references))
+    add_op_packages(ops, [_with_code(defined, ops) for defined in load_definitions(configs)])
     return ops
+
+
+def _with_code(defined: OpPackage, ops: OpRegistry) -> OpPackage:
+    """Return the known package that has the ops of a definition; the definition if none has."""
+    try:
+        known = ops.package(defined.name)
+    except (UnsupportedOpError, PluginError):  # the definition replaces one that is broken
+        return defined
+    return known if defined.schemas.keys() <= known.schemas.keys() else defined
 
 
 def convert_file(
