@@ -114,6 +114,23 @@ def test_package_of_the_command_line_wins_over_the_installed_one(folder: Path, s
     assert "note:" not in done.stderr
 
 
+def test_a_context_binary_states_the_package(folder: Path, site: Path) -> None:
+    option = "--op-packages ops.py:PACKAGE"
+    run(folder, f"convert -i net.onnx {option}")
+    run(folder, f"context-binary-generator --model net.dvt --binary-file c {option}")
+    load = "net-run --retrieve-context output/c.bin --input-list list.txt"
+    run(folder, f"{load} {option}")
+    assert result(folder) == [0, 3, 6, 9]
+    for command in (load, f"{load} --validate-binary"):
+        done = run(folder, command, code=5)
+        assert "op package my.ops is unknown, the binary's is 1.0.0, not installed" in done.stderr
+        assert "pass it with --op-packages" in done.stderr
+        done = run(folder, command, site, code=5)  # an installed one is another package
+        assert "op package my.ops is 1.0, the binary's is 1.0.0, not installed" in done.stderr
+    done = run(folder, "inspect output/c.bin --backend cpu")
+    assert "on cpu here: UNSUPPORTED" in done.stdout
+
+
 DEFINITIONS = """
 <OpDefCollection PackageName="my.ops" Domain="org.me" Version="1">
   <OpDefList>

@@ -29,6 +29,16 @@ def is_replaced(name: str, ops: OpRegistry) -> bool:
     )
 
 
+def not_installed(ops: OpRegistry) -> dict[str, str]:
+    """Return the versions of a registry's packages that are not the installed ones, by name."""
+    installed = registry.names(GROUP)
+    return {
+        package.name: package.version
+        for package in ops.added
+        if package.name not in installed or is_replaced(package.name, ops)
+    }
+
+
 def _load(name: str) -> OpPackage | None:
     """Return a package, or None if it is not installed: the op registry suggests others."""
     try:

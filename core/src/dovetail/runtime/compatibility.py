@@ -76,7 +76,9 @@ class Compatibility(msgspec.Struct, frozen=True):
             return
         reasons = [reason for reason in self.reasons if reason.verdict > worst]
         if self.verdict is Verdict.UNSUPPORTED:
-            hint = "create it for this backend"
+            is_package = all(reason.fact != "backend" for reason in reasons)
+            hint = "install the op package, or pass it with --op-packages"
+            hint = hint if is_package else "create it for this backend"
         elif has_model:
             hint = "prepare it again with `dovetail context upgrade`"
         else:

@@ -17,6 +17,7 @@ from dovetail.container import WeightStore
 from dovetail.ir import EncodingKind
 from dovetail.ops import CheckedGraph, OpRegistry
 from dovetail.plugins import list_plugins
+from dovetail.plugins.ops import not_installed
 from dovetail.runtime.base import BackendBase, ContextBase
 from dovetail.runtime.compatibility import KERNELS, OP_PACKAGE, option_facts
 from dovetail.runtime.contract import (
@@ -97,7 +98,13 @@ class PlanBackend(BackendBase):
 
     def fingerprint(self, device: Any) -> Fingerprint:
         """Return versions, engine, threads, options, op packages and kernels."""
-        return self._fingerprint
+        added = not_installed(self.ops)
+        if not added:
+            return self._fingerprint
+        own = {
+            f"{OP_PACKAGE}{name}": f"{version}, not installed" for name, version in added.items()
+        }
+        return Fingerprint({**self._fingerprint.facts, **own})
 
     @cached_property
     def _fingerprint(self) -> Fingerprint:
