@@ -243,20 +243,6 @@ def test_siblings_find_computed_forms_by_key() -> None:
     assert found.data is form
 
 
-def test_evicted_forms_stay_with_their_other_owners() -> None:
-    first = WeightStore()
-    second = first.sibling()
-    key, make = FormKey.of([blob(1)], "a"), lambda: np.arange(3)
-    for store in (first, second):
-        get(store, blob(1), "a", make)
-    assert first.owners(key) == 2
-    first.evict(key)
-    assert (first.owners(key), first.forms) == (1, ())
-    assert first.lookup(key) is not None
-    second.evict()
-    assert (first.owners(key), first.lookup(key)) == (0, None)
-
-
 class Resident:
     """A form in the memory of a device."""
 

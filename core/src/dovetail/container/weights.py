@@ -9,7 +9,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
@@ -92,7 +92,6 @@ class WeightStore:
         self._held: dict[FormKey, Any] = {}
         # The forms of this store and its siblings; one is removed when none of them holds it.
         self._pool: WeakValueDictionary[FormKey, Any] = WeakValueDictionary()
-        self._owners: WeakSet[WeightStore] = WeakSet((self,))
         # One lock for each form being computed: that is slow and must not delay other forms.
         # Reentrant, so that a `make` that asks for its own result fails instead of waiting
         # forever.
@@ -104,8 +103,7 @@ class WeightStore:
         A form lives as long as any store that holds it.
         """
         sibling = WeightStore()
-        sibling._pool, sibling._owners = self._pool, self._owners
-        self._owners.add(sibling)
+        sibling._pool = self._pool
         return sibling
 
     def packed(
@@ -163,16 +161,6 @@ class WeightStore:
         if found is None:
             found = self._pool.get(key)
         return None if found is None else Packed(key, found)
-
-    def owners(self, key: FormKey) -> int:
-        """Return how many stores hold a form: this one and its siblings."""
-        return sum(key in store._held for store in self._owners)
-
-    def evict(self, *keys: FormKey) -> None:
-        """Stop holding forms, by default all; their memory is freed with their last owner."""
-        with self._guard:
-            for key in keys or tuple(self._held):
-                self._held.pop(key, None)
 
     @property
     def forms(self) -> tuple[Packed, ...]:
