@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from quantizing import fake_quantize
 
 from dovetail.errors import ConfigError, QuantizationError
 from dovetail.ir import DType, ScaleOffset, quantize
 from dovetail_quantizers.grid import (
     Grid,
     Scheme,
-    fake_quantize,
     grid_for,
     grids_for,
     parse_steps,

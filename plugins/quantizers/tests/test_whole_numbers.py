@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quantizing import decisions, encoding, model_of, new_graph, output, quantized
+from quantizing import decisions, encoding, fake_quantize, model_of, new_graph, output, quantized
 
 import dovetail as dt
 from dovetail.ir import DType, Graph, Spec, Tensor
 from dovetail_opset.build import add, static
-from dovetail_quantizers.grid import Scheme, fake_quantize, grid_for
+from dovetail_quantizers.grid import Scheme, grid_for
 from dovetail_quantizers.planning.whole_numbers import whole_grid
 
 SAMPLES = [np.linspace(-0.4, 9.4, 64, dtype=np.float32)]

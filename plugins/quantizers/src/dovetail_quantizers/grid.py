@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dovetail.errors import ConfigError, Problem, QuantizationError
-from dovetail.ir import Array, DType, Encoding, ScaleOffset, dequantize, quantize
+from dovetail.ir import DType, ScaleOffset
 
 MINIMUM_RANGE = 0.0001
 _FLOAT_MAX = float(np.finfo(np.float32).max)
@@ -158,11 +158,6 @@ def parse_steps(text: str) -> tuple[int, int]:
             hint='pass two hexadecimal numbers separated by a space, such as "-0x80 0x7F"',
         )
     return ends
-
-
-def fake_quantize(x: Array, encoding: Encoding, dtype: DType) -> NDArray[np.float32]:
-    """Return real values of any shape, quantized and dequantized."""
-    return dequantize(quantize(x, encoding, dtype), encoding)
 
 
 def _asymmetric(

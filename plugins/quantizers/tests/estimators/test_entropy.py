@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from quantizing import fake_quantize
 
 from dovetail.ir import Array
 from dovetail_quantizers.estimators import Bins, Entropy, Histogram
 from dovetail_quantizers.estimators.entropy import divergence
 from dovetail_quantizers.estimators.search import grids_of
-from dovetail_quantizers.grid import Scheme, fake_quantize, grid_for
+from dovetail_quantizers.grid import Scheme, grid_for
 
 generator = np.random.default_rng(2)
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quantizing import fake_quantize
 
 from dovetail.ir import Array
 from dovetail_quantizers.estimators import Enhanced, Mse, Sqnr
-from dovetail_quantizers.grid import Scheme, fake_quantize, grid_for
+from dovetail_quantizers.grid import Scheme, grid_for
 
 _COUNT = 6000
 generator = np.random.default_rng(11)

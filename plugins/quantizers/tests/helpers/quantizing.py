@@ -7,7 +7,17 @@ from typing import Any
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
 from dovetail.container import Model, Producer
-from dovetail.ir import Array, DType, Graph, ScaleOffset, Tensor, TensorKind
+from dovetail.ir import (
+    Array,
+    DType,
+    Encoding,
+    Graph,
+    ScaleOffset,
+    Tensor,
+    TensorKind,
+    dequantize,
+    quantize,
+)
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import TensorDecision
 from dovetail_opset.build import add, static
@@ -44,6 +54,11 @@ def dense(weight: Array, bias: Array | None, relu: bool = True) -> Graph:
 def quantized(graph: Graph, samples: Any, **options: Any) -> Graph:
     """Return the quantized graph."""
     return dt.quantize(model_of(graph), samples, **options).graphs[graph.name]
+
+
+def fake_quantize(x: Array, encoding: Encoding, dtype: DType) -> Array:
+    """Return real values of any shape, quantized and dequantized."""
+    return dequantize(quantize(x, encoding, dtype), encoding)
 
 
 def decisions(graph: Graph, samples: Any, **options: Any) -> dict[str, TensorDecision]:
