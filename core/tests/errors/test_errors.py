@@ -16,6 +16,7 @@ from dovetail.errors import (
     DovetailError,
     ExitCode,
     Problem,
+    listed,
     nearest,
     suggest_name,
 )
@@ -131,3 +132,9 @@ def test_a_long_list_is_cut_and_says_so(count: int) -> None:
 def test_a_valid_name_is_nearest_to_itself(valid: list[str], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(valid))
     assert nearest(name, valid) == name
+
+
+def test_lists_in_messages() -> None:
+    assert listed([], 2) == ""
+    assert listed(["a", "b"], 2) == "a, b"
+    assert listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"

@@ -2,6 +2,7 @@
 
 from dovetail.errors._catalogue import CATALOGUE, Catalogue
 from dovetail.errors._entry import Entry
+from dovetail.errors._listing import listed
 from dovetail.errors._suggest import nearest, suggest_name
 from dovetail.errors._tree import (
     BackendError,
@@ -36,6 +37,7 @@ __all__ = [
     "QuantizationError",
     "TraceError",
     "UnsupportedOpError",
+    "listed",
     "nearest",
     "suggest_name",
 ]

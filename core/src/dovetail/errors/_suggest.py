@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dovetail.errors._listing import listed
+
+_SHOWN = 12
+
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
     """Return the valid name most similar to `name`, or None if none is similar."""
@@ -25,5 +29,4 @@ def suggest_name(name: object, valid: Iterable[str]) -> str:
         return f"did you mean '{near}'?"
     if not choices:
         return "no valid names exist"
-    shown = ", ".join(choices[:12])
-    return f"valid names: {shown}" + (f" and {len(choices) - 12} more" if len(choices) > 12 else "")
+    return f"valid names: {listed(choices, _SHOWN)}"

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from dovetail.errors import listed
+
 _SHOWN = 3  # nodes that one line of text names
 
 
@@ -115,9 +117,7 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
         for moved in self.moved:
             reasons.setdefault((moved.backend, moved.reason), []).append(moved.node)
         for (backend, reason), names in reasons.items():
-            others = len(names) - _SHOWN
-            more = f" and {others} more" if others > 0 else ""
-            yield f"on {backend}: {', '.join(names[:_SHOWN])}{more}: {reason}"
+            yield f"on {backend}: {listed(names, _SHOWN)}: {reason}"
 
 
 def _of(count: int, total: int, unit: str) -> str:

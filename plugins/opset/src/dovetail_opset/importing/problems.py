@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dovetail.errors import DovetailError, Problem, UnsupportedOpError
+from dovetail.errors import DovetailError, Problem, UnsupportedOpError, listed
 from dovetail_opset.importing.source import SourceNode
 
 _SHOWN = 3
@@ -68,9 +68,7 @@ def _where(nodes: list[SourceNode], version: int) -> str:
     if len(names) == 1:
         return nodes[0].where
     operator = f"{nodes[0].full_type} (version {version})" if version else nodes[0].full_type
-    listed = ", ".join(names[:_SHOWN])
-    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{operator}: {len(names)} nodes, {listed}{rest}"
+    return f"{operator}: {len(names)} nodes, {listed(names, _SHOWN)}"
 
 
 def refusals_of(node: SourceNode, version: int, error: UnsupportedOpError) -> list[Refusal]:

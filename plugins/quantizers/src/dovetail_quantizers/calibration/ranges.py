@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dovetail.errors import ConfigError, Problem, QuantizationError
+from dovetail.errors import ConfigError, Problem, QuantizationError, listed
 from dovetail.ir import Tensor
 from dovetail.quantization import Calibration
 from dovetail_quantizers.calibration.cache import RangeCache, key_of
@@ -86,8 +86,7 @@ def _missing(
 
 def _named(watched: Mapping[str, Sequence[Tensor]]) -> str:
     names = [f"'{tensor.source}'" for tensors in watched.values() for tensor in tensors]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return listed(names, _SHOWN)
 
 
 def _cache(plan: Plan, calibration: Calibration) -> RangeCache | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.errors import OpError
+from dovetail.errors import OpError, listed
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, copy_graph
 from dovetail.runtime import Backend
 from dovetail_opset import PACKAGE
@@ -92,7 +92,7 @@ def notes_on(
         if tensor is not None and tensor.dtype is change.new:
             sources.setdefault((change.old, change.new), {})[f"'{change.source}'"] = None
     for (old, new), names in sources.items():
-        yield f"{name} takes {new.name} instead of {old.name}: {_listed(list(names))}"
+        yield f"{name} takes {new.name} instead of {old.name}: {listed(list(names), _SHOWN)}"
     rejected = [
         f"{node.where}: {verdict}"
         for node in graph.nodes
@@ -100,7 +100,7 @@ def notes_on(
     ]
     if rejected:
         count = f"{len(rejected)} of {len(graph.nodes)} nodes"
-        yield f"{name} does not support {count}: {_listed(rejected)}"
+        yield f"{name} does not support {count}: {listed(rejected, _SHOWN)}"
 
 
 def _take(
@@ -314,8 +314,3 @@ def _join_inputs(graph: Graph, overrides: Overrides) -> None:
         dtype = types.pop() if len(types) == 1 else None
         if dtype is not None and tensor not in overrides.encodings:
             overrides.types.setdefault(tensor, dtype)
-
-
-def _listed(texts: list[str]) -> str:
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return ", ".join(texts[:_SHOWN]) + more

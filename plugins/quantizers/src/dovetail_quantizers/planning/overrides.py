@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dovetail.errors import Problem, QuantizationError, suggest_name
+from dovetail.errors import Problem, QuantizationError, listed, suggest_name
 from dovetail.ir import DType, Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Difference, QuantizationOptions
@@ -87,9 +87,9 @@ class Overrides:
         names: dict[str, list[str]] = {}
         for tensor, remark in self.remarks.items():
             names.setdefault(remark, []).append(f"'{tensor.source}'")
-        found = [f"weights {_listed(them)} {remark}" for remark, them in names.items()]
+        found = [f"weights {listed(them, _SHOWN)} {remark}" for remark, them in names.items()]
         if self.idle:
-            told = _listed([f"'{name}'" for name in self.idle])
+            told = listed([f"'{name}'" for name in self.idle], _SHOWN)
             found.append(f"entries without effect, for tensors without float numbers: {told}")
         return found
 
@@ -136,11 +136,6 @@ class Overrides:
         """Return the names in the user's model without an entry."""
         names = dict.fromkeys(t.source for t in graph.tensors.values() if is_quantized(t))
         return tuple(name for name in names if name not in self.covered)
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def overrides_for(
@@ -191,7 +186,7 @@ def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
     left = [f"'{name}'" for name in file.entries if name in removed_sources]
     if not left:
         return ""
-    return f"entries without effect, for tensors that conversion removes: {_listed(left)}"
+    return f"entries without effect, for tensors that conversion removes: {listed(left, _SHOWN)}"
 
 
 def _gone(graphs: Sequence[Graph]) -> frozenset[str]:
