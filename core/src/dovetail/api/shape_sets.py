@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dovetail.errors import ConfigError, Problem
-from dovetail.ir import Shape
+from dovetail.ir import Shape, dims_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def shape_sets(shapes: Mapping[str, Sequence[Shape]]) -> tuple[ShapeSet, ...]:
     sets = [
         ShapeSet(
             {name: tuple(given[i % len(given)]) for name, given in shapes.items()},
-            "".join(f"_{_text(given[i])}" for given in several.values()),
+            "".join(f"_{dims_text(given[i])}" for given in several.values()),
         )
         for i in range(count)
     ]
@@ -57,7 +57,3 @@ def shape_sets(shapes: Mapping[str, Sequence[Shape]]) -> tuple[ShapeSet, ...]:
         text = ", ".join(each[1:] for each in twice)
         raise ConfigError(f"shapes are given twice: {text}", code="USAGE")
     return tuple(sets)
-
-
-def _text(shape: Shape) -> str:
-    return "x".join(map(str, shape)) or "scalar"

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from dovetail.ir import Array, DataFormat, DType, Encoding, Spec, Tensor, dequantize
+from dovetail.ir import Array, DataFormat, DType, Encoding, Spec, Tensor, dequantize, dims_text
 
 VALUES = "values"
 _PIECE = 1 << 16  # elements at a time, as float64
@@ -130,7 +130,7 @@ def _differences(first: Tensor, second: Tensor) -> Iterator[Difference]:
 def _form_differences(first: Tensor, second: Tensor) -> Iterator[Difference]:
     for fact, (one, other) in {
         "dtype": (first.dtype.name, second.dtype.name),
-        "shape": (_shape(first), _shape(second)),
+        "shape": (dims_text(first.shape), dims_text(second.shape)),
         "data format": (first.data_format.name, second.data_format.name),
     }.items():
         if one != other:
@@ -183,10 +183,6 @@ def _text(value: object) -> str:
     shape = "x".join(map(str, value.shape))
     limits = f"{value.min()}..{value.max()} " if value.size else ""
     return f"{limits}({shape}, {digest})"
-
-
-def _shape(tensor: Tensor) -> str:
-    return "x".join(map(str, tensor.shape)) or "scalar"
 
 
 def _has_numbers(tensor: Tensor) -> bool:

@@ -23,7 +23,15 @@ from dovetail.ir.ordering import topological_order
 from dovetail.ir.passes import PHASES, Pass, run_passes
 from dovetail.ir.sharing import share_blobs, static_tensors
 from dovetail.ir.storage import Array, Blob, pack, unpack
-from dovetail.ir.tensor import DataFormat, MemoryType, Scalar, Spec, Tensor, TensorKind
+from dovetail.ir.tensor import (
+    DataFormat,
+    MemoryType,
+    Scalar,
+    Spec,
+    Tensor,
+    TensorKind,
+    dims_text,
+)
 from dovetail.ir.text import to_text
 
 __all__ = [
@@ -57,6 +65,7 @@ __all__ = [
     "copy_graph",
     "copy_tensor",
     "dequantize",
+    "dims_text",
     "find_faults",
     "pack",
     "quantize",

@@ -229,8 +229,12 @@ class Tensor:
         return self.data
 
     def __repr__(self) -> str:
-        shape = "x".join(map(str, self.shape)) or "scalar"
-        return f"<Tensor {self.name} {self.dtype.name} {shape} {self.kind.name}>"
+        return f"<Tensor {self.name} {self.dtype.name} {dims_text(self.shape)} {self.kind.name}>"
+
+
+def dims_text(shape: Sequence[int]) -> str:
+    """Return a shape as text, such as `2x3`; `scalar` for rank 0."""
+    return "x".join(map(str, shape)) or "scalar"
 
 
 class Scalar(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ import msgspec
 from dovetail.cli.loading import load_content
 from dovetail.cli.output import current_output, table
 from dovetail.container import Difference
+from dovetail.ir import dims_text
 from dovetail_tools._model_diff.comparison import (
     GraphDiff,
     ModelDiff,
@@ -98,7 +99,7 @@ def _weights_text(weights: WeightsDiff) -> Iterator[str]:
 
 def _weight_row(weight: WeightDiff) -> tuple[str, ...]:
     name = weight.first if weight.first == weight.second else f"{weight.first} / {weight.second}"
-    shapes = ["x".join(map(str, shape)) or "scalar" for shape in weight.shapes]
+    shapes = [dims_text(shape) for shape in weight.shapes]
     return (
         name,
         " / ".join(dict.fromkeys(shapes)),
