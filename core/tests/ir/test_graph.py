@@ -159,6 +159,19 @@ def test_a_node_that_reads_a_tensor_twice_counts_once() -> None:
     assert graph.consumers(x) == ()
 
 
+def test_tensors_of_a_single_node_are_replaced() -> None:
+    graph = Graph("g")
+    x, y, z, other = (tensor(graph, name) for name in "xyzo")
+    first = node(graph, "first", [x, x], [y])
+    second = node(graph, "second", [y, x], [z])
+    graph.replace_input(first, x, other)
+    assert (first.inputs, second.inputs) == ((other, other), (y, x))
+    assert (graph.consumers(other), graph.consumers(x)) == ((first,), (second,))
+    graph.replace_input(first, other, x)
+    graph.replace_output(second, z, other)
+    assert (second.outputs, graph.producer(other), graph.producer(z)) == ((other,), second, None)
+
+
 def cycle(length: int) -> Graph:
     graph = Graph("g")
     made = [tensor(graph, f"t{i}") for i in range(length)]

@@ -303,10 +303,18 @@ class Graph:
         self._link(node)
         self._order = None
 
+    def replace_input(self, node: Node, old: Tensor, new: Tensor) -> None:
+        """Replace `old` by `new` in the inputs of a node."""
+        self.set_inputs(node, [new if t is old else t for t in node.inputs])
+
+    def replace_output(self, node: Node, old: Tensor, new: Tensor) -> None:
+        """Replace `old` by `new` in the outputs of a node."""
+        self.set_outputs(node, [new if t is old else t for t in node.outputs])
+
     def replace_uses(self, old: Tensor, new: Tensor) -> None:
         """Replace `old` by `new` in the inputs of all nodes."""
         for node in self.consumers(old):
-            self.set_inputs(node, [new if t is old else t for t in node.inputs])
+            self.replace_input(node, old, new)
 
     def rename(self, tensors: Mapping[Tensor, str], nodes: Mapping[Node, str]) -> None:
         """Rename tensors and nodes, params of the nodes too; two of them may exchange names.

@@ -73,7 +73,7 @@ def merge_into_reader(graph: Graph, first: Node, second: Node, x: Tensor) -> Non
     """
     between = first.outputs[0]
     graph.remove_node(first)
-    graph.set_inputs(second, [x if t is between else t for t in second.inputs])
+    graph.replace_input(second, between, x)
     second.sources = tuple(dict.fromkeys((*first.sources, *second.sources)))
     graph.remove_tensor(between)
 
@@ -95,7 +95,7 @@ def bypass(graph: Graph, node: Node) -> bool:
     if producer is None or not is_inner(source) or target.kind.is_updateable:
         return False
     graph.remove_node(node)
-    graph.set_outputs(producer, [target if t is source else t for t in producer.outputs])
+    graph.replace_output(producer, source, target)
     graph.replace_uses(source, target)
     graph.remove_tensor(source)
     return True

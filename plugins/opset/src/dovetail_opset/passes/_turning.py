@@ -51,6 +51,6 @@ def _turn(graph: Graph, tensor: Tensor, readers: Sequence[Node]) -> Node:
     back = add(graph, "Transpose", [there], name=name, sources=(), perm=inverse(perm))
     back.source, back.source_perm = tensor.source, tensor.source_perm
     for node in readers:
-        graph.set_inputs(node, [back if t is tensor else t for t in node.inputs])
+        graph.replace_input(node, tensor, back)
     (added,) = [n for n in graph.consumers(there) if n.outputs[0] is back]
     return added

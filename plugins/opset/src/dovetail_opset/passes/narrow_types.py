@@ -69,7 +69,7 @@ def _cast_last(graph: Graph, y: Tensor, types: Mapping[DType, DType]) -> Node | 
     if is_op(node, "Cast") and first_input(node).dtype in (y.dtype, types[y.dtype]):
         return None
     inner = add_like(graph, y, f"{y.name}.inner")
-    graph.set_outputs(node, [inner if t is y else t for t in node.outputs])
+    graph.replace_output(node, y, inner)
     graph.replace_uses(y, inner)
     add(graph, "Cast", [inner], name=f"{node.name}.cast", outputs=y, sources=node.sources)
     return graph.producer(y)

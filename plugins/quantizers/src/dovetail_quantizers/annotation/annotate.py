@@ -126,14 +126,13 @@ class _Writer:
             readers = self._graph.consumers(tensor)
             made = self._converted(tensor, spec, "Convert" if spec.encoding is None else "Quantize")
             for node in readers:
-                self._graph.set_inputs(node, [made if t is tensor else t for t in node.inputs])
+                self._graph.replace_input(node, tensor, made)
             return made
         producer = self._graph.producer(tensor)
         assert producer is not None
         made = add_like(self._graph, tensor, f"{tensor.name}.fixed", spec)
         self._graph.replace_uses(tensor, made)
-        outputs = [made if t is tensor else t for t in producer.outputs]
-        self._graph.set_outputs(producer, outputs)
+        self._graph.replace_output(producer, tensor, made)
         op_type = "Convert" if spec.encoding is None else "Dequantize"
         add(
             self._graph, op_type, [made], name=f"{tensor.name}.inner", outputs=tensor,

@@ -229,7 +229,7 @@ class _Extraction:
         if producer is None:
             graph.replace_uses(x, other)
         else:
-            graph.set_outputs(producer, [other if t is x else t for t in producer.outputs])
+            graph.replace_output(producer, x, other)
         ends = (x, other) if producer is None else (other, x)
         add(graph, "Convert", ends[:1], name=like.name, outputs=ends[1], sources=like.sources)
 
@@ -321,7 +321,7 @@ class _Extraction:
         producer = self._graph.producer(x)
         assert producer is not None
         self._graph.replace_uses(x, y)
-        self._graph.set_outputs(producer, [y if t is x else t for t in producer.outputs])
+        self._graph.replace_output(producer, x, y)
         self._remove(x, y)
         for known in (self.found.encodings, self._given):
             if x in known:
