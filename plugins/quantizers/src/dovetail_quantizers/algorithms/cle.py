@@ -27,6 +27,7 @@ from dovetail_quantizers.algorithms.linear_layer import (
     LINEAR,
     TRANSPOSED,
     LinearLayer,
+    LinearLayers,
     Vector,
     has_weights,
     integers,
@@ -206,7 +207,7 @@ class Search:
         self._ops = ops
         self._relu6 = relu6
         self._given = given
-        self._layers: dict[Node, LinearLayer] = {}
+        self._layers = LinearLayers()
         for node in graph.nodes:
             if is_op(node, *LINEAR) and has_weights(node):
                 self._add(node)
@@ -244,12 +245,7 @@ class Search:
                     f"{title(node)} is unchanged: {title(each)} cannot be rewritten: {why_not}"
                 )
                 return
-        self.pairs.append(Pair(self._layer(node), self._layer(found.node), found.path))
-
-    def _layer(self, node: Node) -> LinearLayer:
-        if node not in self._layers:
-            self._layers[node] = LinearLayer(node)
-        return self._layers[node]
+        self.pairs.append(Pair(self._layers[node], self._layers[found.node], found.path))
 
 
 def level(chain: Sequence[Pair]) -> None:

@@ -104,6 +104,14 @@ class LinearLayer:
         return np.tile(values, self.taken // len(values)).reshape(self._times.shape)
 
 
+class LinearLayers(dict[Node, LinearLayer]):
+    """The layers of nodes; each is created at its first use, to collect all factors of its node."""
+
+    def __missing__(self, node: Node) -> LinearLayer:
+        self[node] = layer = LinearLayer(node)
+        return layer
+
+
 def has_weights(node: Node) -> bool:
     """Return whether the second input of a node, one of LINEAR, is static: then it is a layer."""
     weight = node.inputs[1]

@@ -23,6 +23,7 @@ from dovetail_quantizers.algorithms.channel_paths import (
 from dovetail_quantizers.algorithms.linear_layer import (
     LINEAR,
     LinearLayer,
+    LinearLayers,
     Vector,
     has_weights,
     integers,
@@ -159,7 +160,7 @@ class Search:
         self._given = given
         self._graph = graph
         self._ops = ops
-        self._layers: dict[Node, LinearLayer] = {}
+        self._layers = LinearLayers()
         failed: dict[Node, str] = {}
         for node in graph.nodes:
             if is_op(node, *NORMS) or (is_op(node, *LINEAR) and has_weights(node)):
@@ -185,22 +186,17 @@ class Search:
         for each in found:
             if why := self._why_not(each.node, is_norm=False):
                 raise AstrayError(f"{title(each.node)} cannot be rewritten: {why}")
-        layers = tuple(self._layer(each.node) for each in found)
+        layers = tuple(self._layers[each.node] for each in found)
         for layer in layers:
             layer.repeat_inputs(count)
         return Group(
-            Norm(node, count) if is_norm else self._layer(node), count, tuple(found), layers
+            Norm(node, count) if is_norm else self._layers[node], count, tuple(found), layers
         )
 
     def _why_not(self, node: Node, *, is_norm: bool) -> str | None:
         if is_norm:
             return why_not_norm(node, self._given)
         return why_not_linear(self._graph, node, self._given)
-
-    def _layer(self, node: Node) -> LinearLayer:
-        if node not in self._layers:
-            self._layers[node] = LinearLayer(node)
-        return self._layers[node]
 
     def _left(self, failed: dict[Node, str]) -> list[str]:
         reached = {each.node for group in self.groups for each in group.arrivals}
