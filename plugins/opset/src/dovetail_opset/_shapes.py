@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, ScaleOffset, Shape, Spec
+from dovetail.ops import Specs
 
 
 def ints(values: Array | Iterable[int]) -> tuple[int, ...]:
@@ -27,6 +28,11 @@ def elements(x: Spec | None) -> int:
 def rows(x: Spec | None) -> int:
     """Return the number of rows of a tensor along its last axis, 0 if it is omitted."""
     return 0 if x is None else math.prod(x.shape[:-1])
+
+
+def first_rank(ins: Specs) -> int:
+    """Return the rank of the first input, 0 if it is omitted."""
+    return len(ins[0].shape) if ins and ins[0] is not None else 0
 
 
 def computed(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:

@@ -14,11 +14,17 @@ import numpy as np
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
 from dovetail.ops import Domain, In, Op, choice, scalar, uint32
-from dovetail.ops.params import Specs
 from dovetail_opset._constants import CONSTANT_TYPES, need_storable, stored_constant
 from dovetail_opset._indices import INDEX_TYPES, along, linear, need_within
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import computed, moved, need_axis, need_same_type, need_shape
+from dovetail_opset._shapes import (
+    computed,
+    first_rank,
+    moved,
+    need_axis,
+    need_same_type,
+    need_shape,
+)
 
 
 class ElementsReduction(enum.IntEnum):
@@ -135,10 +141,6 @@ class ScatterNd(_Scatter):
         self.update(flat, positions, updates.reshape(len(positions), *slices))
 
 
-def _rank(ins: Specs) -> int:
-    return len(ins[0].shape) if ins and ins[0] is not None else 0
-
-
 @PACKAGE.op("OneHot")
 class OneHot(Op):
     """`on_value` at each index along a new dimension, `off_value` elsewhere.
@@ -154,7 +156,7 @@ class OneHot(Op):
     source = "spec/qnn_ops.md, OneHot; ONNX OneHot"
 
     depth = uint32()
-    axis = uint32(_rank)
+    axis = uint32(first_rank)
     on_value = scalar(1.0, dtypes=CONSTANT_TYPES)
     off_value = scalar(0.0, dtypes=CONSTANT_TYPES)
 

@@ -9,14 +9,9 @@ import numpy as np
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
 from dovetail.ops import Domain, In, Op, Out, scalar, uint32
-from dovetail.ops.params import Specs
 from dovetail_opset._constants import CONSTANT_TYPES, need_storable, stored_constant
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import ints, need_rank
-
-
-def _rank(ins: Specs) -> int:
-    return len(ins[0].shape) if ins and ins[0] is not None else 0
+from dovetail_opset._shapes import first_rank, ints, need_rank
 
 
 @PACKAGE.op("Shape")
@@ -28,7 +23,7 @@ class Shape(Op):
     domain = Domain.STORED
 
     start = uint32(0)
-    end = uint32(_rank)
+    end = uint32(first_rank)
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         if not self.start <= self.end <= len(x.shape):
