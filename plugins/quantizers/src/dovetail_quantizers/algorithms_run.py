@@ -23,7 +23,7 @@ from dovetail.quantization import (
 from dovetail_quantizers.algorithms.parameters import make_algorithm
 from dovetail_quantizers.annotation.annotate import Decisions
 from dovetail_quantizers.calibration.samples import is_repeatable
-from dovetail_quantizers.judgement.judge import Judge, told
+from dovetail_quantizers.judgement.judge import Judge, note_on
 from dovetail_quantizers.judgement.snapshot import Snapshot
 from dovetail_quantizers.refinement.statistics import gather
 
@@ -147,9 +147,9 @@ class Algorithms:
             is_unjudged = snapshot.is_changed() and not self._options.skip_algorithm_check
             return [*notes, f"{name}: not judged: {_ONCE}"] if is_unjudged else notes
         if judgement.kept:
-            return [*notes, told(judgement)]
+            return [*notes, note_on(judgement)]
         snapshot.restore()
-        return [told(judgement)]
+        return [note_on(judgement)]
 
     def _named(self, each: QuantizationAlgorithm, notes: object) -> list[str]:
         return [f"{each.name}: {note}" for note in cast("tuple[str, ...]", notes)]

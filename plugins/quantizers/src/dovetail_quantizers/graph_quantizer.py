@@ -115,8 +115,8 @@ class GraphQuantizer:
         overrides = with_aimet(work, calibration, options, ops, overrides)
         float_graph = copy_graph(work)
         trials = Trials(float_graph, calibration, options, self.recipes, overrides, ops)
-        chosen, told = algorithms.choose(trials)
-        notes += told
+        chosen, choices = algorithms.choose(trials)
+        notes += choices
         overrides = chosen_overrides(work, chosen, options, ops).under(overrides)
         plan = self._plan(work, calibration, overrides)
         uncovered = None if self.file is None else overrides.uncovered(work)

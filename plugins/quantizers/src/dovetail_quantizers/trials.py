@@ -58,7 +58,7 @@ class Trials:
         self._calibration = calibration
         self._recipes = recipes
         self._overrides = overrides
-        self._extents: dict[tuple[tuple[str, ...], str], ValueRange] = {}
+        self._ranges: dict[tuple[tuple[str, ...], str], ValueRange] = {}
 
     def fingerprint(self, samples: int) -> str:
         """Return a hash of what trials depend on: the graph, the options and the samples."""
@@ -81,7 +81,7 @@ class Trials:
         given = self._overrides.in_copy(copy)
         overrides = chosen_overrides(copy, chosen, self.options, self.ops).under(given)
         plan = make_plan(copy, self.ops, self.options, self._recipes, overrides)
-        annotate(plan, decide(plan, self._extents_of(plan)))
+        annotate(plan, decide(plan, self._ranges_of(plan)))
         check_ops(copy, self.ops)
         return copy
 
@@ -103,7 +103,7 @@ class Trials:
         purpose = "an algorithm tries precisions on the samples"
         return require_repeatable(self._calibration, self.graph, purpose)
 
-    def _extents_of(self, plan: Plan) -> dict[str, ValueRange]:
+    def _ranges_of(self, plan: Plan) -> dict[str, ValueRange]:
         """Return observed ranges by the names of group leaders; run samples only for new groups."""
         wanted = plan.watched()
         by_name = {group.leader.name: plan.recipe(group) for group in plan.needed()}
@@ -123,7 +123,7 @@ class Trials:
             names: (by_name[name], how[name])
             for name, each in parts.items()
             for names in each
-            if (names, how[name]) not in self._extents
+            if (names, how[name]) not in self._ranges
         }
         if new:
             seen = observe(
@@ -138,12 +138,11 @@ class Trials:
                 counting=counting,
             )
             for names, (_, signature) in new.items():
-                self._extents[names, signature] = seen.ranges[names[0]]
-        extents = {
-            name: [self._extents[names, how[name]] for names in each]
-            for name, each in parts.items()
+                self._ranges[names, signature] = seen.ranges[names[0]]
+        ranges = {
+            name: [self._ranges[names, how[name]] for names in each] for name, each in parts.items()
         }
-        return {name: functools.reduce(ValueRange.joined, each) for name, each in extents.items()}
+        return {name: functools.reduce(ValueRange.joined, each) for name, each in ranges.items()}
 
 
 def chosen_overrides(

@@ -201,7 +201,7 @@ class RoiPooling(_Regions):
             top, left, bottom, right = rounded[i].tolist()
             rows = _bins(top, bottom, out.shape[1], x.shape[1])
             columns = _bins(left, right, out.shape[2], x.shape[2])
-            result[i] = _greatest(_greatest(x[image], rows, 0), columns, 1)
+            result[i] = _maximum(_maximum(x[image], rows, 0), columns, 1)
         if result.dtype.kind == "f":
             result[np.isnan(rois).any(axis=1)] = np.nan
         return result
@@ -215,7 +215,7 @@ def _bins(first: int, last: int, count: int, size: int) -> list[tuple[int, int]]
     return list(zip(begins.tolist(), stops.tolist(), strict=True))
 
 
-def _greatest(x: Array, bins: list[tuple[int, int]], axis: int) -> Array:
+def _maximum(x: Array, bins: list[tuple[int, int]], axis: int) -> Array:
     """Return the maximum of each bin along an axis; 0 for an empty one."""
     shape = (*x.shape[:axis], 0, *x.shape[axis + 1 :])
     if not bins:

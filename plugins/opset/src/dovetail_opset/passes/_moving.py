@@ -30,7 +30,7 @@ def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Ten
     if costly:
         # A transpose of one input pays if it removes those before and after the node.
         same_rank = all(len(t.shape) == len(perm) and not t.kind.is_updateable for t in costly)
-        pays = len(costly) <= len(free) - len(costly) and _cancels_behind(graph, node, back)
+        pays = len(costly) <= len(free) - len(costly) and _cancels_after(graph, node, back)
         if not (same_rank and pays):
             return None
     for tensor, new in free.items():
@@ -90,7 +90,7 @@ def _moved_constant(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
     )
 
 
-def _cancels_behind(graph: Graph, node: Node, back: Shape) -> bool:
+def _cancels_after(graph: Graph, node: Node, back: Shape) -> bool:
     """Return whether every reader of a node transposes straight back."""
     readers = [r for t in node.outputs for r in graph.consumers(t)]
     undone = all(is_op(r, "Transpose") and perm_of(r) == inverse(back) for r in readers)

@@ -45,7 +45,7 @@ def _fuse(graph: Graph, found: Exchange) -> bool:
             ("DepthToSpace", deep, wide),
             ("SpaceToDepth", wide, deep),
         ):
-            sizes = _extents(found, before, after)
+            sizes = _sizes(found, before, after)
             if sizes is not None:
                 block = (sizes["r"], sizes["k"])
                 _replace(graph, found, op_type, block, mode, is_last=wide.endswith("c"))
@@ -53,7 +53,7 @@ def _fuse(graph: Graph, found: Exchange) -> bool:
     return False
 
 
-def _extents(found: Exchange, before: str, after: str) -> dict[str, int] | None:
+def _sizes(found: Exchange, before: str, after: str) -> dict[str, int] | None:
     """Return the sizes of the parts, if the exchange has this form."""
     parts, order = before.replace(" ", ""), after.replace(" ", "")
     if found.perm != tuple(parts.index(part) for part in order):

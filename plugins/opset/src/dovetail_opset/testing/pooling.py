@@ -17,7 +17,7 @@ def _windows(x: Array, params: dict[str, Any]) -> Array:
     return pooled(x, params["filter_size"], params["stride"], params["pad_amount"], ceil=ceil)
 
 
-def _greatest(seen: Array) -> Array:
+def _maximum(seen: Array) -> Array:
     """Return the maximum: the padding counts as 0, elements beyond it do not count."""
     zeros = np.where(np.isinf(seen), 0, seen)
     return np.asarray(np.max(np.where(np.isnan(zeros), -1e300, zeros), -2))
@@ -37,7 +37,7 @@ def _case(op: str, x: Array, name: str, **params: Any) -> OpCase:
     def expected(x: Array) -> Array:
         seen = _windows(x, params)
         if "Max" in op:
-            return _greatest(seen)
+            return _maximum(seen)
         if "L2" in op:
             return _norm(seen)
         return _mean(seen, padding_counts=params.get("count_pad_for_edges", False))

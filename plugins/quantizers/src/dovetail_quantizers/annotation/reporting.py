@@ -262,7 +262,7 @@ def _no_blocks(plan: Plan, block: int) -> str:
                     found[tensor] = tensor.shape[summed]
     if not found:
         return "the graph has no constant weights of MatMul or FullyConnected"
-    if all(extent % block for extent in found.values()):
+    if all(size % block for size in found.values()):
         sizes = ", ".join(str(size) for size in sorted(set(found.values()))[:_SHOWN])
         return f"{block} divides no axis that weights are summed over, of size ({sizes})"
     return "the weights that it divides are float, or have given encodings"

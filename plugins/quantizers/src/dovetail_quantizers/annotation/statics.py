@@ -44,12 +44,14 @@ def constant_encoding(
         across: Minimum distance from zero of values that represent infinity.
         far: The limits of these values.
     """
-    extent = value_range_of(values, far)
-    grid = recipe.grid(*extent.reaching(across))
+    value_range = value_range_of(values, far)
+    grid = recipe.grid(*value_range.reaching(across))
     why = "the values of the tensor" + (
-        ", infinities far from the other values" if extent.has_infinity else ""
+        ", infinities far from the other values" if value_range.has_infinity else ""
     )
-    return EncodingDecision(grid.dtype, grid.encoding, why, (extent.minimum, extent.maximum))
+    return EncodingDecision(
+        grid.dtype, grid.encoding, why, (value_range.minimum, value_range.maximum)
+    )
 
 
 def weight_encoding(

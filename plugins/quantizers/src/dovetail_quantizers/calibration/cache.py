@@ -59,10 +59,10 @@ class RangeCache:
         if found is None:
             return None
         nothing = (False, False)
-        extents = {n: ValueRange(*r, *found.far.get(n, nothing)) for n, r in found.ranges.items()}
-        return extents, found.samples
+        ranges = {n: ValueRange(*r, *found.far.get(n, nothing)) for n, r in found.ranges.items()}
+        return ranges, found.samples
 
-    def put(self, extents: Mapping[str, ValueRange], samples: int) -> None:
+    def put(self, ranges: Mapping[str, ValueRange], samples: int) -> None:
         """Store ranges; after an error the file is unchanged.
 
         Raises:
@@ -72,8 +72,8 @@ class RangeCache:
         file.results.pop(self._key, None)
         file.results[self._key] = _Result(
             samples,
-            {name: (each.minimum, each.maximum) for name, each in extents.items()},
-            {name: (each.below, each.above) for name, each in extents.items() if each.has_infinity},
+            {name: (each.minimum, each.maximum) for name, each in ranges.items()},
+            {name: (each.below, each.above) for name, each in ranges.items() if each.has_infinity},
         )
         for key in list(file.results)[:-_KEPT]:
             del file.results[key]

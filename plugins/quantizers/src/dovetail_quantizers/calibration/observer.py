@@ -177,7 +177,7 @@ def observe(
             if hooks.active:
                 hooks.progress(Progress(TASK, seen.samples, total, "samples"))
     for name, group in watched.items():
-        seen.ranges[name] = _extent(graph, name, group, seen, estimators[name])
+        seen.ranges[name] = _range_of(graph, name, group, seen, estimators[name])
     return seen
 
 
@@ -229,15 +229,17 @@ def _problem(tensor: Tensor, what: str, count: int, sample: int) -> Problem:
     return Problem(f"{count} {what} in sample {sample}", f"tensor '{tensor.source}'")
 
 
-def _extent(
+def _range_of(
     graph: Graph, name: str, group: Sequence[Tensor], seen: Observed, estimator: RangeEstimator
 ) -> ValueRange:
     """Return the estimated range of a group; 0 to 0 if all its values represent infinities."""
-    extent = functools.reduce(ValueRange.joined, (seen.members.get(t.name, NOTHING) for t in group))
-    if extent.minimum > extent.maximum:
-        return ValueRange(0.0, 0.0, extent.below, extent.above)
+    members = functools.reduce(
+        ValueRange.joined, (seen.members.get(t.name, NOTHING) for t in group)
+    )
+    if members.minimum > members.maximum:
+        return ValueRange(0.0, 0.0, members.below, members.above)
     try:
-        return ValueRange(*estimator.range(), extent.below, extent.above)
+        return ValueRange(*estimator.range(), members.below, members.above)
     except QuantizationError as error:
         error.where = error.where or f"tensor '{graph.tensor(name).source}'"
         raise

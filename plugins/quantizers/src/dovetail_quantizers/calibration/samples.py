@@ -62,7 +62,7 @@ def samples_of(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Arr
         problems: list[Problem] = []
         arrays = _arrays(graph, sample, count, problems)
         if problems:
-            raise _misfit(graph, problems, count, samples)
+            raise _mismatch(graph, problems, count, samples)
         yield arrays
     if count == 0:
         raise QuantizationError(
@@ -73,7 +73,7 @@ def samples_of(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Arr
         )
 
 
-def _misfit(
+def _mismatch(
     graph: Graph, problems: list[Problem], count: int, rest: Iterator[Any]
 ) -> QuantizationError:
     for sample in rest:

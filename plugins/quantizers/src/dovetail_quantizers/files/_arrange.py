@@ -68,7 +68,7 @@ def placed(entry: TensorEncoding, shape: Shape, channel_axis: int | None) -> Ten
         return entry
     if entry.axis is None:
         if channel_axis is None:
-            raise _misfit(
+            raise _mismatch(
                 entry,
                 f"has {entry.scales.size} scales, and neither the file nor its use in the model "
                 "says along which axis",
@@ -84,13 +84,15 @@ def placed(entry: TensorEncoding, shape: Shape, channel_axis: int | None) -> Ten
 def _placed_blocks(entry: TensorEncoding, shape: Shape, channel: int) -> TensorEncoding:
     axis, size = block_axis_of(channel), entry.block_size or 1
     if max(axis, channel) >= len(shape) or shape[axis] % size:
-        raise _misfit(entry, f"has blocks of {size}, which do not divide a tensor of shape {shape}")
+        raise _mismatch(
+            entry, f"has blocks of {size}, which do not divide a tensor of shape {shape}"
+        )
     channels, blocks = shape[channel], shape[axis] // size
     numbers = entry.scales if entry.form is Form.PER_BLOCK else entry.block_scales
     if numbers is None or numbers.size != channels * blocks:
         count = 0 if numbers is None else numbers.size
         wanted = f"{channels} x {blocks}"
-        raise _misfit(entry, f"has {count} blocks, where shape {shape} needs {wanted}")
+        raise _mismatch(entry, f"has {count} blocks, where shape {shape} needs {wanted}")
     full = tuple(blocks if i == axis else extent for i, extent in enumerate(shape))
     if entry.form is Form.PER_BLOCK:
         return dataclasses.replace(
@@ -100,7 +102,7 @@ def _placed_blocks(entry: TensorEncoding, shape: Shape, channel: int) -> TensorE
             offsets=_along_axes(entry.offsets, full, channel, axis),
         )
     if entry.scales is None or entry.offsets is None or entry.scales.size != channels:
-        raise _misfit(entry, f"has other than {channels} scales for shape {shape}")
+        raise _mismatch(entry, f"has other than {channels} scales for shape {shape}")
     ones = tuple(channels if i == channel else 1 for i in range(len(shape)))
     return dataclasses.replace(
         entry,
@@ -126,13 +128,13 @@ def _along_axes(
 def _check_fit(entry: TensorEncoding, shape: Shape) -> None:
     axis = entry.axis or 0
     if axis >= len(shape):
-        raise _misfit(entry, f"has an axis {axis}, which a tensor of shape {shape} lacks")
+        raise _mismatch(entry, f"has an axis {axis}, which a tensor of shape {shape} lacks")
     if entry.form is Form.PER_CHANNEL:
         count = 0 if entry.scales is None else entry.scales.size
         if count != shape[axis]:
             hint = "versions before 1.0.0 list the scales of blocks like those of channels"
             text = f"has {count} scales for the {shape[axis]} channels of axis {axis}"
-            raise _misfit(entry, text, hint if count % max(shape[axis], 1) == 0 else "")
+            raise _mismatch(entry, text, hint if count % max(shape[axis], 1) == 0 else "")
         return
     numbers = entry.scales if entry.form is Form.PER_BLOCK else entry.block_scales
     size = entry.block_size or 1
@@ -140,7 +142,7 @@ def _check_fit(entry: TensorEncoding, shape: Shape) -> None:
     found = () if numbers is None else numbers.shape
     if shape[axis] % size or found != wanted or not math.prod(wanted):
         text = f"has numbers of shape {found} for blocks of {size} along axis {axis} of {shape}"
-        raise _misfit(entry, text)
+        raise _mismatch(entry, text)
 
 
 def _by_channel(array: NDArray[N], axis: int) -> NDArray[N] | None:
@@ -150,5 +152,5 @@ def _by_channel(array: NDArray[N], axis: int) -> NDArray[N] | None:
     return rows[:, :, 0] if np.all(rows == rows[:, :, :1]) else None
 
 
-def _misfit(entry: TensorEncoding, message: str, hint: str = "") -> QuantizationError:
+def _mismatch(entry: TensorEncoding, message: str, hint: str = "") -> QuantizationError:
     return QuantizationError(f"the encoding {message}", where=f"tensor '{entry.name}'", hint=hint)

@@ -141,7 +141,7 @@ def can_judge(
     return is_repeatable(calibration) and not options.skip_algorithm_check
 
 
-def told(judgement: Judgement) -> str:
+def note_on(judgement: Judgement) -> str:
     """Return a judgement as a note."""
     samples = f"{judgement.samples} samples"
     where = f"{samples} held out" if judgement.held_out else f"the {samples} that it learned from"

@@ -58,7 +58,7 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
             problems.append(Problem(error.message, f"tensor '{group.leader.source}'", error.hint))
             continue
         observed = seen.get(group.leader.name)
-        has_infinity = reach.extent(group).has_infinity
+        has_infinity = reach.value_range(group).has_infinity
         if has_infinity:
             plan.note_infinities(group.leader)
         why = _reason(plan, group, observed, has_infinity)
@@ -145,9 +145,9 @@ class GroupRanges:
         self._seen = seen
         self._found: dict[Group, Range] = {}
 
-    def extent(self, group: Group) -> ValueRange:
+    def value_range(self, group: Group) -> ValueRange:
         """Return the values of a group: observed, constant, and known from ops."""
-        parts = [self._seen.get(group.leader.name), group.known_extent()]
+        parts = [self._seen.get(group.leader.name), group.known_range()]
         known = [part for part in parts if part is not None]
         return known[0].joined(known[-1]) if known else _NOTHING
 
@@ -156,11 +156,11 @@ class GroupRanges:
         if group in self._plan.given:
             return self._plan.given[group].ends or (0.0, 0.0)
         if group not in self._found:
-            extent = self.extent(group)
-            self._found[group] = extent.reaching(0.0)  # for cycles
-            if extent.has_infinity:
+            value_range = self.value_range(group)
+            self._found[group] = value_range.reaching(0.0)  # for cycles
+            if value_range.has_infinity:
                 across = [self._across(node, group) for node in self._readers(group)]
-                self._found[group] = extent.reaching(max(across, default=0.0))
+                self._found[group] = value_range.reaching(max(across, default=0.0))
         minimum, maximum = self._found[group]
         low, high = group.needed  # all values may be beyond one of them
         return min(max(minimum, low), high), max(min(maximum, high), low)
@@ -213,5 +213,5 @@ def _is_static(tensor: Tensor | None) -> bool:
 
 
 def _constant(tensor: Tensor) -> Range:
-    extent = value_range_of(np.asarray(tensor.values(), np.float32))
-    return extent.minimum, extent.maximum
+    value_range = value_range_of(np.asarray(tensor.values(), np.float32))
+    return value_range.minimum, value_range.maximum

@@ -93,14 +93,14 @@ class Group:
         """The tensor that the others share the encoding of."""
         return next(iter(self.sources or self.members))
 
-    def known_extent(self) -> ValueRange | None:
+    def known_range(self) -> ValueRange | None:
         """Return the range that is known without observing: constants and bounds."""
-        extents = [ValueRange(*bound.range) for bound in self.bounds]
+        ranges = [ValueRange(*bound.range) for bound in self.bounds]
         for tensor in self.constants:
             values = np.asarray(tensor.values(), np.float32)
             if values.size:
-                extents.append(value_range_of(values, self.far))
-        return functools.reduce(ValueRange.joined, extents) if extents else None
+                ranges.append(value_range_of(values, self.far))
+        return functools.reduce(ValueRange.joined, ranges) if ranges else None
 
 
 def find_groups(
@@ -194,7 +194,7 @@ class _Finder:
         """Return whether an encoding is given for a group, or spans it as it is constant."""
         if self._claims_of([group]):
             return True
-        known = None if group.sources else group.known_extent()
+        known = None if group.sources else group.known_range()
         if known is None or given.ends is None or not isinstance(given.encoding, ScaleOffset):
             return False
         low, high = given.ends

@@ -168,7 +168,7 @@ def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
     """Return a problem for each entry without a tensor in the user's model."""
     names = {t.name for graph in graphs for t in graph.tensors.values()}
     known = names.union(t.source for graph in graphs for t in graph.tensors.values())
-    removed_sources = _gone(graphs)
+    removed_sources = _removed_sources(graphs)
     return [
         Problem(
             "no tensor of the model has this name", f"entry '{name}'", suggest_name(name, known)
@@ -182,14 +182,14 @@ def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
 
 def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
     """Return a note on the entries for tensors that conversion removes; "" for none."""
-    removed_sources = _gone(graphs)
+    removed_sources = _removed_sources(graphs)
     left = [f"'{name}'" for name in file.entries if name in removed_sources]
     if not left:
         return ""
     return f"entries without effect, for tensors that conversion removes: {listed(left, _SHOWN)}"
 
 
-def _gone(graphs: Sequence[Graph]) -> frozenset[str]:
+def _removed_sources(graphs: Sequence[Graph]) -> frozenset[str]:
     """Return the names of the user's model that no graph has."""
     here = {t.source for graph in graphs for t in graph.tensors.values()}
     return frozenset(name for graph in graphs for name in graph.removed_sources) - here
