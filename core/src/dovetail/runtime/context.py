@@ -16,9 +16,9 @@ from dovetail.files import atomic_write
 from dovetail.ir import Array, Blob, DType, Encoding, Shape, TensorKind
 from dovetail.ir.check import check
 from dovetail.ops import require_known
+from dovetail.runtime.binary_parts import binary_parts, written
 from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
 from dovetail.runtime.context_binaries import Binary, open_binary
-from dovetail.runtime.context_content import binary_parts, written
 from dovetail.runtime.context_tensors import ContextTensor
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.executions import Executions

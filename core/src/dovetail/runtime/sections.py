@@ -11,7 +11,7 @@ import numpy as np
 from dovetail.container import ContextFile, StoredContextGraph
 from dovetail.errors import ContainerError, Problem
 from dovetail.ir import Array, Encoding
-from dovetail.runtime.context_content import content_parts
+from dovetail.runtime.binary_parts import content_parts
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.image import Fingerprint, Image
 from dovetail.runtime.plugin_errors import translate_errors

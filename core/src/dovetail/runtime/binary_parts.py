@@ -1,4 +1,4 @@
-"""Content of context binaries and of their sections, as bytes."""
+"""Context binaries and their sections as bytes, in parts."""
 
 from __future__ import annotations
 
