@@ -62,7 +62,8 @@ RULES = (
     "**Loops.** `If`, `Loop` and `Scan` are written out, so the condition and the number of "
     "iterations must be known; at most 10,000 nodes. A loop that is an LSTM or a GRU becomes one "
     "Lstm or Gru, of up to 65,536 steps: Keras (tf2onnx) and JAX export such loops, in many "
-    "spellings. On the HTP, an Lstm has 8 bits.",
+    "spellings. On the HTP, an Lstm has 8 bits. LSTM and GRU with other activations than these ops "
+    "have are written out like RNN: up to 500 steps of an LSTM, 555 of a GRU, 2000 of an RNN.",
     "**External data** is mapped. A dry run reads none of it; a conversion reads a weight "
     "when a pass needs its values or when the `.dvt` is written.",
     "**Experimental operators** of opset 7 to 9 (`Affine`, `Crop`, `GivenTensorFill`, "

@@ -165,15 +165,64 @@ def test_other_words_for_the_same_functions(agree, layer, rng) -> None:
     agree(*layer("LSTM", arrays, direction="bidirectional", activations=names), **NEAR)
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("parts", "attributes"),
+    [
+        ((), {}),
+        (("B",), {}),
+        (("initial_c",), {}),
+        (("B", "initial_h", "initial_c", "P"), {}),
+        (("B", "P"), {}),
+        (("B", "initial_h", "initial_c"), {"input_forget": 1}),
+    ],
+)
+def test_lstm_with_other_activations(agree, layer, rng, direction, parts, attributes) -> None:
+    count = 2 if direction == "bidirectional" else 1
+    arrays = inputs(rng, "LSTM", parts, count)
+    names = ["HardSigmoid", "Relu", "Softsign", "Sigmoid", "Tanh", "Relu"][: 3 * count]
+    graph = agree(
+        *layer("LSTM", arrays, direction=direction, activations=names, **attributes), **NEAR
+    )
+    assert "Lstm" not in op_types(graph)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("resets_product", [0, 1])
+@pytest.mark.parametrize("parts", [(), ("B",), ("initial_h",), ("B", "initial_h")])
+def test_gru_with_other_activations(agree, layer, rng, direction, resets_product, parts) -> None:
+    count = 2 if direction == "bidirectional" else 1
+    arrays = inputs(rng, "GRU", parts, count)
+    names = ["HardSigmoid", "Relu", "Sigmoid", "LeakyRelu"][: 2 * count]
+    how = {"direction": direction, "linear_before_reset": resets_product, "activations": names}
+    graph = agree(*layer("GRU", arrays, **how), **NEAR)
+    assert "Gru" not in op_types(graph)
+
+
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU"])
+def test_the_activations_have_parameters(agree, layer, rng, op_type) -> None:
+    """HardSigmoid, then LeakyRelu, which has no beta."""
+    names = ["HardSigmoid", "LeakyRelu", "Affine"][: 3 if op_type == "LSTM" else 2]
+    numbers = {"activation_alpha": [0.4, 0.3, 0.9], "activation_beta": [0.6, -0.1]}
+    if op_type == "GRU":
+        numbers = {"activation_alpha": [0.4, 0.3], "activation_beta": [0.6]}
+    agree(*layer(op_type, inputs(rng, op_type, ("B",)), activations=names, **numbers), **NEAR)
+
+
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU"])
+def test_too_many_steps_to_write_out(read, layer, rng, op_type) -> None:
+    arrays = inputs(rng, op_type, ())
+    arrays["X"] = np.zeros((600, 1, FEATURES), F32)
+    names = ["Sigmoid", "Relu", "Relu"][: 3 if op_type == "LSTM" else 2]
+    with pytest.raises(UnsupportedOpError, match="600 steps; the op has other activations"):
+        read(layer(op_type, arrays, activations=names)[0])
+    with pytest.raises(FrontendError, match=r"4 activations, where 1 direction\(s\) take"):
+        read(layer(op_type, inputs(rng, op_type, ()), activations=["Tanh"] * 4)[0])
+
+
 @pytest.mark.parametrize(
     ("op_type", "attributes", "said"),
     [
-        ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, "expected Sigmoid, Tanh, Tanh"),
-        (
-            "GRU",
-            {"activations": ["HardSigmoid", "Tanh"]},
-            "activations HardSigmoid, Tanh; expected",
-        ),
         (
             "LSTM",
             {"clip": 3.0},

@@ -145,8 +145,11 @@ def read_layer(
         raise op.invalid(f"input must have rank 3, got shape {x}")
     time_major = op.attr.integer("layout", 0) == 0
     steps, batch = x[:2] if time_major else (x[1], x[0])
-    if functions:
-        _check_functions(op, [*functions] * len(directions))
+    if functions and not has_functions(op, functions, len(directions)):
+        found = ", ".join(op.attr.texts("activations") or ())
+        raise op.unsupported(
+            f"unsupported activations {found}; expected {', '.join([*functions] * len(directions))}"
+        )
     _check_clip(op)
     _check_lengths(op, steps, batch)
     hidden = op.attr.integer("hidden_size", op.spec(2).shape[-1] if op.spec(2).shape else 0)
@@ -170,12 +173,11 @@ def _fitting(op: OpContext, values: Array, what: str, shape: Shape) -> Array:
     return values
 
 
-def _check_functions(op: OpContext, wanted: Sequence[str]) -> None:
+def has_functions(op: OpContext, functions: Sequence[str], directions: int) -> bool:
+    """Return whether each direction has these activations, which are those by default."""
     found = op.attr.texts("activations")
-    if found is not None and [f.lower() for f in found] != [w.lower() for w in wanted]:
-        raise op.unsupported(
-            f"unsupported activations {', '.join(found)}; expected {', '.join(wanted)}"
-        )
+    wanted = [function.lower() for function in functions] * directions
+    return found is None or [function.lower() for function in found] == wanted
 
 
 def _check_clip(op: OpContext) -> None:

@@ -1,4 +1,4 @@
-"""Recurrent layers: one op for each direction."""
+"""Recurrent layers: one op for each direction, or single steps for other activations."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import numpy as np
 
 from dovetail.ir import Array, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._recurrence import Layer, read_layer
+from dovetail_onnx.operators._gated import unrolled_gru, unrolled_lstm
+from dovetail_onnx.operators._recurrence import Layer, has_functions, read_layer
 from dovetail_onnx.operators._table import ONNX
 
 # Where QNN's Lstm has the weights of x, of h and the bias of ONNX's gates, which are i, o, f, c.
 _LSTM_PORTS = ((16, 17, 21), (3, 6, 9), (1, 4, 7), (2, 5, 8))
 LSTM_FUNCTIONS = ("Sigmoid", "Tanh", "Tanh")
+GRU_FUNCTIONS = ("Sigmoid", "Tanh")
 # ONNX's peepholes are i, o, f too.
 _PEEPHOLES = (18, 20, 19)
 
@@ -21,7 +23,10 @@ _PEEPHOLES = (18, 20, 19)
 @ONNX.importer("LSTM", versions=(7, 14, 22))
 def lstm(op: OpContext) -> Sequence[Tensor | None]:
     """Lstm. Where ONNX couples the forget gate (1 - i), QNN couples the input gate (1 - f)."""
-    return lstm_of(read_layer(op, 4, functions=LSTM_FUNCTIONS))
+    layer = read_layer(op, 4)
+    if has_functions(op, LSTM_FUNCTIONS, len(layer.directions)):
+        return lstm_of(layer)
+    return unrolled_lstm(layer, LSTM_FUNCTIONS)
 
 
 def lstm_of(layer: Layer) -> Sequence[Tensor | None]:
@@ -78,7 +83,9 @@ def _lstm_weights(layer: Layer, d: int) -> dict[int, tuple[str, Array]]:
 @ONNX.importer("GRU", versions=(7, 14, 22))
 def gru(op: OpContext) -> Sequence[Tensor | None]:
     """Gru: both have the gates z, r, h in this order."""
-    layer = read_layer(op, 3, functions=("Sigmoid", "Tanh"))
+    layer = read_layer(op, 3)
+    if not has_functions(op, GRU_FUNCTIONS, len(layer.directions)):
+        return unrolled_gru(layer, GRU_FUNCTIONS)
     shape = (1, layer.batch, layer.hidden)
     linear = int(op.attr.integer("linear_before_reset", 0) != 0)
     parts = []

@@ -1,0 +1,143 @@
+"""Recurrent layers written out step by step, with any of ONNX's activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dovetail.ir import Array, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._parts import apply_operator
+from dovetail_onnx.operators._recurrence import Layer
+
+# As many nodes as take as long to convert as the unrolled loops of `_reader.MAX_BODY_NODES`.
+_MOST_NODES = 10_000
+# ONNX's activations, and which of them take an alpha and a beta; without these the default of the
+# operator of the same name holds.
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "Affine": ("alpha", "beta"),
+    "Elu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "LeakyRelu": ("alpha",),
+    "Relu": (),
+    "ScaledTanh": ("alpha", "beta"),
+    "Sigmoid": (),
+    "Softplus": (),
+    "Softsign": (),
+    "Tanh": (),
+    "ThresholdedRelu": ("alpha",),
+}
+_NAMES = {name.lower(): name for name in _PARAMETERS}
+
+States = tuple[Tensor | None, ...]
+# Takes a name, the sums of x in a step and the states, h first; returns the next states.
+Cell = Callable[[str, Tensor, States], tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """A function of one direction: ONNX's operator and its attributes."""
+
+    op: OpContext
+    operator: str
+    attributes: dict[str, Any]
+
+    def __call__(self, name: str, x: Tensor) -> Tensor:
+        """Add the function of a tensor."""
+        value = apply_operator(self.op, name, self.operator, [x], **self.attributes)
+        return self.op.as_tensor(value)
+
+
+def is_activation(function: str) -> bool:
+    """Return whether ONNX has an activation of this name."""
+    return function in _PARAMETERS
+
+
+def most_steps(nodes: int) -> int:
+    """Return the maximum number of steps that have this many nodes each."""
+    return _MOST_NODES // nodes
+
+
+def read_activations(
+    op: OpContext, defaults: Sequence[str], directions: int
+) -> list[list[Activation]]:
+    """Return the functions of each direction.
+
+    Those that take an alpha or a beta take the next number of the attribute of that name.
+
+    Raises:
+        FrontendError: There is another number of functions, or an unknown one.
+    """
+    names = op.attr.texts("activations") or tuple(defaults) * directions
+    each = len(defaults)
+    if len(names) != each * directions:
+        word = {1: "one"}.get(each, str(each))
+        raise op.invalid(
+            f"{len(names)} activations, where {directions} direction(s) take {word} each"
+        )
+    numbers = {p: iter(op.attr.numbers(f"activation_{p}") or ()) for p in ("alpha", "beta")}
+    found: list[Activation] = []
+    for name in names:
+        if name.lower() not in _NAMES:
+            known = ", ".join(_PARAMETERS)
+            raise op.invalid(f"unknown activation '{name}'; expected one of {known}")
+        operator = _NAMES[name.lower()]
+        given = {p: next(numbers[p], None) for p in _PARAMETERS[operator]}
+        if operator == "ScaledTanh" and None in given.values():
+            raise op.invalid("ScaledTanh needs activation_alpha and activation_beta")
+        found.append(Activation(op, operator, {p: v for p, v in given.items() if v is not None}))
+    return [found[i : i + each] for i in range(0, len(found), each)]
+
+
+def write_out(
+    layer: Layer, d: int, bias: Array | None, states: States, cell: Cell
+) -> tuple[Tensor, ...]:
+    """Return h after all steps of one direction, in order of time, and the last states.
+
+    Args:
+        layer: The layer.
+        d: Index of the direction.
+        bias: The bias of the product of x, (gates * hidden,); None if it is 0.
+        states: Those before the first step, (batch, hidden) each; None for 0.
+        cell: Adds the nodes of a step.
+    """
+    op, word, time = layer.op, layer.word(d), 0 if layer.time_major else 1
+    addend = None if bias is None else layer.static(d, "B", bias)
+    connected = [op.tensor(0), layer.static(d, "W", layer.weights[d]), addend]
+    projected = op.step(f"{word}.inputs", "FullyConnected", connected, keep_dims=True)
+    steps = projected.shape[time]
+    order = range(steps - 1, -1, -1) if layer.directions[d] else range(steps)
+    results: dict[int, Tensor] = {}
+    for t in order:
+        ranges = [(0, size, 1) for size in projected.shape]
+        ranges[time] = (t, t + 1, 1)
+        name = f"{word}.{t}"
+        sums = op.step(
+            f"{name}.x", "StridedSlice", [projected], ranges=ranges, shrink_axes=1 << time
+        )
+        after = cell(name, sums, states)
+        results[t], states = after[0], after
+    shape = (1, layer.batch, layer.hidden) if time == 0 else (layer.batch, 1, layer.hidden)
+    rows = [layer.reshaped(f"{word}.{t}.row", results[t], shape) for t in range(steps)]
+    joined = rows[0] if steps == 1 else op.step(f"{word}.rows", "Concat", rows, axis=time)
+    return joined, *after
+
+
+def check_steps(layer: Layer, nodes: int, why: str) -> None:
+    """Raise if a layer has too many steps, or none.
+
+    Args:
+        layer: The layer.
+        nodes: Number of nodes of a step.
+        why: The reason why steps are written out.
+
+    Raises:
+        UnsupportedOpError: It has.
+    """
+    steps = layer.op.spec(0).shape[0 if layer.time_major else 1]
+    if not 1 <= steps <= most_steps(nodes):
+        raise layer.op.unsupported(
+            f"{steps} steps; {why}, and only 1 to {most_steps(nodes)} steps are written out",
+            hint="use LSTM or GRU with the default activations",
+        )
