@@ -35,6 +35,7 @@ from dovetail_opset.passes.variant_ops import VariantOps
 from dovetail_opset.passes.write_out import WriteOut, can_write_out
 
 INTERFACE = Interface()
+MERGE_CONVOLUTIONS = MergeConvolutions()
 VARIANT_OPS = VariantOps()
 CONVERT_DEFAULT = Pipeline(
     "convert.default",
@@ -67,7 +68,6 @@ CONVERT_DEFAULT = Pipeline(
         FuseBias(),
         FoldBatchnorm(),
         FuseBias(),
-        MergeConvolutions(),
         # a scale that a layer took costs nothing there; what is left becomes beta
         FoldTransposedMatmul(),
         FoldSoftmaxScale(),
@@ -91,6 +91,7 @@ __all__ = [
     "COLUMNS_MOVED",
     "CONVERT_DEFAULT",
     "INTERFACE",
+    "MERGE_CONVOLUTIONS",
     "NARROWER",
     "VARIANT_OPS",
     "CastLast",

@@ -37,9 +37,15 @@ class MergeConvolutions:
     These are the branches of RepVGG, MobileOne and the like, which train with several of them. The
     filters of one are a part of the window of the other, so that no product is added. Both have
     constant float weights, and their results no other reader.
+
+    It runs on request only: where one branch has much larger weights, such as a Batchnorm, little
+    is left of the others when the sum is quantized.
     """
 
     name: str = "merge-convolutions"
+    phase: str = "fusion"
+    after: str | None = None
+    on_request: bool = True
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
