@@ -11,7 +11,7 @@ from quantizing import encoding, model_of, new_graph, output, quantized
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
 from dovetail.errors import QuantizationError
-from dovetail.ir import Array, Graph, Tensor, TensorKind
+from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
 from dovetail_opset.build import add, static
 
 RNG = np.random.default_rng(12)
@@ -97,6 +97,20 @@ def test_masks_may_be_added_one_after_the_other_and_clipped() -> None:
         found = session.run({"x": SAMPLES[0]})["y"]
     assert (found[:, [0, 5, 6, 7]] == 0).all()
     assert (found[:, 1:5].sum(axis=1) > 0.98).all()  # 8-bit steps of 4 shares
+
+
+def test_clipped_scores_may_be_reshaped() -> None:
+    """As OPT and XGLM limit the sum before heads and batch become one axis."""
+    graph, total = graph_of(mask=np.where(np.arange(8) > 4, np.float32(-3.4e38), np.float32(0)))
+    lowest = static(graph, "lowest", np.full((), -3.4e38, np.float32))
+    clipped = add(graph, "ElementWiseMaximum", [total, lowest], name="clipped")
+    spec = Spec(DType.FLOAT_32, (2, 2, 8))
+    moved = add(graph, "Reshape", [clipped], name="moved", spec=spec)
+    output(add(graph, "Softmax", [moved], name="y"))
+    made = quantized(graph, list(SAMPLES))
+    floor = float((SAMPLES[..., :5].max(axis=-1) - DEPTH).min())
+    assert minimum(made, "total") == pytest.approx(floor, abs=STEP)
+    assert minimum(made, "moved") == pytest.approx(floor, abs=STEP)
 
 
 @pytest.mark.parametrize("other", ["output", "reader", "log", "option"])

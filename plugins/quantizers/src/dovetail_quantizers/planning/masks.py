@@ -82,8 +82,22 @@ class Masks:
         out = node.outputs[0]
         if factor is None or out not in self._groups:
             return None
-        after = self._floors_of(self._groups[out]).get(out)
+        after = self._floor_after(out)
         return None if after is None else RowFloor(after.axis, after.depth / factor)
+
+    def _floor_after(self, tensor: Tensor) -> RowFloor | None:
+        """Return the values of a result that count, also if reshapes keep its rows."""
+        floors, last = self._floors_of(self._groups[tensor]), tensor
+        while last not in floors:
+            reader, *others = self._graph.consumers(last) or (None,)
+            if reader is None or others or not is_op(reader, "Reshape"):
+                return None
+            last = reader.outputs[0]
+        found, rank = floors[last], len(tensor.shape)
+        if last is tensor:
+            return found
+        keeps_rows = tensor.shape[-1:] == last.shape[-1:] and found.axis == len(last.shape) - 1
+        return RowFloor(rank - 1, found.depth) if keeps_rows else None
 
     def _factor(self, node: Node, tensor: Tensor) -> float | None:
         """Return the positive factor of a node, 1 if it clips masked values; None for none."""
