@@ -81,7 +81,7 @@ def grid(**changes: Any) -> dict[str, Any]:
         ([grid(), grid()], "duplicate grid of 'weights'"),
         ([grid(shape=[2**31, 2**31])], "impossible shape"),
         ([grid(shape=[-1])], ">= 0"),
-        ([grid(encoding=None)], "missing required field `encoding`"),
+        ([grid(shape=None)], "missing required field `shape`"),
         ([grid(dtype=5)], "Invalid enum value 5"),
         ([grid(encoding={"encoding": "scale_offset", "scale": -1.0})], "grid of 'weights'"),
         ([grid(more=1)], "grids[0].more: unknown key"),
