@@ -319,15 +319,31 @@ def test_usage_errors(
 # -- what commands do ------------------------------------------------------------------------------
 
 
-def command(site: Any, body: str, dist: str = "dovetail-act") -> None:
-    """Install the command `act`, whose body this is."""
+def command(site: Any, body: str, dist: str = "dovetail-act", options: str = "") -> None:
+    """Install the command `act`, whose body and parameters these are."""
     source = (
         "import os, sys, typer\nimport dovetail.errors as errors\n"
         "app = typer.Typer(add_completion=False, rich_markup_mode=None)\n"
-        f"@app.command()\ndef act():\n    {body}\n"
+        f"@app.command()\ndef act({options}):\n    {body}\n"
     )
     site.module("act_command", source)
     site.dist(dist, {COMMANDS: {"act": "act_command:app"}})
+
+
+def test_all_faults_of_options_are_listed(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    options = "path: str, width: int = typer.Option(8, min=4), depth: int = 2"
+    command(site, "print(path, width, depth)", options=options)
+    assert main(["act", "--width", "3", "--depth", "deep", "model", "extra"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    first, *items, hint = err.splitlines()
+    assert first == "error[USAGE]: dovetail act: invalid options"
+    for item, text in zip(items, ("'--width'", "'--depth'", "(extra)"), strict=True):
+        assert item.startswith("  - ")
+        assert text in item
+    assert hint.startswith("hint: usage: dovetail act ")
+    assert main(["act", "--width", "4", "model"]) == 0
+    assert capsys.readouterr().out == "model 4 2\n"
 
 
 @pytest.mark.parametrize(

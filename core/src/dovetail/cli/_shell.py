@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from dovetail.cli._options import (
 from dovetail.cli._origin import origin_of, third_party_error
 from dovetail.cli._report import report_bug, report_error
 from dovetail.cli.output import Output, flush, set_output, write
-from dovetail.errors import ConfigError, DovetailError, ExitCode, suggest_name
+from dovetail.errors import ConfigError, DovetailError, ExitCode, Problem, suggest_name
 from dovetail.plugins import COMMANDS, list_plugins, load, names
 
 INTERRUPTED = 130
@@ -156,30 +156,55 @@ def _invoke(command: Any, prog: str, args: list[str]) -> int:
     # typer has a copy of click in some versions and depends on click in others; either way this
     # is the base class of its parser's errors
     click_error: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+    faults: list[Any] = []
+    for param in command.params:
+        _collect_faults(param, click_error, faults)
     try:
         with command.make_context(prog, args, help_option_names=["-h", "--help"]) as context:
-            return _exit_code(command.invoke(context))
+            if not faults:
+                return _exit_code(command.invoke(context))
     except typer.Exit as end:
         return int(end.exit_code)
     except typer.Abort:
         return INTERRUPTED
     except click_error as error:
-        raise _usage_error(error, prog) from None
+        faults.append(error)
+    raise _usage_error(faults, prog)
+
+
+def _collect_faults(param: Any, click_error: Any, faults: list[Any]) -> None:
+    """Let a parameter of a click command add its fault instead of hiding those of others."""
+    handle = param.handle_parse_result
+
+    def handle_all(context: Any, given: Mapping[str, Any], args: list[str]) -> Any:
+        try:
+            return handle(context, given, args)
+        except click_error as error:
+            faults.append(error)
+            return None, args
+
+    param.handle_parse_result = handle_all
 
 
 def _exit_code(result: object) -> int:
     return int(result) if isinstance(result, int) and not isinstance(result, bool) else 0
 
 
-def _usage_error(error: Any, prog: str) -> ConfigError:
-    context = getattr(error, "ctx", None)
+def _usage_error(faults: Sequence[Any], prog: str) -> ConfigError:
+    """Return the error of one or more faults that click's parser found."""
+    first = faults[0]
+    context = getattr(first, "ctx", None)
     path = context.command_path if context is not None else prog
-    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
+    if type(first).__name__ == "NoArgsIsHelpError":  # its message is the whole help
         return ConfigError("missing arguments", code="USAGE", where=path, hint=_see_help(path))
     usage = " ".join(context.get_usage().split()[1:]) if context is not None else prog
     hint = f"usage: {usage}; {_see_help(path)}"
-    text = error.format_message().replace("Value error, ", "").rstrip(".")  # pydantic's prefix
-    return ConfigError(text, code="USAGE", where=path, hint=hint)
+    # without pydantic's prefix
+    texts = [e.format_message().replace("Value error, ", "").rstrip(".") for e in faults]
+    if len(texts) == 1:
+        return ConfigError(texts[0], code="USAGE", where=path, hint=hint)
+    problems = [Problem(text) for text in texts]
+    return ConfigError("invalid options", code="USAGE", where=path, problems=problems, hint=hint)
 
 
 def _see_help(path: str) -> str:
