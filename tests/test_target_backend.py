@@ -10,6 +10,7 @@ import forked
 import numpy as np
 import pytest
 from networks import lstm
+from onnx import TensorProto, helper, numpy_helper, save
 
 import dovetail as dt
 from dovetail import runtime
@@ -377,6 +378,37 @@ def test_a_gru_runs_on_the_htp() -> None:
             assert 10 * np.log10(np.square(signal).sum() / np.square(found - signal).sum()) > 40
 
 
+def test_a_float_model_is_converted_for_a_backend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = np.random.default_rng(2).standard_normal((9, 5)).astype(np.float32)
+    nodes = [
+        helper.make_node("Add", ["ids", "ids"], ["twice"], "twice"),
+        helper.make_node("Gather", ["table", "twice"], ["rows"], "rows"),
+        helper.make_node("Softplus", ["rows"], ["y"], "y"),
+    ]
+    ends = [
+        helper.make_tensor_value_info("ids", TensorProto.INT64, (1, 3)),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 3, 5)),
+    ]
+    stored = [numpy_helper.from_array(table, "table")]
+    made = helper.make_graph(nodes, "net", ends[:1], ends[1:], stored)
+    save(
+        helper.make_model(made, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]),
+        "net.onnx",
+    )
+    with pytest.raises(UnsupportedOpError, match="--target-backend htp"):
+        dt.Session("net.onnx", backend="htp")
+    done = forked.run("dovetail convert net.onnx -o net.dvt --target-backend htp", tmp_path)
+    assert done.returncode == 0, done.stderr
+    ids = np.array([[4, 0, 2]])
+    with dt.Session("net.dvt", backend="htp") as session:
+        found = session.run({"ids": ids})["y"]
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, np.logaddexp(table[2 * ids], 0), rtol=1e-5, atol=1e-6)
+
+
 def test_the_advice_on_an_op_that_is_written_out_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,9 +419,9 @@ def test_the_advice_on_an_op_that_is_written_out_works(
     Model.of(graph, producer=Producer("test", "0"), registry=installed_ops()).save("net.dvt")
     with pytest.raises(UnsupportedOpError) as caught:
         dt.Session("net.dvt", backend="htp")
-    advice = ("--target-backend htp", "--float-fallback")
-    assert all(part in str(caught.value) for part in advice)
-    done = forked.run(f"dovetail quantize net.dvt -o out.dvt {' '.join(advice)}", tmp_path)
+    advice = "--target-backend htp"
+    assert advice in str(caught.value)
+    done = forked.run(f"dovetail quantize net.dvt -o out.dvt {advice} --float-fallback", tmp_path)
     assert done.returncode == 0, done.stderr
     values = np.array([[-30, -1, 0, 2]], np.float32)
     with dt.Session("out.dvt", backend="htp") as session:

@@ -145,8 +145,8 @@ def test_every_unsupported_node_is_listed() -> None:
     [
         (
             DType.INT_64,
-            "convert the model with 32-bit inputs: `--input-dtype ids int32`; use bool instead of "
-            "int32 for masks of 0 and 1",
+            "convert the model with `--target-backend htp`, which computes all integers in 32 bits"
+            ", or with `--input-dtype ids int32`, with bool instead of int32 for masks of 0 and 1",
         ),
         (
             DType.INT_32,

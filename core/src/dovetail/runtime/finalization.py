@@ -173,8 +173,9 @@ def _hint(graph: CheckedGraph, verdicts: Sequence[Support], backend: str) -> str
     if any(each.found in _WIDE_NAMES for each in verdicts):
         wide = [f"--input-dtype {t.source} int32" for t in graph.inputs if t.dtype in _WIDE]
         if wide:
-            flags = "use bool instead of int32 for masks of 0 and 1"
-            return f"convert the model with 32-bit inputs: `{' '.join(wide)}`; {flags}"
+            whole = f"`--target-backend {backend}`, which computes all integers in 32 bits"
+            flags = "with bool instead of int32 for masks of 0 and 1"
+            return f"convert the model with {whole}, or with `{' '.join(wide)}`, {flags}"
         if any(t.dtype is DType.INT_32 for t in graph.inputs):
             return "convert the model with `--input-dtype NAME bool` for inputs of 0 and 1 alone"
     if backend == "cpu":

@@ -20,10 +20,7 @@ from dovetail_opset.type_verdicts import changes, foreign_types
 STANDARD = "qti.aisw"
 # Ops that change the form of values; between real and stored ones, encodings define them.
 _CONVERSIONS = ("Convert", "Dequantize", "Quantize")
-_WRITE_OUT = (
-    "quantize the float model with --target-backend {}, which writes the op out in others (to keep "
-    "floats, add --float-fallback)"
-)
+_WRITE_OUT = "convert or quantize the float model with --target-backend {}, which writes the op out"
 _ELSEWHERE = "run the node on another backend: --backend hetero:{},cpu"
 
 

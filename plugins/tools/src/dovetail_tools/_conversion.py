@@ -60,9 +60,16 @@ class Quantizing:
 
     @property
     def wanted(self) -> bool:
-        """True if the model is quantized."""
-        if self.only_states:
-            return False
+        """True if the quantizer changes the model, if only for a backend."""
+        return not self.only_states and (self._changes_types or "target_backend" in self.given)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The quantizer's options, which leave all floats if there is only a backend."""
+        return self.given if self._changes_types else {**self.given, "float_fallback": True}
+
+    @property
+    def _changes_types(self) -> bool:
         half = self.given.get("float_bitwidth") == 16
         alone = {"quantization_overrides", "float_fallback", "keep_weights_quantized"}
         return self.input_list is not None or bool(self.given.keys() & alone) or half
@@ -93,7 +100,7 @@ class Quantizing:
                 text,
                 where="dovetail convert",
                 hint="give --input-list, --quantization-overrides, --float-fallback, "
-                "--keep-weights-quantized or --float-bitwidth 16",
+                "--keep-weights-quantized, --float-bitwidth 16 or --target-backend",
             )
         _LOG.warning(text)
 
@@ -244,7 +251,7 @@ def convert_file(
         _report(source, files, read.count, model, time.perf_counter() - start)
         return
     made = quantized(
-        model, quantizing.input_list, quantizing.given, conversion.ops, native=quantizing.native
+        model, quantizing.input_list, quantizing.options, conversion.ops, native=quantizing.native
     )
     files = _write(file, made.model, check=check)
     dumped = write_encodings(made.model, target) if quantizing.dump else ()
