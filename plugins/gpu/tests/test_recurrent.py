@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from opencl_driver import many_programs
 
+from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail_gpu.kernels import recurrent
+from dovetail_opset.build import add, add_all, static
 
 # the parts of a layer, and params
 LAYERS = {
@@ -79,3 +81,43 @@ def test_one_step(check_op):
     inputs = layer((), 1, 2, 3, 4)
     inputs[0] = inputs[0][0]
     check_op("Lstm", *inputs, static=range(1, 24), specs=(None,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("parts", "batch", "params", "is_one"),
+    [
+        ((), 1, {}, True),
+        ((), 3, {"time_major": False, "cell_clip_threshold": 0.6}, True),
+        (("coupled",), 2, {}, True),
+        (("norms",), 2, {}, False),
+        (("states",), 2, {}, False),
+    ],
+)
+@pytest.mark.parametrize("half", [False, True])
+def test_both_directions(same_as_cpu, steps_of, parts, batch, params, is_one, half):
+    graph, dtype = Graph("net"), np.float16 if half else np.float32
+    names, x = ("backward", "forward"), None
+    results = {}
+    for name in names:  # the sibling may come first
+        inputs = layer(parts, 4, batch, 3, 11, params.get("time_major", True))
+        given = [None if v is None else (v * (1 + len(results))).astype(dtype) for v in inputs]
+        if x is None:
+            kind = DType.of(np.dtype(dtype))
+            x = graph.add_tensor(Tensor("x", kind, given[0].shape, TensorKind.APP_WRITE))
+            feeds = {"x": given[0]}
+        tensors = [None if v is None else static(graph, "w", v) for v in given[1:]]
+        direction = int(name == "backward")
+        made = add_all(
+            graph,
+            "Lstm",
+            [x, *tensors],
+            name=name,
+            specs=(None,) * 3,
+            direction=direction,
+            **params,
+        )
+        results[name] = made[0]
+    y = add(graph, "Concat", [results["forward"], results["backward"]], name="y", axis=2)
+    y.kind = TensorKind.APP_READ
+    assert (len(steps_of(graph)) == 1) is is_one
+    same_as_cpu(graph, feeds, 2e-2 if half else 1e-4)

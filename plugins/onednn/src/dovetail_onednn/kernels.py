@@ -6,7 +6,6 @@ import functools
 import math
 
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
-from dovetail_numpy.kernels.directions import can_fuse_sibling
 from dovetail_onednn import movement
 from dovetail_onednn.banded import banded_resize
 from dovetail_onednn.convolution import convolution, depthwise_convolution
@@ -28,6 +27,7 @@ from dovetail_onednn.softmax import can_fuse_test, softmax
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 from dovetail_onednn.transposed import transposed_convolution
 from dovetail_onednn.winograd import winograd_convolution
+from dovetail_opset._directions import can_fuse_sibling
 
 OPSET = "qti.aisw"
 

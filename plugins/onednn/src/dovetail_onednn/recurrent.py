@@ -20,7 +20,7 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_numpy.kernels.directions import Direction, Ports, are_supported, directions_of
+from dovetail_numpy.kernels.directions import Ports, are_supported
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import OneDnnLayout, dense, permuted
@@ -29,6 +29,7 @@ from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments
 from dovetail_onednn.threads import threads_for
+from dovetail_opset._directions import Direction, directions_of
 
 # By the op's directions: forward, reverse, both with concatenated results.
 # Source: oneDNN 3.2, dnnl_types.h, dnnl_rnn_direction_t.

@@ -16,6 +16,7 @@ from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.launching import Launch
 from dovetail_gpu.layouts import layout_for, read, scratch, table
 from dovetail_gpu.transfers import to_device
+from dovetail_opset._directions import Direction
 from dovetail_opset._recurrent import Gate, LstmWeights, gates_of
 
 WEIGHTS = (*range(1, 10), *range(12, 24))  # inputs of Lstm
@@ -82,26 +83,32 @@ class Tables:
     launches: tuple[Launch, ...] = field(default=())
 
 
-def are_constant(call: KernelCall) -> bool:
-    """Return whether all weights of a call are constants."""
-    return all(call.has_data(i) for i in WEIGHTS if call.has(i))
+def are_constant(directions: Sequence[Direction]) -> bool:
+    """Return whether all weights are constants."""
+    return all(
+        each.call.has_data(index)
+        for each in directions
+        for port in WEIGHTS
+        if (index := each.index(port)) is not None
+    )
 
 
-def tables_of(call: KernelCall, sizes: Sizes, tile: Tile | None) -> Tables:
-    """Declare the weights of a call.
+def tables_of(directions: Sequence[Direction], sizes: Sizes, tile: Tile | None) -> Tables:
+    """Declare the weights of a layer, of both directions one after the other.
 
     Args:
-        call: The call.
-        sizes: Sizes of the layer.
+        directions: The directions; two have neither norms, peepholes nor projections.
+        sizes: Sizes of each.
         tile: The tile of the product of x; None, for constants alone, if the steps multiply x.
     """
-    if tile is None or are_constant(call):
-        return _constants(call, sizes, tile)
-    return _Copies(call, sizes).tables(tile)
+    if tile is None or are_constant(directions):
+        return _constants(directions, sizes, tile)
+    return _Copies(directions[0].call, sizes).tables(tile)
 
 
-def _constants(call: KernelCall, sizes: Sizes, tile: Tile | None) -> Tables:
+def _constants(directions: Sequence[Direction], sizes: Sizes, tile: Tile | None) -> Tables:
     gates, columns, packing = sizes.gates, sizes.columns, sizes.packing
+    has = directions[0].has
 
     def blocked(matrix: Array) -> Array:
         return _by_block(_by_gate(matrix, gates), gates)
@@ -114,20 +121,22 @@ def _constants(call: KernelCall, sizes: Sizes, tile: Tile | None) -> Tables:
             return by_step(weights.inputs)
         return packing.packed(blocked(weights.inputs), tile.columns)
 
-    def part(name: str, has: bool, make: Callable[[LstmWeights], Array], n: int) -> Value | None:
-        return _form(call, name, make, n) if has else None
+    def form(name: str, make: Callable[[LstmWeights], Array], count: int) -> Value:
+        return _form(directions, name, make, count)
 
-    projects = call.has(_PROJECTION)
+    def part(name: str, port: int, make: Callable[[LstmWeights], Array], n: int) -> Value | None:
+        return form(name, make, n) if has(port) else None
+
     count = columns * sizes.depth if tile is None else packing.count(tile.columns)
     return Tables(
-        _form(call, f"x {tile}", inputs, count),
+        form(f"x {tile}", inputs, count),
         tile is not None,
-        _form(call, "h", lambda w: by_step(w.recurrent), columns * sizes.size),
-        _form(call, "bias", lambda w: _by_block(w.bias, gates), columns),
-        part("norms", call.has(13), lambda w: _by_block(w.norm, gates), columns),
-        part("peepholes", call.has(19), lambda w: _peepholes(w, gates), columns),
-        part("projection", projects, _projection, sizes.padded * sizes.units),
-        part("projection bias", projects, _projection_bias, sizes.padded),
+        form("h", lambda w: by_step(w.recurrent), columns * sizes.size),
+        form("bias", lambda w: _by_block(w.bias, gates), columns),
+        part("norms", 13, lambda w: _by_block(w.norm, gates), columns),
+        part("peepholes", 19, lambda w: _peepholes(w, gates), columns),
+        part("projection", _PROJECTION, _projection, sizes.padded * sizes.units),
+        part("projection bias", _PROJECTION, _projection_bias, sizes.padded),
     )
 
 
@@ -205,26 +214,40 @@ class _Copies:
         return scratch(self._call, Element.FLOAT, count)
 
 
-def _form(call: KernelCall, name: str, make: Callable[[LstmWeights], Array], count: int) -> Value:
-    """Declare a form of the weights of all gates.
+def _form(
+    directions: Sequence[Direction], name: str, make: Callable[[LstmWeights], Array], count: int
+) -> Value:
+    """Declare a form of the weights of all gates, of one direction after the other.
 
     Args:
-        call: The call.
+        directions: The directions.
         name: Name of the form.
-        make: Returns it.
+        make: Returns it for one direction.
         count: Number of its elements.
     """
-    inputs = range(RESET)
-    known = [i if i in WEIGHTS else RESET for i in inputs]
+    ports = [[port for port in WEIGHTS if each.has(port)] for each in directions]
+    indices = [
+        index
+        for each, own in zip(directions, ports, strict=True)
+        for port in own
+        if (index := each.index(port)) is not None
+    ]
 
     def form(arrays: Sequence[Array | None], specs: Sequence[Spec | None]) -> Array:
-        real = [
-            None if array is None or spec is None else to_device(array, spec, Element.FLOAT)
-            for array, spec in zip(arrays, specs, strict=True)
-        ]
-        return np.ascontiguousarray(make(LstmWeights.of([*real, None])), np.float32).reshape(-1)
+        given = iter(zip(arrays, specs, strict=True))
+        parts = []
+        for own in ports:
+            real: list[Array | None] = [None] * (RESET + 1)
+            for port in own:
+                array, spec = next(given)
+                if array is not None and spec is not None:
+                    real[port] = to_device(array, spec, Element.FLOAT)
+            parts.append(np.asarray(make(LstmWeights.of(real)), np.float32).reshape(-1))
+        return np.concatenate(parts)
 
-    return call.read_packed(known, f"opencl.lstm {name}", form, layout_for(Element.FLOAT, count))
+    layout = layout_for(Element.FLOAT, count * len(directions))
+    call = directions[0].call
+    return call.read_packed(indices, f"opencl.lstm {name} {ports}", form, layout)
 
 
 def _by_gate(matrix: Array, gates: int) -> Array:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dovetail.ir import Shape
-from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._choices import choose_tile
@@ -22,72 +24,96 @@ from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.launching import Argument, Launch, launch_all
 from dovetail_gpu.layouts import all_real, element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
-from dovetail_opset.ops.recurrent import Direction
+from dovetail_opset._directions import Direction, can_fuse_sibling, directions_of
 
 # Multiplications of all x below which a processor takes longer to begin a launch for them.
 _MOST_IN_STEPS = 1 << 19
+_STATES = (10, 11)  # inputs: h and c before the first step
+_RARE = (*_STATES, *range(12, 16), *range(18, 21), 22, 23)  # norms, peepholes, projection
 
 
-@KERNELS.register(PACKAGE, "Lstm")
+@KERNELS.register(PACKAGE, "Lstm", can_fuse=can_fuse_sibling, branch=Branch.SIBLING)
 def lstm(call: KernelCall) -> Step | None:
-    """Run an Lstm; None if it keeps its state between runs."""
-    specs = (*call.head.ins[:RESET], *call.head.outs)
-    if call.has(RESET) or not all_real(specs):
+    """Run an Lstm, or both directions of a plain one; None if it keeps its state between runs."""
+    directions = directions_of(call)
+    first = directions[0]
+    specs = [spec for each in directions for spec in (*each.view.ins[:RESET], *each.view.outs)]
+    if any(each.has(RESET) for each in directions) or not all_real(specs):
         return None
     shape, units = call.spec(0).shape, call.spec(1).shape[0]
-    sizes = Sizes(4 if call.has(16) else 3, units, call.spec(4).shape[1], shape[-1])
-    steps, batch = _steps(shape, is_time_major=bool(call.op.time_major))
-    x = read(call, 0, operand_element(Element.FLOAT))
+    sizes = Sizes(4 if first.has(16) else 3, units, call.spec(4).shape[1], shape[-1])
+    steps, batch = _steps(shape, is_time_major=bool(first.op.time_major))
     product = Product(steps * batch, sizes.depth, sizes.columns)
-    if _is_in_steps(call, product):
-        tables = tables_of(call, sizes, None)
-        return launch_all(call, [_recurrence(call, sizes, tables, x, steps, batch)])
+    are_in_steps = _are_in_steps(directions, product)
+    if len(directions) > 1 and not (are_in_steps and _are_plain(directions)):
+        return None
+    x = read(call, 0, operand_element(Element.FLOAT))
+    if are_in_steps:
+        tables = tables_of(directions, sizes, None)
+        return launch_all(call, [_recurrence(directions, sizes, tables, x, steps, batch)])
     tile = choose_tile(product, Element.FLOAT, Stored.FLOAT)
-    tables = tables_of(call, sizes, tile)
+    tables = tables_of(directions, sizes, tile)
     sums = scratch(call, Element.FLOAT, steps * batch * sizes.columns)
     operands = Operands(x, tables.inputs, sums, sums=parts_room(call, product, tile))
     launches = [
         *tables.launches,
         *product_launches(product, tile, operands, NO_STAGES, Element.FLOAT),
-        _recurrence(call, sizes, tables, sums, steps, batch),
+        _recurrence(directions, sizes, tables, sums, steps, batch),
     ]
     return launch_all(call, launches)
 
 
-def _is_in_steps(call: KernelCall, product: Product) -> bool:
+def _are_in_steps(directions: Sequence[Direction], product: Product) -> bool:
     """Return whether each step multiplies its own x.
 
     On other devices than processors, the few work items of a step take longer than a launch.
     """
     count = product.positions * product.columns * product.channels
     is_little = current().engine.device.is_cpu and count <= _MOST_IN_STEPS
-    return is_little and are_constant(call)
+    return is_little and are_constant(directions)
+
+
+def _are_plain(directions: Sequence[Direction]) -> bool:
+    """Return whether two directions have the same form, and nothing that is rarely used."""
+    first, second = directions
+    have_gates = first.has(16) == second.has(16)
+    clips = [(each.op.cell_clip_threshold, each.op.output_clip_threshold) for each in directions]
+    is_rare = any(each.has(port) for each in directions for port in _RARE)
+    return have_gates and clips[0] == clips[1] and not is_rare
 
 
 def _recurrence(
-    call: KernelCall, sizes: Sizes, tables: Tables, x: Value, steps: int, batch: int
+    directions: Sequence[Direction],
+    sizes: Sizes,
+    tables: Tables,
+    x: Value,
+    steps: int,
+    batch: int,
 ) -> Launch:
     """Return the launch of all steps.
 
     Args:
-        call: The call.
-        sizes: Sizes of the layer.
+        directions: The directions of the layer.
+        sizes: Sizes of each.
         tables: Its weights.
         x: Its x; their products with the weights if these are packed.
         steps: Number of steps.
         batch: Number of elements of the batch.
     """
-    op, element = call.op, element_of(call.outputs[0].spec)
+    first, rows = directions[0], batch * len(directions)
+    call, op = first.call, first.op
+    element = element_of(call.outputs[0].spec)
     states = sizes.blocks * VECTOR * (2 + sizes.gates) + 2 * sizes.padded
     inputs = x if tables.are_packed else tables.inputs
     parts = (tables.norms, tables.peepholes, tables.projection, tables.projection_bias)
     # what a layer lacks is not read
     arguments: list[Argument] = [x, inputs, tables.recurrent, tables.bias]
     arguments += [x if part is None else part for part in parts]
-    arguments += [read(call, i, element) if call.has(i) else x for i in (10, 11)]
-    arguments.append(scratch(call, Element.FLOAT, batch * states))
+    starts = [first.index(port) for port in _STATES]
+    arguments += [x if index is None else read(call, index, element) for index in starts]
+    arguments.append(scratch(call, Element.FLOAT, rows * states))
     has_gates = len(call.outputs) > 3
-    count = batch * max(sizes.units, sizes.size)
+    count = rows * max(sizes.units, sizes.size)
     outputs = [_written(call, i, count, element) for i in range(8 if has_gates else 3)]
     arguments += outputs if has_gates else [*outputs, *[outputs[1]] * 5]
     defines: dict[str, int | str] = {
@@ -101,12 +127,13 @@ def _recurrence(
     }
     is_by_step = op.time_major or len(call.spec(0).shape) == 2
     arguments += [steps, batch, sizes.units, sizes.size, sizes.depth]
-    arguments += [int(call.has(10)), int(call.has(11))]
-    arguments.append(int(op.direction is Direction.REVERSE))
+    arguments += [int(index is not None) for index in starts]
+    arguments.append(sum(each.way << i for i, each in enumerate(directions)))
     arguments += (batch, 1) if is_by_step else (1, steps)
+    arguments.append(sizes.size * len(directions))
     arguments += [float(op.cell_clip_threshold), float(op.output_clip_threshold)]
     source = Source.of(("groups", "lstm"), defines, type_lines(element))
-    return row_launch(source, "lstm", arguments, batch)
+    return row_launch(source, "lstm", arguments, rows)
 
 
 def _steps(shape: Shape, *, is_time_major: bool) -> tuple[int, int]:

@@ -1,8 +1,9 @@
-// An Lstm: one work group for each element of the batch computes all steps. x are the products of
-// all x with their weights, or x themselves, WITH_INPUTS. Gates are in the order input (unless
-// coupled), forget, output, cell. Weights are in blocks of eight units: sums, bias, peepholes and
-// norms (block, gate, 8), those of x and h (block, element, gate, 8), the projection (block, unit,
-// 8). States are padded to whole blocks.
+// An Lstm: one work group for each element of the batch computes all steps. With two directions,
+// those of the second follow, as do its weights; their results are one next to the other. x are the
+// products of all x with their weights, or x themselves, WITH_INPUTS. Gates are in the order input
+// (unless coupled), forget, output, cell. Weights are in blocks of eight units: sums, bias,
+// peepholes and norms (block, gate, 8), those of x and h (block, element, gate, 8), the projection
+// (block, unit, 8). States are padded to whole blocks.
 
 #define EARLY (GATES - 2)  // the gates that read the cell before the step, then the output gate
 #define CELL (GATES - 1)
@@ -14,13 +15,24 @@
     v = select(v, (V)(-limit), v < (V)(-limit)); \
   }
 #define BLOCK(p) (*(__global packed_float8 *)(p))
-// Add the products of a vector to the sums v of all gates of block b.
-#define MULTIPLY(vector, matrix, count) \
+// Add the products of a vector to the sums v of all gates of block b: even and odd elements apart,
+// as a core begins more additions than those of four sums before the first of them ends.
+#define ADD_PRODUCTS(vector, matrix, count) \
   { \
-    __global const float *weights = matrix + (long)b * (count) * GATES * 8; \
-    for (int k = 0; k < count; k++, weights += GATES * 8) \
-      _Pragma("unroll") for (int g = 0; g < GATES; g++) \
-        v[g] += (vector)[k] * *(__global const packed_float8 *)(weights + g * 8); \
+    __global const packed_float8 *weights = \
+        (__global const packed_float8 *)(matrix + (long)b * (count) * GATES * 8); \
+    float8 odd[GATES]; \
+    _Pragma("unroll") for (int g = 0; g < GATES; g++) odd[g] = 0.0f; \
+    int k = 0; \
+    for (; k + 1 < count; k += 2, weights += 2 * GATES) \
+      _Pragma("unroll") for (int g = 0; g < GATES; g++) { \
+        v[g] += (vector)[k] * weights[g]; \
+        odd[g] += (vector)[k + 1] * weights[GATES + g]; \
+      } \
+    _Pragma("unroll") for (int g = 0; g < GATES; g++) { \
+      if (k < count) v[g] += (vector)[k] * weights[g]; \
+      v[g] += odd[g]; \
+    } \
   }
 #define AT(u, gate) (((u) / 8 * GATES + (gate)) * 8 + (u) % 8)
 #if GROUP == 1
@@ -64,8 +76,8 @@ __kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, inputs), TENSOR_IN(floa
                    TENSOR_OUT(S, input_gate), TENSOR_OUT(S, forget_gate),
                    TENSOR_OUT(S, cell_gate), TENSOR_OUT(S, output_gate), TENSOR_OUT(S, state),
                    int steps, int batches, int units, int size, int depth, int starts_h,
-                   int starts_c, int reverse, int step_pitch, int batch_pitch, float cell_clip,
-                   float output_clip) {
+                   int starts_c, int reverse, int step_pitch, int batch_pitch, int pitch,
+                   float cell_clip, float output_clip) {
   TENSOR_READ(float, x);
   TENSOR_READ(float, inputs);
   TENSOR_READ(float, recurrent);
@@ -85,10 +97,14 @@ __kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, inputs), TENSOR_IN(floa
   TENSOR_WRITE(S, output_gate);
   TENSOR_WRITE(S, state);
   SHARED(float, shared);
-  const int batch = ROW, blocks = (units + 7) / 8, out_blocks = (size + 7) / 8;
+  const int direction = ROW / batches, batch = ROW % batches;
+  const int blocks = (units + 7) / 8, out_blocks = (size + 7) / 8;
+  inputs += (long)direction * blocks * depth * GATES * 8;
+  recurrent += (long)direction * blocks * size * GATES * 8;
+  bias += direction * blocks * GATES * 8;
   // of a batch element: c, the unprojected h, the sums, and h before and after a step
   __global float *c = states_memory + states_first +
-                      (long)batch * (8 * blocks * (2 + GATES) + 16 * out_blocks);
+                      (long)ROW * (8 * blocks * (2 + GATES) + 16 * out_blocks);
   __global float *hidden = c + 8 * blocks, *sums = hidden + 8 * blocks;
   __global float *h = sums + 8 * blocks * GATES, *next = h + 8 * out_blocks;
   for (int u = LANE; u < 8 * blocks; u += GROUP)
@@ -97,18 +113,19 @@ __kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, inputs), TENSOR_IN(floa
     h[u] = starts_h && u < size ? LOAD(first_h + batch * size + u) : 0.0f;
   SYNC
   for (int step = 0; step < steps; step++) {
-    const int row = (reverse ? steps - 1 - step : step) * step_pitch + batch * batch_pitch;
+    const int at = reverse >> direction & 1 ? steps - 1 - step : step;
+    const int row = at * step_pitch + batch * batch_pitch;
     for (int b = LANE; b < blocks; b += GROUP) {
       float8 v[GATES];
 #if WITH_INPUTS
       for (int g = 0; g < GATES; g++) v[g] = 0.0f;
-      MULTIPLY(x + row * depth, inputs, depth)
+      ADD_PRODUCTS(x + row * depth, inputs, depth)
 #else
 #pragma unroll
       for (int g = 0; g < GATES; g++)
         v[g] = *(__global const packed_float8 *)(x + ((row * blocks + b) * GATES + g) * 8);
 #endif
-      MULTIPLY(h, recurrent, size)
+      ADD_PRODUCTS(h, recurrent, size)
 #if WITH_NORMS
       for (int g = 0; g < GATES; g++) BLOCK(sums + (b * GATES + g) * 8) = v[g];
 #else
@@ -177,7 +194,8 @@ __kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, inputs), TENSOR_IN(floa
       const float8 v = BLOCK(hidden + b * 8);
 #endif
       BLOCK(next + b * 8) = v;
-      for (int u = b * 8; u < min(b * 8 + 8, size); u++) STORE(next[u], y + row * size + u);
+      for (int u = b * 8; u < min(b * 8 + 8, size); u++)
+        STORE(next[u], y + (long)row * pitch + direction * size + u);
     }
     SYNC
     __global float *old = h;
@@ -185,14 +203,14 @@ __kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, inputs), TENSOR_IN(floa
     next = old;
   }
   for (int u = LANE; u < units; u += GROUP) {
-    STORE(c[u], last_c + batch * units + u);
+    STORE(c[u], last_c + ROW * units + u);
     if (steps == 0) {  // no last step
       const int step = -1;
       KEEP_GATES(u, 0.0f, 0.0f, 0.0f, 0.0f)
     }
   }
   for (int u = LANE; u < size; u += GROUP) {
-    STORE(h[u], last_h + batch * size + u);
+    STORE(h[u], last_h + ROW * size + u);
     if (WITH_GATES) STORE(steps == 0 ? 0.0f : h[u], state + batch * size + u);
   }
 }
