@@ -99,6 +99,21 @@ def test_masks_may_be_added_one_after_the_other_and_clipped() -> None:
     assert (found[:, 1:5].sum(axis=1) > 0.98).all()  # 8-bit steps of 4 shares
 
 
+def test_a_mask_of_large_numbers_may_be_cast_to_bools() -> None:
+    """As MPT does with the mask that the exporter gives it."""
+    graph, x = new_graph((4, 8))
+    zero = static(graph, "zero", np.zeros((), np.float32))
+    shown = add(graph, "ElementWiseGreater", [x, zero], name="shown")
+    lowest = static(graph, "lowest", np.full((), -3.4e38, np.float32))
+    mask = add(graph, "ElementWiseSelect", [shown, zero, lowest], name="mask")
+    hidden = add(graph, "Cast", [mask], name="hidden", spec=Spec(DType.BOOL_8, (4, 8)))
+    output(add(graph, "ElementWiseSelect", [hidden, zero, x], name="y"))
+    made = quantized(graph, list(SAMPLES))
+    with dt.Session(model_of(made), backend="htp") as session:
+        found = session.run({"x": SAMPLES[0]})["y"]
+    np.testing.assert_allclose(found, np.maximum(SAMPLES[0], 0), atol=0.02)
+
+
 def test_clipped_scores_may_be_reshaped() -> None:
     """As OPT and XGLM limit the sum before heads and batch become one axis."""
     graph, total = graph_of(mask=np.where(np.arange(8) > 4, np.float32(-3.4e38), np.float32(0)))

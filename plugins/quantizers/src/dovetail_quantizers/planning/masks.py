@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dovetail.ir import Graph, Node, Tensor
+from dovetail.ir import DType, Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail_opset import is_op
 from dovetail_opset.ops.softmax import Softmax
@@ -52,6 +52,9 @@ class Masks:
         # last nodes first: the floors of a sum decide on its operands
         for node in reversed(self._graph.nodes):
             self._look_at_sum(node)
+        for group in each:
+            if self._is_only_tested(group):
+                group.far = Far(-MASK, MASK)
 
     def _floors_of(self, group: Group) -> dict[Tensor, RowFloor]:
         """Return the values that count of a group's members; nothing if all of them do."""
@@ -129,6 +132,13 @@ class Masks:
             if not is_seen and all(self._sign(n, group) == sign for n in adding):
                 group.far = _FAR[sign]
 
+    def _is_only_tested(self, group: Group) -> bool:
+        """Return whether all that is asked of a group is what differs from 0, or is infinite."""
+        readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
+        if not readers or any(not tensor.kind.is_internal for tensor in group.members):
+            return False
+        return all(_asks_for_infinity(node) or _asks_for_zero(node) for node in readers)
+
     def _sign(self, node: Node, group: Group) -> int:
         """Return the sign with which a node adds a group for a Softmax; 0 if it does not."""
         signs = mask_signs(node, self._groups)
@@ -146,6 +156,10 @@ def _asks_for_infinity(node: Node) -> bool:
     return is_op(node, "ElementWiseEqual") and any(
         bool((np.abs(t.values()) >= HUGE).all()) for t in statics
     )
+
+
+def _asks_for_zero(node: Node) -> bool:
+    return is_op(node, "Cast") and node.outputs[0].dtype is DType.BOOL_8
 
 
 def mask_signs(node: Node, groups: Mapping[Tensor, Group]) -> tuple[int, ...]:
