@@ -99,9 +99,9 @@ def test_bools_are_moved_as_numbers() -> None:
 def test_a_mask_of_64_bits_and_tokens_are_read_by_the_htp() -> None:
     """As language models are exported: positions are counted, and the mask is gathered."""
     graph, rng = Graph("net"), np.random.default_rng(6)
-    ids, given = (
+    ids, given, _ = (
         graph.add_tensor(Tensor(name, DType.INT_64, (1, 6), TensorKind.APP_WRITE))
-        for name in ("ids", "mask")
+        for name in ("ids", "mask", "unread")
     )
     counted = add(graph, "CumulativeSum", [given], name="counted", axis=1)
     mask = add(graph, "Cast", [given], name="bools", spec=Spec(DType.BOOL_8, (1, 6)))
@@ -119,12 +119,19 @@ def test_a_mask_of_64_bits_and_tokens_are_read_by_the_htp() -> None:
     y.kind = TensorKind.APP_READ
     model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
     feeds = [
-        {"ids": rng.integers(0, 12, (1, 6)), "mask": rng.integers(0, 2, (1, 6))} for _ in range(4)
+        {
+            "ids": rng.integers(0, 12, (1, 6)),
+            "mask": rng.integers(0, 2, (1, 6)),
+            "unread": np.zeros((1, 6), np.int64),
+        }
+        for _ in range(4)
     ]
     assert rejected(quantize_with_report(model, feeds), "htp:v73")
     made = quantize_with_report(model, feeds, target_backend="htp:v73", act_bitwidth=16)
     assert rejected(made, "htp:v73") == []
-    assert [t.dtype for t in made.model.graphs["net"].inputs] == [DType.INT_64] * 2
+    made_graph = made.model.graphs["net"]
+    assert [t.dtype for t in made_graph.inputs] == [DType.INT_64] * 3
+    assert not made_graph.consumers(made_graph.tensor("unread"))
     with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as emulated:
         signal, there = (s.run(feeds[0])["y"] for s in (exact, emulated))
     np.testing.assert_allclose(there, signal, atol=1e-3)

@@ -62,9 +62,10 @@ def narrow_types(
 
 
 def _cast_inputs(graph: Graph, types: Collection[DType], interfaces: Collection[str]) -> None:
-    """Insert a Cast of the same type after inputs that keep theirs."""
+    """Insert a Cast of the same type after inputs that keep theirs, if a node reads them."""
     for tensor in graph.inputs:
-        if tensor.dtype not in types or tensor.name in interfaces:
+        is_kept = tensor.dtype in types and tensor.name not in interfaces
+        if not is_kept or not graph.consumers(tensor):
             continue
         inner = add_like(graph, tensor, f"{tensor.name}.inner")
         graph.replace_uses(tensor, inner)
