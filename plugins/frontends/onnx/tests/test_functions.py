@@ -56,6 +56,31 @@ def test_attributes_have_defaults(agree, model) -> None:
     assert bends == [0.25, 0.25, 0.75]
 
 
+def test_defaults_of_attributes_that_a_caller_does_not_pass_on(agree, model) -> None:
+    elu = N("Elu", ["a"], ["b"])
+    elu.attribute.add(name="alpha", ref_attr_name="strength", type=1)
+    bend = function("Bend", [elu])
+    bend.attribute_proto.append(helper.make_attribute("strength", 0.25))
+    call = N("Bend", ["a"], ["b"], domain="local")
+    call.attribute.add(name="strength", ref_attr_name="given", type=1)
+    made = with_functions(model, [bend, function("Pass", [call], ["given"])], "Pass")
+    made.graph.node[0].output[0] = "first"
+    made.graph.node.append(N("Pass", ["first"], ["second"], domain="local", given=0.5))
+    made.graph.node.append(N("Bend", ["second"], ["y"], domain="local", strength=0.75))
+    graph = agree(made, {"x": X})
+    assert [node.params["alpha"].value for node in graph.nodes] == [0.25, 0.5, 0.75]
+
+
+def test_nested_functions_of_another_opset(agree, model) -> None:
+    """The inner one is converted by the type of what another call in the outer one returns."""
+    inner = function("Soft", [N("Softmax", ["a"], ["b"], axis=0)])
+    calls = [N("Soft", [x], [y], domain="local") for x, y in ("am", "mb")]
+    outer = function("Outer", calls)
+    for made in (inner, outer):
+        made.opset_import[0].version = 11
+    agree(with_functions(model, [inner, outer], "Outer"), {"x": X})
+
+
 def test_functions_of_another_opset_on_a_functions_result(agree, model) -> None:
     made = function("Soft", [N("Softmax", ["a"], ["s"], axis=0), N("Neg", ["s"], ["b"])])
     made.opset_import[0].version = 11

@@ -28,30 +28,55 @@ def inline_functions(model: ModelProto) -> ModelProto:
     if not model.functions:
         return model
     _check_unique(model)
-    model = _with_defaults(model)
     _check_expansion(model)
+    converts = _differ(model)
     try:
-        if not _differ(model):
+        if not converts and not any(function.attribute_proto for function in model.functions):
             return inliner.inline_local_functions(model)
-        # functions of other opsets than the model's are converted to its own, by their types
-        typed = shape_inference.infer_shapes(model)
-        return inliner.inline_local_functions(typed, convert_version=True)
+        for level in _levels(model):
+            # functions of other opsets than the model's are converted to its own, by their types
+            known = shape_inference.infer_shapes(model) if converts else model
+            model = _inlined(_with_defaults(known), level, converts)
     except (RuntimeError, ValueError, ValidationError) as error:
         raise FrontendError(f"cannot inline the model's functions: {error}") from error
+    return model
+
+
+def _levels(model: ModelProto) -> Iterator[set[FunctionId]]:
+    """Return the functions by levels, each after those of which functions call its own."""
+    functions = {_id_of(f): f for f in model.functions}
+    depths = dict.fromkeys(functions, 0)
+    for caller in reversed(list(_callees_first(functions))):
+        for callee in _called(functions[caller], functions):
+            depths[callee] = max(depths[callee], depths[caller] + 1)
+    for depth in range(max(depths.values()) + 1):
+        yield {function for function in functions if depths[function] == depth}
 
 
 def _with_defaults(model: ModelProto) -> ModelProto:
-    """Return the model with default values in the calls of functions, which the inliner ignores."""
+    """Return the model with default values in its calls of functions, which the inliner ignores.
+
+    In calls by other functions, they are only known once these are inlined: an attribute that
+    refers to one of the caller may have no value.
+    """
     defaults = {_id_of(f): f.attribute_proto for f in model.functions if f.attribute_proto}
-    if not defaults:
-        return model
     made = ModelProto()
     made.CopyFrom(model)
-    for nodes in (made.graph.node, *(function.node for function in made.functions)):
-        for node in all_nodes(nodes):
-            named = {attribute.name for attribute in node.attribute}
-            values = defaults.get(_target_of(node), ())
-            node.attribute.extend(value for value in values if value.name not in named)
+    for node in all_nodes(made.graph.node):
+        named = {attribute.name for attribute in node.attribute}
+        values = defaults.get(_target_of(node), ())
+        node.attribute.extend(value for value in values if value.name not in named)
+    return made
+
+
+def _inlined(model: ModelProto, level: set[FunctionId], converts: bool) -> ModelProto:
+    """Inline some functions of a model, which is changed; the result has the others."""
+    others = [function for function in model.functions if _id_of(function) not in level]
+    chosen = [function for function in model.functions if _id_of(function) in level]
+    del model.functions[:]
+    model.functions.extend(chosen)
+    made = inliner.inline_local_functions(model, convert_version=converts)
+    made.functions.extend(others)
     return made
 
 
@@ -89,7 +114,9 @@ def _check_expansion(model: ModelProto) -> None:
     )
     sizes: dict[FunctionId, _Size] = {}
     for function in _callees_first(functions):
-        sizes[function] = _size(functions[function].node, sizes)
+        count, nbytes = _size(functions[function].node, sizes)
+        defaults = sum(value.ByteSize() for value in functions[function].attribute_proto)
+        sizes[function] = count, nbytes + defaults
         _check_size(sizes[function], limits, f"function '{function[0]}:{function[1]}'")
     called = [node for node in all_nodes(model.graph.node) if _target_of(node) in functions]
     _check_size(_size(called, sizes), limits, f"graph '{model.graph.name}'")
