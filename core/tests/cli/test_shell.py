@@ -346,6 +346,19 @@ def test_all_faults_of_options_are_listed(site: Any, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "model 4 2\n"
 
 
+def test_all_faults_of_a_subcommand_are_listed(
+    site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = "path: str, width: int = typer.Option(8, min=4)):\n    print(path)\n"
+    command(site, f"print(path)\n@app.command()\ndef other({more}", options="path: str")
+    assert main(["act", "other", "--width", "3"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    first, *items, _ = err.splitlines()
+    assert first == "error[USAGE]: dovetail act other: invalid options"
+    assert [item.split("'")[1] for item in items] == ["--width", "path"]
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [

@@ -157,33 +157,53 @@ def _invoke(command: Any, prog: str, args: list[str]) -> int:
     # is the base class of its parser's errors
     click_error: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
     faults: list[Any] = []
-    for param in command.params:
-        _collect_faults(param, click_error, faults)
+    for each in _commands(command):
+        _collect_faults(each, click_error, faults)
     try:
         with command.make_context(prog, args, help_option_names=["-h", "--help"]) as context:
-            if not faults:
-                return _exit_code(command.invoke(context))
+            return _exit_code(command.invoke(context))
     except typer.Exit as end:
         return int(end.exit_code)
     except typer.Abort:
         return INTERRUPTED
     except click_error as error:
-        faults.append(error)
-    raise _usage_error(faults, prog)
+        raise _usage_error(faults or [error], prog) from None
 
 
-def _collect_faults(param: Any, click_error: Any, faults: list[Any]) -> None:
-    """Let a parameter of a click command add its fault instead of hiding those of others."""
-    handle = param.handle_parse_result
+def _commands(command: Any) -> Iterator[Any]:
+    """Return a click command and its subcommands."""
+    yield command
+    for each in getattr(command, "commands", {}).values():
+        yield from _commands(each)
 
-    def handle_all(context: Any, given: Mapping[str, Any], args: list[str]) -> Any:
+
+def _collect_faults(command: Any, click_error: Any, faults: list[Any]) -> None:
+    """Let a click command add the faults of all parameters before it fails with the first."""
+
+    def handling_all(handle: Any) -> Any:
+        def handle_all(context: Any, given: Mapping[str, Any], args: list[str]) -> Any:
+            try:
+                return handle(context, given, args)
+            except click_error as error:
+                faults.append(error)
+                return None, args
+
+        return handle_all
+
+    for param in command.params:
+        param.handle_parse_result = handling_all(param.handle_parse_result)
+    parse = command.parse_args
+
+    def parse_all(context: Any, args: list[str]) -> Any:
         try:
-            return handle(context, given, args)
+            rest = parse(context, args)
         except click_error as error:
             faults.append(error)
-            return None, args
+        if faults:
+            raise faults[0]
+        return rest
 
-    param.handle_parse_result = handle_all
+    command.parse_args = parse_all
 
 
 def _exit_code(result: object) -> int:
