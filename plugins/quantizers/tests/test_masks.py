@@ -128,6 +128,20 @@ def test_clipped_scores_may_be_reshaped() -> None:
     assert minimum(made, "moved") == pytest.approx(floor, abs=STEP)
 
 
+def test_what_shares_its_grid_with_a_multiple_of_it() -> None:
+    graph, x = new_graph((4, 8))
+    scores = add(graph, "ElementWiseAbs", [x], name="scores")
+    half = static(graph, "half", np.full((), 0.5, np.float32))
+    halves = add(graph, "ElementWiseMultiply", [scores, half], name="halves")
+    both = add(graph, "Concat", [scores, halves], name="both", axis=1)
+    output(add(graph, "Softmax", [both], name="y"))
+    made = quantized(graph, list(SAMPLES))
+    found = {encoding(made, name) for name in ("scores", "halves", "both")}
+    assert len(found) == 1
+    (grid,) = found
+    assert grid.scale * 255 == pytest.approx(np.abs(SAMPLES).max(), rel=0.01)
+
+
 @pytest.mark.parametrize("other", ["output", "reader", "log", "option"])
 def test_what_others_read_too_keeps_its_range(other: str) -> None:
     graph, total = graph_of()

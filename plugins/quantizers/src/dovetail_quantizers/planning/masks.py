@@ -59,6 +59,7 @@ class Masks:
     def _floors_of(self, group: Group) -> dict[Tensor, RowFloor]:
         """Return the values that count of a group's members; nothing if all of them do."""
         if group not in self._floors:
+            self._floors[group] = {}  # of a group that a node both reads and writes, all count
             self._floors[group] = self._found(group)
         return self._floors[group]
 
