@@ -385,3 +385,36 @@ def outputs(model: Any) -> dict[str, Array]:
     with dt.Session(model) as session:
         each = [session.run({"x": sample}) for sample in SAMPLES]
     return {name: np.concatenate([one[name] for one in each]) for name in each[0]}
+
+
+def test_two_outputs_of_one_quantizing_node_that_is_kept() -> None:
+    graph, x = new_graph((1, 4))
+    x = add(graph, "ElementWiseNeg", [x], name="negative")
+    spec = Spec(DType.UFIXED_POINT_8, x.shape, ScaleOffset(0.05, -128))
+    stored = add(graph, "Quantize", [x], name="stored", spec=spec)
+    for name in ("first", "second"):
+        output(add(graph, "Dequantize", [stored], name=name))
+    made = dt.quantize(model_of(graph), SAMPLES, keep_quant_nodes=True)
+    found = outputs(made)
+    for name, expected in outputs(model_of(graph)).items():
+        # half a step of the input and one of the pair
+        np.testing.assert_allclose(found[name], expected, atol=0.06, err_msg=name)
+    converts = {node.name for node in made.graphs["net"].nodes if node.op_type == "Convert"}
+    assert converts == {"stored", "stored_1"}
+
+
+@pytest.mark.parametrize("offset", [0, -128])
+def test_integers_of_the_application_leave_other_consumers_alone(offset: int) -> None:
+    """Integers from 0 on are those of a Relu, which another consumer does not read."""
+    graph, x = new_graph((1, 4))
+    x = add(graph, "ElementWiseNeg", [x], name="negative")
+    spec = Spec(DType.UFIXED_POINT_8, x.shape, ScaleOffset(0.05, offset))
+    stored = add(graph, "Quantize", [x], name="stored", spec=spec)
+    integers = add(graph, "Cast", [stored], name="integers", spec=Spec(DType.UINT_8, x.shape))
+    output(integers)
+    output(add(graph, "ElementWiseAbs", [x], name="whole"))
+    found = outputs(dt.quantize(model_of(graph), SAMPLES))
+    for name, expected in outputs(model_of(graph)).items():
+        # a step of the integers, or two of the tensor
+        atol = 1 if name == "integers" else 0.1
+        np.testing.assert_allclose(found[name].astype(float), expected, atol=atol, err_msg=name)

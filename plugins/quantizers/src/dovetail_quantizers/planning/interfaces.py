@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dovetail.ir import Graph, ScaleOffset, Spec
+from dovetail.ir import Graph, ScaleOffset, Spec, Tensor
 from dovetail_opset.build import add
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
@@ -47,12 +47,18 @@ def open_inputs(
         take(QdqPattern(real, encoded.dtype, encoded.encoding, ends), encoded)
 
 
-def open_integers(graph: Graph, found: Overrides) -> None:
+def open_integers(
+    graph: Graph,
+    found: Overrides,
+    encoding_of: Callable[[Tensor, EncodingDecision], EncodingDecision | None],
+) -> None:
     """Take the encodings of tensors that are quantized and whose integers are plain ones.
 
     Args:
         graph: Not changed, except for the names of fixed-point tensors.
         found: Collects the encodings and the fixed-point tensors.
+        encoding_of: Returns the encoding of a quantized tensor, given that of its integers; None if
+            other consumers need what the integers clip.
     """
     for node in graph.nodes:
         integers, x = integers_made(graph, node), node.inputs[0] if node.inputs else None
@@ -62,8 +68,8 @@ def open_integers(graph: Graph, found: Overrides) -> None:
         stored.source, stored.source_perm = integers.source, integers.source_perm
         found.interfaces.append(stored)
         found.covered.add(x.source)
-        encoded = _encoded(stored.spec)
-        if found.encodings.setdefault(x, encoded) is encoded:
+        encoded = encoding_of(x, _encoded(stored.spec))
+        if encoded is not None and found.encodings.setdefault(x, encoded) is encoded:
             text = f"of integers that are not dequantized: {integers.dtype.name}"
             found.change(x, "encoding", text)
 

@@ -66,7 +66,7 @@ def extract_qdq(
     open_inputs(graph, work.found, work.take_given)
     if work.found.changes:
         DeadCode().run(graph)  # the unused scales and zero points
-    open_integers(graph, work.found)
+    open_integers(graph, work.found, work.encoding_of)
     recover_encodings(graph, ops, work.found)
     take_stated(graph, work.found)
     _keep_rest(graph, work.found)
@@ -149,7 +149,7 @@ class _Extraction:
         encoded = EncodingDecision(quantizing.dtype, quantizing.encoding, GIVEN_BY_MODEL)
         repeated = any(self._is_repeated(x, end) for end in quantizing.ends)
         if x not in self._own:
-            self._own[x] = self._encoding_of(x, encoded, repeated)
+            self._own[x] = self.encoding_of(x, encoded, repeated=repeated)
         own = self._own[x]
         stands_for = clipper(self._graph, x, encoded, self._ops, self._given)
         op_type = None if self._clip_themselves(quantizing.ends, stands_for) else stands_for
@@ -175,14 +175,14 @@ class _Extraction:
                 taken = x
         return taken
 
-    def _encoding_of(
-        self, x: Tensor, encoded: EncodingDecision, repeated: bool
+    def encoding_of(
+        self, x: Tensor, encoded: EncodingDecision, *, repeated: bool = False
     ) -> EncodingDecision | None:
         """Return the encoding of a quantized tensor; None if its range is to be observed.
 
         Args:
             x: The tensor. Other consumers read it, too, and perhaps other pairs.
-            encoded: The encoding of one pair.
+            encoded: The encoding of one pair, or of integers that are not dequantized.
             repeated: Whether an output of the graph repeats the tensor.
         """
         if x in self.found.encodings:
@@ -235,7 +235,8 @@ class _Extraction:
 
     def _free_name(self, node: Node) -> None:
         """Remove a node if nothing reads it, so that another one can have its name."""
-        if not any(self._graph.consumers(t) for t in node.outputs):
+        is_removed = self._graph.producer(node.outputs[0]) is not node
+        if not is_removed and not any(self._graph.consumers(t) for t in node.outputs):
             self._graph.remove_node(node)
             for unused in node.outputs:
                 self._graph.remove_tensor(unused)
