@@ -88,6 +88,15 @@ def test_widths_alone(tmp_path: Path) -> None:
     assert encoding(made, "w").bitwidth == 4
 
 
+@pytest.mark.parametrize("name", ["y", "w"])
+def test_a_bitwidth_without_a_grid_is_named(tmp_path: Path, name: str) -> None:
+    asked = {name: {"bitwidth": 32, "dtype": "int"}}
+    path = written(tmp_path, *((asked, {}) if name == "y" else ({}, asked)))
+    with pytest.raises((ConfigError, QuantizationError), match="bitwidth 32") as caught:
+        quantized(network(), SAMPLES, quantization_overrides=path)
+    assert f"tensor '{name}'" in str(caught.value)
+
+
 def test_a_wide_bias_without_a_product_is_symmetric(tmp_path: Path) -> None:
     graph, x = new_graph((2, 3))
     gain = static(graph, "gain", np.ones(3, np.float32))

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from dovetail.errors import QuantizationError
+from dovetail.errors import ConfigError, QuantizationError
 from dovetail.ir import DType, Node, Spec, Tensor
 from dovetail.quantization import Bias, Role, Weight
 from dovetail_quantizers.annotation.statics import (
@@ -80,10 +80,10 @@ def _fixed(
 
 @contextmanager
 def _named(tensor: Tensor) -> Iterator[None]:
-    """Name the tensor in errors, such as for values that no grid spans."""
+    """Name the tensor in errors, such as for values that no grid spans, or for its bitwidth."""
     try:
         yield
-    except QuantizationError as error:
+    except (ConfigError, QuantizationError) as error:
         error.where = f"tensor '{tensor.source}'"
         raise
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.errors import Problem, QuantizationError
+from dovetail.errors import ConfigError, Problem, QuantizationError
 from dovetail.ir import Node, Tensor
 from dovetail.ops import Range
 from dovetail_opset import is_op
@@ -54,7 +54,7 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
                 grid = prescribed(group, grid, minimum, maximum) or grid
                 if not recipe.is_like_sdk and is_whole(group):
                     exact = whole_grid(grid, minimum, maximum)
-        except QuantizationError as error:
+        except (ConfigError, QuantizationError) as error:  # of its bitwidth, or of its range
             problems.append(Problem(error.message, f"tensor '{group.leader.source}'", error.hint))
             continue
         observed = seen.get(group.leader.name)
@@ -68,7 +68,7 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
         found[group] = EncodingDecision(grid.dtype, grid.encoding, why, ends)
     if problems:
         raise QuantizationError(
-            "some ranges cannot be quantized",
+            "some tensors cannot be quantized",
             where=f"graph '{plan.graph.name}'",
             problems=problems,
         )
