@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import AttributeProto, helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
 
@@ -157,6 +157,14 @@ def test_other_types(read, evaluate, run_peer, layer, rng, op_type, dtype, near)
     for name, found in evaluate(read(model), feeds).items():
         assert found.dtype == dtype
         np.testing.assert_allclose(found, wanted[name], **near)
+
+
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU"])
+def test_no_activations_are_the_default_ones(agree, layer, rng, op_type) -> None:
+    made, feeds = layer(op_type, inputs(rng, op_type, ("B",)))
+    made.graph.node[0].attribute.add(name="activations", type=AttributeProto.STRINGS)
+    graph = agree(made, feeds, **NEAR)
+    assert op_type.capitalize() in op_types(graph)
 
 
 def test_other_words_for_the_same_functions(agree, layer, rng) -> None:

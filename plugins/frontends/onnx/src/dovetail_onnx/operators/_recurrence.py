@@ -177,7 +177,7 @@ def has_functions(op: OpContext, functions: Sequence[str], directions: int) -> b
     """Return whether each direction has these activations, which are those by default."""
     found = op.attr.texts("activations")
     wanted = [function.lower() for function in functions] * directions
-    return found is None or [function.lower() for function in found] == wanted
+    return not found or [function.lower() for function in found] == wanted
 
 
 def _check_clip(op: OpContext) -> None:
