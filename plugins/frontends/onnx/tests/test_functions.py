@@ -90,6 +90,31 @@ def test_functions_of_another_opset_on_a_functions_result(agree, model) -> None:
     agree(made, {"x": X})
 
 
+def test_what_is_converted_in_each_call(read, evaluate, model) -> None:
+    """The axes become an input, a constant, whose names must differ."""
+    mean = N("ReduceMean", ["a"], ["m"], axes=[0], keepdims=1)
+    made = function("Center", [mean, N("Sub", ["a", "m"], ["b"])])
+    twice = function("Twice", [N("Center", [x], [y], domain="local") for x, y in ("at", "tb")])
+    for each in (made, twice):
+        each.opset_import[0].version = 13
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
+    calls = [
+        N("Center", ["x"], ["t"], domain="local"),
+        N("Exp", ["t"], ["e"]),
+        N("Twice", ["e"], ["f"], domain="local"),
+        N("Center", ["f"], ["y"], domain="local"),
+    ]
+    whole = model(calls, {"x": X}, ["y"], opset_imports=opsets, functions=[made, twice])
+    (found,) = evaluate(read(whole), {"x": X}).values()
+
+    def centered(values):
+        return values - values.mean()
+
+    wanted = centered(centered(centered(np.exp(centered(X)))))
+    # sums of 8 numbers in float32
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("opset", [11, 13, 18])
 def test_functions_of_other_opsets(agree, model, opset) -> None:
     made = function("Soft", [N("Softmax", ["a"], ["s"], axis=0), N("Neg", ["s"], ["b"])])

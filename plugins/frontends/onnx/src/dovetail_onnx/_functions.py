@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from onnx import FunctionProto, ModelProto, NodeProto, inliner, shape_inference
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, inliner, shape_inference
 from onnx.checker import ValidationError
 
 from dovetail.errors import FrontendError, Problem
@@ -30,16 +31,23 @@ def inline_functions(model: ModelProto) -> ModelProto:
     _check_unique(model)
     _check_expansion(model)
     converts = _differ(model)
+    names = {name for node in all_nodes(model.graph.node) for name in ("", *node.output)}
     try:
         if not converts and not any(function.attribute_proto for function in model.functions):
             return inliner.inline_local_functions(model)
+        made = ModelProto()
+        made.CopyFrom(model)
         for level in _levels(model):
-            # functions of other opsets than the model's are converted to its own, by their types
-            known = shape_inference.infer_shapes(model) if converts else model
-            model = _inlined(_with_defaults(known), level, converts)
+            if converts:
+                # functions of other opsets than the model's are converted to its own, by types
+                made = shape_inference.infer_shapes(made)
+            _add_defaults(made)
+            made = _inlined(made, level, converts)
+            if converts:
+                _rename_repeated(made.graph, names, set(), {})
     except (RuntimeError, ValueError, ValidationError) as error:
         raise FrontendError(f"cannot inline the model's functions: {error}") from error
-    return model
+    return made
 
 
 def _levels(model: ModelProto) -> Iterator[set[FunctionId]]:
@@ -53,20 +61,17 @@ def _levels(model: ModelProto) -> Iterator[set[FunctionId]]:
         yield {function for function in functions if depths[function] == depth}
 
 
-def _with_defaults(model: ModelProto) -> ModelProto:
-    """Return the model with default values in its calls of functions, which the inliner ignores.
+def _add_defaults(model: ModelProto) -> None:
+    """Add default values to the calls of functions in the graph, which the inliner ignores.
 
     In calls by other functions, they are only known once these are inlined: an attribute that
     refers to one of the caller may have no value.
     """
     defaults = {_id_of(f): f.attribute_proto for f in model.functions if f.attribute_proto}
-    made = ModelProto()
-    made.CopyFrom(model)
-    for node in all_nodes(made.graph.node):
+    for node in all_nodes(model.graph.node):
         named = {attribute.name for attribute in node.attribute}
         values = defaults.get(_target_of(node), ())
         node.attribute.extend(value for value in values if value.name not in named)
-    return made
 
 
 def _inlined(model: ModelProto, level: set[FunctionId], converts: bool) -> ModelProto:
@@ -78,6 +83,28 @@ def _inlined(model: ModelProto, level: set[FunctionId], converts: bool) -> Model
     made = inliner.inline_local_functions(model, convert_version=converts)
     made.functions.extend(others)
     return made
+
+
+def _rename_repeated(graph: GraphProto, own: set[str], seen: set[str], now: dict[str, str]) -> None:
+    """Rename results that repeat a name: the converter names what it adds alike in each call.
+
+    Args:
+        graph: Changed. A node reads the last result before it.
+        own: The names of the model itself, which stay.
+        seen: The names that are taken.
+        now: What results are called from here on.
+    """
+    for node in graph.node:
+        node.input[:] = [now.get(name, name) for name in node.input]
+        for inner in any_graphs(node):
+            _rename_repeated(inner, own, set(seen), dict(now))
+        for i, name in enumerate(node.output):
+            if name in seen and name not in own:
+                count = next(n for n in itertools.count(1) if f"{name}_{n}" not in seen | own)
+                now[name] = node.output[i] = f"{name}_{count}"
+            seen.add(node.output[i])
+    for value in graph.output:
+        value.name = now.get(value.name, value.name)
 
 
 def _differ(model: ModelProto) -> bool:
