@@ -140,3 +140,14 @@ def test_functions_that_multiply(model, read) -> None:
         functions.append(function(f"F{i}", calls))
     with pytest.raises(FrontendError, match="more than 21220 nodes"):
         read(with_functions(model, functions, "F40"))
+
+
+def test_functions_over_many_levels(model, read) -> None:
+    functions = [function("F0", [N("Relu", ["a"], ["b"])])]
+    functions[0].attribute_proto.append(helper.make_attribute("unused", 1.0))
+    for i in range(1, 101):
+        functions.append(function(f"F{i}", [N(f"F{i - 1}", ["a"], ["b"], domain="local")]))
+    graph = read(with_functions(model, functions[:100], "F99"))
+    assert [node.op_type for node in graph.nodes] == ["Relu"]
+    with pytest.raises(FrontendError, match="101 levels"):
+        read(with_functions(model, functions, "F100"))

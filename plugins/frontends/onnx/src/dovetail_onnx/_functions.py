@@ -17,6 +17,7 @@ _Size = tuple[int, int]  # nodes and bytes
 # A few nested functions can multiply without bound. Exporters' functions make a model several times
 # as large, in nodes and in bytes; larger growth takes too long for the file's size.
 _FREE_NODES, _FREE_BYTES, _GROWTH = 20_000, 32 << 20, 10
+_MOST_LEVELS = 100  # of functions that call others, as in the inliner; each takes a pass
 
 
 def inline_functions(model: ModelProto) -> ModelProto:
@@ -51,13 +52,23 @@ def inline_functions(model: ModelProto) -> ModelProto:
 
 
 def _levels(model: ModelProto) -> Iterator[set[FunctionId]]:
-    """Return the functions by levels, each after those of which functions call its own."""
+    """Return the functions by levels, each after those of which functions call its own.
+
+    Raises:
+        FrontendError: There are too many levels.
+    """
     functions = {_id_of(f): f for f in model.functions}
     depths = dict.fromkeys(functions, 0)
     for caller in reversed(list(_callees_first(functions))):
         for callee in _called(functions[caller], functions):
             depths[callee] = max(depths[callee], depths[caller] + 1)
-    for depth in range(max(depths.values()) + 1):
+    levels = max(depths.values()) + 1
+    if levels > _MOST_LEVELS:
+        raise FrontendError(
+            f"functions call each other over {levels} levels; at most {_MOST_LEVELS} are inlined",
+            hint="export the model without nested functions",
+        )
+    for depth in range(levels):
         yield {function for function in functions if depths[function] == depth}
 
 
