@@ -418,3 +418,17 @@ def test_integers_of_the_application_leave_other_consumers_alone(offset: int) ->
         # a step of the integers, or two of the tensor
         atol = 1 if name == "integers" else 0.1
         np.testing.assert_allclose(found[name].astype(float), expected, atol=atol, err_msg=name)
+
+
+@pytest.mark.parametrize("samples", [SAMPLES, None])
+def test_integers_of_the_application_with_a_wider_grid_than_a_pair(samples: Array | None) -> None:
+    graph, x = new_graph((1, 4))
+    output(paired(graph, x, 0.02, 0))
+    spec = Spec(DType.UFIXED_POINT_8, x.shape, ScaleOffset(0.05, -128))
+    stored = add(graph, "Quantize", [x], name="stored", spec=spec)
+    output(add(graph, "Cast", [stored], name="integers", spec=Spec(DType.UINT_8, x.shape)))
+    found = outputs(dt.quantize(model_of(graph), samples))
+    for name, expected in outputs(model_of(graph)).items():
+        # a step of the integers, or half a step of the wider grid and one of the pair
+        atol = 1 if name == "integers" else 0.045
+        np.testing.assert_allclose(found[name].astype(float), expected, atol=atol, err_msg=name)

@@ -43,7 +43,7 @@ def open_inputs(
         for tensor in (stored, real):
             tensor.source, tensor.source_perm = x.source, x.source_perm
         found.interfaces.append(stored)
-        encoded = _encoded(spec)
+        encoded = encoded_as(spec)
         take(QdqPattern(real, encoded.dtype, encoded.encoding, ends), encoded)
 
 
@@ -68,12 +68,13 @@ def open_integers(
         stored.source, stored.source_perm = integers.source, integers.source_perm
         found.interfaces.append(stored)
         found.covered.add(x.source)
-        encoded = encoding_of(x, _encoded(stored.spec))
+        encoded = encoding_of(x, encoded_as(stored.spec))
         if encoded is not None and found.encodings.setdefault(x, encoded) is encoded:
             text = f"of integers that are not dequantized: {integers.dtype.name}"
             found.change(x, "encoding", text)
 
 
-def _encoded(spec: Spec) -> EncodingDecision:
+def encoded_as(spec: Spec) -> EncodingDecision:
+    """Return the encoding of integers that the model states, with a single scale."""
     assert isinstance(spec.encoding, ScaleOffset)
     return EncodingDecision(*counted_from_lowest(spec.dtype, spec.encoding), GIVEN_BY_MODEL)

@@ -17,12 +17,13 @@ from dovetail_opset.build import add
 from dovetail_opset.passes import DeadCode
 from dovetail_quantizers.planning.clipping import clipper, clips_as, put_clip
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
-from dovetail_quantizers.planning.interfaces import open_inputs, open_integers
+from dovetail_quantizers.planning.interfaces import encoded_as, open_inputs, open_integers
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
 from dovetail_quantizers.planning.qdq_patterns import (
     DequantizePoint,
     QdqPattern,
     begins_quantizing,
+    integers_made,
     is_apart,
     quantizing_of,
 )
@@ -194,6 +195,8 @@ class _Extraction:
                 grids.append(EncodingDecision(pair.dtype, pair.encoding, GIVEN_BY_MODEL))
             elif not is_op(node, "Quantize"):
                 others.append(node)
+            elif integers_made(self._graph, node) is not None:
+                grids.append(encoded_as(node.outputs[0].spec))
         is_output = x.kind is TensorKind.APP_READ
         if repeated and (is_output or others):
             return None
