@@ -432,3 +432,21 @@ def test_integers_of_the_application_with_a_wider_grid_than_a_pair(samples: Arra
         # a step of the integers, or half a step of the wider grid and one of the pair
         atol = 1 if name == "integers" else 0.045
         np.testing.assert_allclose(found[name].astype(float), expected, atol=atol, err_msg=name)
+
+
+def test_a_clip_that_is_restored_comes_before_a_kept_node() -> None:
+    """What is before the clip has a grid of its own, also for another consumer."""
+    graph, x = new_graph((1, 4))
+    spec = Spec(DType.FLOAT_32, (2, 2))
+    moved = add(graph, "Reshape", [x], name="moved", spec=spec)
+    output(add(graph, "ElementWiseAbs", [paired(graph, moved, 0.02, 0)], name="clipped"))
+    output(paired(graph, add(graph, "ElementWiseNeg", [x], name="n"), 0.05, -128))
+    output(paired(graph, x, 0.03, -128))
+    made = dt.quantize(model_of(graph), SAMPLES, keep_quant_nodes=True)
+    found = outputs(made)
+    for name, expected in outputs(model_of(graph)).items():
+        # half a step of the input and two steps of other grids
+        np.testing.assert_allclose(found[name], expected, atol=0.1, err_msg=name)
+    (clip,) = (node for node in made.graphs["net"].nodes if node.op_type == "Relu")
+    (reader,) = made.graphs["net"].consumers(clip.outputs[0])
+    assert reader.op_type == "Convert"

@@ -141,7 +141,8 @@ class _Extraction:
             node: The node that quantizes.
 
         Returns:
-            The tensor or its replacement; None if no op is removed, or another encoding follows.
+            The tensor or its replacement, or what a restored clip writes; None if no op is removed,
+            or another encoding follows.
         """
         x = quantizing.x
         if quantizing.encoding is None:
@@ -173,7 +174,7 @@ class _Extraction:
                 self._given |= {t: encoded for t in clean if t not in self._given}
             self._tell(later[0] if inserted == "Convert" else x, encoded, inserted)
             if shares and inserted != "Convert":
-                taken = x
+                taken = later[0] if inserted else x
         return taken
 
     def encoding_of(
