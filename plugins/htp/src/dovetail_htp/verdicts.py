@@ -108,10 +108,10 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
     if not known:
         # imported here: only rejected nodes need the passes
         from dovetail_opset.passes import can_write_out
-        from dovetail_opset.passes.write_out import takes_bools
+        from dovetail_opset.passes.write_out import integers_in
 
         hint = _ELSEWHERE.format(table)
-        if can_write_out(view.node) and not takes_bools(view.node):  # those become the same op
+        if can_write_out(view.node) and integers_in(view.node) is None:  # those become the same op
             hint = f"{_WRITE_OUT.format(table)}, or {hint}"
         found = f"{view.op_type}, which {target} does not have"
         return Support(False, "op", "op", found, rewrite=hint)

@@ -117,6 +117,31 @@ def test_what_does_the_same_with_bools_and_integers(net: Any, evaluate: Evaluate
         np.testing.assert_array_equal(after[out.name], before[out.name])
 
 
+@pytest.mark.parametrize(
+    ("op_type", "second", "is_written_out"),
+    [
+        ("ElementWiseMaximum", [-3, 0, 7], True),
+        ("ElementWiseMinimum", [-3, 0, 7], True),
+        ("ElementWiseMod", [1, 5, 7], True),
+        ("ElementWiseMod", [1, -5, 7], False),
+        ("ElementWiseMod", [1, 0, 7], False),
+    ],
+)
+def test_functions_of_integers(
+    evaluate: Evaluate, op_type: str, second: list[int], is_written_out: bool
+) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.INT_32, (21, 1), TensorKind.APP_WRITE))
+    y = add(graph, op_type, [x, static(graph, "s", np.array(second, np.int32))], name="y")
+    y.kind = TensorKind.APP_READ
+    feed = {"x": np.arange(-10, 11, dtype=np.int32)[:, None]}
+    before = evaluate(graph, feed)["y"]
+    assert WriteOut([op_type]).run(graph) is is_written_out
+    assert not find_faults(graph)
+    assert (op_type not in [node.op_type for node in graph.nodes]) is is_written_out
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
 @pytest.mark.parametrize("factors", [0, 1, 2])
 @pytest.mark.parametrize(("shape", "group"), [((2, 5, 6, 12), 3), ((1, 7, 4), 1), ((3, 2, 8), 8)])
 def test_group_norm(evaluate: Evaluate, shape: tuple[int, ...], group: int, factors: int) -> None:

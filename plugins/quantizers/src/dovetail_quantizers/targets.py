@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from dovetail.ir import Graph, Node, run_passes
+from dovetail.ir import DType, Graph, Node, run_passes
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
 from dovetail.runtime import Backend
@@ -17,7 +17,7 @@ from dovetail_opset.passes import (
     WriteOut,
     can_write_out,
 )
-from dovetail_opset.passes.write_out import takes_bools
+from dovetail_opset.passes.write_out import integers_in
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.narrowing import narrow_types
 from dovetail_quantizers.planning.decide import decide
@@ -28,6 +28,7 @@ from dovetail_quantizers.planning.recipe import Recipes
 from dovetail_quantizers.planning.value_range import ValueRange
 
 _ANY = ValueRange(-1.0, 1.0)  # types do not depend on it
+_FOR = {None: "", DType.BOOL_8: " for bools", DType.INT_32: " for integers"}
 
 
 class Target:
@@ -60,9 +61,7 @@ class Target:
             nodes = [node for node in graph.nodes if can_write_out(node)]
             lacking = {n.op_type for n in nodes if _is_lacking(backend, n)}
         counts = Counter(
-            (node.op_type, " for bools" if takes_bools(node) else "")
-            for node in nodes
-            if node.op_type in lacking
+            (node.op_type, _FOR[integers_in(node)]) for node in nodes if node.op_type in lacking
         )
         run_passes(graph, (WriteOut(lacking), JoinAxes(), RemoveIdentities()))
         return notes + [
@@ -98,12 +97,12 @@ class Target:
 
 
 def _is_lacking(backend: Backend, node: Node) -> bool:
-    """Return whether a backend lacks an op, or has it but rejects bools.
+    """Return whether a backend lacks an op, or has it but rejects bools or integers.
 
     Other types may still change.
     """
     verdict = backend.validate_op(node)
-    if takes_bools(node):  # written out as the same op on integers
+    if integers_in(node) is not None:
         return not verdict.ok and verdict.rule != "op"
     return verdict.rule == "op"
 

@@ -27,6 +27,7 @@ _ON_INTEGERS: Mapping[str, slice] = {
     **dict.fromkeys(("Concat", "ElementWiseEqual", "ElementWiseNotEqual"), slice(None)),
     "ElementWiseSelect": slice(1, None),
 }
+_EXTREMES = {"ElementWiseMaximum": "ElementWiseGreater", "ElementWiseMinimum": "ElementWiseLess"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,10 @@ def can_write_out(node: Node) -> bool:
     op: Any = bound(node)
     if op is None or node.op_type not in _WRITERS:
         return False
-    if node.op_type in _ON_INTEGERS:
-        return takes_bools(node)
+    if node.op_type in (*_ON_INTEGERS, *_EXTREMES):
+        return integers_in(node) is not None
+    if is_op(node, "ElementWiseMod"):
+        return _has_positive_divisors(node)
     if not all(t is None or t.dtype is DType.FLOAT_16 or is_float(t) for t in node.inputs):
         return False
     if is_op(node, "Gru"):
@@ -75,9 +78,13 @@ def can_write_out(node: Node) -> bool:
     return bool(op.beta == 1 and not 0 <= op.threshold < _LARGE)
 
 
-def takes_bools(node: Node) -> bool:
-    """Return whether a node does with bools what it could do with integers."""
-    return is_op(node, *_ON_INTEGERS) and any(t.dtype is DType.BOOL_8 for t in _operands(node))
+def integers_in(node: Node) -> DType | None:
+    """Return the type for which backends may lack an op: BOOL_8 or INT_32; None for other nodes."""
+    if is_op(node, *_ON_INTEGERS) and any(t.dtype is DType.BOOL_8 for t in _operands(node)):
+        return DType.BOOL_8
+    if is_op(node, *_EXTREMES) and first_input(node).dtype is DType.INT_32:
+        return DType.INT_32
+    return None
 
 
 def _operands(node: Node) -> list[Tensor]:
@@ -236,6 +243,29 @@ def _reduce_sum_square(graph: Graph, node: Node, step: Step) -> None:
     step("ReduceSum", square, outputs=node.outputs[0], **params)
 
 
+def _extreme(graph: Graph, node: Node, step: Step) -> None:
+    first, second = node.inputs
+    chosen = step(_EXTREMES[node.op_type], first, second)
+    step("ElementWiseSelect", chosen, first, second, outputs=node.outputs[0])
+
+
+def _has_positive_divisors(node: Node) -> bool:
+    divisor = node.inputs[1]
+    if divisor is None or divisor.dtype is not DType.INT_32 or not is_constant(divisor):
+        return False
+    return bool((divisor.values() > 0).all())
+
+
+def _mod(graph: Graph, node: Node, step: Step) -> None:
+    # the quotient is truncated, so that the rest has the sign of x
+    x, divisor = node.inputs
+    whole = step("ElementWiseMultiply", step("ElementWiseDivide", x, divisor), divisor)
+    rest = step("ElementWiseSubtract", x, whole)
+    raised = step("ElementWiseAdd", rest, divisor)
+    is_below = step("ElementWiseLess", rest, 0.0)
+    step("ElementWiseSelect", is_below, raised, rest, outputs=node.outputs[0])
+
+
 def _softplus(graph: Graph, node: Node, step: Step) -> None:
     # max(x, 0) + log(1 + exp(-|x|)), in which no part overflows
     x = first_input(node)
@@ -277,7 +307,9 @@ def _stft(graph: Graph, node: Node, step: Step) -> None:
 
 _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     **dict.fromkeys(_ON_INTEGERS, _on_integers),
+    **dict.fromkeys(_EXTREMES, _extreme),
     "Col2Im": _col_2_im,
+    "ElementWiseMod": _mod,
     "ElementWiseSoftplus": _softplus,
     "GroupNorm": _group_norm,
     "Gru": write_out_gru,
