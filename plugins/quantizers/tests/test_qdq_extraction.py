@@ -421,10 +421,13 @@ def test_integers_of_the_application_leave_other_consumers_alone(offset: int) ->
 
 
 @pytest.mark.parametrize("samples", [SAMPLES, None])
-def test_integers_of_the_application_with_a_wider_grid_than_a_pair(samples: Array | None) -> None:
+@pytest.mark.parametrize("offsets", [(0, -128), (-128, 0)])
+def test_integers_of_the_application_with_another_grid_than_a_pair(
+    offsets: tuple[int, int], samples: Array | None
+) -> None:
     graph, x = new_graph((1, 4))
-    output(paired(graph, x, 0.02, 0))
-    spec = Spec(DType.UFIXED_POINT_8, x.shape, ScaleOffset(0.05, -128))
+    output(paired(graph, x, 0.02, offsets[0]))
+    spec = Spec(DType.UFIXED_POINT_8, x.shape, ScaleOffset(0.05, offsets[1]))
     stored = add(graph, "Quantize", [x], name="stored", spec=spec)
     output(add(graph, "Cast", [stored], name="integers", spec=Spec(DType.UINT_8, x.shape)))
     found = outputs(dt.quantize(model_of(graph), samples))

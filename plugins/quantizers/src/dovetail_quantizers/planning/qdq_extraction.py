@@ -189,6 +189,8 @@ class _Extraction:
         """
         if x in self.found.encodings:
             return self.found.encodings[x]
+        if x in self._own and self._calibrates:
+            return None  # pairs with other grids were removed
         grids, others = [encoded], []
         for node in self._graph.consumers(x):
             pair = quantizing_of(self._graph, node)
