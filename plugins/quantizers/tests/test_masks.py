@@ -111,7 +111,8 @@ def test_a_mask_of_large_numbers_may_be_cast_to_bools() -> None:
     made = quantized(graph, list(SAMPLES))
     with dt.Session(model_of(made), backend="htp") as session:
         found = session.run({"x": SAMPLES[0]})["y"]
-    np.testing.assert_allclose(found, np.maximum(SAMPLES[0], 0), atol=0.02)
+    step = 5 / 255  # of 8 bits over the samples
+    np.testing.assert_allclose(found, np.maximum(SAMPLES[0], 0), atol=step)
 
 
 def test_clipped_scores_may_be_reshaped() -> None:
