@@ -21,6 +21,7 @@ from dovetail.files import (
     check_suffix,
     contained,
     read_limited,
+    read_start,
     safe_name,
     staged_folder,
     unreadable,
@@ -124,6 +125,16 @@ def test_only_regular_files_of_limited_size_are_read(tmp_path: Path) -> None:
             read_limited(path, 5)
     with pytest.raises(FileNotFoundError):
         read_limited(tmp_path / "missing", 5)
+
+
+def test_the_start_of_any_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    assert [read_start(tmp_path / "file", count) for count in (4, 6)] == [b"1234", b"12345"]
+    assert read_start(Path("/dev/zero"), 3) == bytes(3)  # which has no end
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(FrontendError) as caught:
+            read_start(path, 1)
+        assert (caught.value.code, caught.value.where) == ("FILE_UNREADABLE", str(path))
 
 
 def test_the_longest_name_can_be_written(tmp_path: Path) -> None:

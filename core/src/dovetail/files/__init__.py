@@ -13,7 +13,7 @@ from dovetail.files._paths import (
     unwritable,
     with_suffix,
 )
-from dovetail.files._reading import open_regular, read_limited
+from dovetail.files._reading import open_regular, read_limited, read_start
 from dovetail.files._reads import FileState, note_read, recorded_reads
 from dovetail.files._writing import Staging, atomic_write, recorded_writes, staged_folder
 
@@ -31,6 +31,7 @@ __all__ = [
     "note_read",
     "open_regular",
     "read_limited",
+    "read_start",
     "recorded_reads",
     "recorded_writes",
     "safe_name",

@@ -1,4 +1,4 @@
-"""Reading of files in folders that anyone may have filled: regular files only, of limited size."""
+"""Reading of limited size: regular files in folders that anyone may have filled, or any files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 from typing import IO
 
+from dovetail.files._paths import unreadable
 from dovetail.files._reads import note_read
 
 
@@ -46,6 +47,23 @@ def read_limited(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
     return content
+
+
+def read_start(path: Path, count: int) -> bytes:
+    """Return the first bytes of a file, which may also be a pipe, or a device without an end.
+
+    Args:
+        path: The file.
+        count: The largest number of bytes: one more than its limit shows that a file is larger.
+
+    Raises:
+        FrontendError: It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(count)
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def _open(path: str, flags: int) -> int:

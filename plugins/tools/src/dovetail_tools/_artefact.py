@@ -10,7 +10,7 @@ import msgspec
 
 from dovetail.api import Model
 from dovetail.errors import ConfigError, Problem
-from dovetail.files import unreadable
+from dovetail.files import read_start
 
 MAX_VERSION_BYTES = 64
 _MAX_COPYRIGHT_BYTES = 1 << 20
@@ -48,11 +48,7 @@ def with_artefact(model: Model, found: Mapping[str, str]) -> Model:
 
 
 def _text(path: Path, problems: list[Problem]) -> str:
-    try:
-        with path.open("rb") as file:  # a device may have no end
-            content = file.read(_MAX_COPYRIGHT_BYTES + 1)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    content = read_start(path, _MAX_COPYRIGHT_BYTES + 1)
     if len(content) > _MAX_COPYRIGHT_BYTES:
         problems.append(Problem(f"more than {_MAX_COPYRIGHT_BYTES} bytes", f"{path}"))
     try:

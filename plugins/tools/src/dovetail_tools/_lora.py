@@ -8,7 +8,7 @@ from typing import cast
 
 from dovetail.api.updateability import UpdatableMode
 from dovetail.errors import suggest_name
-from dovetail.files import unreadable
+from dovetail.files import read_start
 from dovetail_tools._errors import usage
 
 _MAX_BYTES = 16 * 2**20
@@ -24,11 +24,7 @@ def updateable_names(path: Path | None) -> tuple[str, ...]:
     if path is None:
         return ()
     where = f"--lora-weight-list {path}"
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    content = read_start(path, _MAX_BYTES + 1)
     try:
         lines = content.decode().splitlines()
     except UnicodeDecodeError as error:

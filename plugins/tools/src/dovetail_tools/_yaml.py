@@ -8,7 +8,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from dovetail.errors import ConfigError
-from dovetail.files import unreadable
+from dovetail.files import read_start
 
 _MAX_BYTES = 1 << 20  # of a file that people write
 
@@ -20,11 +20,7 @@ def read_yaml(path: Path) -> Any:
         FrontendError: The file cannot be read.
         ConfigError: It is too large or is not valid YAML.
     """
-    try:
-        with path.open("rb") as file:  # a device may have no end
-            content = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    content = read_start(path, _MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise ConfigError(f"the file has more than {_MAX_BYTES} bytes", where=str(path))
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dovetail.errors import FrontendError
-from dovetail.files import unreadable
+from dovetail.files import read_start
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -18,11 +18,7 @@ def read_bytes(path: Path, most: int) -> bytes:
     Raises:
         FrontendError: It cannot be read, or is larger.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(most + 1)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    content = read_start(path, most + 1)
     if len(content) > most:
         raise FrontendError(f"the file exceeds {most} bytes", where=str(path))
     return content

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from dovetail.errors import FrontendError, QuantizationError, suggest_name
-from dovetail.files import unreadable
+from dovetail.files import read_start
 from dovetail_quantizers.files._findings import FileLocation, Findings
 from dovetail_quantizers.files.form import Floats
 
@@ -126,17 +126,14 @@ def _check(value: object, to: Any, at: FileLocation, below: str) -> bool:
 
 
 def _text(path: Path) -> str:
+    stored = read_start(path, MAX_BYTES + 1)
+    if len(stored) > MAX_BYTES:
+        raise QuantizationError(
+            f"the file is longer than {MAX_BYTES} bytes, the limit for encodings files",
+            where=str(path),
+        )
     try:
-        with path.open("rb") as file:
-            stored = file.read(MAX_BYTES + 1)
-        if len(stored) > MAX_BYTES:
-            raise QuantizationError(
-                f"the file is longer than {MAX_BYTES} bytes, the limit for encodings files",
-                where=str(path),
-            )
         return stored.decode("utf-8-sig")
-    except OSError as error:
-        raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise FrontendError("the file is not UTF-8 text", where=str(path)) from error
 

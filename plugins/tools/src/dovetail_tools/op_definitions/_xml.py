@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from dovetail.errors import ConfigError, Problem
-from dovetail.files import unreadable
+from dovetail.files import read_start
 
 MOST_BYTES = 16 << 20  # hundreds of times the size of the largest known file
 DEEPEST = 32
@@ -38,11 +38,7 @@ def read_xml(path: Path) -> Element:
     Raises:
         ConfigError: The file cannot be read, is not XML, or has rejected content.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    data = read_start(path, MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise _error(path, 1, f"the file is larger than {MOST_BYTES >> 20} MiB")
     builder = _Builder(path)
