@@ -27,8 +27,9 @@ from dovetail_gpu.programs import Source, type_lines
 from dovetail_opset._directions import Direction, can_fuse_sibling, directions_of
 
 # Multiplications of all x below which a processor takes longer to begin a launch for them. Measured
-# with PoCL: 7 % of a network gained at 2**16, as quick at 2**18, 7 % lost from 2**19 on.
-_MOST_IN_STEPS = 1 << 18
+# with PoCL, both sides in random order: some 4 % gained up to 2**18.3, none at 2**19.5, and 6 to
+# 17 % lost at 2**20.3.
+_MOST_IN_STEPS = 1 << 19
 _STATES = (10, 11)  # inputs: h and c before the first step
 _RARE = (*_STATES, *range(12, 16), *range(18, 21), 22, 23)  # norms, peepholes, projection
 
