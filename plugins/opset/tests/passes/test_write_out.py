@@ -142,6 +142,41 @@ def test_functions_of_integers(
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
 
 
+@pytest.mark.parametrize("dtype", [DType.INT_32, DType.BOOL_8])
+@pytest.mark.parametrize("pads", [[(0, 0), (2, 1), (0, 0)], [(1, 0), (0, 3), (2, 2)]])
+def test_blocks_beside_integers(
+    evaluate: Evaluate, dtype: DType, pads: list[tuple[int, int]]
+) -> None:
+    graph, rng = Graph("net"), np.random.default_rng(5)
+    x = graph.add_tensor(Tensor("x", dtype, (2, 3, 4), TensorKind.APP_WRITE))
+    y = add(graph, "Pad", [x], name="y", scheme=0, pad_amount=pads, pad_constant_value=1)
+    y.kind = TensorKind.APP_READ
+    # beyond what a float32 holds
+    feed = {"x": rng.integers(-(2**31), 2**31, x.shape).astype(dtype.storage)}
+    before = evaluate(graph, feed)["y"]
+    assert WriteOut(["Pad"]).run(graph)
+    assert not find_faults(graph)
+    padded = sum(any(pair) for pair in pads)
+    casts = [] if dtype is DType.INT_32 else ["Cast"]
+    assert [node.op_type for node in graph.nodes] == [*casts, *["Concat"] * padded, *casts]
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "params"),
+    [
+        (DType.FLOAT_32, {"scheme": 0, "pad_amount": [(1, 1)]}),
+        (DType.INT_32, {"scheme": 3, "pad_amount": [(1, 1)]}),
+        (DType.INT_32, {"scheme": 0, "pad_amount": [(0, 0)]}),
+    ],
+)
+def test_another_padding_stays(dtype: DType, params: dict[str, Any]) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", dtype, (5,), TensorKind.APP_WRITE))
+    add(graph, "Pad", [x], name="y", **params)
+    assert not can_write_out(graph.node("y"))
+
+
 @pytest.mark.parametrize("factors", [0, 1, 2])
 @pytest.mark.parametrize(("shape", "group"), [((2, 5, 6, 12), 3), ((1, 7, 4), 1), ((3, 2, 8), 8)])
 def test_group_norm(evaluate: Evaluate, shape: tuple[int, ...], group: int, factors: int) -> None:

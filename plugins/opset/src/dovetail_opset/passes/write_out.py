@@ -13,6 +13,7 @@ import numpy as np
 from dovetail.ir import DType, Graph, Node, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add, add_all, static
+from dovetail_opset.ops.slicing import PadScheme
 from dovetail_opset.passes._gru import Step, can_write_out_gru, write_out_gru
 from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_float
 
@@ -56,34 +57,25 @@ class WriteOut:
 
 def can_write_out(node: Node) -> bool:
     """Return whether a node can be written out in other ops."""
-    op: Any = bound(node)
-    if op is None or node.op_type not in _WRITERS:
+    if bound(node) is None:
         return False
-    if node.op_type in (*_ON_INTEGERS, *_EXTREMES):
-        return integers_in(node) is not None
-    if is_op(node, "ElementWiseMod"):
-        return _has_positive_divisors(node)
-    if not all(t is None or t.dtype is DType.FLOAT_16 or is_float(t) for t in node.inputs):
+    if (of_integers := _OF_INTEGERS.get(node.op_type)) is not None:
+        return of_integers(node)
+    of_floats = _OF_FLOATS.get(node.op_type)
+    if of_floats is None:
         return False
-    if is_op(node, "Gru"):
-        return can_write_out_gru(node)
-    if is_op(node, "Col2Im", "GroupNorm", "PoolMax3d"):
-        return not any(any(tensor.dynamic) for tensor in (first_input(node), *node.outputs))
-    if is_op(node, "ReduceSumSquare"):
-        return bool(first_input(node).shape)
-    if is_op(node, "Stft"):
-        return _can_write_out_stft(node)
-    if is_op(node, "IsNan"):
-        return True
-    return bool(op.beta == 1 and not 0 <= op.threshold < _LARGE)
+    floats = all(t is None or t.dtype is DType.FLOAT_16 or is_float(t) for t in node.inputs)
+    return floats and of_floats(node)
 
 
 def integers_in(node: Node) -> DType | None:
     """Return the type for which backends may lack an op: BOOL_8 or INT_32; None for other nodes."""
     if is_op(node, *_ON_INTEGERS) and any(t.dtype is DType.BOOL_8 for t in _operands(node)):
         return DType.BOOL_8
-    if is_op(node, *_EXTREMES) and first_input(node).dtype is DType.INT_32:
+    if is_op(node, *_EXTREMES, "Pad") and first_input(node).dtype is DType.INT_32:
         return DType.INT_32
+    if is_op(node, "Pad") and first_input(node).dtype is DType.BOOL_8:
+        return DType.BOOL_8
     return None
 
 
@@ -206,6 +198,37 @@ def _as_integers(graph: Graph, bools: Tensor, step: Step) -> Tensor:
     return next(known, None) or step("Cast", bools, spec=Spec(DType.INT_32, bools.shape))
 
 
+def _adds_blocks(node: Node) -> bool:
+    op: Any = bound(node)
+    is_known = integers_in(node) is not None and not any(first_input(node).dynamic)
+    return is_known and op.scheme is PadScheme.CONSTANT and bool(op.pad_amount.any())
+
+
+def _pad(graph: Graph, node: Node, step: Step) -> None:
+    # between blocks of the constant, axis by axis
+    op: Any = bound(node)
+    x, y = first_input(node), node.outputs[0]
+    is_bool = x.dtype is DType.BOOL_8
+    found = _as_integers(graph, x, step) if is_bool else x
+    pads = [(axis, pair) for axis, pair in enumerate(op.pad_amount.tolist()) if any(pair)]
+    for axis, pair in pads:
+        before, after = (
+            [_block(graph, node, found, axis, count)] if count else [] for count in pair
+        )
+        is_last = axis == pads[-1][0] and not is_bool
+        found = step("Concat", *before, found, *after, axis=axis, outputs=y if is_last else None)
+    if is_bool:
+        step("Cast", found, outputs=y)
+
+
+def _block(graph: Graph, node: Node, beside: Tensor, axis: int, count: int) -> Tensor:
+    """Add what a Pad of integers puts beside a tensor along an axis."""
+    op: Any = bound(node)
+    shape = (*beside.shape[:axis], count, *beside.shape[axis + 1 :])
+    block = np.full(shape, op.pad_constant_value, np.int32)
+    return static(graph, f"{node.name}.block", block)
+
+
 def _pool_max_3d(graph: Graph, node: Node, step: Step) -> None:
     # the planes by height and width, then all of them by depth
     op: Any = bound(node)
@@ -266,6 +289,11 @@ def _mod(graph: Graph, node: Node, step: Step) -> None:
     step("ElementWiseSelect", is_below, raised, rest, outputs=node.outputs[0])
 
 
+def _is_plain_softplus(node: Node) -> bool:
+    op: Any = bound(node)
+    return bool(op.beta == 1 and not 0 <= op.threshold < _LARGE)
+
+
 def _softplus(graph: Graph, node: Node, step: Step) -> None:
     # max(x, 0) + log(1 + exp(-|x|)), in which no part overflows
     x = first_input(node)
@@ -305,6 +333,24 @@ def _stft(graph: Graph, node: Node, step: Step) -> None:
     step("Reshape", sums, outputs=y)
 
 
+def _has_fixed_shapes(node: Node) -> bool:
+    return not any(any(tensor.dynamic) for tensor in (first_input(node), *node.outputs))
+
+
+# Conditions for nodes of integers or bools, and for nodes whose inputs are all floats.
+_OF_INTEGERS: Mapping[str, Callable[[Node], bool]] = {
+    **dict.fromkeys((*_ON_INTEGERS, *_EXTREMES), lambda node: integers_in(node) is not None),
+    "ElementWiseMod": _has_positive_divisors,
+    "Pad": _adds_blocks,
+}
+_OF_FLOATS: Mapping[str, Callable[[Node], bool]] = {
+    **dict.fromkeys(("Col2Im", "GroupNorm", "PoolMax3d"), _has_fixed_shapes),
+    "ElementWiseSoftplus": _is_plain_softplus,
+    "Gru": can_write_out_gru,
+    "IsNan": lambda _: True,
+    "ReduceSumSquare": lambda node: bool(first_input(node).shape),
+    "Stft": _can_write_out_stft,
+}
 _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     **dict.fromkeys(_ON_INTEGERS, _on_integers),
     **dict.fromkeys(_EXTREMES, _extreme),
@@ -314,6 +360,7 @@ _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     "GroupNorm": _group_norm,
     "Gru": write_out_gru,
     "IsNan": _is_nan,
+    "Pad": _pad,
     "PoolMax3d": _pool_max_3d,
     "ReduceSumSquare": _reduce_sum_square,
     "Stft": _stft,
