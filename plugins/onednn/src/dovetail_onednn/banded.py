@@ -88,26 +88,78 @@ class _Pass(msgspec.Struct, frozen=True):
         return "source", Product("matmul", matrix, lines, None, result)
 
 
+class Bands(msgspec.Struct, frozen=True):
+    """The products of a weighted resize.
+
+    Attributes:
+        passes: The passes, in order.
+        primitives: What computes each kind of product.
+    """
+
+    passes: tuple[_Pass, ...]
+    primitives: dict[Product, Primitive]
+
+    @classmethod
+    def of(cls, call: KernelCall) -> Bands | None:
+        """Return the products of a resize; None if NumPy is as fast, or it only moves elements."""
+        if math_mode() or math.prod(call.outputs[0].shape) < _LEAST:
+            return None
+        passes = tuple(_passes(call))
+        works = sum(len(each.bands) for each in passes)
+        widest = max((band.matrix.shape[1] for each in passes for band in each.bands), default=0)
+        if not passes or works > _MOST_WORKS or widest > _WIDEST:
+            return None
+        primitives: dict[Product, Primitive] = {}
+        for each in passes:
+            for band in each.bands:
+                _, product = each.product(band)
+                if product in primitives:
+                    continue
+                with threads_for(product.count), product.described() as desc:
+                    if is_slow(desc):
+                        return None
+                    primitives[product] = Primitive(desc)
+        return cls(passes, primitives)
+
+    @property
+    def largest_sum(self) -> float:
+        """The largest sum of absolute weights of a new element."""
+        return math.prod(
+            max(float(np.abs(band.matrix).sum(1).max()) for band in each.bands)
+            for each in self.passes
+        )
+
+    @property
+    def roundings(self) -> int:
+        """Number of roundings of an element: of each pass its weights, products and sums."""
+        return sum(
+            max(int(np.count_nonzero(band.matrix, 1).max()) for band in each.bands) + 1
+            for each in self.passes
+        )
+
+    def works(self, call: KernelCall, source: Value, result: Value) -> list[Work]:
+        """Declare what is between the passes, and return the executions of all products.
+
+        Args:
+            call: The call of the kernel.
+            source: The old elements, float32, dense.
+            result: The new ones.
+        """
+        between = [call.scratch(each.count * FLOAT_BYTES) for each in self.passes[:-1]]
+        found: list[Work] = []
+        for each, target in zip(self.passes, [*between, result], strict=True):
+            ends = source, target
+            found += [_work(call, each, band, ends, self.primitives) for band in each.bands]
+            source = target
+        return found
+
+
 def banded_resize(call: KernelCall) -> Step | None:
     """Run a resize by weights with fast products; see `Kernel.make`."""
-    if not is_float32(call) or math_mode() or math.prod(call.outputs[0].shape) < _LEAST:
+    bands = Bands.of(call) if is_float32(call) else None
+    if bands is None:
         return None
-    passes = list(_passes(call))
-    works = sum(len(each.bands) for each in passes)
-    widest = max((band.matrix.shape[1] for each in passes for band in each.bands), default=0)
-    if not passes or works > _MOST_WORKS or widest > _WIDEST:
-        return None
-    primitives: dict[Product, Primitive] = {}
-    for each in passes:
-        for band in each.bands:
-            _, product = each.product(band)
-            if product in primitives:
-                continue
-            with threads_for(product.count), product.described() as desc:
-                if is_slow(desc):
-                    return None
-                primitives[product] = Primitive(desc)
-    return _step(call, passes, primitives)
+    return execute(call, *bands.works(call, call.read(0), call.write()))
 
 
 def _passes(call: KernelCall) -> Iterator[_Pass]:
@@ -130,18 +182,6 @@ def _bands(matrix: Array) -> Iterator[_Band]:
         (used,) = np.nonzero(rows.any(axis=0))
         first, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
         yield _Band(start, first, np.ascontiguousarray(rows[:, first:end]))
-
-
-def _step(call: KernelCall, passes: list[_Pass], primitives: dict[Product, Primitive]) -> Step:
-    """Return the step that executes all bands of all passes in order."""
-    source, result = call.read(0), call.write()
-    between = [call.scratch(each.count * FLOAT_BYTES) for each in passes[:-1]]
-    works: list[Work] = []
-    for each, target in zip(passes, [*between, result], strict=True):
-        for band in each.bands:
-            works.append(_work(call, each, band, (source, target), primitives))
-        source = target
-    return execute(call, *works)
 
 
 def _work(

@@ -1,25 +1,35 @@
-"""Bilinear resizing of stored bytes on oneDNN: bits equal to the definition."""
+"""Resizing of stored integers on oneDNN: bits equal to the definition."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dovetail.ir import DType, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail_opset.build import add
+from dovetail_opset.ops.resize import Interpolation
+from dovetail_opset.resampling import Coordinates
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
 
 
-def resized(net: Any, old: Any, new: Any, given: Any, wanted: Any, **params: Any) -> Tensor:
+def resized(
+    net: Any,
+    old: Any,
+    new: Any,
+    given: Any,
+    wanted: Any,
+    op_type: str = "ResizeBilinear",
+    **params: Any,
+) -> Tensor:
     dtype, scale, zero = given
     x = Tensor("x", dtype, old, TensorKind.APP_WRITE, encoding=ScaleOffset(scale, -zero))
     dtype, scale, zero = wanted
     spec = Spec(dtype, (old[0], *new, old[-1]), ScaleOffset(scale, -zero))
-    y = add(net.graph, "ResizeBilinear", [net.graph.add_tensor(x)], name="y", spec=spec, **params)
-    return y
+    return add(net.graph, op_type, [net.graph.add_tensor(x)], name="y", spec=spec, **params)
 
 
 @pytest.mark.parametrize("extreme", [False, True])
@@ -100,3 +110,68 @@ def test_scales_far_apart(new_network: Any) -> None:
     net = new_network()
     ends = (U16, 10.0, 300), (U16, 1e-8, 0)
     net.check(resized(net, (1, 8, 8, 8), (16, 16), *ends, half_pixel_centers=True), engine=False)
+
+
+GRIDS = [
+    ((U8, 0.02, 0), (U8, 0.02, 0)),
+    ((U8, 0.031, 117), (S8, 0.0129, -70)),
+    ((S8, 0.02, -3), (U8, 0.04, 90)),
+    ((U8, 0.02, 300), (U8, 0.01, 700)),
+]
+SIZES = [((1, 23, 17, 33), (45, 40)), ((2, 40, 31, 24), (29, 64)), ((1, 64, 50, 3), (101, 150))]
+
+
+@pytest.mark.parametrize(("given", "wanted"), GRIDS)
+@pytest.mark.parametrize(("old", "new"), SIZES)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"align_corners": True},
+        {},
+        {"half_pixel_centers": True},
+        {"half_pixel_centers": True, "antialias": True},
+    ],
+)
+def test_weighted_sums_of_bytes(
+    new_network: Any, old: Any, new: Any, given: Any, wanted: Any, params: Any
+) -> None:
+    net = new_network()
+    net.check(resized(net, old, new, given, wanted, **params))
+
+
+@pytest.mark.parametrize("exclude_outside", [False, True])
+@pytest.mark.parametrize("mode", Coordinates)
+@pytest.mark.parametrize(("given", "wanted"), GRIDS[:2])
+def test_cubic_sums_of_bytes(
+    new_network: Any, given: Any, wanted: Any, mode: Coordinates, exclude_outside: bool
+) -> None:
+    net = new_network(extreme=True)
+    params = {
+        "interpolation_mode": Interpolation.CUBIC,
+        "transformation_mode": mode,
+        "exclude_outside": exclude_outside,
+    }
+    net.check(resized(net, (1, 23, 17, 33), (45, 40), given, wanted, "Resize", **params))
+
+
+@pytest.mark.parametrize("step", [1, 2, 4, 0.5])
+@pytest.mark.parametrize(
+    ("new", "params"),
+    [((46, 68), {}), ((45, 40), {"align_corners": True}), ((45, 49), {"align_corners": True})],
+)
+def test_sums_of_bytes_that_are_ties(new_network: Any, new: Any, params: Any, step: float) -> None:
+    """Means of neighbors are, where weights are a half; all are on a coarser grid, if equal."""
+    net = new_network()
+    y = resized(net, (1, 23, 17, 33), new, (U8, 0.02, 0), (U8, 0.02 * step, 3), **params)
+    x = net.rng.integers(0, 256, (1, 1, 1, 33), np.uint8).repeat(23, 1).repeat(17, 2)
+    net.check(y)
+    net.check(y, feeds={"x": x})
+
+
+def test_grids_far_apart_are_left_to_the_definition(new_network: Any) -> None:
+    net = new_network()
+    ends = (U8, 10.0, 3), (U8, 1e-8, 0)
+    net.check(resized(net, (1, 23, 17, 33), (45, 40), *ends, align_corners=True), engine=False)
+    assert not any(
+        "onednn" in getattr(step.bind, "func", step.bind).__module__ for step in net.prepare().steps
+    )

@@ -15,13 +15,10 @@ import numpy as np
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_numpy.kernels.near_ties import Exact, NearTies
-from dovetail_onednn._api import Algorithm, Arg, BinaryAlgorithm, DataType
-from dovetail_onednn.attributes import Binary, Eltwise, PostOp, operand
-from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn._api import Algorithm, BinaryAlgorithm, DataType
+from dovetail_onednn.attributes import Binary, Eltwise
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.steps import is_slow
 
 ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to its result
 # Of the ends, which are float32 as well: their products, and their sums below 1024.
@@ -76,7 +73,7 @@ def marked_step(
     if rows is not None:
         error += rows.most
     below = (Eltwise(Algorithm.LINEAR, 1.0, near.zero - error),)
-    is_fast = _multiply(stages, real, factor * (1 - relative), target, below)
+    is_fast = stages.multiply(real, factor * (1 - relative), target, below)
     marks = stages.room(target.desc.of_type(DataType.U8))
     above = (
         Eltwise(Algorithm.LINEAR, 1.0, near.zero + error),
@@ -86,7 +83,7 @@ def marked_step(
         Eltwise(Algorithm.CLIP, 0.0, 1.0),
     )
     upper = factor * (1 + relative)
-    if not is_fast or not _multiply(stages, real, upper, marks, above, target):
+    if not is_fast or not stages.multiply(real, upper, marks, above, target):
         return None
     run = stages.execution()
 
@@ -142,37 +139,3 @@ class _Results(msgspec.Struct, frozen=True):
 
 def _flat(buffers: Buffers, value: Value) -> Array:
     return buffers.array(value).reshape(-1)
-
-
-def _multiply(
-    stages: Stages,
-    source: Argument,
-    factor: float,
-    target: Argument,
-    chain: tuple[PostOp, ...],
-    other: Argument | None = None,
-) -> bool:
-    """Add a product with a number, post-ops, and perhaps the tensor that one of them reads.
-
-    Returns:
-        Whether the library has fast code for that.
-    """
-    ones = (1,) * len(source.desc.dims)
-    number = MemoryDesc.strided(ones, ones)
-    description = Description(
-        "binary",
-        (ENGINE, BinaryAlgorithm.MULTIPLY, source.desc, number, target.desc),
-        lambda: f"a product of {source.desc.key} with a number",
-        chain,
-    )
-    with PrimitiveDesc(description) as desc:
-        arguments = {
-            int(Arg.SOURCE): source,
-            int(Arg.OTHER): stages.numbers(np.full(1, factor, np.float32), number),
-            int(Arg.DESTINATION): target,
-        }
-        for position, op in enumerate(chain):
-            if isinstance(op, Binary) and other is not None:
-                arguments[operand(position, op)] = other
-        stages.add(desc, arguments)
-        return not is_slow(desc)

@@ -1,46 +1,138 @@
-"""Bilinear resizing of stored integers by factors for which float32 is exact.
+"""Resizing of stored integers by weights.
 
-The library interpolates between stored integers: all weights of an element add up to 1. Positions
-and weights that are small multiples of a power of two are exact, so that post-ops are the
-definition's float32 formula.
+By some factors the library resizes bilinearly: it interpolates between stored integers, since all
+weights of an element add up to 1. Positions and weights that are small multiples of a power of two
+are exact, so that post-ops are the definition's float32 formula. Other weighted sums of bytes are
+products of float32, whose results are settled where a tie is near; see `marked_step`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.ir import Array
+from dovetail.runtime.plan import Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.interpolation import interpolation_rescale
-from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.integer.rescaling import Rescale, grid_of
+from dovetail_numpy.kernels.near_ties import Exact, NearTies, Places
 from dovetail_onednn._api import FORWARD_INFERENCE, Algorithm, Arg, ResamplingAlgorithm
 from dovetail_onednn.attributes import Eltwise
-from dovetail_onednn.layouts import images
+from dovetail_onednn.banded import Bands
+from dovetail_onednn.execution import Argument
+from dovetail_onednn.layouts import dense, images
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.quantized.marks import ULP, marked_step
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS
+from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS, is_narrow
 from dovetail_onednn.quantized.word_conversions import StoredReals, ending, step_of_words
 from dovetail_onednn.steps import Arguments, is_slow
+from dovetail_opset.resampling import Taps
 
 _FINEST = 64  # parts of an element along an axis
+_MOST_ERROR = 2.0**-6  # in steps of the result
+_BLOCK = 1 << 16  # elements that are computed by the definition at a time
 
 
 def resize_bilinear(call: KernelCall) -> Step | None:
-    """Run ResizeBilinear with half_pixel_centers, without antialias; see `Kernel.make`."""
+    """Run ResizeBilinear; see `Kernel.make`."""
+    return _resampled(call) or resize(call)
+
+
+def resize(call: KernelCall) -> Step | None:
+    """Run a resize of bytes by weights; see `Kernel.make`."""
+    data, out = call.spec(0), call.outputs[0]
+    rescale = interpolation_rescale(call.head)
+    if rescale is None or DEFINITIONS.of(call.head) is None or call.op.keeps:
+        return None
+    is_usual = (
+        is_narrow(data) and is_narrow(out.spec) and not {data.dtype, out.dtype} - TYPES.keys()
+    )
+    if not is_usual or rescale.limits != out.dtype.stored_range():
+        return None
+    bands = Bands.of(call)
+    if bands is None:
+        return None
+    is_exact = _is_exact(call, bands.largest_sum)
+    near = None if is_exact else _near_ties(call, bands)
+    if not is_exact and near is None:
+        return None
+    source, target = (dense((math.prod(s[:-1]), s[-1])) for s in (data.shape, out.shape))
+    stages = Stages(call)
+    stored = Argument(source.of_type(TYPES[data.dtype]), call.read(0))
+    levels, real = stages.room(source), stages.room(target)
+    stages.move(stored, levels, grid_of(data)[1])
+    stages.add_works(bands.works(call, levels.value, real.value))
+    result = Argument(target.of_type(TYPES[out.dtype]), call.write())
+    if near is None:  # ties may be many, such as means of two integers
+        is_fast = stages.multiply(real, float(rescale.multiplier), result, ending(call, rescale))
+        return stages.step() if is_fast else None
+    exact_of = partial(_exact_of, call, rescale, stored.value)
+    return marked_step(call, stages, real, grid_of(data)[0], result, near, exact_of)
+
+
+def _near_ties(call: KernelCall, bands: Bands) -> NearTies | None:
+    """Return the rounding of weighted sums of levels; None if too many ties would be near."""
+    (scale, zero, _), (step, shift, limits) = grid_of(call.spec(0)), grid_of(call.outputs[0].spec)
+    farthest = max(abs(end - zero) for end in call.spec(0).dtype.stored_range())
+    sums = bands.roundings * bands.largest_sum * farthest * scale / step
+    # the definition rounds the sum, the factor, their product, and that plus the zero point
+    defined = 4 * (max(map(abs, limits)) + abs(shift) + 1)
+    error = (sums + defined) * ULP
+    return NearTies(step, shift, limits, error) if error < _MOST_ERROR else None
+
+
+def _exact_of(call: KernelCall, rescale: Rescale, data: Value, buffers: Buffers) -> Exact:
+    """Return the function that computes elements by the definition."""
+    old, out = call.spec(0), call.outputs[0]
+    stored = buffers.array(data).reshape(old.shape)
+    step, shift, _ = grid_of(out.spec)
+    zero = grid_of(old)[1]
+    changed = [axis for axis, size in enumerate(out.shape) if size != old.shape[axis]]
+    changed.sort(key=lambda axis: out.shape[axis] / old.shape[axis])
+    taps = [(axis, call.op.taps(old.shape[axis], out.shape[axis])) for axis in changed]
+
+    def exact(at: Places) -> Array:
+        found = np.empty(len(at))
+        for start in range(0, len(at), _BLOCK):  # all elements of one value may be ties
+            block = slice(start, start + _BLOCK)
+            sums = _sums(stored, zero, np.unravel_index(at[block], out.shape), taps)
+            found[block] = rescale.apply(sums, out.spec)
+        return (found - shift) * step  # real values of what the definition stores
+
+    return exact
+
+
+def _sums(
+    stored: Array, zero: int, places: Sequence[Array], passes: Sequence[tuple[int, Taps]]
+) -> Array:
+    """Return weighted sums of levels at some places after some passes, as the reference adds."""
+    if not passes:
+        return stored[tuple(places)].astype(np.float64) - zero
+    *first, (axis, taps) = passes
+    before, along, after = places[:axis], places[axis], places[axis + 1 :]
+    weights = np.ones(taps.indices.shape) if taps.weights is None else taps.weights
+    total = np.zeros(len(along))
+    for index, weight in zip(taps.indices.T, weights.T, strict=True):
+        total += _sums(stored, zero, (*before, index[along], *after), first) * weight[along]
+    return total
+
+
+def _resampled(call: KernelCall) -> Step | None:
+    """Return the step of the library's own resizing, with half_pixel_centers; None if inexact."""
     op, data, out = call.op, call.spec(0), call.outputs[0]
     rescale, types = interpolation_rescale(call.head), {data.dtype, out.dtype}
     if DEFINITIONS.of(call.head) is None or rescale is None or 0 in data.shape:
         return None
     if not op.half_pixel_centers or op.antialias or types - WORDS - TYPES.keys():
         return None
-    zero = grid_of(data)[1]
-    largest = max(max(abs(end), abs(end - zero)) for end in data.dtype.stored_range())
-    parts = math.prod(_parts(call))
-    if not 0 < parts * largest <= EXACT:
+    if not _is_exact(call):
         return None
+    zero = grid_of(data)[1]
     slope = float(rescale.multiplier)
     ops = [
         *([Eltwise(Algorithm.LINEAR, 1.0, -float(zero))] if zero else []),
@@ -68,6 +160,19 @@ def resize_bilinear(call: KernelCall) -> Step | None:
         real = stages.room(target)
         stages.add(desc, {Arg.SOURCE: stored.argument(source), Arg.DESTINATION: real})
     return step_of_words(call, stages, [stored], real)
+
+
+def _is_exact(call: KernelCall, largest_sum: float = 1.0) -> bool:
+    """Return whether float32 holds all weighted sums of levels, and those of stored integers.
+
+    Args:
+        call: The call of the kernel.
+        largest_sum: The largest sum of absolute weights of an element.
+    """
+    data, parts = call.spec(0), math.prod(_parts(call))
+    zero = grid_of(data)[1]
+    largest = max(max(abs(end), abs(end - zero)) for end in data.dtype.stored_range())
+    return 0 < parts * largest * largest_sum <= EXACT
 
 
 def _parts(call: KernelCall) -> Iterator[int]:

@@ -53,6 +53,10 @@ class Stages:
         """Add a primitive with all its arguments but the scratchpad."""
         self._works.append(Work(Primitive(desc), arguments))
 
+    def add_works(self, works: Sequence[Work]) -> None:
+        """Add primitives whose arguments were declared elsewhere."""
+        self._works += works
+
     def move(
         self, source: Argument, target: Argument, zero: int = 0, scale: float | None = None
     ) -> None:
@@ -113,6 +117,45 @@ class Stages:
                         values = self.numbers(each, op.other)
                     arguments[operand(position, op)] = values
             self.add(desc, arguments)
+
+    def multiply(
+        self,
+        source: Argument,
+        factor: float,
+        target: Argument,
+        chain: Sequence[PostOp],
+        other: Argument | None = None,
+    ) -> bool:
+        """Add a product with a number, and post-ops.
+
+        Args:
+            source: What is multiplied.
+            factor: The number.
+            target: The result.
+            chain: The post-ops.
+            other: The tensor that a `Binary` of them reads.
+
+        Returns:
+            Whether the library has fast code for that.
+        """
+        number = _number(source.desc)
+        description = Description(
+            "binary",
+            (ENGINE, BinaryAlgorithm.MULTIPLY, source.desc, number, target.desc),
+            lambda: f"a product of {source.desc.key} with a number",
+            tuple(chain),
+        )
+        with PrimitiveDesc(description) as desc:
+            arguments = {
+                int(Arg.SOURCE): source,
+                int(Arg.OTHER): self.numbers(np.full(1, factor, np.float32), number),
+                int(Arg.DESTINATION): target,
+            }
+            for position, op in enumerate(chain):
+                if isinstance(op, Binary) and other is not None:
+                    arguments[operand(position, op)] = other
+            self.add(desc, arguments)
+            return not is_slow(desc)
 
     def step(self) -> Step:
         """Return the step that executes the primitives."""
