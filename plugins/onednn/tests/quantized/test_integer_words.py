@@ -169,35 +169,65 @@ def test_clamps_are_fused(
     assert len(steps) == 1 or not library().has_vnni
 
 
+@examples(40)
+@given(
+    op=st.sampled_from(["FullyConnected", "MatMul"]),
+    sizes=st.tuples(*[st.integers(1, 60)] * 3),
+    weights=st.tuples(st.sampled_from([U16, S16]), st.sampled_from([0, 77, 20000])),
+    **{key: ENDS[key] for key in ("source", "target", "bias", "extreme")},
+)
+def test_one_matrix_of_words(
+    new_network: Any,
+    op: str,
+    sizes: tuple[int, int, int],
+    weights: tuple[DType, int],
+    source: Any,
+    target: Any,
+    bias: DType | None,
+    extreme: bool,
+) -> None:
+    net, (rows, depth, units) = new_network(extreme=extreme), sizes
+    shape = (units, depth) if op == "FullyConnected" else (depth, units)
+    stored, own = weights
+    ins = [net.input("x", (rows, depth), *source), net.weights("w", shape, stored, zero=own)]
+    if bias is not None:
+        ins.append(net.bias("b", units, bias))
+    dtype, scale, zero = target
+    net.check(net.add(op, *ins, name="y", dtype=dtype, scale=scale * 100, zero=zero))
+
+
 @examples(60)
 @given(
     sizes=st.tuples(st.integers(1, 3), *[st.integers(1, 40)] * 3),
     transposed=st.tuples(st.booleans(), st.booleans()),
     broadcast=st.booleans(),
-    types=st.tuples(*[st.sampled_from([U16, S16])] * 2),
+    types=st.tuples(st.sampled_from([U16, S16]), st.sampled_from([U16, S16, U8, S8])),
     zeros=st.tuples(*[st.sampled_from([0, 77, 20000, 32767])] * 2),
+    is_constant=st.booleans(),
     target=ENDS["target"],
     extreme=st.booleans(),
 )
-def test_two_activations(
+def test_two_stacks(
     new_network: Any,
     sizes: tuple[int, int, int, int],
     transposed: tuple[bool, bool],
     broadcast: bool,
     types: tuple[DType, DType],
     zeros: tuple[int, int],
+    is_constant: bool,
     target: Any,
     extreme: bool,
 ) -> None:
     net, (count, rows, depth, units) = new_network(extreme=extreme), sizes
     first = (2, count, *((depth, rows) if transposed[0] else (rows, depth)))
     second = (1 if broadcast else 2, count, *((units, depth) if transposed[1] else (depth, units)))
-    a, b = (
-        net.input(name, shape, dtype, zero)
-        for name, shape, dtype, zero in zip("ab", (first, second), types, zeros, strict=True)
-    )
+    a, zero = net.input("a", first, types[0], zeros[0]), zeros[1]
+    zero = zero if types[1] in (U16, S16) else zero % 128
+    if is_constant:
+        b = net.weights("b", second, types[1], zero=zero)
+    else:
+        b = net.input("b", second, types[1], zero)
     dtype, scale, zero = target
     params = dict(zip(("transpose_in0", "transpose_in1"), transposed, strict=True))
     grid = {"dtype": dtype, "scale": scale * 100, "zero": zero}
-    y = net.add("MatMul", a, b, name="y", **grid, **params)
-    net.check(y, engine=library().has_vnni)
+    net.check(net.add("MatMul", a, b, name="y", **grid, **params))

@@ -6,17 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
-from dovetail.ir import Array
-from dovetail.runtime.plan import KernelCall, Step
+from dovetail.ir import Array, Spec
+from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.geometry import Geometry, as_elements, convolution_desc, is_wrong_without_zero
-from dovetail_onednn.layouts import OneDnnLayout, dense, images, vector
+from dovetail_onednn.layouts import OneDnnLayout, Strided, dense, images, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.padding import Padding, with_own_padding
 from dovetail_onednn.quantized.parts import SIGN, copy_channels, without_saturation
@@ -31,6 +32,8 @@ from dovetail_onednn.quantized.products import (
     weights_argument,
 )
 from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.threads import threads_for
 
@@ -38,6 +41,7 @@ _BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
 BY_COLUMN, BY_ROW = 0b10, 0b01  # masks of the axes of (depth, units) and of (units, depth)
 _BY_CONVOLUTION, _JIT = "conv:any", "jit_"  # code for transposed convolutions
 MATMUL, INNER_PRODUCT = "matmul", "inner_product_forward"
+_UNSIGNED = 128  # half the range of a byte
 _POINTWISE = ((1, 1), (1, 1), (0, 0), (0, 0))  # stride, dilation, and pads of a convolution
 
 # Describes the primitive: its post-ops, quantization, and whether it has a bias.
@@ -209,6 +213,56 @@ def matrix_desc(
     )
     with threads_for(count):
         return PrimitiveDesc(description)
+
+
+def read_matrices(call: KernelCall, index: int) -> Value:
+    """Declare that an input that is a stack of matrices is read, dense or a transpose of that."""
+    layout = call.layout(index)
+    return call.read(index, layout if isinstance(layout, Strided) else None)
+
+
+def stored_matrices(call: KernelCall, matrix: MemoryDesc) -> Argument:
+    """Declare that the bytes of the second input are read.
+
+    Args:
+        call: The call of the kernel.
+        matrix: Descriptor of the matrices as `read_matrices` reads them.
+    """
+    return Argument(matrix.of_type(TYPES[call.spec(WEIGHTS).dtype]), read_matrices(call, WEIGHTS))
+
+
+def signed_shift(spec: Spec) -> int:
+    """Return what is subtracted from stored bytes, so that they are signed ones."""
+    return _UNSIGNED if TYPES[spec.dtype] is DataType.U8 else 0
+
+
+def signed_matrices(
+    stages: Stages, call: KernelCall, desc: PrimitiveDesc, matrix: MemoryDesc, data: str
+) -> Argument:
+    """Declare that a primitive reads the second input as signed bytes; constants are packed.
+
+    Args:
+        stages: The primitives before it.
+        call: The call of the kernel.
+        desc: The primitive.
+        matrix: Descriptor of the matrices as `read_matrices` reads them, signed bytes.
+        data: What the layout depends on besides, such as the type of the data.
+    """
+    shift = signed_shift(call.spec(WEIGHTS))
+    if not call.has_data(WEIGHTS):
+        stored = stored_matrices(call, matrix)
+        if not shift:
+            return stored
+        room = stages.room(matrix)
+        stages.move(stored, room, shift)
+        return room
+    layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), matrix)
+
+    def make(arrays: Arrays, _: object) -> Array:
+        return pack(np.asarray(given(arrays[0]) - np.int16(shift), np.int8), layout)
+
+    packed = call.read_packed(WEIGHTS, f"integer minus {shift} {data} {layout.key}", make, layout)
+    return Argument(layout.desc, packed)
 
 
 def step_as_stored(call: KernelCall, integers: Integers, form: Form) -> Step | None:

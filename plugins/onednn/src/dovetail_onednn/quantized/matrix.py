@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
 
-from dovetail.ir import Array, ScaleOffset, Shape
-from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail.ir import Array, ScaleOffset
+from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import ZERO_POINTS, Algorithm, Arg, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import REAL, Eltwise, PostOp
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, dense, permuted, vector
+from dovetail_onednn.layouts import Strided, aligned, dense, permuted, vector
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.floats import float_step
 from dovetail_onednn.quantized.forms import (
@@ -28,8 +27,12 @@ from dovetail_onednn.quantized.forms import (
     matrix_desc,
     matrix_form,
     pairs_of,
+    read_matrices,
+    signed_matrices,
+    signed_shift,
     step_as_stored,
     step_on_copies,
+    stored_matrices,
     unpaired,
 )
 from dovetail_onednn.quantized.parts import MOST_PARTS
@@ -42,13 +45,11 @@ from dovetail_onednn.quantized.products import (
     split,
 )
 from dovetail_onednn.quantized.stages import Stages
-from dovetail_onednn.quantized.types import EXACT, TYPES
+from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS
 from dovetail_onednn.quantized.word_matrices import matmul_of_words, one_matrix_of_words
 from dovetail_onednn.quantized.words import is_of_words
-from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import is_slow
 
-_UNSIGNED = 128  # half the range of a byte
 _UNPACKED = "x64:gemm_s8u8"  # code that multiplies unsigned bytes by signed ones as they are stored
 Sizes = tuple[int, int, int]  # rows, depth and units
 
@@ -185,15 +186,13 @@ def _batched(call: KernelCall) -> Step | None:
     """Multiply stacks of matrices, transposed by strides, broadcast by axes of size 1."""
     result = call.outputs[0].shape
     transposed = (call.op.transpose_in0, call.op.transpose_in1)
-    if is_of_words(call):  # their bytes are copied, in dense form
-        shapes = call.spec(DATA).shape, call.spec(WEIGHTS).shape
-        left, right = map(partial(_dense_matrices, rank=len(result)), shapes, transposed)
-        return matmul_of_words(call, (left, right, dense(result)))
+    source, weights = (_matrices(call, index, len(result), transposed[index]) for index in (0, 1))
+    operands = source, weights, dense(result)
+    if is_of_words(call):
+        return matmul_of_words(call, operands)
     integers = integers_of(call, result[-1])
     if integers is None:
         return None
-    source, weights = (_matrices(call, index, len(result), transposed[index]) for index in (0, 1))
-    operands = source, weights, dense(result)
     return _with_zero_point(call, integers, operands) or _in_floats(call, integers, operands)
 
 
@@ -226,10 +225,9 @@ def _in_floats(
             return None
         stages = Stages(call)
         left, right = stages.room(source), stages.room(matrix)
-        stages.move(
-            Argument(source.of_type(integers.source), _read(call, DATA)), left, integers.zero
-        )
-        stages.move(Argument(matrix.of_type(kind), _read(call, WEIGHTS)), right, zero)
+        data = Argument(source.of_type(integers.source), read_matrices(call, DATA))
+        stages.move(data, left, integers.zero)
+        stages.move(stored_matrices(call, matrix), right, zero)
         arguments: dict[int, Argument] = {Arg.SOURCE: left, Arg.WEIGHTS: right}
         arguments[Arg.DESTINATION] = stages.room(target)
         stages.add(desc, arguments)
@@ -240,21 +238,12 @@ def _in_floats(
 
 def _matrices(call: KernelCall, index: int, rank: int, is_transposed: bool) -> MemoryDesc:
     """Describe a stack of matrices, dense or a transpose without a copy."""
-    form = _dense_matrices(call.spec(index).shape, is_transposed, rank=rank)
-    layout = call.layout(index)
-    return layout.along(form).of_type(form.type) if isinstance(layout, Strided) else form
-
-
-def _dense_matrices(shape: Shape, is_transposed: bool, rank: int) -> MemoryDesc:
-    *batch, row, column = range(rank)
+    spec, layout, (*batch, row, column) = call.spec(index), call.layout(index), range(rank)
     axes = (*batch, column, row) if is_transposed else (*batch, row, column)
-    return permuted(aligned(shape, rank), axes)
-
-
-def _read(call: KernelCall, index: int) -> Value:
-    """Declare that an input of a product of matrices is read; see `_matrices`."""
-    layout = call.layout(index)
-    return call.read(index, layout if isinstance(layout, Strided) else None)
+    form = permuted(aligned(spec.shape, rank), axes)
+    if isinstance(layout, Strided) and spec.dtype not in WORDS:  # whose bytes are copied
+        return layout.along(form).of_type(form.type)
+    return form
 
 
 def _with_zero_point(
@@ -274,8 +263,7 @@ def _with_zero_point(
     if kind is None or not is_plain or added is not None or not library().has_vnni:
         return None
     source, matrix, target = operands
-    shift = _UNSIGNED if kind is DataType.U8 else 0
-    zero, signed = grid_of(spec)[1] - shift, matrix.of_type(DataType.S8)
+    zero, signed = grid_of(spec)[1] - signed_shift(spec), matrix.of_type(DataType.S8)
     quantization = integers.quantization(0)
     if zero:
         zeros = (*quantization.zero_points, Arg.WEIGHTS)
@@ -292,27 +280,9 @@ def _with_zero_point(
             numbers[ZERO_POINTS | Arg.WEIGHTS] = np.full(1, zero, np.int32)
         stages = Stages(call)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-        arguments[Arg.SOURCE] = Argument(desc.desc(Arg.SOURCE), _read(call, DATA))
-        if has_data:
-            layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), signed)
-            data = f"{integers.source.name} {bool(integers.zero)}"
-            arguments[Arg.WEIGHTS] = _packed(call, layout, shift, data)
-        else:
-            arguments[Arg.WEIGHTS] = Argument(matrix.of_type(kind), _read(call, WEIGHTS))
-            if shift:
-                room = stages.room(signed)
-                stages.move(arguments[Arg.WEIGHTS], room, shift)
-                arguments[Arg.WEIGHTS] = room
+        arguments[Arg.SOURCE] = Argument(desc.desc(Arg.SOURCE), read_matrices(call, DATA))
+        data = f"{integers.source.name} {bool(integers.zero)}"
+        arguments[Arg.WEIGHTS] = signed_matrices(stages, call, desc, signed, data)
         arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))
         stages.add(desc, arguments)
     return stages.step()
-
-
-def _packed(call: KernelCall, layout: OneDnnLayout, shift: int, data: str) -> Argument:
-    """Return constant bytes, minus a number, in a layout that depends on the data, too."""
-
-    def make(arrays: Arrays, _: object) -> Array:
-        return pack(np.asarray(given(arrays[0]) - np.int16(shift), np.int8), layout)
-
-    packed = call.read_packed(WEIGHTS, f"integer minus {shift} {data} {layout.key}", make, layout)
-    return Argument(layout.desc, packed)

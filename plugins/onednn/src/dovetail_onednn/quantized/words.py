@@ -132,7 +132,7 @@ def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
             arguments[operand(0, other)] = first
         stages.add(desc, arguments)
     if not ops:
-        total = _added(stages, (first, total), last)
+        total = added(stages, (first, total), last)
     return step_of_words(call, stages, [data], total)
 
 
@@ -181,14 +181,14 @@ def step_of_floats(
             arguments[operand(position, op)] = stages.numbers(full, per_unit)
         stages.add(desc, arguments)
         results.append(arguments[Arg.DESTINATION])
-    total = _added(stages, results, tuple(ending(call, words.rescale)))
+    total = added(stages, results, tuple(ending(call, words.rescale)))
     if total.desc != target:
         total, chosen = stages.room(target), total
         stages.move(chosen, total)
     return step_of_words(call, stages, [data], total)
 
 
-def _added(stages: Stages, results: Sequence[Argument], ops: tuple[PostOp, ...]) -> Argument:
+def added(stages: Stages, results: Sequence[Argument], ops: tuple[PostOp, ...]) -> Argument:
     """Add the sum of two results, and post-ops; return the sum, which overwrites the first."""
     first, second = results
     description = Description(
