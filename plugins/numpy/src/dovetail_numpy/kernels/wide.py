@@ -23,7 +23,7 @@ from dovetail_numpy.integer.binary import product_rescale, sum_rescale
 from dovetail_numpy.integer.grid import is_tabular
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
-from dovetail_numpy.kernels._calls import MOST_BLOCKS, Call, block_size, blocks, copy
+from dovetail_numpy.kernels._calls import Call, block_size, blocks, copy
 
 # The function of both operands, then functions of its result.
 _FUNCTIONS: dict[str, tuple[np.ufunc, ...]] = {
@@ -83,8 +83,6 @@ def elementwise(call: KernelCall) -> Step | None:
     folding = _Folding.of(shape, [call.spec(i).shape for i in range(2)])
     numbers = _Numbers.of(view)
     size = block_size(math.prod(shape), BLOCK * 8 // numbers.kind.itemsize)
-    if folding.count(size) > 2 * MOST_BLOCKS:
-        return None
     first, second, out = call.read(0), call.read(1), call.write()
     zeros = [grid_of(spec)[1] for spec in specs[:2]]
     _, zero, limits = grid_of(specs[2])
@@ -165,26 +163,16 @@ class _Folding:
         runs = itertools.groupby(real, lambda axis: tuple(s[axis] == 1 for s in full))
         return cls(shape, tuple(tuple(run) for _, run in runs) or ((),))
 
-    def count(self, size: int) -> int:
-        """Return the number of blocks."""
-        sizes, axis, most = self._blocks(size)
-        return math.prod(sizes[:axis]) * -(-sizes[axis] // most)
-
     def parts(self, arrays: Iterable[Array], size: int) -> Iterator[list[Array]]:
         """Yield matching blocks of up to `size` elements of arrays, broadcast."""
-        sizes, axis, most = self._blocks(size)
+        sizes = self._sizes(self.shape)
+        after = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+        divided = next(axis for axis, count in enumerate(after) if count <= size)
         full = [self._folded(array) for array in arrays]
-        for index in itertools.product(*map(range, sizes[:axis])):
-            for block in blocks(sizes[axis], most):
+        for index in itertools.product(*map(range, sizes[:divided])):
+            for block in blocks(sizes[divided], size // after[divided]):
                 at: tuple[int | slice, ...] = (*index, block)
                 yield [array[at] for array in full]
-
-    def _blocks(self, size: int) -> tuple[Shape, int, int]:
-        """Return joined sizes, which of them is divided, and how many of its elements are one."""
-        sizes = self._sizes(self.shape)
-        if len(sizes) == 1 or sizes[-1] >= size:
-            return sizes, len(sizes) - 1, size
-        return sizes, len(sizes) - 2, max(1, size // sizes[-1])
 
     def _folded(self, array: Array) -> Array:
         own = (1,) * (len(self.shape) - array.ndim) + array.shape
