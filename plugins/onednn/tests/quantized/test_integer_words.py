@@ -1,4 +1,4 @@
-"""Products of 16-bit data and 8-bit weights: bits equal to the definition."""
+"""Products of 16-bit data and weights of 8 or 16 bits: bits equal to the definition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ ENDS = {
     ),
     "bias": st.sampled_from([None, S32, S8]),
     "per_unit": st.booleans(),
-    "weights": st.sampled_from([(S8, 0), (S8, 0), (U8, 140), (U8, 0)]),
+    "weights": st.sampled_from(
+        [(S8, 0), (S8, 0), (U8, 140), (U8, 0), (S16, 0), (S16, 300), (U16, 20000)]
+    ),
     "extreme": st.booleans(),
 }
 
@@ -167,33 +169,6 @@ def test_clamps_are_fused(
     net.check(y, engine=library().has_vnni)
     steps = [step for step in net.prepare().steps if step.nodes]
     assert len(steps) == 1 or not library().has_vnni
-
-
-@examples(40)
-@given(
-    op=st.sampled_from(["FullyConnected", "MatMul"]),
-    sizes=st.tuples(*[st.integers(1, 60)] * 3),
-    weights=st.tuples(st.sampled_from([U16, S16]), st.sampled_from([0, 77, 20000])),
-    **{key: ENDS[key] for key in ("source", "target", "bias", "extreme")},
-)
-def test_one_matrix_of_words(
-    new_network: Any,
-    op: str,
-    sizes: tuple[int, int, int],
-    weights: tuple[DType, int],
-    source: Any,
-    target: Any,
-    bias: DType | None,
-    extreme: bool,
-) -> None:
-    net, (rows, depth, units) = new_network(extreme=extreme), sizes
-    shape = (units, depth) if op == "FullyConnected" else (depth, units)
-    stored, own = weights
-    ins = [net.input("x", (rows, depth), *source), net.weights("w", shape, stored, zero=own)]
-    if bias is not None:
-        ins.append(net.bias("b", units, bias))
-    dtype, scale, zero = target
-    net.check(net.add(op, *ins, name="y", dtype=dtype, scale=scale * 100, zero=zero))
 
 
 @examples(60)

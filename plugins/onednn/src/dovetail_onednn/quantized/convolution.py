@@ -134,9 +134,12 @@ def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None
     """Return the step of a convolution of 16-bit data, in the order of `_step`."""
 
     def of_bytes() -> Step | None:
-        parts, types = words.parts, (DataType.U8, DataType.F32)
-        form = _form(call, geometry, (1,) * parts, types, lambda x: split(x, parts, -2))
-        return step_of_bytes(call, words, form)
+        types = DataType.U8, DataType.F32
+
+        def form_of(parts: int) -> Form:
+            return _form(call, geometry, (1,) * parts, types, lambda x: split(x, parts, -2))
+
+        return step_of_bytes(call, words, form_of)
 
     def of_matrices() -> Step | None:
         channels, units = call.spec(DATA).shape[-1], call.outputs[0].shape[-1]
@@ -147,13 +150,13 @@ def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None
         describe = _described_in_floats(geometry)
         return step_of_floats(call, words, describe, operands, accepts)
 
-    is_whole = words.parts == 1  # then no channels are copied
+    is_whole = words.most_parts == 1  # then no channels are copied
     makes: list[Callable[[], Step | None]] = []
     if library().has_amx and grid_of(call.spec(DATA))[1] and _is_pointwise(geometry):
         # the library's convolutions of data with a zero point are of an older kind for AMX: both
         # from 24 to 144 channels in 56x56 took 0.22 ms, and 0.17 as products of matrices
         makes.append(of_matrices)
-    fits = is_whole or (words.parts <= MOST_PARTS and _fills_vectors(geometry))
+    fits = is_whole or (words.most_parts <= MOST_PARTS and _fills_vectors(geometry))
     if fits and not is_wrong_in_bytes(geometry):
         makes.append(of_bytes)
     if words.is_exact_in_float:

@@ -82,18 +82,20 @@ def per_unit(units: int, target: MemoryDesc) -> MemoryDesc:
     return MemoryDesc.strided(axes, tuple(1 if n > 1 else units for n in axes))
 
 
-def packed(call: KernelCall, desc: PrimitiveDesc, weights: MemoryDesc) -> Argument:
+def packed(call: KernelCall, desc: PrimitiveDesc, weights: MemoryDesc, shift: int = 0) -> Argument:
     """Return the levels of the weights as float32, packed for a primitive.
 
     Args:
         call: The call of the kernel.
         desc: The primitive.
         weights: Dense descriptor of the weights, float32.
+        shift: 8 for the upper bytes of 16-bit weights.
     """
     layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), weights)
 
     def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
-        return pack(np.ascontiguousarray(levels_of(given(arrays[0]), specs[0]), np.float32), layout)
+        levels = levels_of(given(arrays[0]), specs[0], shift)
+        return pack(np.ascontiguousarray(levels, np.float32), layout)
 
-    value = call.read_packed(WEIGHTS, f"integers as float32 {layout.key}", make, layout)
+    value = call.read_packed(WEIGHTS, f"integers as float32 {shift} {layout.key}", make, layout)
     return Argument(layout.desc, value)

@@ -218,7 +218,11 @@ def as_bytes(levels: Array) -> Array:
 
 
 def weights_argument(
-    call: KernelCall, layout: OneDnnLayout, form: str, terms: Callable[[Array], Array]
+    call: KernelCall,
+    layout: OneDnnLayout,
+    form: str,
+    terms: Callable[[Array], Array],
+    shift: int = 0,
 ) -> Argument:
     """Return signed bytes of the weights in a layout: without a copy, if they are stored so.
 
@@ -228,6 +232,7 @@ def weights_argument(
         form: What the packed bytes depend on besides: the library may append sums of the weights,
             which depend on type and zero point of the data.
         terms: Returns the bytes of levels, in the order of the layout's dense form.
+        shift: 8 for the upper bytes of 16-bit weights.
     """
     stored, spec = call.static(WEIGHTS), call.spec(WEIGHTS)
     is_as_stored = layout.desc == layout.dense and stored is not None and _is_plain(stored, spec)
@@ -235,17 +240,17 @@ def weights_argument(
         return Argument(layout.desc, call.read(WEIGHTS))
 
     def make(arrays: Arrays, specs: Sequence[Spec | None]) -> Array:
-        return pack(terms(levels_of(given(arrays[0]), specs[0])), layout)
+        return pack(terms(levels_of(given(arrays[0]), specs[0], shift)), layout)
 
-    packed = call.read_packed(WEIGHTS, f"{form} {layout.key}", make, layout)
+    packed = call.read_packed(WEIGHTS, f"{form} {shift} {layout.key}", make, layout)
     return Argument(layout.desc, packed)
 
 
-def levels_of(stored: Array, spec: Spec | None) -> Array:
-    """Return the levels of weights, whole numbers."""
+def levels_of(stored: Array, spec: Spec | None, shift: int = 0) -> Array:
+    """Return the levels of weights, or of their lower or upper (shift 8) bytes, whole numbers."""
     if spec is None:
         raise AssertionError("weights without a spec")
-    return stored if _is_plain(stored, spec) else part(stored, spec, 0)
+    return stored if _is_plain(stored, spec) else part(stored, spec, shift)
 
 
 def split(levels: Array, parts: int, axis: int) -> Array:
@@ -279,9 +284,9 @@ def are_signed_bytes(stored: Array, spec: Spec) -> bool:
     return bool(limits.min <= levels.min() and levels.max() <= limits.max)
 
 
-def parts_of(stored: Array, spec: Spec) -> int:
-    """Return the number of terms of the levels of weights."""
-    levels = levels_of(stored, spec)
+def parts_of(stored: Array, spec: Spec, shift: int = 0) -> int:
+    """Return the number of terms of the levels of weights; see `levels_of`."""
+    levels = levels_of(stored, spec, shift)
     return _terms_of(float(levels.min()), float(levels.max()))
 
 

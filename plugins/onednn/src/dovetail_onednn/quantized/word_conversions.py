@@ -32,7 +32,6 @@ from dovetail.runtime.plan import (
     call_sequence,
 )
 from dovetail_numpy.integer import Rescale
-from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import SCALES, Algorithm, Arg, BinaryAlgorithm, DataType
 from dovetail_onednn.attributes import Eltwise, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
@@ -153,9 +152,16 @@ class StoredReals:
         return _convert(buffers, *self.pair)
 
 
+def zero_of(spec: Spec) -> int:
+    """Return the zero point that all channels of a tensor have."""
+    if spec.encoding is None:
+        raise AssertionError("an operand without an encoding")
+    return -int(spec.encoding.scales_and_offsets(spec.shape)[1].reshape(-1)[0])
+
+
 def byte_zero(spec: Spec, shift: int, *, is_signed: bool = False) -> int:
     """Return the zero point of lower (shift 0) or upper bytes (shift 8); see `WordBytes`."""
-    zero = grid_of(spec)[1] - spec.dtype.stored_range()[0]
+    zero = zero_of(spec) - spec.dtype.stored_range()[0]
     return (zero >> BYTE if shift else zero & 255) - (_SIGNED if is_signed else 0)
 
 

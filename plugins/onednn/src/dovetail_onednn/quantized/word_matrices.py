@@ -12,11 +12,10 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from dovetail.ir import Array, ScaleOffset
+from dovetail.ir import Array, AxisScaleOffset, ScaleOffset, Spec
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Pass, Rescale, passes, rescale_of_products
 from dovetail_numpy.integer.products import accumulator_bound, channel_scales
-from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, BinaryAlgorithm, DataType
 from dovetail_onednn._library import library
 from dovetail_onednn.attributes import REAL, Binary, PostOp, Quantization, Sum, operand
@@ -38,7 +37,13 @@ from dovetail_onednn.quantized.parts import MOST_PARTS
 from dovetail_onednn.quantized.products import BIAS, DATA, LARGEST, WEIGHTS, split
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS
-from dovetail_onednn.quantized.word_conversions import WordBytes, byte_zero, ending, step_of_words
+from dovetail_onednn.quantized.word_conversions import (
+    WordBytes,
+    byte_zero,
+    ending,
+    step_of_words,
+    zero_of,
+)
 from dovetail_onednn.quantized.words import (
     Words,
     added,
@@ -65,18 +70,23 @@ def one_matrix_of_words(
     rows = math.prod(call.outputs[0].shape) // units
     source, target = dense((rows, depth)), dense((rows, units))
     matrix = MemoryDesc.strided(shape, strides)
-    if words is None:
-        return matmul_of_words(call, (source, matrix, target))
+    if words is None or call.spec(WEIGHTS).dtype in WORDS:
+        step = matmul_of_words(call, (source, matrix, target))
+        if words is None or step is not None:
+            return step
 
     def of_bytes() -> Step | None:
-        if words.parts > MOST_PARTS:
+        if words.most_parts > MOST_PARTS:
             return None
-        by_units = strides[0] == 1
+        by_units, types = strides[0] == 1, (DataType.U8, DataType.F32)
         if rows == 1 and by_units and _reads_unpacked(call, words):
-            return step_of_bytes(call, words, _form_of_one_row(shape))
-        sizes, types = (rows, depth * words.parts, units), (DataType.U8, DataType.F32)
-        form = matrix_form(sizes, by_units, types, lambda x: split(x, words.parts, 0))
-        return step_of_bytes(call, words, form)
+            return step_of_bytes(call, words, lambda _: _form_of_one_row(shape))
+
+        def form_of(parts: int) -> Form:
+            sizes = rows, depth * parts, units
+            return matrix_form(sizes, by_units, types, lambda x: split(x, parts, 0))
+
+        return step_of_bytes(call, words, form_of)
 
     def of_floats() -> Step | None:
         if not words.is_exact_in_float:
@@ -112,7 +122,7 @@ def _reads_unpacked(call: KernelCall, words: Words) -> bool:
     """
     spec = call.spec(DATA)
     zeros = [byte_zero(spec, each.data_shift) for each in words.sums]
-    return library().has_vnni and words.parts == 1 and not any(zeros)
+    return library().has_vnni and words.most_parts == 1 and not any(zeros)
 
 
 def matmul_of_words(call: KernelCall, operands: Operands) -> Step | None:
@@ -131,7 +141,7 @@ def matmul_of_words(call: KernelCall, operands: Operands) -> Step | None:
 
 
 class _Products(msgspec.Struct, frozen=True):
-    """A product of 16-bit data and matrices with one scale.
+    """A product of 16-bit data and matrices with one zero point.
 
     Attributes:
         call: The call of the kernel.
@@ -159,15 +169,15 @@ class _Products(msgspec.Struct, frozen=True):
         if any(t.kind.is_updateable or 0 in t.shape for t in tensors):
             return None
         is_usual = {weights.dtype, out.dtype} <= WORDS | TYPES.keys()
-        if not is_usual or not isinstance(weights.encoding, ScaleOffset):
+        if not is_usual or not _has_one_zero(weights):
             return None
-        sums, bound = passes(view), accumulator_bound(view)
+        sums, bound, sizes = passes(view), accumulator_bound(view), (1, out.shape[-1])
         rescale = rescale_of_products(view, call.static(BIAS), channel_scales(view))
         numbers = [rescale.bias, *(each.multiplier for each in sums)]
-        are_finite = all(bool(np.isfinite(n).all()) for n in numbers)
-        if not are_finite or rescale.bias.size not in (1, out.shape[-1]) or bound > LARGEST:
-            return None
-        return cls(call, *operands, sums, rescale, bound < EXACT)
+        fit = all(n.size in sizes and bool(np.isfinite(n).all()) for n in numbers)
+        return (
+            cls(call, *operands, sums, rescale, bound < EXACT) if fit and bound <= LARGEST else None
+        )
 
     @property
     def has_words(self) -> bool:
@@ -197,7 +207,7 @@ class _Products(msgspec.Struct, frozen=True):
         if self.has_words:
             zero = byte_zero(weights, each.weights_shift, is_signed=are_signed)
         else:
-            zero = grid_of(weights)[1] - (signed_shift(weights) if are_signed else 0)
+            zero = zero_of(weights) - (signed_shift(weights) if are_signed else 0)
         return {arg: n for arg, n in {**found, Arg.WEIGHTS: zero}.items() if n}
 
     def in_bytes(self) -> Step | None:
@@ -213,7 +223,8 @@ class _Products(msgspec.Struct, frozen=True):
             ops: list[PostOp] = [] if is_first else [Sum(1.0, DataType.F32)]
             ops += ending(call, self.rescale) if is_last else []
             own_bias = self.per_unit if is_first and bias is not None else None
-            quantization = Quantization(((Arg.WEIGHTS, 0),), tuple(own))
+            mask = 0 if each.multiplier.size == 1 else 1 << (len(self.target.dims) - 1)
+            quantization = Quantization(((Arg.WEIGHTS, mask),), tuple(own))
             described = source, wanted, own_bias, self.target
             descs.append(matrix_desc(described, tuple(ops), quantization))
         if any(map(is_slow, descs)):
@@ -222,7 +233,7 @@ class _Products(msgspec.Struct, frozen=True):
         words = WordBytes(call, WEIGHTS, is_signed=True) if self.has_words else None
         total, packed = stages.room(self.target), {}
         for each, own, desc in zip(self.sums, zeros, descs, strict=True):
-            numbers = {SCALES | Arg.WEIGHTS: each.multiplier.reshape(1)}
+            numbers = {SCALES | Arg.WEIGHTS: each.multiplier.reshape(-1)}
             numbers |= {ZERO_POINTS | arg: np.full(1, zero, np.int32) for arg, zero in own.items()}
             if bias is not None and each is self.sums[0]:
                 numbers[Arg.BIAS] = bias
@@ -296,3 +307,11 @@ class _Products(msgspec.Struct, frozen=True):
             return known[arg, shift]
 
         return levels
+
+
+def _has_one_zero(spec: Spec) -> bool:
+    """Return whether a tensor has one scale, or one for each channel, and one zero point."""
+    if not isinstance(spec.encoding, ScaleOffset | AxisScaleOffset):
+        return False
+    offsets = spec.encoding.scales_and_offsets(spec.shape)[1]
+    return bool((offsets == offsets.reshape(-1)[0]).all())

@@ -1,13 +1,13 @@
-"""Products of 16-bit data and 8-bit weights: the lower bytes of the data, then the upper ones.
+"""Products of 16-bit data and weights of 8 or 16 bits: one for each pair of bytes.
 
-The sums are added in float32 in the order of the definition: the second product adds to the first
-one's scratchpad, or a third primitive adds both. Float32 code serves as well, while sums stay below
+The sums are added in float32 in the order of the definition: a product adds to the scratchpad of
+those before it, or another primitive adds both. Float32 code serves as well, while sums stay below
 2**24, which is exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -42,18 +42,24 @@ class Words(msgspec.Struct, frozen=True):
     """The numbers of a product of 16-bit data.
 
     Attributes:
-        sums: Those of lower and upper bytes.
+        sums: Those of pairs of bytes, in the order of addition.
         rescale: Bias, and how sums become stored integers of the result.
         has_bias: Whether there is a bias.
-        parts: Number of terms, which the library multiplies exactly, that the weights are sums of.
+        parts: Number of terms, which the library multiplies exactly, that the bytes of the weights
+            are sums of, by their shift.
         is_exact_in_float: Whether float32 holds every partial sum.
     """
 
-    sums: tuple[Pass, Pass]
+    sums: list[Pass]
     rescale: Rescale
     has_bias: bool
-    parts: int
+    parts: dict[int, int]
     is_exact_in_float: bool
+
+    @property
+    def most_parts(self) -> int:
+        """The largest number of terms."""
+        return max(self.parts.values())
 
 
 def is_of_words(call: KernelCall) -> bool:
@@ -75,65 +81,133 @@ def words_of(call: KernelCall) -> Words | None:
     rescale = rescale_of_products(view, call.static(BIAS), channel_scales(view))
     numbers = [rescale.bias, *(each.multiplier for each in sums)]
     fits = (
-        len(sums) == 2
-        and not any(each.block for each in sums)
+        not any(each.block for each in sums)
         and all(n.size in sizes and bool(np.isfinite(n).all()) for n in numbers)
         and bound <= LARGEST
     )
     if not fits:
         return None
-    parts = parts_of(weights, call.spec(WEIGHTS))
-    return Words((sums[0], sums[1]), rescale, call.has(BIAS), parts, bound < EXACT)
+    shifts = {each.weights_shift for each in sums}
+    parts = {shift: parts_of(weights, call.spec(WEIGHTS), shift) for shift in shifts}
+    return Words(sums, rescale, call.has(BIAS), parts, bound < EXACT)
 
 
-def step_of_bytes(call: KernelCall, words: Words, form: Form) -> Step | None:
-    """Return the step of a product by code for bytes; None if the library only has generic code."""
-    spec, units = call.spec(DATA), call.outputs[0].shape[-1]
+def step_of_bytes(call: KernelCall, words: Words, form_of: Callable[[int], Form]) -> Step | None:
+    """Return the step of a product by code for bytes; None if the library only has generic code.
+
+    Args:
+        call: The call of the kernel.
+        words: Its numbers.
+        form_of: Returns the form for bytes of the weights that are sums of some terms.
+    """
+    forms = {shift: form_of(parts) for shift, parts in words.parts.items()}
     last = tuple(ending(call, words.rescale))
-    zeros = [byte_zero(spec, each.data_shift) for each in words.sums]
-    are_given = [zero != 0 or form.needs_zero for zero in zeros]
-
-    def described(which: int, ops: tuple[PostOp, ...]) -> PrimitiveDesc:
-        zero = (Arg.SOURCE,) if are_given[which] else ()
-        quantization = Quantization(((Arg.WEIGHTS, form.mask),), zero)
-        return form.describe(ops, quantization, words.has_bias and not which)
-
-    # some of the library's good code adds to the destination, some takes another tensor
-    lower, other = described(0, ()), Binary(BinaryAlgorithm.ADD, form.target)
-    choices: list[tuple[PostOp, ...]] = [(Sum(1.0, DataType.F32), *last), (other, *last), ()]
-    for ops in choices:
-        upper = described(1, ops)
-        if upper.implementation == lower.implementation:
-            break
-    descs = lower, upper
-    if not (all(map(form.has_code, descs, are_given)) and all(map(form.takes, zeros))):
+    first, *others = (_Product(call, words, each, forms[each.weights_shift]) for each in words.sums)
+    described = first.described(())
+    adding = [each.adding(last if each is others[-1] else ()) for each in others]
+    descs = [described, *(desc for desc, _ in adding)]
+    if not all(each.is_fast(desc) for each, desc in zip((first, *others), descs, strict=True)):
         return None
+    stages = Stages(call)
     # a FullyConnected may have its depth in several axes of the data
-    width = form.plain.dims[1] // (words.parts * form.groups)
-    stages, data = Stages(call), WordBytes(call, DATA, words.parts, width)
-    first = stages.room(form.target)
-    is_joint = Sum(1.0, DataType.F32) in ops
-    total = first if is_joint else stages.room(form.target)
-    ends = zip(words.sums, zeros, are_given, descs, (first, total), strict=True)
-    for each, own, is_given, desc, result in ends:
-        layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), form.weights)
-        numbers = {SCALES | Arg.WEIGHTS: np.broadcast_to(each.multiplier.reshape(-1), units)}
-        if words.has_bias and each is words.sums[0]:
+    data = {
+        parts: WordBytes(call, DATA, parts, form.plain.dims[1] // (parts * form.groups))
+        for parts, form in ((words.parts[shift], form) for shift, form in forms.items())
+    }
+    total = stages.room(first.form.target)
+    stages.add(described, {**first.arguments(stages, described, data), Arg.DESTINATION: total})
+    for each, (desc, ops) in zip(others, adding, strict=True):
+        arguments = each.arguments(stages, desc, data)
+        is_joint = bool(ops) and isinstance(ops[0], Sum)
+        result = total if is_joint else stages.room(each.form.target)
+        if ops and isinstance(ops[0], Binary):
+            arguments[operand(0, ops[0])] = total
+        stages.add(desc, {**arguments, Arg.DESTINATION: result})
+        if not ops:
+            result = added(stages, (total, result), last if each is others[-1] else ())
+        total = result
+    return step_of_words(call, stages, list(data.values()), total)
+
+
+class _Product(msgspec.Struct, frozen=True):
+    """One of the products of bytes.
+
+    Attributes:
+        call: The call of the kernel.
+        words: All numbers of it.
+        given: Those of this product.
+        form: How the library computes it.
+    """
+
+    call: KernelCall
+    words: Words
+    given: Pass
+    form: Form
+
+    @property
+    def zero(self) -> int:
+        """Zero point of the bytes of the data."""
+        return byte_zero(self.call.spec(DATA), self.given.data_shift)
+
+    @property
+    def has_zero(self) -> bool:
+        """True if the library gets the zero point."""
+        return self.zero != 0 or self.form.needs_zero
+
+    @property
+    def has_bias(self) -> bool:
+        """True if the bias is added to it: the first one, if there is a bias."""
+        return self.words.has_bias and self.given is self.words.sums[0]
+
+    def described(self, ops: tuple[PostOp, ...]) -> PrimitiveDesc:
+        """Describe the primitive."""
+        zero = (Arg.SOURCE,) if self.has_zero else ()
+        quantization = Quantization(((Arg.WEIGHTS, self.form.mask),), zero)
+        return self.form.describe(ops, quantization, self.has_bias)
+
+    def adding(self, last: tuple[PostOp, ...]) -> tuple[PrimitiveDesc, tuple[PostOp, ...]]:
+        """Describe the primitive that adds the products before, and return its post-ops.
+
+        Some of the library's good code adds to the destination, some takes another tensor. If none
+        does, there are no post-ops.
+        """
+        alone = self.described(())
+        other = Binary(BinaryAlgorithm.ADD, self.form.target)
+        for ops in ((Sum(1.0, DataType.F32), *last), (other, *last)):
+            desc = self.described(ops)
+            if desc.implementation == alone.implementation:
+                return desc, ops
+        return alone, ()
+
+    def is_fast(self, desc: PrimitiveDesc) -> bool:
+        """Return whether the library has fast, exact code for a description of it."""
+        return self.form.has_code(desc, self.has_zero) and self.form.takes(self.zero)
+
+    def arguments(
+        self, stages: Stages, desc: PrimitiveDesc, data: Mapping[int, WordBytes]
+    ) -> dict[int, Argument]:
+        """Declare all arguments but the destination.
+
+        Args:
+            stages: The primitives before it.
+            desc: The description.
+            data: The bytes of the data, by the number of their copies.
+        """
+        words, form, units = self.words, self.form, self.call.outputs[0].shape[-1]
+        multiplier = self.given.multiplier.reshape(-1)
+        numbers = {SCALES | Arg.WEIGHTS: np.broadcast_to(multiplier, units)}
+        if self.has_bias:
             numbers[Arg.BIAS] = np.broadcast_to(words.rescale.bias.reshape(-1), units)
-        if is_given:
-            numbers[ZERO_POINTS | Arg.SOURCE] = np.full(1, own, np.int32)
+        if self.has_zero:
+            numbers[ZERO_POINTS | Arg.SOURCE] = np.full(1, self.zero, np.int32)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
-        own_bytes = data.argument(form.plain, each.data_shift)
-        arguments[Arg.SOURCE] = form.padded(stages, own_bytes, own)
-        packed = f"terms of bytes {words.parts} {is_given}"
-        arguments[Arg.WEIGHTS] = weights_argument(call, layout, packed, form.terms)
-        arguments[Arg.DESTINATION] = result
-        if each is words.sums[1] and other in ops:
-            arguments[operand(0, other)] = first
-        stages.add(desc, arguments)
-    if not ops:
-        total = added(stages, (first, total), last)
-    return step_of_words(call, stages, [data], total)
+        shift = self.given.weights_shift
+        own_bytes = data[words.parts[shift]].argument(form.plain, self.given.data_shift)
+        arguments[Arg.SOURCE] = form.padded(stages, own_bytes, self.zero)
+        layout = OneDnnLayout(desc.desc(Arg.WEIGHTS), form.weights)
+        packed = f"terms of bytes {words.parts[shift]} {self.has_zero}"
+        arguments[Arg.WEIGHTS] = weights_argument(self.call, layout, packed, form.terms, shift)
+        return arguments
 
 
 def step_of_floats(
@@ -173,7 +247,7 @@ def step_of_floats(
         stages.move(own, real, byte_zero(spec, each.data_shift))
         arguments: dict[int, Argument] = {
             Arg.SOURCE: real,
-            Arg.WEIGHTS: floats.packed(call, desc, weights),
+            Arg.WEIGHTS: floats.packed(call, desc, weights, each.weights_shift),
             Arg.DESTINATION: stages.room(desc.desc(Arg.DESTINATION)),
         }
         for position, (op, (_, number)) in enumerate(zip(ops, values, strict=True)):
@@ -181,7 +255,10 @@ def step_of_floats(
             arguments[operand(position, op)] = stages.numbers(full, per_unit)
         stages.add(desc, arguments)
         results.append(arguments[Arg.DESTINATION])
-    total = added(stages, results, tuple(ending(call, words.rescale)))
+    total, *others = results
+    for other in others:
+        is_last = other is others[-1]
+        total = added(stages, (total, other), tuple(ending(call, words.rescale)) if is_last else ())
     if total.desc != target:
         total, chosen = stages.room(target), total
         stages.move(chosen, total)
