@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dovetail.ir import TensorKind
+
 
 def transposed(model: Any, x: Any, size: list[int], made: int, **params: Any) -> Any:
     """Add a transposed convolution, by default with stride 2, a padding of 1 and a bias."""
@@ -53,6 +55,12 @@ def test_what_follows_is_absorbed(model: Any, agrees: Any) -> None:
     y = model.add("ElementWiseAdd", y, model.input("other", *y.shape), name="add")
     y = model.add("ElementWiseMultiply", y, model.random("scale", 8), name="scaled")
     agrees(model, model.add("Relu", y, name="relu"), engine="y+add+scaled+relu")
+
+
+def test_nothing_is_absorbed_without_fast_code_for_it(model: Any, kinds: Any) -> None:
+    y = transposed(model, model.input("x", 1, 7, 9, 16), [4, 4], 16, group=16)
+    model.add("Relu", y, name="relu").kind = TensorKind.APP_READ
+    assert "engine y+relu" not in kinds(model.prepare().steps)
 
 
 @st.composite

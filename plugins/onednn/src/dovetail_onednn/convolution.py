@@ -35,7 +35,7 @@ from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import factor_type
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
-from dovetail_onednn.steps import Arguments, is_slow
+from dovetail_onednn.steps import Arguments, is_by_convolution, is_slow
 
 # Fewer channels fill no vector.
 _FEW_CHANNELS = 4
@@ -213,7 +213,7 @@ def _choose(
     for each in dict.fromkeys(choices):
         chain = chain_in(each[0].type if each[0] else DataType.F32)
         desc = convolution_desc(geometry, chain.ops, each)
-        if not is_slow(desc):
+        if not (is_slow(desc) or (chain.ops and is_by_convolution(desc))):
             return desc, chain
         desc.close()
     return None

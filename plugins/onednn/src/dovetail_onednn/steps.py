@@ -20,9 +20,18 @@ from dovetail_onednn.primitives import Primitive, PrimitiveDesc
 _GENERIC = ("ref", "nspc_bnorm")
 
 
+# Transposed convolutions by other primitives; their post-ops are generic code, of 50 ns an element.
+_BY_CONVOLUTION = "conv:any"
+
+
 def is_slow(desc: PrimitiveDesc) -> bool:
     """Return whether the library only has generic code, which is slower than NumPy's kernels."""
     return desc.implementation.startswith(_GENERIC)
+
+
+def is_by_convolution(desc: PrimitiveDesc) -> bool:
+    """Return whether a transposed convolution is another primitive's, without fast post-ops."""
+    return desc.implementation.startswith(_BY_CONVOLUTION)
 
 
 class Arguments:

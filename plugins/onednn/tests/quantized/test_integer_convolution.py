@@ -259,6 +259,23 @@ def test_results_longer_than_their_products(
     net.check(y)
 
 
+@pytest.mark.parametrize("source", [(U8, 0), (U8, 127), (S8, 72), (U16, 32512)])
+@pytest.mark.parametrize(("group", "made"), [(32, 32), (16, 48)])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_transposes_of_few_channels_a_group(
+    new_network: Any, source: tuple[DType, int], group: int, made: int, has_bias: bool
+) -> None:
+    net = new_network(extreme=True)
+    x = net.input("x", (2, 5, 6, 32), *source)
+    ins = [x, net.weights("w", (4, 4, 32, made // group), S8, axis=None, zero=0)]
+    ins += [net.bias("b", made, S32)] if has_bias else []
+    params = {"stride": (2, 2), "pad_amount": ((1, 1), (1, 1)), "group": group}
+    kind = U16 if source[0] is U16 else U8
+    grid = {"dtype": kind, "zero": 7, "scale": 1.0}
+    y = net.add("TransposeConv2d", *ins, name="sums", **grid, **params)
+    net.check(net.add("Relu", y, name="y", **grid))
+
+
 @pytest.mark.parametrize(
     ("window", "stride", "channels"),
     [

@@ -91,6 +91,10 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     if integers is None:
         return None
     geometry = _simplest(geometry_in())
+    if _is_better_in_floats(geometry) and integers.is_exact_in_float:
+        step = _in_floats(call, geometry, integers)
+        if step is not None:
+            return step
     is_wrong = is_wrong_in_bytes(geometry)
     if integers.parts == 1 and (library().has_vnni or integers.source is DataType.U8):
         return None if is_wrong else _in_bytes(call, geometry, integers)
@@ -161,7 +165,7 @@ def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None
         makes.append(of_bytes)
     if words.is_exact_in_float:
         makes.append(lambda: of_floats(_has_code))
-        if _has_groups(geometry) and not is_whole:
+        if _has_groups(geometry) and (not is_whole or _is_better_in_floats(geometry)):
             makes.insert(0, lambda: of_floats(_has_good_code))
     return next(filter(None, (make() for make in makes)), None)
 
@@ -265,6 +269,14 @@ def _is_pointwise(geometry: Geometry) -> bool:
 
 def _has_groups(geometry: Geometry) -> bool:
     return len(geometry.weights.dims) > len(geometry.source.dims)
+
+
+def _is_better_in_floats(geometry: Geometry) -> bool:
+    """Return whether the library's code for bytes is slow: transposed, for few channels a group.
+
+    With one channel in each of 64 groups, it took 3.9 ms in 28x28, float32 code 0.1.
+    """
+    return geometry.is_transposed and _has_groups(geometry) and not _fills_vectors(geometry)
 
 
 def _fills_vectors(geometry: Geometry) -> bool:

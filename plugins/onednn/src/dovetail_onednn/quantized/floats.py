@@ -6,6 +6,7 @@ For processors without exact code for bytes, and for weights that are no signed 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -20,10 +21,11 @@ from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.products import DATA, WEIGHTS, Integers, levels_of
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.reorder import Arrays, given, pack
-from dovetail_onednn.steps import is_slow
+from dovetail_onednn.steps import is_by_convolution, is_slow
 
+Ops = tuple[PostOp, ...]
 # Describes the primitive with post-ops, with dense operands or in layouts that it chooses.
-Describe = Callable[[tuple[PostOp, ...], bool], PrimitiveDesc]
+Describe = Callable[[Ops, bool], PrimitiveDesc]
 
 
 def float_step(
@@ -50,14 +52,15 @@ def float_step(
     terms += [(BinaryAlgorithm.ADD, integers.rescale.bias)] if integers.has_bias else []
     zero = integers.fused.zero
     binary = [Binary(algorithm, of_each) for algorithm, _ in terms]
-    ops: tuple[PostOp, ...] = (
+    ops: Ops = (
         *binary,
         *integers.fused.ops,
         *((Eltwise(Algorithm.LINEAR, 1.0, float(zero)),) if zero else ()),
     )
-    desc = next((d for d in (describe(ops, True), describe(ops, False)) if accepts(d)), None)
-    if desc is None:
+    found = described(describe, [ops], accepts)
+    if found is None:
         return None
+    (desc,), is_fused = found
     stages = Stages(call)
     data = Argument(source.of_type(integers.source), call.read(DATA))
     real = stages.room(desc.desc(Arg.SOURCE))
@@ -68,12 +71,61 @@ def float_step(
         Arg.WEIGHTS: packed(call, desc, weights),
         Arg.DESTINATION: result,
     }
-    for position, (op, (_, values)) in enumerate(zip(binary, terms, strict=True)):
-        full = np.broadcast_to(values, (integers.units,))
-        arguments[operand(position, op)] = stages.numbers(full, of_each)
-    stages.add(desc, arguments)
+    numbers = [values for _, values in terms]
+    add_product(stages, desc, arguments, ops, numbers, is_fused=is_fused)
     stages.move(result, Argument(target.of_type(integers.target), call.write(0)))
     return stages.step()
+
+
+def described(
+    describe: Describe, chains: Sequence[Ops], accepts: Callable[[PrimitiveDesc], bool]
+) -> tuple[list[PrimitiveDesc], bool] | None:
+    """Return descriptions of products, and whether they have the post-ops; None if none will do.
+
+    Args:
+        describe: Describes a product.
+        chains: The post-ops of each.
+        accepts: Returns whether the code of a primitive is good enough.
+    """
+    for is_fused in (True, False):
+        for is_dense in (True, False):
+            found = [describe(ops if is_fused else (), is_dense) for ops in chains]
+            if all(map(accepts, found)) and not (is_fused and any(map(is_by_convolution, found))):
+                return found, is_fused
+    return None
+
+
+def add_product(
+    stages: Stages,
+    desc: PrimitiveDesc,
+    arguments: dict[int, Argument],
+    ops: Ops,
+    numbers: Sequence[Array],
+    *,
+    is_fused: bool,
+) -> None:
+    """Add a product, and post-ops of which the first ones read numbers for each channel.
+
+    Args:
+        stages: The step.
+        desc: The product.
+        arguments: Its data, weights and result.
+        ops: The post-ops.
+        numbers: Those numbers.
+        is_fused: Whether the product has the post-ops; if not, another primitive does.
+    """
+    result = arguments[Arg.DESTINATION]
+    units = result.desc.dims[1]
+    if not is_fused:
+        stages.add(desc, arguments)
+        terms = zip_longest(ops, numbers)
+        stages.add_terms((result, result), 0.0, [*terms], units)
+        return
+    for position, (op, values) in enumerate(zip(ops, numbers, strict=False)):
+        if isinstance(op, Binary):
+            full = np.broadcast_to(values.reshape(-1), (units,))
+            arguments[operand(position, op)] = stages.numbers(full, op.other)
+    stages.add(desc, arguments)
 
 
 def per_unit(units: int, target: MemoryDesc) -> MemoryDesc:

@@ -34,12 +34,12 @@ from dovetail_onednn.quantized.products import (
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.reorder import Arrays, given, pack
-from dovetail_onednn.steps import is_slow
+from dovetail_onednn.steps import is_by_convolution, is_slow
 from dovetail_onednn.threads import threads_for
 
 _BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
 BY_COLUMN, BY_ROW = 0b10, 0b01  # masks of the axes of (depth, units) and of (units, depth)
-_BY_CONVOLUTION, _JIT = "conv:any", "jit_"  # code for transposed convolutions
+_JIT = "jit_"  # code for transposed convolutions
 MATMUL, INNER_PRODUCT = "matmul", "inner_product_forward"
 _UNSIGNED = 128  # half the range of a byte
 _POINTWISE = ((1, 1), (1, 1), (0, 0), (0, 0))  # stride, dilation, and pads of a convolution
@@ -98,7 +98,7 @@ class Form(msgspec.Struct, frozen=True):
             has_zero: Whether the library gets a zero point of the data.
         """
         name, is_signed = desc.implementation, self.source.type is DataType.S8
-        subtracts = has_zero if name.startswith(_BY_CONVOLUTION) else is_signed and _JIT in name
+        subtracts = has_zero if is_by_convolution(desc) else is_signed and _JIT in name
         return not (is_slow(desc) or (self.is_transposed and subtracts))
 
     def padded(self, stages: Stages, data: Argument, zero: int) -> Argument:

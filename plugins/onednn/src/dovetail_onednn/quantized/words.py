@@ -233,12 +233,10 @@ def step_of_floats(
         numbers[0].append((BinaryAlgorithm.ADD, words.rescale.bias))
     per_unit = floats.per_unit(units, target)
     chains = [tuple(Binary(algorithm, per_unit) for algorithm, _ in each) for each in numbers]
-    for is_dense in (True, False):
-        descs = [describe(ops, is_dense) for ops in chains]
-        if all(map(accepts, descs)):
-            break
-    else:
+    found = floats.described(describe, chains, accepts)
+    if found is None:
         return None
+    descs, is_fused = found
     stages, data = Stages(call), WordBytes(call, DATA)
     results = []
     for each, desc, ops, values in zip(words.sums, descs, chains, numbers, strict=True):
@@ -250,10 +248,8 @@ def step_of_floats(
             Arg.WEIGHTS: floats.packed(call, desc, weights, each.weights_shift),
             Arg.DESTINATION: stages.room(desc.desc(Arg.DESTINATION)),
         }
-        for position, (op, (_, number)) in enumerate(zip(ops, values, strict=True)):
-            full = np.broadcast_to(number.reshape(-1), (units,))
-            arguments[operand(position, op)] = stages.numbers(full, per_unit)
-        stages.add(desc, arguments)
+        own_numbers = [number for _, number in values]
+        floats.add_product(stages, desc, arguments, ops, own_numbers, is_fused=is_fused)
         results.append(arguments[Arg.DESTINATION])
     total, *others = results
     for other in others:
