@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,14 +25,31 @@ from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
 from dovetail_numpy.kernels._calls import Call, block_size, blocks, copy
 
+
+def _divided(a: Array, b: Array, out: Array) -> None:
+    """Divide; what is no number has the real value 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.divide(a, b, out=out)
+    np.copyto(out, 0, where=np.isnan(out))
+
+
+def _sloped(a: Array, b: Array, out: Array) -> None:
+    """Multiply negative numbers by slopes, which are overwritten."""
+    np.multiply(a, b, out=b)
+    np.copyto(b, a, where=a >= 0)
+    np.copyto(out, b)
+
+
 # The function of both operands, then functions of its result.
-_FUNCTIONS: dict[str, tuple[np.ufunc, ...]] = {
+_FUNCTIONS: dict[str, tuple[Callable[..., object], ...]] = {
     "ElementWiseAdd": (np.add,),
     "ElementWiseSubtract": (np.subtract,),
     "ElementWiseMultiply": (np.multiply,),
+    "ElementWiseDivide": (_divided,),
     "ElementWiseMaximum": (np.maximum,),
     "ElementWiseMinimum": (np.minimum,),
     "ElementWiseSquaredDifference": (np.subtract, np.square),
+    "Prelu": (_sloped,),
 }
 # Elements of a block: two scratchpads of 128 kB. Half as many took 1.2 times as long.
 BLOCK = 16384
@@ -74,7 +91,7 @@ class _Numbers:
 
 
 def elementwise(call: KernelCall) -> Step | None:
-    """Run a sum, difference, product, maximum, minimum or squared difference; see `Kernel.make`."""
+    """Run one of `_FUNCTIONS`; see `Kernel.make`."""
     functions, view = _FUNCTIONS.get(function_name(call.head)), call.head
     specs = [spec for spec in (*view.ins, *view.outs) if spec is not None]
     if functions is None or DEFINITIONS.of(view) is None or not all(map(is_wide, specs)):
