@@ -133,9 +133,6 @@ def test_function_of_one_tensor(
 def test_function_of_two_tensors(
     op_type: str, grids_: Any, shapes: Any, is_constant: bool, seed: int
 ) -> None:
-    if op_type == "Prelu":  # whose slopes broadcast to the data
-        is_first = True
-        assume(np.broadcast_shapes(*shapes) == shapes[0])
     net = Net(seed)
     a, b, target = grids_
     second = net.constant if is_constant else net.input

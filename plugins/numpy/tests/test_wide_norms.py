@@ -97,6 +97,12 @@ def test_rows(
     check(op_type, shape, drawn, spread, sizes, **params)
 
 
+@given(drawn=GRIDS, spread=SPREADS)
+@settings(max_examples=20, deadline=None, derandomize=True)
+def test_softmax_before_axes_of_one_element(drawn: Any, spread: int) -> None:
+    check("Softmax", (13, 9, 1, 1), drawn, spread, [], axis=1, beta=1.0)
+
+
 @given(
     shape=st.sampled_from([(1, 7, 6), (3, 4, 65, 12), (2, 900, 6), (1, 40, 50, 24), (2, 1, 18)]),
     group=st.sampled_from([0, 1, 2, 3, 6]),

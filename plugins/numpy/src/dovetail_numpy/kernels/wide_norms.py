@@ -32,12 +32,14 @@ _MOST = 1 << 18
 
 
 def softmax(call: KernelCall) -> Step | None:
-    """Run Softmax along the last axis."""
+    """Run Softmax along the last axis, or one before axes of one element."""
     spec, op = call.spec(0), call.op
-    is_last = bool(spec.shape) and op.axis == len(spec.shape) - 1
-    if not is_last or not _is_supported(call.head, spec.shape[-1]):
+    if not spec.shape or math.prod(spec.shape[op.axis + 1 :]) != 1:
         return None
-    rows, bits = _Rows.of(call, spec.shape[-1]), 8 * spec.dtype.storage.itemsize
+    size = spec.shape[op.axis]
+    if not _is_supported(call.head, size):
+        return None
+    rows, bits = _Rows.of(call, size), 8 * spec.dtype.storage.itemsize
     index = call.scratch(rows.most * rows.size * spec.dtype.storage.itemsize)
     powers = power_table(abs(single(op.beta)) * scale_of(spec), 1 << bits)
     entries = call.constant(powers.astype(np.float64))
