@@ -102,8 +102,22 @@ def test_gelu_vanishes_far_below_zero(run_graph, op_graph):
     assert -1.2e-8 < out[4] < -3e-9
 
 
-def test_softplus_is_left_to_the_reference(check_op):
-    check_op("ElementWiseNeuron", numbers(1, 4, 3), kernel=False, operation=7)
+@pytest.mark.parametrize(
+    ("op_type", "params"),
+    [
+        ("ElementWiseSoftplus", {}),
+        ("ElementWiseSoftplus", {"threshold": 20.0}),
+        ("ElementWiseNeuron", {"operation": 7}),
+    ],
+)
+def test_softplus(check_op, op_type, params):
+    x = np.concatenate([numbers(1, 5000), np.linspace(-87, 87, 999), SPECIAL]).astype(np.float32)
+    check_op(op_type, x, rtol=5e-7, **params)
+
+
+@pytest.mark.parametrize("params", [{"beta": 2.0}, {"threshold": 1.0}])
+def test_another_softplus_is_left_to_the_reference(check_op, params):
+    check_op("ElementWiseSoftplus", numbers(1, 4, 3), kernel=False, **params)
 
 
 @pytest.mark.parametrize("name", ["Log", "SquareRoot", "Rsqrt"])

@@ -29,6 +29,9 @@ from dovetail_numpy.kernels.conditions import is_float32
 _ERF_P = 0.3275911
 _ERF_A = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
+# From here on, a float32 does not distinguish log(1 + exp(x)) from x.
+_LINEAR = 17.5
+
 
 def clip_passes(low: float | None, high: float | None) -> Passes:
     """Return the passes of max(x, low), then min(x, high)."""
@@ -104,6 +107,24 @@ def gelu_passes(x: Array, out: Array, size: Array, t: Array, tail: Array) -> Ite
     yield ufunc(np.add, out, tail, out)
 
 
+def softplus_passes(x: Array, out: Array, small: Array, sum_: Array, rest: Array) -> Iterator[Call]:
+    """Return the calls for max(x, 0) + log(1 + e), e = exp(-|x|).
+
+    NumPy vectorizes log, but not log1p: what e loses in the sum s is added to log s, divided by s.
+    """
+    yield ufunc(np.abs, x, small)
+    yield ufunc(np.negative, small, small)
+    yield ufunc(np.exp, small, small)
+    yield ufunc(np.add, small, constant(1), sum_)
+    yield ufunc(np.subtract, sum_, constant(1), rest)
+    yield ufunc(np.subtract, small, rest, small)
+    yield ufunc(np.divide, small, sum_, small)
+    yield ufunc(np.log, sum_, sum_)
+    yield ufunc(np.add, small, sum_, small)
+    yield ufunc(np.maximum, x, constant(0), out)
+    yield ufunc(np.add, out, small, out)
+
+
 def hard_sigmoid_passes(alpha: float, beta: float) -> Passes:
     """Return the passes of clip(alpha * x + beta, 0, 1)."""
 
@@ -176,9 +197,21 @@ def elu(call: KernelCall) -> Step | None:
     return flat_step(call, elu_passes(call.op.alpha), scratchpads=1) if is_float32(call) else None
 
 
+@KERNELS.register(PACKAGE, "ElementWiseSoftplus")
+def softplus(call: KernelCall) -> Step | None:
+    """Run ElementWiseSoftplus with beta 1."""
+    return _softplus(call, call.op.beta, call.op.threshold) if is_float32(call) else None
+
+
+def _softplus(call: KernelCall, beta: float, threshold: float) -> Step | None:
+    if beta != 1 or 0 <= threshold < _LINEAR:
+        return None
+    return flat_step(call, softplus_passes, scratchpads=3)
+
+
 @KERNELS.register(PACKAGE, "ElementWiseNeuron")
 def neuron(call: KernelCall) -> Step | None:
-    """Run ElementWiseNeuron, except SOFTPLUS, whose logarithms NumPy does not vectorize."""
+    """Run ElementWiseNeuron."""
     op = call.op
     if not is_float32(call):
         return None
@@ -197,6 +230,8 @@ def neuron(call: KernelCall) -> Step | None:
             return flat_step(call, hard_swish_passes, scratchpads=1)
         case "SIGMOID":
             return flat_step(call, sigmoid_passes)
+        case "SOFTPLUS":
+            return _softplus(call, _given(op.beta, 1.0), _given(op.threshold, -1.0))
         case "TANH":
             return flat_step(call, tanh_passes)
     return None
