@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.ir import TensorKind
-
 
 def transposed(model: Any, x: Any, size: list[int], made: int, **params: Any) -> Any:
     """Add a transposed convolution, by default with stride 2, a padding of 1 and a bias."""
@@ -57,10 +55,32 @@ def test_what_follows_is_absorbed(model: Any, agrees: Any) -> None:
     agrees(model, model.add("Relu", y, name="relu"), engine="y+add+scaled+relu")
 
 
-def test_nothing_is_absorbed_without_fast_code_for_it(model: Any, kinds: Any) -> None:
-    y = transposed(model, model.input("x", 1, 7, 9, 16), [4, 4], 16, group=16)
-    model.add("Relu", y, name="relu").kind = TensorKind.APP_READ
-    assert "engine y+relu" not in kinds(model.prepare().steps)
+@pytest.mark.parametrize(
+    ("shape", "size", "made", "params"),
+    [
+        pytest.param((1, 4, 3, 512), [4, 4], 64, {}, id="filters larger than caches"),
+        pytest.param((1, 4, 3, 512), [4, 4], 64, {"bias": False}, id="no bias"),
+        pytest.param((1, 2, 2, 3, 256), [4, 4, 2], 64, {}, id="3d"),
+        pytest.param((1, 7, 9, 16), [3, 3], 16, {"group": 16}, id="a group each"),
+    ],
+)
+def test_nodes_after_sums_in_parts(
+    model: Any,
+    agrees: Any,
+    shape: tuple[int, ...],
+    size: list[int],
+    made: int,
+    params: dict[str, Any],
+) -> None:
+    y = transposed(model, model.input("x", *shape), size, made, **params)
+    y = model.add("ElementWiseMultiply", y, model.random("scale", made), name="scaled")
+    y = model.add("ElementWiseAdd", y, model.input("other", *y.shape), name="add")
+    agrees(model, model.add("Relu", y, name="relu"), engine="y+scaled+add+relu")
+
+
+def test_slopes_after_sums_in_parts(model: Any, agrees: Any) -> None:
+    y = transposed(model, model.input("x", 1, 4, 3, 512), [4, 4], 64)
+    agrees(model, model.add("Prelu", y, model.random("slopes", 64), name="prelu"))
 
 
 @st.composite

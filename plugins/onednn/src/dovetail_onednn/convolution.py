@@ -35,7 +35,7 @@ from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import factor_type
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
-from dovetail_onednn.steps import Arguments, is_by_convolution, is_slow
+from dovetail_onednn.steps import Arguments, is_slow
 
 # Fewer channels fill no vector.
 _FEW_CHANNELS = 4
@@ -116,15 +116,26 @@ def convolution_step(
         if geometry.bias is not None:
             arguments.read(Arg.BIAS, 2, geometry.bias)
         arguments.read_chain(chain)
-        packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
-
-        def make(arrays: Arrays, _: object) -> Array:
-            return pack(rewritten(given(arrays[0])), packed)
-
-        weights = call.read_packed(1, packed.key, make, packed)
-        arguments.constant(Arg.WEIGHTS, weights, packed.desc)
+        read_filters(call, arguments, desc, geometry, rewritten)
         arguments.write(Arg.DESTINATION, 0, geometry.target)
         return arguments.step()
+
+
+def read_filters(
+    call: KernelCall,
+    arguments: Arguments,
+    desc: PrimitiveDesc,
+    geometry: Geometry,
+    rewritten: Callable[[Array], Array] = lambda weights: weights,
+) -> None:
+    """Declare that the filters are read, packed for a primitive; see `convolution_step`."""
+    packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
+
+    def make(arrays: Arrays, _: object) -> Array:
+        return pack(rewritten(given(arrays[0])), packed)
+
+    weights = call.read_packed(1, packed.key, make, packed)
+    arguments.constant(Arg.WEIGHTS, weights, packed.desc)
 
 
 def geometry_of(call: KernelCall, groups: int, axes: int) -> Geometry:
@@ -213,7 +224,7 @@ def _choose(
     for each in dict.fromkeys(choices):
         chain = chain_in(each[0].type if each[0] else DataType.F32)
         desc = convolution_desc(geometry, chain.ops, each)
-        if not (is_slow(desc) or (chain.ops and is_by_convolution(desc))):
+        if not is_slow(desc):
             return desc, chain
         desc.close()
     return None

@@ -190,8 +190,8 @@ def joined(
     if not chain.ops and folding.width < _NARROW and folding.width < math.prod(result):
         return None
     full, other = folding.desc(result), folding.desc(_shape(call, second))
-    of_other = kind if other == full else _type(call, second)
-    described = _described(second.algorithm, full.of_type(kind), other.of_type(of_other), chain)
+    typed = other.of_type(kind if other == full else _type(call, second))
+    described = binary_description(second.algorithm, full.of_type(kind), typed, chain)
     with PrimitiveDesc(described) as desc:
         if is_slow(desc):
             return None
@@ -236,9 +236,10 @@ def _chain(
     return Chain((*ops, *fused.ops[skipped:]), tuple(operands))
 
 
-def _described(
+def binary_description(
     algorithm: BinaryAlgorithm, full: MemoryDesc, other: MemoryDesc, chain: Chain
 ) -> Description:
+    """Describe a function of a tensor and one that broadcasts to it, and its post-ops."""
     fused = "".join(f" + {op}" for op in chain.ops)
     name = f"{full.type.text} {algorithm.name.lower()}{fused}"
     return Description(

@@ -20,7 +20,7 @@ from dovetail_onednn.primitives import Primitive, PrimitiveDesc
 _GENERIC = ("ref", "nspc_bnorm")
 
 
-# Transposed convolutions by other primitives; their post-ops are generic code, of 50 ns an element.
+# Transposed convolutions as the gradient of a convolution.
 _BY_CONVOLUTION = "conv:any"
 
 
@@ -30,7 +30,10 @@ def is_slow(desc: PrimitiveDesc) -> bool:
 
 
 def is_by_convolution(desc: PrimitiveDesc) -> bool:
-    """Return whether a transposed convolution is another primitive's, without fast post-ops."""
+    """Return whether a transposed convolution runs as a gradient.
+
+    What follows its sums is generic code then, which takes 50 ns an element.
+    """
     return desc.implementation.startswith(_BY_CONVOLUTION)
 
 
@@ -103,6 +106,12 @@ class Arguments:
         """Declare a constant of the kernel."""
         self._found[arg] = Argument(desc, value)
 
+    def write_after(self, first: Arguments) -> None:
+        """Declare that the source and the destination are what another primitive writes."""
+        written = first._found[Arg.DESTINATION].value
+        for arg in (Arg.SOURCE, Arg.DESTINATION):
+            self._found[arg] = Argument(self._desc.desc(arg), written)
+
     def write(self, arg: int, index: int, dense: MemoryDesc) -> None:
         """Declare that an output is written, in the layout that the primitive chose."""
         desc = self._desc.desc(arg)
@@ -118,8 +127,11 @@ class Arguments:
         Args:
             in_place: As in `KernelCall.step`.
         """
-        work = Work(Primitive(self._desc), self._found, self._previous)
-        return execute(self._call, work, in_place=in_place)
+        return execute(self._call, self.work(), in_place=in_place)
+
+    def work(self) -> Work:
+        """Compile the primitive and return it with its arguments, for a step of several."""
+        return Work(Primitive(self._desc), self._found, self._previous)
 
 
 def from_one_to_one(
