@@ -94,6 +94,9 @@ class Slopes(msgspec.Struct, frozen=True):
 class Sum(msgspec.Struct, frozen=True):
     """Post-op: the result plus the previous content of the destination times a scale.
 
+    Not for transposed convolutions: where oneDNN 3.2 computes their sums in parts, since the
+    filters exceed a cache, it adds to the wrong content.
+
     Attributes:
         scale: The scale.
         type: Type of the previous content, as wide as that of the destination.

@@ -309,3 +309,17 @@ def test_transposes_of_signed_bytes_beyond_float32(new_network: Any, zero: int, 
     # an eighth of the sums, of which the result holds a few around their mean
     y = net.add("TransposeConv2d", x, w, name="y", zero=at, scale=0.02 * 0.003 * 8, **params)
     net.check(y, engine=library().has_vnni)
+
+
+@pytest.mark.parametrize("kind", [U8, U16])
+def test_transposes_by_filters_larger_than_caches(new_network: Any, kind: DType) -> None:
+    net, is_of_words = new_network(extreme=False), kind is U16
+    x = net.input("x", (1, 4, 5, 384), kind, 32512 if is_of_words else 127)
+    ins = [x, net.weights("w", (8, 8, 384, 64), S8, axis=None, zero=0), net.bias("b", 64, S32)]
+    params = {"stride": (4, 4), "pad_amount": ((2, 2), (2, 2))}
+    zero = 32768 if is_of_words else 128
+    y = net.add("TransposeConv2d", *ins, name="y", dtype=kind, zero=zero, scale=2.0, **params)
+    if not is_of_words:
+        added = net.input("r", y.shape, kind, 3)
+        y = net.add("ElementWiseAdd", y, added, name="sum", dtype=kind, zero=zero, scale=2.0)
+    net.check(y, engine=library().has_vnni)

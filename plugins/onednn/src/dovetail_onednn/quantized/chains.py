@@ -25,6 +25,7 @@ from dovetail_onednn.quantized.sums import sum_constants
 from dovetail_onednn.quantized.types import TYPES, WORDS
 
 _SUMS = ("ElementWiseAdd", "ElementWiseSubtract")
+_TRANSPOSED = "TransposeConv"
 Limits = tuple[int, int]
 
 
@@ -52,7 +53,8 @@ def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     if types & WORDS:
         return _clamp([*functions, node]) is not None
     if node.op_type in _SUMS:
-        return not at and _is_fused_sum(node)
+        is_transposed = group[0].op_type.startswith(_TRANSPOSED)  # these add wrongly, see `Sum`
+        return not at and not is_transposed and _is_fused_sum(node)
     if _clamp([*functions, node]) is not None:
         return True
     return not at and curve_of(node) is not None

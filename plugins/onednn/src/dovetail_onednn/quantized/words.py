@@ -173,7 +173,8 @@ class _Product(msgspec.Struct, frozen=True):
         """
         alone = self.described(())
         other = Binary(BinaryAlgorithm.ADD, self.form.target)
-        for ops in ((Sum(1.0, DataType.F32), *last), (other, *last)):
+        choices: list[tuple[PostOp, ...]] = [(Sum(1.0, DataType.F32), *last), (other, *last)]
+        for ops in choices[self.form.is_transposed :]:  # transposed ones add wrongly, see `Sum`
             desc = self.described(ops)
             if desc.implementation == alone.implementation:
                 return desc, ops
