@@ -43,6 +43,32 @@ def test_results_are_the_same(
     np.testing.assert_allclose(evaluate(net.graph, feed)[y.name], before, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("axes", "keep_dims", "products"),
+    [([3], False, 2), ([1, 3], True, 4), ([0, 1, 2, 3], False, 8), ([], False, 0)],
+)
+def test_products_of_elements(
+    net: Any, evaluate: Evaluate, axes: list[int], keep_dims: bool, products: int
+) -> None:
+    y = net.step("ReduceProd", net.x, axes=axes, keep_dims=keep_dims)
+    y.kind = TensorKind.APP_READ
+    feed = {"x": net.rng.uniform(-2, 2, net.x.shape).astype(np.float32)}
+    before = evaluate(net.graph, feed)[y.name]
+    assert WriteOut(["ReduceProd"]).run(net.graph)
+    assert not find_faults(net.graph)
+    assert "ReduceProd" not in net.ops()
+    assert net.ops().count("ElementWiseMultiply") == products
+    # 120 factors are rounded in another order
+    np.testing.assert_allclose(evaluate(net.graph, feed)[y.name], before, rtol=1e-5)
+
+
+def test_a_product_of_no_elements_stays(evaluate: Evaluate) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 0), TensorKind.APP_WRITE))
+    add(graph, "ReduceProd", [x], name="y", axes=[1]).kind = TensorKind.APP_READ
+    assert not WriteOut(["ReduceProd"]).run(graph)
+
+
 def test_nan_differs_from_itself(net: Any, evaluate: Evaluate) -> None:
     y = net.step("IsNan", net.x)
     y.kind = TensorKind.APP_READ

@@ -259,6 +259,37 @@ def _pool_max_3d(graph: Graph, node: Node, step: Step) -> None:
     step("Reshape", found, outputs=y)
 
 
+def _can_write_out_reduction(node: Node) -> bool:
+    x = first_input(node)
+    if is_op(node, "ReduceSumSquare"):
+        return bool(x.shape)
+    return 0 not in x.shape and not any(x.dynamic)
+
+
+def _reduce_prod(graph: Graph, node: Node, step: Step) -> None:
+    # on each axis, the first half by the second, until one element is left
+    op: Any = bound(node)
+    x = first_input(node)
+    for axis in map(int, op.axes):
+        while (size := x.shape[axis]) > 1:
+            half = size // 2
+            product = step(
+                "ElementWiseMultiply",
+                _part(step, x, axis, 0, half),
+                _part(step, x, axis, half, 2 * half),
+            )
+            if size > 2 * half:
+                product = step("Concat", product, _part(step, x, axis, size - 1, size), axis=axis)
+            x = product
+    step("Reshape", x, outputs=node.outputs[0])
+
+
+def _part(step: Step, x: Tensor, axis: int, begin: int, end: int) -> Tensor:
+    """Return some elements of an axis."""
+    ranges = [(begin, end, 1) if a == axis else (0, size, 1) for a, size in enumerate(x.shape)]
+    return step("StridedSlice", x, ranges=ranges)
+
+
 def _reduce_sum_square(graph: Graph, node: Node, step: Step) -> None:
     x, op = first_input(node), bound(node)
     params = {name: getattr(op, name) for name in node.params}
@@ -348,7 +379,7 @@ _OF_FLOATS: Mapping[str, Callable[[Node], bool]] = {
     "ElementWiseSoftplus": _is_plain_softplus,
     "Gru": can_write_out_gru,
     "IsNan": lambda _: True,
-    "ReduceSumSquare": lambda node: bool(first_input(node).shape),
+    **dict.fromkeys(("ReduceProd", "ReduceSumSquare"), _can_write_out_reduction),
     "Stft": _can_write_out_stft,
 }
 _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
@@ -362,6 +393,7 @@ _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     "IsNan": _is_nan,
     "Pad": _pad,
     "PoolMax3d": _pool_max_3d,
+    "ReduceProd": _reduce_prod,
     "ReduceSumSquare": _reduce_sum_square,
     "Stft": _stft,
 }
