@@ -191,6 +191,17 @@ def test_erf_keeps_its_digits(bits: int, least: int, tmp_path: Path) -> None:
     assert decibels(exact, near) > least
 
 
+def test_dilated_maxima_have_the_grid_of_their_image(tmp_path: Path) -> None:
+    """They are maxima of slices, none of padding alone, for which there would be no range."""
+    window = {"kernel_shape": [3, 3], "dilations": [2, 2], "strides": [3, 3], "pads": [1] * 4}
+    node = onnx.helper.make_node("MaxPool", ["x"], ["y"], **window)
+    model = dt.convert(saved(tmp_path, node, x=(1, 2, 9, 14), y=(1, 2, 3, 4)))
+    samples = [{"x": np.random.default_rng(8).standard_normal((1, 2, 9, 14)).astype(np.float32)}]
+    made = dt.quantize(model, samples)
+    (exact,), (near,) = (computed(each.graphs["net"], samples) for each in (model, made))
+    assert np.abs(exact - near).max() <= np.ptp(samples[0]["x"]) / 255  # a step
+
+
 def computed(graph: Graph, samples: Sequence[dict[str, Floats]]) -> list[Floats]:
     """All outputs of all samples."""
     model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())

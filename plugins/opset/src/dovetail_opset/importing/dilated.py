@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -14,16 +15,39 @@ from dovetail_opset.importing.windows import Window
 
 # Slices of one pooling: a window of 15 x 15 is larger than any that is dilated in known networks.
 _MOST_SLICES = 32
+_CONSTANT = 0  # Pad's scheme
 
 
-def pooled_by_slices(op: ImportContext, x: Tensor, window: Window, combine: str) -> Tensor:
-    """Return (n, ..., c) pooled by a window that is inside of it at every position.
+def needs_slices(window: Window) -> bool:
+    """Return whether windows are dilated even if the elements that none sees are left out."""
+    axes = zip(window.kernel, window.strides, window.dilations, strict=True)
+    return any(taps > 1 and stride % dilation for taps, stride, dilation in axes)
+
+
+def padded(op: ImportContext, x: Tensor, pads: Sequence[tuple[int, int]], value: float) -> Tensor:
+    """Return (n, ..., c) with that many elements of a value before and after each spatial axis."""
+    if not any(map(any, pads)):
+        return x
+    amounts = ((0, 0), *pads, (0, 0))
+    return op.step(
+        "padded", "Pad", [x], scheme=_CONSTANT, pad_amount=amounts, pad_constant_value=value
+    )
+
+
+def pooled_by_slices(
+    op: ImportContext, x: Tensor, window: Window, combine: str, value: float
+) -> Tensor:
+    """Return (n, ..., c) pooled by a window.
+
+    Each axis is padded just before its slices are combined. If all were padded at once, the first
+    axis would combine padding alone, and a quantizer would find no range for the lowest number.
 
     Args:
         op: The pooling.
-        x: Padded already.
-        window: Without padding.
+        x: The input.
+        window: It ends where the padding does, see `Window.covering`.
         combine: The op that combines two slices; its order must not matter.
+        value: The padding.
 
     Raises:
         UnsupportedOpError: The window has too many elements.
@@ -35,6 +59,8 @@ def pooled_by_slices(op: ImportContext, x: Tensor, window: Window, combine: str)
         )
     counts = window.counts(x.shape[1:-1])
     for axis, count in enumerate(counts):
+        pads = [each if a == axis else (0, 0) for a, each in enumerate(window.pads)]
+        x = padded(op, x, pads, value)
         taps, stride, dilation = window.kernel[axis], window.strides[axis], window.dilations[axis]
         reach = (count - 1) * stride + 1
         slices = [

@@ -15,11 +15,15 @@ from dovetail_onnx.operators._maxima import places_of_maxima
 from dovetail_onnx.operators._signs import is_nonnegative
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators._windows import window_of
-from dovetail_opset.importing.dilated import element_counts, pooled_by_slices, thinned
+from dovetail_opset.importing.dilated import (
+    element_counts,
+    needs_slices,
+    padded,
+    pooled_by_slices,
+    thinned,
+)
 from dovetail_opset.importing.layout import spatial_input, spatial_output
 from dovetail_opset.importing.windows import Window, cropped
-
-_CONSTANT = 0  # Pad's scheme
 
 
 @ONNX.importer("MaxPool", versions=(1, 8, 10, 11, 12, 22))
@@ -33,9 +37,11 @@ def max_pool(op: OpContext) -> Sequence[Tensor | None]:
     places = _places(op, x, window) if op.is_output_used(1) else None
     if window.is_dilated:
         x, window = cropped(op, x, window.covering(x.shape[1:-1]))
-        x, window = thinned(op, *_padded(op, x, window, _least(x.dtype)))
-        if window.is_dilated:
-            return [_output(op, pooled_by_slices(op, x, window, "ElementWiseMaximum")), places]
+        least = _least(x.dtype)
+        if needs_slices(window):
+            maxima = pooled_by_slices(op, x, window, "ElementWiseMaximum", least)
+            return [_output(op, maxima), places]
+        x, window = thinned(op, *_padded(op, x, window, least))
         return [_output(op, _pool(op, "PoolMax", x, window)), places]
     x, window = cropped(op, x, window.fitted(x.shape[1:-1]))
     if window.is_padded and not is_nonnegative(op.graph, x):
@@ -69,8 +75,7 @@ def average_pool(op: OpContext) -> Tensor:
             op.check_size((2, count, taps))  # of 64 bits
         counts = element_counts(window, spatial, padding=counts_padding)
         x, window = cropped(op, x, window.covering(spatial))
-        x, window = _padded(op, x, window, 0.0)
-        sums = pooled_by_slices(op, x, window, "ElementWiseAdd")
+        sums = pooled_by_slices(op, x, window, "ElementWiseAdd", 0.0)
         return _output(op, (Expr(op, sums) / counts[None, ..., None]).tensor)
     x, window = cropped(op, x, window.fitted(x.shape[1:-1]))
     if counts_padding and window.ceil:
@@ -90,8 +95,7 @@ def lp_pool(op: OpContext) -> Tensor:
         return _output(op, _pool(op, "L2Pool", x, window))
     powers = _powers(Expr(op, x), order).tensor
     if window.is_dilated:
-        powers, window = _padded(op, powers, window, 0.0)
-        sums = pooled_by_slices(op, powers, window, "ElementWiseAdd")
+        sums = pooled_by_slices(op, powers, window, "ElementWiseAdd", 0.0)
     else:
         means = _pool(op, "PoolAvg", powers, window, count_pad=True)
         sums = (Expr(op, means) * [math.prod(window.kernel)]).tensor
@@ -149,17 +153,8 @@ def _pool(
 
 
 def _padded(op: OpContext, x: Tensor, window: Window, value: float) -> tuple[Tensor, Window]:
-    pads = ((0, 0), *window.pads, (0, 0))
-    if window.is_padded:
-        x = op.step(
-            "padded",
-            "Pad",
-            [x],
-            scheme=_CONSTANT,
-            pad_amount=pads,
-            pad_constant_value=value,
-        )
-    return x, replace(window, pads=((0, 0),) * len(window.pads))
+    bare = replace(window, pads=((0, 0),) * len(window.pads))
+    return padded(op, x, window.pads, value), bare
 
 
 def _least(dtype: DType) -> float:
