@@ -152,7 +152,8 @@ def _in_words(call: KernelCall, geometry: Geometry, words: Words) -> Step | None
     def of_floats(accepts: Callable[[PrimitiveDesc], bool]) -> Step | None:
         operands = geometry.source, geometry.weights, geometry.target
         describe = _described_in_floats(geometry)
-        return step_of_floats(call, words, describe, operands, accepts)
+        can_fuse = not geometry.is_transposed
+        return step_of_floats(call, words, describe, operands, accepts, can_fuse=can_fuse)
 
     is_whole = words.most_parts == 1  # then no channels are copied
     makes: list[Callable[[], Step | None]] = []
@@ -309,7 +310,8 @@ def _in_floats(
     accepts: Callable[[PrimitiveDesc], bool] = _has_code,
 ) -> Step | None:
     operands = geometry.source, geometry.weights, geometry.target
-    return float_step(call, integers, _described_in_floats(geometry), operands, accepts)
+    describe, can_fuse = _described_in_floats(geometry), not geometry.is_transposed
+    return float_step(call, integers, describe, operands, accepts, can_fuse=can_fuse)
 
 
 def _described_in_floats(geometry: Geometry) -> Describe:

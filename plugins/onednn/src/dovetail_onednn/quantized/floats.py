@@ -21,7 +21,7 @@ from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.products import DATA, WEIGHTS, Integers, levels_of
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.reorder import Arrays, given, pack
-from dovetail_onednn.steps import is_by_convolution, is_slow
+from dovetail_onednn.steps import is_slow
 
 Ops = tuple[PostOp, ...]
 # Describes the primitive with post-ops, with dense operands or in layouts that it chooses.
@@ -34,6 +34,8 @@ def float_step(
     describe: Describe,
     operands: tuple[MemoryDesc, MemoryDesc, MemoryDesc],
     accepts: Callable[[PrimitiveDesc], bool] = lambda desc: not is_slow(desc),
+    *,
+    can_fuse: bool = True,
 ) -> Step | None:
     """Return the step of a product; None if the library has no code that is accepted.
 
@@ -43,6 +45,7 @@ def float_step(
         describe: Describes the primitive, without a bias.
         operands: Dense descriptors of source, weights and result, float32.
         accepts: Returns whether the code of a primitive is good enough.
+        can_fuse: Whether the product may have post-ops; see `dovetail_onednn.transposed`.
     """
     source, weights, target = operands
     if integers.fused.added is not None:
@@ -57,10 +60,10 @@ def float_step(
         *integers.fused.ops,
         *((Eltwise(Algorithm.LINEAR, 1.0, float(zero)),) if zero else ()),
     )
-    found = described(describe, [ops], accepts)
+    found = described(describe, [ops if can_fuse else ()], accepts)
     if found is None:
         return None
-    (desc,), is_fused = found
+    (desc,) = found
     stages = Stages(call)
     data = Argument(source.of_type(integers.source), call.read(DATA))
     real = stages.room(desc.desc(Arg.SOURCE))
@@ -72,26 +75,25 @@ def float_step(
         Arg.DESTINATION: result,
     }
     numbers = [values for _, values in terms]
-    add_product(stages, desc, arguments, ops, numbers, is_fused=is_fused)
+    add_product(stages, desc, arguments, ops, numbers, is_fused=can_fuse)
     stages.move(result, Argument(target.of_type(integers.target), call.write(0)))
     return stages.step()
 
 
 def described(
     describe: Describe, chains: Sequence[Ops], accepts: Callable[[PrimitiveDesc], bool]
-) -> tuple[list[PrimitiveDesc], bool] | None:
-    """Return descriptions of products, and whether they have the post-ops; None if none will do.
+) -> list[PrimitiveDesc] | None:
+    """Return descriptions of products; None if none will do.
 
     Args:
         describe: Describes a product.
         chains: The post-ops of each.
         accepts: Returns whether the code of a primitive is good enough.
     """
-    for is_fused in (True, False):
-        for is_dense in (True, False):
-            found = [describe(ops if is_fused else (), is_dense) for ops in chains]
-            if all(map(accepts, found)) and not (is_fused and any(map(is_by_convolution, found))):
-                return found, is_fused
+    for is_dense in (True, False):
+        found = [describe(ops, is_dense) for ops in chains]
+        if all(map(accepts, found)):
+            return found
     return None
 
 

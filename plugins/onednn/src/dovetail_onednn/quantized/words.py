@@ -217,6 +217,8 @@ def step_of_floats(
     describe: floats.Describe,
     operands: tuple[MemoryDesc, MemoryDesc, MemoryDesc],
     accepts: Callable[[PrimitiveDesc], bool] = lambda desc: not is_slow(desc),
+    *,
+    can_fuse: bool = True,
 ) -> Step | None:
     """Return the step of a product by float32 code; None if none is accepted.
 
@@ -226,6 +228,7 @@ def step_of_floats(
         describe: Describes the primitive, without a bias.
         operands: Dense descriptors of source, weights and result, float32.
         accepts: Returns whether the code of a primitive is good enough.
+        can_fuse: As in `floats.float_step`.
     """
     source, weights, target = operands
     spec, units = call.spec(DATA), call.outputs[0].shape[-1]
@@ -234,10 +237,9 @@ def step_of_floats(
         numbers[0].append((BinaryAlgorithm.ADD, words.rescale.bias))
     per_unit = floats.per_unit(units, target)
     chains = [tuple(Binary(algorithm, per_unit) for algorithm, _ in each) for each in numbers]
-    found = floats.described(describe, chains, accepts)
-    if found is None:
+    descs = floats.described(describe, [ops if can_fuse else () for ops in chains], accepts)
+    if descs is None:
         return None
-    descs, is_fused = found
     stages, data = Stages(call), WordBytes(call, DATA)
     results = []
     for each, desc, ops, values in zip(words.sums, descs, chains, numbers, strict=True):
@@ -250,7 +252,7 @@ def step_of_floats(
             Arg.DESTINATION: stages.room(desc.desc(Arg.DESTINATION)),
         }
         own_numbers = [number for _, number in values]
-        floats.add_product(stages, desc, arguments, ops, own_numbers, is_fused=is_fused)
+        floats.add_product(stages, desc, arguments, ops, own_numbers, is_fused=can_fuse)
         results.append(arguments[Arg.DESTINATION])
     total, *others = results
     for other in others:
