@@ -1,4 +1,7 @@
-"""Models whose inputs and outputs are integers: these stay, and what is between is fixed-point."""
+"""Models whose inputs and outputs are integers or fixed-point.
+
+They stay what they are, and everything between them is fixed-point.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 from quantized_models import converted, kinds, node, only_graph, ops_of, pair, peer_of, saved
 from runtime import peer_session
 
 import dovetail as dt
+from dovetail.api.quantization import quantize_with_report
 from dovetail.ir import Array, DType, ScaleOffset
+from dovetail_opset.passes import Interface, TensorForm
 
 RNG = np.random.default_rng(91)
 SHAPE = (1, 3, 6, 6)
@@ -178,3 +184,49 @@ def test_entries_for_what_is_no_float_are_noted(tmp_path: Path) -> None:
     assert note.endswith("tensors without float numbers: 'a', 'y'")
     (conv,) = [n for n in only_graph(made.model).nodes if n.op_type == "Conv2d"]
     assert conv.outputs[0].encoding == ScaleOffset(float(np.float32(20 / 255)), -128)
+
+
+def _stated(path: Path, dtype: str, layouts: tuple[str, str] | None = None) -> dt.Model:
+    """Convert a float network whose application passes and reads integers of 8 bits."""
+    numbers = {"w": RNG.normal(0, 0.3, (4, 3, 3, 3)).astype(np.float32)}
+    nodes = [node("Conv", "x w", "c", pads=[1, 1, 1, 1]), node("Relu", "c", "y")]
+    nodes.append(node("GlobalAveragePool", "y", "z"))
+    outputs = {"y": (1, 4, 6, 6), "z": (1, 4, 1, 1)}
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outputs.items()]
+    model = onnx.load(saved(path, nodes, SHAPE, numbers))
+    del model.graph.output[:]
+    model.graph.output.extend(infos)
+    onnx.save(model, path)
+    forms = (
+        TensorForm("x", layouts, dtype, 0.05, -100 if dtype == "uint8" else 3),
+        TensorForm("y", layouts, dtype, 0.04),
+    )
+    return dt.convert(path, name="net", before=[Interface(forms)])
+
+
+@pytest.mark.parametrize("layouts", [None, ("NCHW", "NHWC")])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("options", [{}, {"algorithms": ["cle", "bias-correction"]}])
+def test_encodings_of_the_application_are_those_of_the_network(
+    options: dict[str, Any], dtype: str, layouts: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    """They override what calibration finds, and nothing between them becomes float."""
+    model = _stated(tmp_path / "net.onnx", dtype, layouts)
+    samples = [RNG.integers(-100, 100, SHAPE).astype(np.int8) for _ in range(4)]
+    if layouts is not None:
+        samples = [x.transpose(0, 2, 3, 1) for x in samples]
+    if dtype == "uint8":
+        samples = [(x.astype(int) + 100).astype(np.uint8) for x in samples]
+    made = quantize_with_report(model, calibration=samples, target_backend="htp", **options)
+    graph, before = only_graph(made.model), only_graph(model)
+    for name in ("x", "y"):
+        assert graph.tensors[name].spec == before.tensors[name].spec
+    flowing = [t for t in graph.tensors.values() if not t.kind.is_static]
+    assert all(t.dtype.is_fixed_point for t in flowing)
+    assert not {"Quantize", "Dequantize"}.intersection(ops_of(made))
+    with dt.Session(model) as plain, dt.Session(made.model, "htp") as session:
+        wanted, found = plain.run({"x": samples[0]}), session.run({"x": samples[0]})
+    # a step of the sums, and one of the 8-bit output where signed and unsigned grids are converted
+    assert np.abs(found["y"].astype(int) - wanted["y"]).max() <= 3
+    assert "on no grid" not in " ".join(made.report.notes)
+    assert {each.tensor for each in kinds(made)["stated"]} == {"x", "y"}

@@ -1,8 +1,8 @@
-"""Integer inputs and outputs of a graph that represent real numbers.
+"""Integer and fixed-point inputs and outputs of a graph that is float.
 
-They stay integers for the application. Inside the graph, a Cast gives them a fixed-point type with
-the same bits, at no cost. A Dequantize or Quantize connects them to the rest of the graph while it
-is float.
+They stay what they are for the application. Inside the graph, a Cast gives integers a fixed-point
+type with the same bits, at no cost. A Dequantize or Quantize connects them to the rest of the graph
+while it is float.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ from collections.abc import Callable
 from dovetail.ir import Graph, ScaleOffset, Spec, Tensor
 from dovetail_opset.build import add
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
-from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
+from dovetail_quantizers.planning.overrides import (
+    GIVEN_BY_MODEL,
+    STATED_BY_MODEL,
+    Overrides,
+    change_of,
+)
 from dovetail_quantizers.planning.qdq_patterns import (
     QdqPattern,
     counted_from_lowest,
     integers_given,
     integers_made,
+    moved,
 )
 from dovetail_quantizers.planning.rules import is_quantized
 
@@ -25,7 +31,7 @@ from dovetail_quantizers.planning.rules import is_quantized
 def open_inputs(
     graph: Graph, found: Overrides, take: Callable[[QdqPattern, EncodingDecision], None]
 ) -> None:
-    """Dequantize each integer input at one point of the graph.
+    """Dequantize each integer or fixed-point input at one point of the graph.
 
     Args:
         graph: Changed.
@@ -38,13 +44,16 @@ def open_inputs(
             continue
         spec, ends = given
         (first, *_) = (end.node for end in ends)
-        stored = add(graph, "Cast", [x], name=f"{x.name}.stored", spec=spec, sources=first.sources)
+        stored = x
+        if x.spec != spec:
+            name = f"{x.name}.stored"
+            stored = add(graph, "Cast", [x], name=name, spec=spec, sources=first.sources)
         real = add(graph, "Dequantize", [stored], name=f"{x.name}.real", sources=first.sources)
         for tensor in (stored, real):
             tensor.source, tensor.source_perm = x.source, x.source_perm
         found.interfaces.append(stored)
-        encoded = encoded_as(spec)
-        take(QdqPattern(real, encoded.dtype, encoded.encoding, ends), encoded)
+        encoded = encoded_as(spec, x)
+        take(QdqPattern(real, encoded.dtype, encoded.encoding, ends, encoded.why), encoded)
 
 
 def open_integers(
@@ -52,7 +61,7 @@ def open_integers(
     found: Overrides,
     encoding_of: Callable[[Tensor, EncodingDecision], EncodingDecision | None],
 ) -> None:
-    """Take the encodings of tensors that are quantized and whose integers are plain ones.
+    """Take the encodings of tensors whose integers the application gets.
 
     Args:
         graph: Not changed, except for the names of fixed-point tensors.
@@ -65,16 +74,24 @@ def open_integers(
         if integers is None or x is None or not is_quantized(x):
             continue
         stored = node.outputs[0]
-        stored.source, stored.source_perm = integers.source, integers.source_perm
-        found.interfaces.append(stored)
+        if integers.dtype.is_int:
+            stored.source, stored.source_perm = integers.source, integers.source_perm
+        found.interfaces += moved(graph, stored)
         found.covered.add(x.source)
-        encoded = encoding_of(x, encoded_as(stored.spec))
+        encoded = encoding_of(x, encoded_as(stored.spec, integers))
         if encoded is not None and found.encodings.setdefault(x, encoded) is encoded:
             text = f"of integers that are not dequantized: {integers.dtype.name}"
-            found.change(x, "encoding", text)
+            found.change(x, change_of(encoded), text)
 
 
-def encoded_as(spec: Spec) -> EncodingDecision:
-    """Return the encoding of integers that the model states, with a single scale."""
+def encoded_as(spec: Spec, integers: Tensor) -> EncodingDecision:
+    """Return the encoding of integers that the model states, with a single scale.
+
+    Args:
+        spec: Their type and encoding.
+        integers: They, as the application has them; if these are fixed-point, nothing is said about
+            the rest of the model.
+    """
     assert isinstance(spec.encoding, ScaleOffset)
-    return EncodingDecision(*counted_from_lowest(spec.dtype, spec.encoding), GIVEN_BY_MODEL)
+    why = STATED_BY_MODEL if integers.dtype.is_fixed_point else GIVEN_BY_MODEL
+    return EncodingDecision(*counted_from_lowest(spec.dtype, spec.encoding), why)

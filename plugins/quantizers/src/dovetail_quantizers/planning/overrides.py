@@ -33,6 +33,11 @@ _WHY = "given by the encodings file"
 _SHOWN = 12
 
 
+def change_of(encoded: EncodingDecision) -> str:
+    """Return the kind of the change that gives an activation an encoding of its model."""
+    return "stated" if encoded.why == STATED_BY_MODEL else "encoding"
+
+
 @dataclass(slots=True)
 class Overrides:
     """Given decisions on the tensors of one graph.

@@ -18,7 +18,7 @@ from dovetail_opset.passes import DeadCode
 from dovetail_quantizers.planning.clipping import clipper, clips_as, put_clip
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.interfaces import encoded_as, open_inputs, open_integers
-from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
+from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides, change_of
 from dovetail_quantizers.planning.qdq_patterns import (
     DequantizePoint,
     QdqPattern,
@@ -148,7 +148,7 @@ class _Extraction:
         if quantizing.encoding is None:
             self._drop(quantizing)
             return None
-        encoded = EncodingDecision(quantizing.dtype, quantizing.encoding, GIVEN_BY_MODEL)
+        encoded = EncodingDecision(quantizing.dtype, quantizing.encoding, quantizing.why)
         repeated = any(self._is_repeated(x, end) for end in quantizing.ends)
         if x not in self._own:
             self._own[x] = self.encoding_of(x, encoded, repeated=repeated)
@@ -198,8 +198,8 @@ class _Extraction:
                 grids.append(EncodingDecision(pair.dtype, pair.encoding, GIVEN_BY_MODEL))
             elif not is_op(node, "Quantize"):
                 others.append(node)
-            elif integers_made(self._graph, node) is not None:
-                grids.append(encoded_as(node.outputs[0].spec))
+            elif (integers := integers_made(self._graph, node)) is not None:
+                grids.append(encoded_as(node.outputs[0].spec, integers))
         is_output = x.kind is TensorKind.APP_READ
         if repeated and (is_output or others):
             return None
@@ -280,7 +280,8 @@ class _Extraction:
 
     def _tell(self, tensor: Tensor, encoded: EncodingDecision, op_type: str | None) -> None:
         assert encoded.encoding is not None
-        self.found.change(tensor, "encoding", describe_encoding(encoded.dtype, encoded.encoding))
+        text = describe_encoding(encoded.dtype, encoded.encoding)
+        self.found.change(tensor, change_of(encoded), text)
         if op_type == "Convert":
             text = "a Convert stays: its input has another encoding, or is an input or output"
             self.found.change(tensor, "convert", text)

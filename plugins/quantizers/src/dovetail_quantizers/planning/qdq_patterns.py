@@ -15,6 +15,7 @@ from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Spec,
 from dovetail.ir.patterns import GraphView, Match, either, find, op, value
 from dovetail_opset import PACKAGE, is_op
 from dovetail_quantizers.planning.encoding_decision import counted_as
+from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL
 
 # Ops that only move integers of their first input.
 _MOVERS = frozenset(
@@ -56,12 +57,14 @@ class QdqPattern:
         dtype: Its stored type.
         encoding: Its encoding; None if scale and zero point are computed from the tensor.
         ends: The points of dequantization; none if the integers have other consumers.
+        why: The reason for the encoding.
     """
 
     x: Tensor
     dtype: DType
     encoding: Encoding | None
     ends: tuple[DequantizePoint, ...]
+    why: str = GIVEN_BY_MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,20 @@ def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, Sca
 
 
 def integers_made(graph: Graph, node: Node) -> Tensor | None:
-    """Return the plain integers that a Quantize with one scale makes, None for other nodes."""
+    """Return what the application gets of a Quantize with one scale, None for other nodes.
+
+    Plain integers, or a fixed-point output of the graph, to which other nodes may move them.
+    """
     if not is_op(node, "Quantize") or not isinstance(node.outputs[0].encoding, ScaleOffset):
         return None
     readers = graph.consumers(node.outputs[0])
-    return next((r.outputs[0] for r in readers if r.outputs[0].dtype.is_int), None)
+    plain = (r.outputs[0] for r in readers if r.outputs[0].dtype.is_int)
+    return next(plain, None) or next(filter(graph.is_output, moved(graph, node.outputs[0])), None)
+
+
+def moved(graph: Graph, stored: Tensor) -> Iterator[Tensor]:
+    """Yield a fixed-point tensor and those to which nodes only move its integers."""
+    return (e.tensor for e in _integers(graph, stored) if e.tensor.dtype.is_fixed_point)
 
 
 def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[DequantizePoint, ...]] | None:
@@ -110,13 +122,14 @@ def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[DequantizePoint
 
     None if they are not dequantized, or not with one known scale and zero point.
     """
-    if not x.dtype.is_int or x.dtype.bits > 16:
+    if not ((x.dtype.is_int and x.dtype.bits <= 16) or x.dtype.is_fixed_point):
         return None
     stored = (each.tensor for each in _integers(graph, x))
     grid = next((t for t in stored if isinstance(t.encoding, ScaleOffset)), None)
-    if grid is None:
+    if grid is None or grid.encoding is None:
         return None
-    ends = tuple(end for end, levels in _ends(graph, x, grid) if levels == x.dtype.stored_range())
+    levels = x.dtype.stored_range(grid.encoding.bitwidth)
+    ends = tuple(end for end, found in _ends(graph, x, grid) if found == levels)
     return (Spec(grid.dtype, x.shape, grid.encoding), ends) if ends else None
 
 

@@ -31,6 +31,7 @@ from dovetail_quantizers.planning.overrides import (
     GIVEN_BY_MODEL,
     STATED_BY_MODEL,
     Overrides,
+    change_of,
     keep_float,
 )
 from dovetail_quantizers.planning.precision import Float
@@ -54,7 +55,7 @@ def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
         found: The encodings of activations; those of constants are added.
     """
     _take_open(graph, found)
-    searches = bool(found.encodings)
+    searches = any(change_of(encoded) == "encoding" for encoded in found.encodings.values())
     is_stated = _states_activations(graph)
     put_back_where(graph, lambda tensor: _has_blocks(graph.source_encodings.get(tensor.source)))
     for node in graph.nodes:
