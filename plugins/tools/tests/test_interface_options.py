@@ -288,7 +288,7 @@ FAULTS = """
         (
             "- IOName: image\n  Layuot: {}\n",
             [],
-            ["io.yaml: $.entries[0].Layuot: unknown key", "did you mean 'Layout'?"],
+            ["io.yaml: $[0].Layuot: unknown key", "did you mean 'Layout'?"],
         ),
         ("- IOName: imag\n  Datatype: float16\n", [], ["'imag'", "did you mean 'image'?"]),
         ("IOName: image\n", [], ["expected a list"]),

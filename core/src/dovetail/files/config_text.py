@@ -14,6 +14,8 @@ from dovetail.errors import ConfigError
 
 # Errors of both parsers: bad syntax, integers of thousands of digits, and nesting that is too deep.
 _UNPARSABLE = (ValueError, RecursionError)
+# Floats of YAML 1.2 that YAML 1.1 reads as text: without a point, or a sign of the exponent.
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+")
 _MAX_BYTES = 16 * 2**20  # of a config file
 
 
@@ -45,9 +47,18 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML 1.1 file, where Yes and on are booleans.
+    """Return the mapping in a YAML file; see `read_yaml_data`."""
+    data = read_yaml_data(path)
+    if not isinstance(data, dict):
+        raise _other_kind(path, "a mapping", data)
+    return data
 
-    A key that occurs twice is an error, and so are aliases, by which a small file becomes huge.
+
+def read_yaml_data(path: Path) -> Any:
+    """Return the content of a YAML 1.1 file, where Yes and on are booleans.
+
+    Numbers may have the form of YAML 1.2, too: 1e-3. A key that occurs twice is an error, and so
+    are aliases, by which a small file becomes huge.
 
     Raises:
         ConfigError: It cannot be read, is not valid, or the package PyYAML is not installed.
@@ -55,12 +66,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
     text = _text(path)
     yaml = _yaml(str(path))
     try:
-        data = yaml.load(text, Loader=_strict_loader(yaml))
+        return yaml.load(text, Loader=_strict_loader(yaml))
     except (*_UNPARSABLE, TypeError, yaml.YAMLError) as error:  # TypeError: a key that is a list
         raise _malformed(path, "YAML", " ".join(str(error).split())) from error
-    if not isinstance(data, dict):
-        raise _other_kind(path, "a mapping", data)
-    return data
 
 
 def yaml_text(data: Any) -> str:
@@ -84,7 +92,7 @@ def _yaml(where: str) -> Any:
 
 
 def _strict_loader(yaml: Any) -> Any:
-    """Return PyYAML's safe loader without aliases and repeated keys."""
+    """Return PyYAML's safe loader with more numbers, without aliases and repeated keys."""
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
         def compose_node(self, parent: Any, index: Any) -> Any:
@@ -97,6 +105,7 @@ def _strict_loader(yaml: Any) -> Any:
             _object(pairs)
             return super().construct_mapping(node, deep)
 
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("+-.0123456789"))
     return Loader
 
 
@@ -115,7 +124,7 @@ def _text(path: Path) -> str:
             content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise OSError(f"more than {_MAX_BYTES} bytes")
-        return content.decode()
+        return content.decode("utf-8-sig")  # editors may write a byte order mark
     except (OSError, ValueError) as error:
         reason = "the name is not a path"  # NUL, or half a surrogate pair
         if isinstance(error, UnicodeDecodeError):

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from dovetail.errors import ConfigError, Problem
+from dovetail.files.config_text import read_yaml_data
 from dovetail.typed import convert
 from dovetail_tools._interface.form import Form
-from dovetail_tools._yaml import read_yaml
 
 
 class Layout(msgspec.Struct, rename="pascal", kw_only=True):
@@ -39,10 +39,6 @@ class Entry(msgspec.Struct, kw_only=True):
     quant_param: QuantParam | None = msgspec.field(default=None, name="QuantParam")
 
 
-class _File(msgspec.Struct):
-    entries: list[Entry]
-
-
 def read_custom_io(path: Path, problems: list[Problem]) -> dict[str, Form]:
     """Return the forms of tensors by name.
 
@@ -51,10 +47,9 @@ def read_custom_io(path: Path, problems: list[Problem]) -> dict[str, Form]:
         problems: Contradictions in the file are added.
 
     Raises:
-        FrontendError: The file cannot be read.
-        ConfigError: It does not have the form; lists every fault.
+        ConfigError: The file cannot be read, or does not have the form; lists every fault.
     """
-    data = read_yaml(path)
+    data = read_yaml_data(path)
     if not isinstance(data, list):
         raise ConfigError(
             "expected a list of inputs and outputs",
@@ -62,7 +57,7 @@ def read_custom_io(path: Path, problems: list[Problem]) -> dict[str, Form]:
             hint="begin each with `- IOName: NAME`; --dump-custom-io-config-template writes one",
         )
     found: dict[str, Form] = {}
-    for entry in convert({"entries": data}, _File, where=str(path)).entries:
+    for entry in convert(data, list[Entry], where=str(path)):
         if entry.name in found:
             problems.append(Problem("the tensor occurs twice", f"{path}: '{entry.name}'"))
         found[entry.name] = _form(entry)

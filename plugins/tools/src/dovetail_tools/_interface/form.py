@@ -37,7 +37,11 @@ class Form:
                 yield f"unsupported layout '{layout}'; expected one of {', '.join(LAYOUTS)}"
         wanted = self.layout not in (None, NONTRIVIAL)
         if wanted and self.model_layout is None:
-            yield f"the layout {self.layout} is requested, but the model's layout is not given"
+            yield (
+                f"the layout {self.layout} is requested, but the model's layout is not given; give "
+                "it by --input-layout, or in the file, as Layout under `Src Model Parameters` or "
+                "as Model under `Layout`"
+            )
         if self.dtype in STORED and self.scale is None and not is_quantized and not self.colors:
             yield f"a quantized input or output of type {self.dtype} needs a scale and an offset"
         if self.scale is not None and self.dtype not in STORED:

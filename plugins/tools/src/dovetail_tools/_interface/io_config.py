@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from dovetail.errors import Problem
+from dovetail.files.config_text import read_yaml_data
 from dovetail.ir import Shape
 from dovetail.typed import convert
 from dovetail_tools._interface.form import Form
-from dovetail_tools._yaml import read_yaml
 
 _TYPES = Literal["float32", "float16", "uint8", "int8"]
 
@@ -79,10 +79,9 @@ def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
         problems: Contradictions in the file, and shapes that are none, are added.
 
     Raises:
-        FrontendError: The file cannot be read.
-        ConfigError: It does not have the form; lists every fault.
+        ConfigError: The file cannot be read, or does not have the form; lists every fault.
     """
-    data: Any = read_yaml(path)
+    data: Any = read_yaml_data(path)
     found = convert({} if data is None else data, IoFile, where=str(path))
     config = IoConfig()
     entries = [*_entries(found.inputs), *_entries(found.outputs)]
@@ -94,8 +93,8 @@ def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
         encoding = desired.encoding or Encoding()
         dtype = desired.dtype or desired.output_dtype
         if dtype is not None and source.dtype is None:
-            text = "the type in the model is missing: it is required with a wanted type"
-            problems.append(Problem(text, f"{where}: Src Model Parameters: DataType"))
+            text = "`Src Model Parameters` has no DataType; a wanted type requires it"
+            problems.append(Problem(text, where))
         colors = (desired.colors.lower(), "bgr") if desired.colors else None
         config.forms[entry.name] = Form(
             source.layout, desired.layout, dtype, encoding.scale, encoding.offset, colors
