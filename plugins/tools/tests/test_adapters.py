@@ -175,7 +175,8 @@ def test_refusals(scaled: Any, run: Any, entries: Any) -> None:
     ("names", "code", "part"),
     [
         ((("a/b", "net", 1), ("a_b", "net", 2)), 2, "have the same file 'net_a_b.bin'"),
-        ((("two", "nut", 1),), 7, "graph 'nut' not found"),
+        ((("two", "nut", 1),), 2, "graph 'nut' not found"),
+        ((("two", "nut", 1), ("three", "nat", 2)), 2, "graph 'nat' not found"),
     ],
 )
 def test_faults_of_a_config_leave_nothing(
@@ -187,6 +188,19 @@ def test_faults_of_a_config_leave_nothing(
     assert done.code == code, done.err
     assert part in done.err
     assert entries() == before
+
+
+def test_entries_without_a_graph_of_the_context_are_all_named(scaled: Any, run: Any) -> None:
+    model, path = scaled("net", "second"), Path(config(("two", "net", 2), ("three", "nut", 2)))
+    data = json.loads(path.read_text())
+    del data["use_case"][0]["graph"]
+    path.write_text(json.dumps(data))
+    done = generate(run, model, path)
+    assert done.code == 2
+    assert [(p["where"], p["message"]) for p in done.error["problems"]] == [
+        ("adapter 'two'", "the key `graph` is missing, and the context has several graphs"),
+        ("adapter 'three'", "graph 'nut' not found"),
+    ]
 
 
 def test_a_section_of_another_base(new_net: Any, scaled: Any, run: Any, entries: Any) -> None:

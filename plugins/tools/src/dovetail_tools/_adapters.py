@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from dovetail.adapters import AdapterConfig, read_adapter_config
+from dovetail.adapters import AdapterConfig, AdapterUse, read_adapter_config
 from dovetail.api.adapting import Adapters
 from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.files import atomic_write, safe_name
@@ -38,6 +38,7 @@ def write_sections(
         DovetailError: The config has faults, or an adapter does not match the graphs.
     """
     config = read_adapter_config(path)
+    _check_graphs(config.use_case, context.graphs, path)
     adapters = Adapters(context.backend.ops)
     adapters.add_config(path)
     written: list[str] = []
@@ -88,6 +89,8 @@ def apply_adapter(
     if config is not None:
         adapters.add_config(config)
     uses = [use for use in adapters.find(adapter, None) if use.graph not in skipped]
+    if config is not None:
+        _check_graphs(uses, context.graphs, config)
     return adapters.apply(uses, context.graphs, 1.0, None, None).interface_encodings
 
 
@@ -99,6 +102,22 @@ def use_encodings(jobs: Iterable[Job], encodings: Encodings) -> None:
         for form in forms:
             if form.tensor.name in new:
                 form.tensor.encoding = new[form.tensor.name]
+
+
+def _check_graphs(uses: Iterable[AdapterUse], graphs: Collection[str], path: Path) -> None:
+    """Raise a ConfigError that lists all entries of a config without a graph of the context."""
+    problems: list[Problem] = []
+    for use in uses:
+        where = f"adapter '{use.name}'"
+        if use.graph is None and len(graphs) > 1:
+            text = "the key `graph` is missing, and the context has several graphs"
+            problems.append(Problem(text, where, f"name one of {', '.join(graphs)}"))
+        elif use.graph is not None and use.graph not in graphs:
+            hint = suggest_name(use.graph, graphs)
+            problems.append(Problem(f"graph '{use.graph}' not found", where, hint))
+    if problems:
+        message = "the config of adapters does not match the graphs"
+        raise ConfigError(message, where=str(path), problems=problems)
 
 
 def _sections(
