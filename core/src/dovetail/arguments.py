@@ -79,6 +79,17 @@ def check_fields(value: object) -> None:
     ArgumentRules(type(value).__name__, rules, ()).check((), {n: getattr(value, n) for n in rules})
 
 
+def without_numpy(value: object) -> Any:
+    """Return nested data of a caller with Python's numbers and lists instead of NumPy's."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: without_numpy(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_numpy(item) for item in value]
+    return value
+
+
 class _Rule(msgspec.Struct, frozen=True, eq=False):
     """The values that an annotation allows.
 

@@ -58,6 +58,29 @@ def test_base_options_suit_every_frontend() -> None:
     assert options_for(Toy(), own) is own
 
 
+def test_numbers_of_numpy_become_those_of_python() -> None:
+    dims: Any = {"x": np.array([1, 2])}
+    base = FrontendOptions(input_dims=dims, batch=np.int64(3), input_values={"s": [1, 2]})  # type: ignore[arg-type, dict-item]
+    found = options_for(Toy(), base)
+    assert (found.input_dims, found.batch) == ({"x": (1, 2)}, 3)
+    assert type(found.batch) is int
+    assert found.input_values == {"s": [1, 2]}  # frontends take lists, too
+
+
+@pytest.mark.parametrize("kind", [FrontendOptions, ToyOptions])
+def test_values_of_wrong_types_are_all_listed(kind: Any) -> None:
+    wrong = kind(input_dims={"x": (1.5, 2), "y": "1,2"}, batch=True, out_names="scores")
+    with pytest.raises(ConfigError) as caught:
+        options_for(Toy(), wrong)
+    assert caught.value.code == "USAGE"
+    assert [p.where for p in caught.value.problems] == [
+        "input_dims.x[0]",
+        "input_dims.y",
+        "batch",
+        "out_names",
+    ]
+
+
 def test_options_of_another_frontend_are_rejected() -> None:
     with pytest.raises(ConfigError) as caught:
         options_for(Other(), ToyOptions())

@@ -14,7 +14,7 @@ from dovetail.api.pipeline import pass_options, pipeline_passes
 from dovetail.api.plugin_options import options_for, options_text
 from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode, make_encodings_updateable
-from dovetail.arguments import check_arguments
+from dovetail.arguments import check_arguments, without_numpy
 from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import ConfigError, FrontendError, PluginError
 from dovetail.files import PathLike, unreadable
@@ -139,7 +139,7 @@ def _steps_text(
     """Return what else determines the graphs, as text for the manifest."""
     said: dict[str, Any] = {step.name: pass_options(step) for step in before}
     if shapes:
-        said["shapes"] = shapes
+        said["shapes"] = without_numpy(shapes)
     text = {
         name: msgspec.json.encode(value, order="sorted").decode() for name, value in said.items()
     }

@@ -9,10 +9,11 @@ from typing import Any, overload
 import msgspec
 import numpy as np
 
+from dovetail.arguments import without_numpy
 from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.ops.exporter import Exporter, ExportOptions
 from dovetail.ops.frontend import Frontend, FrontendOptions
-from dovetail.typed import parse_value
+from dovetail.typed import convert, parse_value
 
 # Inputs with up to this many values are recorded in full in the manifest, others by their hash.
 _SHOWN_VALUES = 16
@@ -31,21 +32,51 @@ def options_for(plugin: Any, options: Any = None) -> Any:
             default none.
 
     Raises:
-        ConfigError: The options are another plugin's (USAGE).
+        ConfigError: The options are another plugin's, or have values of wrong types; lists all of
+            these (USAGE).
     """
     kind = plugin.options_type
     noun, base = _noun_and_base(kind)
     if options is None:
         return kind()
     if isinstance(options, kind) and kind is not base:
-        return options
+        return _checked(options)
     if type(options) is base:
-        return kind(**{name: getattr(options, name) for name in options.__struct_fields__})
+        checked = _checked(options)
+        return kind(**{name: getattr(checked, name) for name in options.__struct_fields__})
     raise ConfigError(
         f"the {noun} '{plugin.name}' has no options of type {type(options).__name__}",
         code="USAGE",
         hint=f"pass a {kind.__name__} or a {base.__name__}",
     )
+
+
+def _checked(options: msgspec.Struct) -> msgspec.Struct:
+    """Return options with Python's numbers for NumPy's, which their types do not accept.
+
+    Raises:
+        ConfigError: Values have wrong types; all are listed (USAGE).
+    """
+    problems: list[Problem] = []
+    changed: dict[str, Any] = {}
+    for field in msgspec.structs.fields(options):
+        value = getattr(options, field.name)
+        try:
+            msgspec.convert(value, field.type, dec_hook=_as_array)
+        except msgspec.ValidationError:
+            plain = without_numpy(value)
+            try:
+                changed[field.name] = convert(plain, field.type, where="", path=field.name)
+            except ConfigError as error:
+                place = error.where.removeprefix(": ") or field.name
+                problems += error.problems or [Problem(error.message, place, error.hint)]
+    if problems:
+        raise ConfigError("invalid options", code="USAGE", problems=problems)
+    return msgspec.structs.replace(options, **changed) if changed else options
+
+
+def _as_array(_kind: type, value: object) -> np.ndarray:
+    return np.asarray(value)  # values of inputs may be lists
 
 
 @overload

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dovetail.arguments import without_numpy
 from dovetail.errors import ConfigError, Problem
 from dovetail.ir import Shape, dims_text
+from dovetail.typed import convert
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,10 @@ def shape_sets(shapes: Mapping[str, Sequence[Shape]]) -> tuple[ShapeSet, ...]:
         shapes: Shapes of inputs by name, one for each graph, or one for all.
 
     Raises:
-        ConfigError: Inputs have different numbers of shapes, or two graphs have the same (USAGE).
+        ConfigError: These are no lists of shapes, inputs have different numbers of them, or two
+            graphs have the same (USAGE).
     """
+    shapes = _checked(shapes)
     several = {name: given for name, given in shapes.items() if len(given) != 1}
     counts = {len(given) for given in several.values()}
     if len(counts) > 1 or 0 in counts:
@@ -47,7 +51,7 @@ def shape_sets(shapes: Mapping[str, Sequence[Shape]]) -> tuple[ShapeSet, ...]:
     count = max(counts, default=1)
     sets = [
         ShapeSet(
-            {name: tuple(given[i % len(given)]) for name, given in shapes.items()},
+            {name: given[i % len(given)] for name, given in shapes.items()},
             "".join(f"_{dims_text(given[i])}" for given in several.values()),
         )
         for i in range(count)
@@ -57,3 +61,16 @@ def shape_sets(shapes: Mapping[str, Sequence[Shape]]) -> tuple[ShapeSet, ...]:
         text = ", ".join(each[1:] for each in twice)
         raise ConfigError(f"shapes are given twice: {text}", code="USAGE")
     return tuple(sets)
+
+
+def _checked(shapes: Mapping[str, Sequence[Shape]]) -> dict[str, list[Shape]]:
+    try:
+        return convert(without_numpy(shapes), dict[str, list[Shape]], where="", path="shapes")
+    except ConfigError as error:
+        problems = error.problems or [Problem(error.message, error.where.removeprefix(": "))]
+        raise ConfigError(
+            "invalid shapes",
+            code="USAGE",
+            problems=problems,
+            hint="give each input a list of shapes, such as {'x': [(1, 3, 224, 224)]}",
+        ) from error
