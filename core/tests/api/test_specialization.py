@@ -215,6 +215,10 @@ def test_inputs_that_are_missing_or_no_numbers(frontend: Doubler) -> None:
         run(net, 1)
     (problem,) = caught.value.problems
     assert str(problem) == "missing input 'tmies' (did you mean 'times'?)"
+    with session() as net, pytest.raises(BackendError) as caught:
+        net.run({})
+    assert str(caught.value.problems[0]).startswith("missing input")
+    assert not any(each.hint for each in caught.value.problems)  # there is no name to suggest
     with session() as net, pytest.raises(BackendError, match=r"not arrays of numbers: times"):
         net.run({"x": X, "times": object()})
     assert frontend.reads == []

@@ -119,7 +119,7 @@ class Specializer:
     def _selecting(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         others = inputs.keys() - set(self.names)
         if problems := [
-            Problem(f"missing input '{name}'", hint=suggest_name(name, others))
+            Problem(f"missing input '{name}'", hint=suggest_name(name, others) if others else "")
             for name in self.names
             if name not in inputs
         ]:
