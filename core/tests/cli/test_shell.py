@@ -584,6 +584,27 @@ def test_name_that_the_terminal_cannot_show_is_escaped(site: Any) -> None:
     assert (done.returncode, done.stdout) == (0, "caf\\xe9 \\udcff\n")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "from dovetail.cli.output import current_output as o; o().message({name})",
+        "import logging; logging.getLogger('act').warning('of %s', {name})",
+        "p = errors.Problem('bad', {name}, {name})\n"
+        "    raise errors.GraphError({name}, where={name}, hint={name}, problems=[p])",
+        "raise KeyError({name})",
+    ],
+)
+@pytest.mark.parametrize("level", ["warn", "debug"])
+def test_names_in_messages_do_not_control_the_terminal(
+    site: Any, body: str, level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(site, body.format(name=r"'\x1b[2J\r\x9b31m'"))
+    main(["--log-level", level, "act"])
+    err = capsys.readouterr().err
+    assert r"\x1b[2J" in err
+    assert not set("\x1b\r\x9b") & set(err)
+
+
 def test_table_is_aligned() -> None:
     rows = [("a", 1), ("long", "two\nlines")]
     assert table(("X", "YY"), rows) == "X     YY\na     1\nlong  two lines"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from dovetail.cli.output import printable
 from dovetail.errors import DovetailError, ExitCode, Problem
 
 
@@ -40,10 +41,10 @@ def report_error(error: DovetailError, *, json: bool, details: bool) -> int:
         )
     else:
         where = f"{error.where}: " if error.where else ""
-        print(f"error[{error.code}]: {where}{error.message}", file=sys.stderr)
+        _print(f"error[{error.code}]: {where}{error.message}")
         for line in _lines(error.problems):
-            print(f"  - {line}", file=sys.stderr)
-        print(f"hint: {hint}", file=sys.stderr)
+            _print(f"  - {line}")
+        _print(f"hint: {hint}")
     return int(error.exit_code)
 
 
@@ -74,15 +75,19 @@ def report_bug(error: Exception, *, json: bool, details: bool, dist: str) -> int
     if json:
         _print_json(code="BUG", message=message, hint=hint, exit_code=int(ExitCode.BUG))
     else:
-        print(f"internal error: {message}\n{hint}", file=sys.stderr)
+        _print(f"internal error: {message}\n{hint}")
     return int(ExitCode.BUG)
 
 
 def _print_json(**fields: Any) -> None:
     import json  # imported here: printing help needs none
 
-    print(json.dumps({"error": fields}), file=sys.stderr)
+    _print(json.dumps({"error": fields}))
 
 
 def _print_traceback(error: BaseException) -> None:
-    traceback.print_exception(error, file=sys.stderr)
+    _print("".join(traceback.format_exception(error)).rstrip())
+
+
+def _print(text: str) -> None:
+    print(printable(text), file=sys.stderr)

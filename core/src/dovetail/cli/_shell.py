@@ -20,7 +20,7 @@ from dovetail.cli._options import (
 )
 from dovetail.cli._origin import origin_of, third_party_error
 from dovetail.cli._report import report_bug, report_error
-from dovetail.cli.output import Output, flush, set_output, write
+from dovetail.cli.output import Output, flush, printable, set_output, write
 from dovetail.errors import ConfigError, DovetailError, ExitCode, Problem, suggest_name
 from dovetail.plugins import COMMANDS, list_plugins, load, names
 
@@ -242,8 +242,13 @@ def _logging(level: str) -> Iterator[None]:
     import logging  # imported here: `dovetail --help` logs nothing
 
     logging.addLevelName(_LEVELS["verbose"], "VERBOSE")
+
+    class Printable(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return printable(super().format(record))
+
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(Printable("%(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     before = root.level
     root.addHandler(handler)

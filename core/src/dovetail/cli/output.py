@@ -103,17 +103,24 @@ def _plain(obj: object) -> Any:
     return obj
 
 
-def write(stream: TextIO, text: str) -> None:
-    """Write text to stdout or stderr.
+def printable(text: str) -> str:
+    """Return text with its control characters escaped.
 
-    Characters that the terminal's encoding lacks are escaped, and so are control characters, by
-    which names in a foreign file would reach the terminal.
+    Names in a foreign file would reach the terminal by them.
+    """
+    return text.translate(_CONTROLS)
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write printable text to stdout or stderr.
+
+    Characters that the terminal's encoding lacks are escaped, too.
 
     Raises:
         ContainerError: The text cannot be written (FILE_UNWRITABLE).
         BrokenPipeError: The reader has closed the pipe.
     """
-    text = text.translate(_CONTROLS)
+    text = printable(text)
     with _translated():
         try:
             stream.write(text)
