@@ -391,6 +391,22 @@ def test_a_link_to_itself_is_not_replaced(tmp_path: Path) -> None:
     assert names(tmp_path) == ["loop"]
 
 
+def test_errors_in_a_staged_folder_name_what_it_would_become(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    with pytest.raises(ContainerError, match="No space") as caught, staged_folder(folder):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.where == str(folder)
+    with pytest.raises(ContainerError) as caught, staged_folder(folder) as staging:
+        (staging.new / "sub" / "file").write_bytes(b"")
+    assert caught.value.where == str(folder / "sub" / "file")
+    with pytest.raises(ContainerError) as caught, staged_folder(folder) as staging:
+        atomic_write(staging.new).__enter__()  # a folder has the name
+    assert caught.value.where == str(folder)
+    with pytest.raises(FileNotFoundError), staged_folder(folder):
+        (tmp_path / "other").read_bytes()
+    assert not folder.exists()
+
+
 def test_a_staged_folder_appears_as_a_whole(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "out"
     with staged_folder(folder) as staging:

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
+from dovetail.errors import DovetailError
 from dovetail.files._paths import unwritable
 
 try:
@@ -173,7 +174,8 @@ def staged_folder(folder: Path) -> Iterator[Staging]:
     same folder, unless they have content that was moved away.
 
     Raises:
-        ContainerError: The folder cannot be created or written.
+        ContainerError: The folder, or a file in it that the caller's block opens, cannot be
+            created or written.
     """
     created: list[Path] = []
     try:
@@ -187,6 +189,15 @@ def staged_folder(folder: Path) -> Iterator[Staging]:
         raise unwritable(folder, error) from error
     try:
         yield staging
+    except OSError as error:
+        path = Path(error.filename) if isinstance(error.filename, str) else staging.new
+        if not path.is_relative_to(staging.new):
+            raise  # an error of another file, which the caller's block opened
+        raise unwritable(folder / path.relative_to(staging.new), error) from error
+    except DovetailError as error:
+        # the user knows no temporary folder
+        error.where = error.where.replace(str(staging.new), str(folder))
+        raise
     finally:
         shutil.rmtree(temporary / _OLD, ignore_errors=True)
         lock.close()  # not before, or another process would report the earlier content
