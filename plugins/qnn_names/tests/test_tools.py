@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from dovetail.cli import option_names
-from dovetail.errors import PluginError
+from dovetail.errors import ConfigError, PluginError
 from dovetail_qnn_names._tools import TOOLS
 from dovetail_qnn_names._translation import translated
 
@@ -139,6 +139,21 @@ def test_missing_frontends_are_named(model: str) -> None:
     with pytest.raises(PluginError, match="is not installed") as caught:
         translated(TOOLS["qairt-converter"], ["-i", model])
     assert caught.value.exit_code == 6
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "option"),
+    [
+        ("qnn-onnx-converter", "", "--input_network"),
+        ("qairt-converter", "net.onnx --debug", "--input_network"),  # no tool has arguments
+        ("qairt-quantizer", "--input_list list.txt", "--input_dlc"),
+    ],
+)
+def test_a_missing_model_is_named_as_the_tool_spells_it(tool: str, given: str, option: str) -> None:
+    with pytest.raises(ConfigError, match=f"missing option {option}") as caught:
+        translated(TOOLS[tool], given.split())
+    assert f"{option} MODEL" in caught.value.hint
+    assert caught.value.exit_code == 2
 
 
 def test_help_lists_what_differs(tmp_path: Path) -> None:

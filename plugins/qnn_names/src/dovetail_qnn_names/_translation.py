@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dovetail.cli import option_names
 from dovetail.cli.output import current_output, write
-from dovetail.errors import PluginError
+from dovetail.errors import ConfigError, PluginError
 from dovetail.plugins import load, names
 from dovetail_qnn_names._declarations import Implied, Option, OutputFile, Tool
 from dovetail_qnn_names._help import help_text
@@ -27,6 +27,7 @@ def translated(tool: Tool, args: Sequence[str]) -> list[str]:
 
     Raises:
         PluginError: The command or a frontend is not installed, or it is broken.
+        ConfigError: The option with the model is missing (USAGE).
     """
     declared = option_names(tool.command)
     tokens = list(_replaced(tool.options, args, declared))
@@ -46,8 +47,9 @@ def translated(tool: Tool, args: Sequence[str]) -> list[str]:
         if each.by in present and not present & set(each.unless) and _is_met(each, tokens):
             tokens += each.tokens
     if tool.output is not None:
-        tokens = _with_output(tool.output, tokens)
-        _require_frontend(tool, _value(tokens, tool.output.source))
+        source = _model(tool.output, tokens)
+        tokens = _with_output(tool.output, source, tokens)
+        _require_frontend(tool, source)
     return [tool.command, *tokens]
 
 
@@ -87,10 +89,21 @@ def _replaced(
             yield from (*option.to, *([value] if equals else []))
 
 
-def _with_output(output: OutputFile, tokens: list[str]) -> list[str]:
+def _model(output: OutputFile, tokens: Sequence[str]) -> str:
     source = _value(tokens, output.source)
+    if source is None:
+        option = output.source[-1].lstrip("-").replace("-", "_")
+        raise ConfigError(
+            f"missing option --{option}",
+            code="USAGE",
+            hint=f"pass the path of the model: `--{option} MODEL`",
+        )
+    return source
+
+
+def _with_output(output: OutputFile, source: str, tokens: list[str]) -> list[str]:
     given = _value(tokens, (output.option, output.short))
-    if source is None or given in ("", ".", "..", "/"):
+    if given in ("", ".", "..", "/"):
         return tokens  # the command reports it
     path = Path(given) if given is not None else Path(source).with_suffix(output.ending)
     if path.suffix.lower() != output.suffix:
@@ -106,10 +119,9 @@ def _with_output(output: OutputFile, tokens: list[str]) -> list[str]:
     return tokens
 
 
-def _require_frontend(tool: Tool, source: str | None) -> None:
+def _require_frontend(tool: Tool, source: str) -> None:
     """Raise if the frontend for a model is not installed, before its options are read."""
-    suffix = "" if source is None else Path(source).suffix.lower()
-    name = tool.frontend or (tool.frontends.get(suffix, "") if source is not None else "")
+    name = tool.frontend or tool.frontends.get(Path(source).suffix.lower(), "")
     if not name:
         return
     if name not in names(_FRONTENDS):
@@ -117,7 +129,7 @@ def _require_frontend(tool: Tool, source: str | None) -> None:
         raise PluginError(
             f"the frontend '{name}', which reads such models, is not installed",
             code="PLUGIN_MISSING",
-            where=source or "",
+            where=source,
             hint=f"export the model to ONNX; the installed frontends: {installed}",
         )
     load(_FRONTENDS, name)
