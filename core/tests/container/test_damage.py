@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 import zlib
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.container import Model, summarize, verify
+import dovetail
+from dovetail.container import Model, is_container, kind_of, summarize, verify
+from dovetail.container.producer import hash_source
 from dovetail.errors import ConfigError, ContainerError, DovetailError, ExitCode, FrontendError
 from dovetail.ir import Tensor
 
@@ -119,6 +122,20 @@ def test_a_file_that_is_not_there_or_is_a_folder_is_unreadable(tmp_path: Path) -
         with pytest.raises(FrontendError) as caught:
             Model.load(path)
         assert caught.value.code == "FILE_UNREADABLE"
+
+
+@pytest.mark.parametrize("name", ["model.dvt", "model.onnx", "model"])
+def test_pipes_and_devices_are_no_models(name: str, tmp_path: Path) -> None:
+    """Nothing waits for a writer, and nothing reads what has no end."""
+    pipe, device = tmp_path / name, tmp_path / f"endless.{name}"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    for path in (pipe, device):
+        for read in (Model.load, kind_of, hash_source, dovetail.load_model):
+            with pytest.raises(FrontendError, match="not a regular file") as caught:
+                read(path)
+            assert caught.value.code == "FILE_UNREADABLE"
+        assert not is_container(path)
 
 
 def test_a_newer_format_is_told_apart_from_damage(forge: Forge, saved: Path) -> None:

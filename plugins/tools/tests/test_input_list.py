@@ -177,6 +177,11 @@ def test_lists_that_are_none(
     assert entries() == before
 
 
+def test_a_list_without_an_end_is_none(two_steps: str, run: Any) -> None:
+    Path("list.txt").symlink_to("/dev/zero")
+    assert "not UTF-8 text" in net_run(run).err
+
+
 def test_a_file_that_shrinks_is_told(
     new_net: Any, run: Any, raw: Any, listing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from dovetail.api.updateability import UpdatableMode, make_encodings_updateable
 from dovetail.arguments import check_arguments, without_numpy
 from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import ConfigError, FrontendError, PluginError
-from dovetail.files import PathLike, unreadable
+from dovetail.files import PathLike, open_regular, unreadable
 from dovetail.ir import Graph, Pass, Shape, run_passes, share_blobs
 from dovetail.ops import OpChecker, OpRegistry
 from dovetail.ops.frontend import Frontend, FrontendOptions
@@ -182,7 +182,7 @@ def find_frontend(path: Path, input_format: str | None = None) -> Frontend:
         PluginError: The frontend for it is broken, or none has the name.
     """
     try:
-        with path.open("rb"):
+        with open_regular(path):  # a pipe cannot be read twice, and a device has no end
             pass
     except OSError as error:
         raise unreadable(path, error) from error

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.errors import ContainerError
+from dovetail.files import open_regular
 
 # As in PNG: the high bit and the line ends reveal a transfer in text mode.
 MAGIC = b"\x89DVT\r\n\x1a\n"
@@ -174,9 +175,9 @@ def _header_checksum(raw: bytes) -> int:
 
 
 def is_container(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file begins like a container; False if it is unreadable."""
+    """Return whether a file begins like a container; False if it is unreadable, or is a pipe."""
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(Path(path)) as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False

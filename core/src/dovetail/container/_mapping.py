@@ -15,7 +15,7 @@ from dovetail.container._format import Bytes
 from dovetail.container.lifetime import Finalizer, anchor
 from dovetail.container.memory import aligned_copy
 from dovetail.errors import ContainerError
-from dovetail.files import note_read, unreadable
+from dovetail.files import open_regular, unreadable
 from dovetail.ir import Blob
 
 # Blobs up to this size are copied when they are used, which takes some microseconds each:
@@ -42,10 +42,9 @@ class MappedFile:
     def __init__(self, path: str) -> None:
         self.where = path
         try:
-            with open(path, "rb", buffering=0) as file:
+            with open_regular(Path(path)) as file:
                 # Open as long as the object lives: changes are found through the descriptor.
                 self._descriptor = os.dup(file.fileno())
-                note_read(path, self._descriptor)
             self._anchor = anchor()
             self._close = Finalizer(self._anchor, os.close, self._descriptor)
             self._state = self._stat()

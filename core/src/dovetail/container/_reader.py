@@ -29,7 +29,7 @@ from dovetail.container._manifest import BlobEntry, ManifestError
 from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.container.memory import aligned_empty
 from dovetail.errors import ConfigError, ContainerError, Problem, suggest_name
-from dovetail.files import unreadable
+from dovetail.files import open_regular, unreadable
 from dovetail.ir import Blob
 
 Integrity = Literal["bind", "manifest"]
@@ -117,7 +117,7 @@ def kind_of(path: str | os.PathLike[str]) -> Kind:
         ContainerError: It is not a container, has a newer format, or the header is damaged.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(Path(path)) as file:
             raw = file.read(HEADER_BYTES)
     except OSError as error:
         raise unreadable(Path(path), error) from error
@@ -204,7 +204,7 @@ def check_integrity(integrity: str) -> None:
 def _read(path: str) -> Bytes:
     """Return all bytes of a file, in aligned memory."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open_regular(Path(path)) as file:
             data = aligned_empty(os.fstat(file.fileno()).st_size)
             count = 0
             while read := file.readinto(data[count:].data):

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from dovetail.files import unreadable
+from dovetail.files import open_regular, unreadable
 
 Sha256 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 FileName = Annotated[str, Meta(pattern=r"\A[^/\x00]+\Z")]
@@ -41,7 +41,7 @@ def hash_source(path: str | os.PathLike[str]) -> str:
         FrontendError: The file cannot be read.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(Path(path)) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise unreadable(Path(path), error) from error

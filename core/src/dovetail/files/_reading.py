@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 from dovetail.files._paths import unreadable
 from dovetail.files._reads import note_read
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading; links are followed.
 
     A pipe with this name does not block: what was opened is checked, so that no change between

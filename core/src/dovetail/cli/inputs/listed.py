@@ -14,9 +14,10 @@ from pathlib import Path
 from dovetail.cli.inputs.errors import InputError, ListProblem
 from dovetail.cli.inputs.spellings import spellings
 from dovetail.errors import Problem, suggest_name
-from dovetail.files import unreadable
+from dovetail.files import read_start
 
 _ASSIGN = ":="
+_MAX_BYTES = 1 << 28  # of a list; raw files may be larger than the memory
 # A path in quotes ends where a quote precedes a space; any other quote is part of a name.
 _QUOTED = r'"([^"]+)"(?!\S)'
 
@@ -62,14 +63,13 @@ def read_input_list(path: Path) -> InputList:
 
     Raises:
         FrontendError: The file cannot be read.
-        InputError: The file is not UTF-8 text.
+        InputError: The file is not UTF-8 text, or has more than 256 MiB.
     """
     try:
-        text = path.read_text("utf-8-sig")
-        if "\0" in text:
-            raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "NUL in text")
-    except OSError as error:
-        raise unreadable(path, error) from error
+        data = read_start(path, _MAX_BYTES + 1)
+        if b"\0" in data or len(data) > _MAX_BYTES:
+            raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "NUL in text, or too much of it")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             "the input list is not UTF-8 text",
