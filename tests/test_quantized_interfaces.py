@@ -230,3 +230,21 @@ def test_encodings_of_the_application_are_those_of_the_network(
     assert np.abs(found["y"].astype(int) - wanted["y"]).max() <= 3
     assert "on no grid" not in " ".join(made.report.notes)
     assert {each.tensor for each in kinds(made)["stated"]} == {"x", "y"}
+
+
+@pytest.mark.parametrize("options", [{}, {"ignore_encodings": True}, {"act_bitwidth": 16}])
+def test_float16_of_the_application_stays(options: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    numbers = {"w": RNG.normal(0, 0.3, (4, 3, 3, 3)).astype(np.float32)}
+    saved(path, [node("Conv", "x w", "c"), node("Relu", "c", "y")], SHAPE, numbers)
+    forms = (TensorForm("x", dtype="float16"), TensorForm("y", dtype="float16"))
+    model = dt.convert(path, name="net", before=[Interface(forms)])
+    samples = [RNG.normal(0, 1, SHAPE).astype(np.float32) for _ in range(4)]
+    made = quantize_with_report(model, calibration=samples, **options)
+    graph = only_graph(made.model)
+    assert [t.dtype for t in (*graph.inputs, *graph.outputs)] == [DType.FLOAT_16] * 2
+    assert "FLOAT_32" not in {t.dtype.name for t in graph.tensors.values()}
+    with dt.Session(model) as plain, dt.Session(made.model, "htp") as session:
+        wanted, found = plain.run({"x": samples[0]}), session.run({"x": samples[0]})
+    # 8-bit inputs and weights
+    np.testing.assert_allclose(found["y"], wanted["y"], atol=0.2)

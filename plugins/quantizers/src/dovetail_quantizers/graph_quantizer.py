@@ -38,6 +38,7 @@ from dovetail_quantizers.judgement.judge import Judge, can_judge
 from dovetail_quantizers.narrowing import narrow_floats
 from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
+from dovetail_quantizers.planning.interfaces import keep_float16
 from dovetail_quantizers.planning.overrides import Overrides, overrides_of
 from dovetail_quantizers.planning.plan import Plan, make_plan
 from dovetail_quantizers.planning.propagation import propagate
@@ -173,9 +174,11 @@ class GraphQuantizer:
         if options.use_per_channel_quantization:
             leave_to_channels(work, self.ops, overrides)
         notes += already_fixed(work, options.algorithms, overrides.interfaces)
+        changes = overrides.changes
         if options.ignore_encodings:
-            return Overrides(interfaces=overrides.interfaces), dropped(overrides.changes)
-        return overrides, overrides.changes
+            overrides, changes = Overrides(interfaces=overrides.interfaces), dropped(changes)
+        keep_float16(work, overrides)
+        return overrides, changes
 
     def _file_encodings(self, graph: Graph, work: Graph, file: EncodingsFile) -> Overrides:
         """Return the encodings of the file, of tensors of the model or of the float graph."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dovetail.ir import Graph, ScaleOffset, Spec, Tensor
+from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor
+from dovetail_opset import is_op
 from dovetail_opset.build import add
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.overrides import (
@@ -18,7 +19,9 @@ from dovetail_quantizers.planning.overrides import (
     Overrides,
     change_of,
 )
+from dovetail_quantizers.planning.precision import Float
 from dovetail_quantizers.planning.qdq_patterns import (
+    MOVERS,
     QdqPattern,
     counted_from_lowest,
     integers_given,
@@ -82,6 +85,33 @@ def open_integers(
         if encoded is not None and found.encodings.setdefault(x, encoded) is encoded:
             text = f"of integers that are not dequantized: {integers.dtype.name}"
             found.change(x, change_of(encoded), text)
+
+
+def keep_float16(graph: Graph, found: Overrides) -> None:
+    """Let inputs and outputs that a Cast connects to the float32 graph stay float16.
+
+    Args:
+        graph: Not changed. Other nodes may move their values on the way to the Cast.
+        found: Collects them.
+    """
+    narrow, wide = DType.FLOAT_16, DType.FLOAT_32
+    for node in graph.nodes:
+        if not is_op(node, "Cast") or (x := node.inputs[0]) is None:
+            continue
+        types, path = (x.dtype, node.outputs[0].dtype), [node]
+        if types == (narrow, wide):
+            while (maker := graph.producer(x)) is not None and is_op(maker, *MOVERS):
+                path.append(maker)
+                x = maker.inputs[0] or x
+            if graph.is_input(x):
+                found.float_inputs[x] = 16
+                found.floats |= dict.fromkeys(path, Float(16, STATED_BY_MODEL))
+        elif types == (wide, narrow):
+            while (reader := graph.only_reader(path[-1].outputs[0])) is not None:
+                path.append(reader)
+            moves = all(is_op(mover, *MOVERS) for mover in path[1:])
+            if moves and graph.is_output(path[-1].outputs[0]):
+                found.floats |= dict.fromkeys(path, Float(16, STATED_BY_MODEL))
 
 
 def encoded_as(spec: Spec, integers: Tensor) -> EncodingDecision:

@@ -18,7 +18,7 @@ from dovetail_quantizers.planning.encoding_decision import counted_as
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL
 
 # Ops that only move integers of their first input.
-_MOVERS = frozenset(
+MOVERS = frozenset(
     (
         "ChannelShuffle", "DepthToSpace", "ExpandDims", "Gather", "PoolMax2d", "PoolMax3d",
         "Reshape", "ResizeNearestNeighbor", "SpaceToDepth", "Split", "Squeeze", "StridedSlice",
@@ -275,7 +275,7 @@ def _next(node: Node, found: _Integers) -> Iterator[_Integers]:
         whole = after.dtype.is_int or after.dtype.is_fixed_point
         if whole and _width(after) == _width(before):
             yield _Integers(after, found.levels, found.path)
-    elif is_op(node, *_MOVERS) and all(t is not before for t in node.inputs[1:]):
+    elif is_op(node, *MOVERS) and all(t is not before for t in node.inputs[1:]):
         for moved in node.outputs:
             if (moved.dtype, moved.encoding) == (before.dtype, before.encoding):
                 yield _Integers(moved, found.levels, (*found.path, moved))
