@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
+from dovetail_numpy.integer.products import accumulator_bound
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import DataType
 from dovetail_onednn._library import library
@@ -45,6 +46,7 @@ from dovetail_onednn.quantized.products import (
     integers_of,
     split,
 )
+from dovetail_onednn.quantized.types import EXACT
 from dovetail_onednn.quantized.words import (
     Words,
     is_of_words,
@@ -91,7 +93,8 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
     if integers is None:
         return None
     geometry = _simplest(geometry_in())
-    if _is_better_in_floats(geometry) and integers.is_exact_in_float:
+    is_constant = call.static(WEIGHTS) is not None
+    if is_constant and _is_better_in_floats(geometry) and accumulator_bound(call.head) < EXACT:
         step = _in_floats(call, geometry, integers)
         if step is not None:
             return step
