@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -59,6 +59,13 @@ class NodeView(msgspec.Struct, frozen=True):
         if spec is None:
             raise AssertionError(f"{self.node.where} lacks in[{index}]")
         return spec
+
+    def named_specs(self) -> Iterator[tuple[str, Spec]]:
+        """Yield inputs that are not omitted and outputs with their names, such as `in[0]`."""
+        for kind, specs in (("in", self.ins), ("out", self.outs)):
+            for i, spec in enumerate(specs):
+                if spec is not None:
+                    yield f"{kind}[{i}]", spec
 
     @property
     def work(self) -> int:

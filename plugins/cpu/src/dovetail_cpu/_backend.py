@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
 from typing import Annotated, Any, ClassVar
@@ -165,14 +165,7 @@ class CpuBackend(PlanBackend):
 
 
 def _specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
-    yield from _named("in", view.ins)
-    yield from _named("out", view.outs)
+    yield from view.named_specs()
     for name, param in view.node.params.items():
         if isinstance(param, Tensor):
             yield f"param {name}", param.spec
-
-
-def _named(what: str, specs: Iterable[Spec | None]) -> Iterator[tuple[str, Spec]]:
-    for i, spec in enumerate(specs):
-        if spec is not None:
-            yield f"{what}[{i}]", spec

@@ -8,9 +8,7 @@ Source: CPU columns of the op definition supplement, SDK 2.25.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from dovetail.ir import DType, Spec
+from dovetail.ir import DType
 from dovetail.ops import NodeView
 from dovetail_opset import PACKAGE
 
@@ -69,11 +67,6 @@ def computes_on_integers(view: NodeView) -> bool:
     others = _OTHERS.get(view.op_type, {})
     return view.op_type in _OPS and all(
         spec.dtype in others.get(position, _DEFAULT)
-        for position, spec in _positions(view)
+        for position, spec in view.named_specs()
         if spec.dtype.is_fixed_point and spec.encoding is not None
     )
-
-
-def _positions(view: NodeView) -> Iterator[tuple[str, Spec]]:
-    for kind, specs in (("in", view.ins), ("out", view.outs)):
-        yield from ((f"{kind}[{i}]", spec) for i, spec in enumerate(specs) if spec is not None)

@@ -56,7 +56,7 @@ def _without_kernel(view: NodeView, backend: str) -> Support:
 
 def _unstorable(view: NodeView, device: Device) -> Support | None:
     """Return the verdict on a tensor that the device cannot store, or None."""
-    for field, spec in _fields(view):
+    for field, spec in view.named_specs():
         if spec.encoding is not None and not spec.encoding.is_convertible:
             found = encoding_text(spec.encoding)
             hint = f"quantize the tensor with scales and offsets, or {_ELSEWHERE}"
@@ -85,7 +85,7 @@ def _declined(view: NodeView, kernel: Kernel) -> Support | None:
     rows = type_rows().get(view.op_type, ()) if view.package == PACKAGE else ()
     if rows and all(row.mismatches(view, _is_real_on_device) for row in rows):
         return foreign_types(view, rows, _is_real_on_device)
-    types = " ".join(f"{field} {spec.dtype.name}{spec.shape}" for field, spec in _fields(view))
+    types = " ".join(f"{field} {spec.dtype.name}{spec.shape}" for field, spec in view.named_specs())
     found = f"{view.op_type} with {types}, which no kernel supports"
     return Support(False, "kernel", "op", found, rewrite=_ELSEWHERE)
 
@@ -93,16 +93,6 @@ def _declined(view: NodeView, kernel: Kernel) -> Support | None:
 def _is_real_on_device(spec: Spec, types: Types) -> bool:
     """Return whether a tensor is stored as real numbers, for a port that takes these."""
     return is_encoded(spec) and DType.FLOAT_32 in types
-
-
-def _fields(view: NodeView) -> list[tuple[str, Spec]]:
-    """Return inputs and outputs with their names."""
-    return [
-        (f"{what}[{i}]", spec)
-        for what, specs in (("in", view.ins), ("out", view.outs))
-        for i, spec in enumerate(specs)
-        if spec is not None
-    ]
 
 
 class _Declared(Exception):  # noqa: N818 - ends a trial, and is no error

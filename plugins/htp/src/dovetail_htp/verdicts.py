@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from dovetail.errors import UnsupportedOpError
-from dovetail.ir import Spec
 from dovetail.ir.text import encoding_text
 from dovetail.ops import NodeView
 from dovetail.ops.simulate import keeps_stored
@@ -70,7 +69,7 @@ def is_exact(view: NodeView) -> bool:
     if is_float(view) or keeps_stored(schema.domain, view.ins, view.outs):
         return True
     is_conversion = view.package == STANDARD and view.op_type in _CONVERSIONS
-    return is_conversion and any(spec.dtype.is_float for _, spec in specs_of(view))
+    return is_conversion and any(spec.dtype.is_float for _, spec in view.named_specs())
 
 
 def is_float(view: NodeView) -> bool:
@@ -84,19 +83,11 @@ def computes_on_floats(view: NodeView) -> bool:
     schema, _ = view.definition
     is_conversion = view.package == STANDARD and view.op_type in _CONVERSIONS
     return (
-        any(spec.dtype.is_float for _, spec in specs_of(view))
+        any(spec.dtype.is_float for _, spec in view.named_specs())
         and not is_conversion
         and DEFINITIONS.of(view) is None
         and not keeps_stored(schema.domain, view.ins, view.outs)
     )
-
-
-def specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
-    """Yield the inputs and outputs of a node with their names."""
-    for what, specs in (("in", view.ins), ("out", view.outs)):
-        for i, spec in enumerate(specs):
-            if spec is not None:
-                yield f"{what}[{i}]", spec
 
 
 def _rejected_types(view: NodeView, target: Processor) -> Support | None:
@@ -135,7 +126,7 @@ def _rejected_encodings(view: NodeView, target: Processor) -> Support | None:
     """Return which tensors cannot be computed with on integers, or None."""
     if is_float(view):
         return None
-    for field, spec in specs_of(view):
+    for field, spec in view.named_specs():
         if spec.encoding is not None and not spec.encoding.is_convertible:
             found = encoding_text(spec.encoding)
             return Support(False, "encoding", f"{field}.encoding", found)
@@ -160,5 +151,5 @@ def _undefined(view: NodeView, target: Processor) -> Support:
 
 def _types_of(view: NodeView) -> str:
     """Return an op with the types of a node, in words."""
-    types = " ".join(f"{field} {spec.dtype.name}" for field, spec in specs_of(view))
+    types = " ".join(f"{field} {spec.dtype.name}" for field, spec in view.named_specs())
     return f"{view.op_type} with {types}"
