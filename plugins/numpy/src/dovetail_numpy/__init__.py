@@ -4,19 +4,13 @@
 imported at the first use. Quantized nodes without a kernel of their own run by their definition.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
+from dovetail.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dovetail_numpy.registry import KERNELS
+else:
+    __getattr__ = lazy_names(__name__, {"dovetail_numpy.registry": ["KERNELS"]})
 
 __all__ = ["KERNELS"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "KERNELS":
-        from dovetail_numpy.registry import KERNELS
-
-        return KERNELS
-    raise AttributeError(f"module 'dovetail_numpy' has no attribute '{name}'")

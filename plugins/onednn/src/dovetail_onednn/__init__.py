@@ -5,10 +5,9 @@
 package loads neither oneDNN nor the kernels.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
-
+from dovetail.lazy import lazy_names
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.choice import EngineChoice, about, choose_engine, choose_precision
 from dovetail_onednn.known_answer import Kind, checked_library
@@ -23,6 +22,8 @@ from dovetail_onednn.work import is_for_one_thread
 
 if TYPE_CHECKING:
     from dovetail_onednn.kernels import onednn_kernels
+else:
+    __getattr__ = lazy_names(__name__, {"dovetail_onednn.kernels": ["onednn_kernels"]})
 
 __all__ = [
     "BUILDERS",
@@ -47,11 +48,3 @@ __all__ = [
     "threads_note",
     "usable_processors",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "onednn_kernels":
-        from dovetail_onednn.kernels import onednn_kernels
-
-        return onednn_kernels
-    raise AttributeError(f"module 'dovetail_onednn' has no attribute '{name}'")
