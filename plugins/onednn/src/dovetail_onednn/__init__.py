@@ -11,14 +11,11 @@ from dovetail.lazy import lazy_names
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.choice import EngineChoice, about, choose_engine, choose_precision
 from dovetail_onednn.known_answer import Kind, checked_library
-from dovetail_onednn.layout_recipes import record_layout
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.precision import Precision, computing_in
 from dovetail_onednn.processors import usable_processors
-from dovetail_onednn.recipes import BUILDERS
 from dovetail_onednn.reorder import reorder
 from dovetail_onednn.threads import Activity, Computing, ReleaseGil, threads_note
-from dovetail_onednn.work import is_for_one_thread
 
 if TYPE_CHECKING:
     from dovetail_onednn.kernels import onednn_kernels
@@ -26,7 +23,6 @@ else:
     __getattr__ = lazy_names(__name__, {"dovetail_onednn.kernels": ["onednn_kernels"]})
 
 __all__ = [
-    "BUILDERS",
     "Activity",
     "Computing",
     "EngineChoice",
@@ -40,10 +36,8 @@ __all__ = [
     "choose_engine",
     "choose_precision",
     "computing_in",
-    "is_for_one_thread",
     "library",
     "onednn_kernels",
-    "record_layout",
     "reorder",
     "threads_note",
     "usable_processors",
