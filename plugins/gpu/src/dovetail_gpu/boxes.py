@@ -14,8 +14,8 @@ import numpy as np
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR
-from dovetail_gpu.engine import current
 from dovetail_gpu.launching import GROUP, Argument, Launch
 from dovetail_gpu.layouts import element_in, table
 from dovetail_gpu.programs import Source

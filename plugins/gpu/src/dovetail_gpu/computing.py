@@ -1,4 +1,8 @@
-"""The computing of a graph: its queue on a device, and the wait for what it has begun."""
+"""The computing of a graph: its queue on a device, and the wait for what it has begun.
+
+Kernels are functions of a call alone. They reach the engine for which a graph is prepared, and the
+graph's settings, by `current()`.
+"""
 
 from __future__ import annotations
 

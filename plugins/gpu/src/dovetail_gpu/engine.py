@@ -1,20 +1,13 @@
-"""The engine of a device: its context, memory and programs.
-
-Kernels are functions of a call alone. They reach the engine for which a graph is prepared, and the
-graph's settings, by `current()`.
-"""
+"""The engine of a device: its context, memory and programs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dovetail_gpu.computing import Computing, current
 from dovetail_gpu.driver import Device, context_of, opencl, reported
 from dovetail_gpu.programs import Programs
 from dovetail_gpu.space import DeviceSpace
 from dovetail_gpu.tuning import Tuning
-
-__all__ = ["ClEngine", "Computing", "current"]
 
 
 class ClEngine:
@@ -47,11 +40,3 @@ class ClEngine:
             return cl.CommandQueue(
                 self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
             )
-
-    def finish(self) -> None:
-        """Wait for all that was begun for the graph that is prepared in this thread.
-
-        Raises:
-            BackendError: It failed.
-        """
-        current().finish()

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from dovetail.ir import Shape, Tensor
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall, Tail, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.functions import (
     BINARY,
     ON_GRID,

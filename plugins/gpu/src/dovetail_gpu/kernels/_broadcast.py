@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR, Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.launching import GROUP, Argument, launch
 from dovetail_gpu.layouts import table
 from dovetail_gpu.programs import Source, type_lines

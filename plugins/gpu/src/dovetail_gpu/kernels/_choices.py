@@ -11,8 +11,8 @@ import numpy as np
 
 from dovetail.ir import DType, Spec
 from dovetail.runtime.plan import Bound, Storage, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._product import (
     NO_STAGES,
     Operands,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.runtime.plan import KernelCall, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR, Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.launching import GROUP, Argument, Launch

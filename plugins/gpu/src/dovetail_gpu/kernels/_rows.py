@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dovetail.runtime.plan import KernelCall, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR, Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.launching import GROUP, Argument, Launch, Size
 from dovetail_gpu.layouts import all_real, write
 from dovetail_gpu.programs import Source

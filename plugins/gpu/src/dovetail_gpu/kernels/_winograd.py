@@ -14,8 +14,8 @@ import numpy as np
 
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR, Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._choices import scratch_value, stopwatch
 from dovetail_gpu.kernels._packing import Packing
 from dovetail_gpu.kernels._product import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from dovetail.runtime.plan import Branch, KernelCall, Step
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR
-from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._product import operand_element, zero_row
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import are_real

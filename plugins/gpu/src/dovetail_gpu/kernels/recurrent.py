@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import Branch, KernelCall, Step, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR, Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._choices import choose_tile
 from dovetail_gpu.kernels._lstm_weights import RESET, Sizes, Tables, are_constant, tables_of
 from dovetail_gpu.kernels._product import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR, Element
-from dovetail_gpu.engine import current
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_gpu.kernels._rows import are_real, axes_of, lanes, row_launch
 from dovetail_gpu.launching import Launch, launch_all
