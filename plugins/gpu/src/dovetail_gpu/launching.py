@@ -45,8 +45,7 @@ def launch(
         group: Number of work items of a group along each axis; None for the driver's choice.
         in_place: As in `KernelCall.step`.
     """
-    made = Launch(source, function, arguments, size, group)
-    return call.step(lambda buffers: made.bound(buffers), in_place=in_place)
+    return call.step(Launch(source, function, arguments, size, group).bound, in_place=in_place)
 
 
 def launch_all(

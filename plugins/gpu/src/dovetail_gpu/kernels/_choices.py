@@ -126,13 +126,11 @@ def _of_items(product: Product) -> list[Tile]:
 
 def _shortened(product: Product, work: int) -> Product:
     """Return a product of fewer rows and batches that takes about as long for each."""
-    window, positions = product.window, product.positions
+    positions = product.positions
     batch = max(1, min(product.batch, _MOST_WORK // max(1, work)))
     if work > _MOST_WORK:
-        positions = max(64, positions * _MOST_WORK // work)
-    return dataclasses.replace(
-        product, window=window, positions=min(positions, product.positions), batch=batch
-    )
+        positions = min(positions, max(64, positions * _MOST_WORK // work))
+    return dataclasses.replace(product, positions=positions, batch=batch)
 
 
 def _operands(product: Product, tile: Tile, element: Element, stored: Stored) -> Operands:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.launching import Argument, Launch, launch_all
-from dovetail_gpu.layouts import all_real, element_of, read, scratch, write
+from dovetail_gpu.layouts import element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
 
 _GROUP = (1,)
@@ -15,7 +16,7 @@ _GROUP = (1,)
 @KERNELS.register(PACKAGE, "DetectionOutput")
 def detections(call: KernelCall) -> Step | None:
     """Run DetectionOutput."""
-    if not all_real((*call.head.ins, *call.head.outs[:2])):
+    if not are_real(call, outputs=2):
         return None
     op, (n, anchors, classes) = call.op, call.spec(0).shape
     most = call.outputs[0].spec.shape[1]
