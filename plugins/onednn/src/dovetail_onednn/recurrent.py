@@ -29,7 +29,7 @@ from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments
 from dovetail_onednn.threads import threads_for
-from dovetail_opset._directions import Direction, directions_of
+from dovetail_opset.directions import Direction, directions_of
 
 # By the op's directions: forward, reverse, both with concatenated results.
 # Source: oneDNN 3.2, dnnl_types.h, dnnl_rnn_direction_t.

@@ -16,8 +16,8 @@ from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.launching import Launch
 from dovetail_gpu.layouts import layout_for, read, scratch, table
 from dovetail_gpu.transfers import to_device
-from dovetail_opset._directions import Direction
-from dovetail_opset._recurrent import Gate, LstmWeights, gates_of
+from dovetail_opset.directions import Direction
+from dovetail_opset.recurrent_weights import Gate, LstmWeights, gates_of
 
 WEIGHTS = (*range(1, 10), *range(12, 24))  # inputs of Lstm
 RESET = 24

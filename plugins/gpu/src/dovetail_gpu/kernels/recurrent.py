@@ -24,7 +24,7 @@ from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.launching import Argument, Launch, launch_all
 from dovetail_gpu.layouts import all_real, element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
-from dovetail_opset._directions import Direction, can_fuse_sibling, directions_of
+from dovetail_opset.directions import Direction, can_fuse_sibling, directions_of
 
 # Multiplications of all x below which a processor takes longer to begin a launch for them. Measured
 # with PoCL, both sides in random order: some 4 % gained up to 2**18.3, none at 2**19.5, and 6 to

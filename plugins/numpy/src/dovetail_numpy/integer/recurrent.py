@@ -37,7 +37,7 @@ from dovetail_numpy.integer.grid import is_fixed, is_tabular, real_of, stored_of
 from dovetail_numpy.integer.norms import moments, single
 from dovetail_numpy.integer.products import byte_shifts, overflow_faults, part, sum_bound
 from dovetail_numpy.integer.rescaling import grid_of, real_bias, scales
-from dovetail_opset._recurrent import CELL, FORGET, INPUT, OUTPUT, Gate, gates_of, given
+from dovetail_opset.recurrent_weights import CELL, FORGET, INPUT, OUTPUT, Gate, gates_of, given
 
 LAYERS = ("Lstm", "Gru")
 _SCALES = (2.0**-32, 2.0**16)

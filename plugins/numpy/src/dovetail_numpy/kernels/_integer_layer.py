@@ -21,7 +21,7 @@ from dovetail_numpy.integer.gates import ARGUMENT, UNIT, multipliers, unit
 from dovetail_numpy.integer.products import part
 from dovetail_numpy.integer.rescaling import grid_of, real_bias, scales
 from dovetail_numpy.kernels._calls import Call, Floats
-from dovetail_opset._directions import Direction, can_fuse_sibling
+from dovetail_opset.directions import Direction, can_fuse_sibling
 
 MOST_ARGUMENT = 2.0**62  # arguments below this are indices of 64 bits
 _EXACT = 1 << 24  # below this, float32 has each whole number

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dovetail_numpy.kernels.conditions import is_float32
-from dovetail_opset._directions import Direction
+from dovetail_opset.directions import Direction
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from dovetail_numpy.kernels._integer_layer import (
     stored_integers,
 )
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
-from dovetail_opset._directions import Direction, directions_of
+from dovetail_opset.directions import Direction, directions_of
 
 # By gate: update, reset, new.
 _INPUTS, _RECURRENT = (1, 2, 3), (4, 5, 6)

@@ -41,7 +41,7 @@ from dovetail_numpy.kernels._integer_layer import (
     stored_integers,
 )
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
-from dovetail_opset._directions import Direction, directions_of
+from dovetail_opset.directions import Direction, directions_of
 
 # Of an Lstm, by gate: forget, input, output, cell.
 _INPUTS, _RECURRENT, _BIASES = (1, 16, 3, 2), (4, 17, 6, 5), (7, 21, 9, 8)

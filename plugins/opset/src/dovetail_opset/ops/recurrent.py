@@ -27,7 +27,9 @@ from dovetail.ops import (
     uint32,
 )
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._recurrent import (
+from dovetail_opset._shapes import computed, elements, rows
+from dovetail_opset.ops.activation import sigmoid
+from dovetail_opset.recurrent_weights import (
     CELL,
     FORGET,
     INPUT,
@@ -40,8 +42,6 @@ from dovetail_opset._recurrent import (
     raise_faults,
     shape_faults,
 )
-from dovetail_opset._shapes import computed, elements, rows
-from dovetail_opset.ops.activation import sigmoid
 
 _OFFSET_TYPES = (DType.FLOAT_32, *(d for d in DType if d.is_int))
 

@@ -18,7 +18,7 @@ from dovetail_numpy.integer.gates import ARGUMENT, clipped
 from dovetail_numpy.integer.norms import single
 from dovetail_numpy.integer.recurrent import prepare_lstm
 from dovetail_numpy.integer.rescaling import grid_of, levels, real_bias, scales
-from dovetail_opset._recurrent import CELL, FORGET, INPUT, OUTPUT, Gate, given
+from dovetail_opset.recurrent_weights import CELL, FORGET, INPUT, OUTPUT, Gate, given
 
 _NARROW = FixedPoint(16)
 _INT16 = (-(2**15), 2**15 - 1)
