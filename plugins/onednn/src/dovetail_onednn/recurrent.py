@@ -30,6 +30,7 @@ from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments
 from dovetail_onednn.threads import threads_for
 from dovetail_opset.directions import Direction, directions_of
+from dovetail_opset.lstm_ports import CELL, FORGET, INPUT, OUTPUT, RARE, STATES
 
 # By the op's directions: forward, reverse, both with concatenated results.
 # Source: oneDNN 3.2, dnnl_types.h, dnnl_rnn_direction_t.
@@ -37,16 +38,14 @@ _DIRECTIONS = {(0,): 1, (1,): 2, (0, 1): 3}
 _STATE_ARGS = (Arg.OTHER, Arg.THIRD)
 _LAST_ARGS = (Arg.DESTINATION_ITER, Arg.DESTINATION_ITER_C)
 
-
-# Gates: input, forget, cell, output. States: h and c. Unsupported: norms, peepholes, the projection
-# and its bias, reset.
+_GATES = (INPUT, FORGET, CELL, OUTPUT)
 _LSTM = Ports(
-    inputs=(16, 1, 2, 3),
-    recurrent=(17, 4, 5, 6),
-    biases=(21, 7, 8, 9),
-    states=(10, 11),
+    inputs=tuple(gate.weights for gate in _GATES),
+    recurrent=tuple(gate.recurrent for gate in _GATES),
+    biases=tuple(gate.bias for gate in _GATES),
+    states=STATES,
     last=(2, 1),
-    unsupported=(*range(12, 16), *range(18, 21), 22, 23, 24),
+    unsupported=RARE,
 )
 # Gates: update, reset, new; biases of x, then of h. Unsupported: reset.
 _GRU = Ports(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,31 +11,27 @@ from dovetail.errors import OpError, Problem
 from dovetail.ir import Array, DType, Shape, Spec
 from dovetail.ops import Arrays, Specs
 from dovetail_opset._shapes import need_encoding, need_same_type
+from dovetail_opset.lstm_ports import (
+    ANY_NORM,
+    ANY_PEEPHOLE,
+    CELL,
+    FORGET,
+    INPUT,
+    OUTPUT,
+    PEEPHOLES,
+    PROJECTION,
+    PROJECTION_BIAS,
+    gates_of,
+)
 
 # The number that TFLite adds to a variance before it divides by the root.
 _EPSILON = 1e-8
 
-
-class Gate(NamedTuple):
-    """Positions of the parts of one gate among the inputs of Lstm."""
-
-    weights: int
-    recurrent: int
-    bias: int
-    norm: int
-    peephole: int | None
-
-
-INPUT = Gate(16, 17, 21, 12, 18)
-FORGET = Gate(1, 4, 7, 13, 19)
-OUTPUT = Gate(3, 6, 9, 15, 20)
-CELL = Gate(2, 5, 8, 14, None)
-
-# Inputs that must be given together, or not at all.
+# Inputs of Lstm that must be given together, or not at all.
 _GROUPS = {
     "the input gate": (INPUT.weights, INPUT.recurrent, INPUT.bias),
     "layer normalization": (FORGET.norm, CELL.norm, OUTPUT.norm),
-    "peepholes": (19, 20),
+    "peepholes": PEEPHOLES[1:],
 }
 
 
@@ -68,7 +63,7 @@ class LstmWeights:
     def of(cls, ins: Arrays) -> LstmWeights:
         """Return the weights from the inputs of Lstm, real values."""
         gates = gates_of(ins)
-        has_norm, has_peepholes = ins[FORGET.norm] is not None, ins[19] is not None
+        has_norm, has_peepholes = ins[ANY_NORM] is not None, ins[ANY_PEEPHOLE] is not None
         seen = [ins[g.peephole] for g in gates if g.peephole is not None]
         return cls(
             np.concatenate([given(ins[g.weights]) for g in gates]),
@@ -76,8 +71,8 @@ class LstmWeights:
             np.stack([given(ins[g.bias]) for g in gates]),
             np.stack([given(ins[g.norm]) for g in gates]) if has_norm else None,
             np.stack([given(p) for p in seen]) if has_peepholes else None,
-            ins[22],
-            ins[23],
+            ins[PROJECTION],
+            ins[PROJECTION_BIAS],
         )
 
     def settled(self, gates: Array, which: slice) -> Array:
@@ -127,12 +122,6 @@ class GruWeights:
         shared = [*of_h[:2], zero if linear else of_h[2]]
         new_bias = of_h[2] if linear else zero
         return cls(inputs, recurrent, np.concatenate(of_x) + np.concatenate(shared), new_bias)
-
-
-def gates_of(ins: Sequence[object]) -> tuple[Gate, ...]:
-    """Return the gates of an Lstm with these inputs, in the order of `LstmWeights`."""
-    last = (FORGET, OUTPUT, CELL)
-    return last if ins[INPUT.weights] is None else (INPUT, *last)
 
 
 def given(array: Array | None) -> Array:
@@ -187,18 +176,21 @@ def group_faults(ins: Specs, units: int, size: int) -> Iterator[str]:
             listed = ", ".join(f"in[{i}]" for i in group)
             yield f"{what} needs all of {listed} or none of them, but {lacking} is left out"
     has_input_gate = INPUT.weights in present
-    for port, beside in ((INPUT.norm, FORGET.norm), (18, 19)):
+    for port, beside in ((INPUT.norm, FORGET.norm), PEEPHOLES[:2]):
         if (port in present) != (has_input_gate and beside in present):
             verb = "must not" if port in present else "must"
             yield (
                 f"in[{port}] {verb} be given: it belongs to in[{beside}] and the input gate "
                 f"in[{INPUT.weights}], and to nothing else"
             )
-    if 22 not in present:
-        if 23 in present:
-            yield "in[23] is the bias of a projection, but in[22], the projection, is left out"
+    if PROJECTION not in present:
+        if PROJECTION_BIAS in present:
+            yield (
+                f"in[{PROJECTION_BIAS}] is the bias of a projection, but in[{PROJECTION}], the "
+                "projection, is left out"
+            )
         if size != units:
-            yield f"{units} units give {size} outputs, which needs a projection in[22]"
+            yield f"{units} units give {size} outputs, which needs a projection in[{PROJECTION}]"
 
 
 def shape_faults(ins: Specs, wanted: Iterable[tuple[int, Shape]]) -> list[str]:

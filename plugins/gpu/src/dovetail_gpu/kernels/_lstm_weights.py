@@ -17,11 +17,22 @@ from dovetail_gpu.launching import Launch
 from dovetail_gpu.layouts import layout_for, read, scratch, table
 from dovetail_gpu.transfers import to_device
 from dovetail_opset.directions import Direction
-from dovetail_opset.recurrent_weights import Gate, LstmWeights, gates_of
+from dovetail_opset.lstm_ports import (
+    ANY_NORM,
+    ANY_PEEPHOLE,
+    BIASES,
+    MATRICES,
+    NORMS,
+    PEEPHOLES,
+    PROJECTION,
+    PROJECTION_BIAS,
+    RESET,
+    Gate,
+    gates_of,
+)
+from dovetail_opset.recurrent_weights import LstmWeights
 
-WEIGHTS = (*range(1, 10), *range(12, 24))  # inputs of Lstm
-RESET = 24
-_PROJECTION, _PROJECTION_BIAS = 22, 23
+_WEIGHTS = tuple(sorted((*MATRICES, *BIASES, *NORMS, *PEEPHOLES)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,7 @@ def are_constant(directions: Sequence[Direction]) -> bool:
     return all(
         each.call.has_data(index)
         for each in directions
-        for port in WEIGHTS
+        for port in _WEIGHTS
         if (index := each.index(port)) is not None
     )
 
@@ -133,10 +144,10 @@ def _constants(directions: Sequence[Direction], sizes: Sizes, tile: Tile | None)
         tile is not None,
         form("h", lambda w: by_step(w.recurrent), columns * sizes.size),
         form("bias", lambda w: _by_block(w.bias, gates), columns),
-        part("norms", 13, lambda w: _by_block(w.norm, gates), columns),
-        part("peepholes", 19, lambda w: _peepholes(w, gates), columns),
-        part("projection", _PROJECTION, _projection, sizes.padded * sizes.units),
-        part("projection bias", _PROJECTION, _projection_bias, sizes.padded),
+        part("norms", ANY_NORM, lambda w: _by_block(w.norm, gates), columns),
+        part("peepholes", ANY_PEEPHOLE, lambda w: _peepholes(w, gates), columns),
+        part("projection", PROJECTION, _projection, sizes.padded * sizes.units),
+        part("projection bias", PROJECTION, _projection_bias, sizes.padded),
     )
 
 
@@ -154,7 +165,9 @@ class _Copies:
         rows = self._of_gates((sizes.depth,), lambda gate: gate.weights, (0, 1, 2, 3))
         inputs = self._room(packing.count(tile.columns))
         self._launches.append(packing.launch(rows, inputs, tile.columns, Element.FLOAT))
-        has_norms, has_peepholes, projects = (self._call.has(i) for i in (13, 19, _PROJECTION))
+        has_norms, has_peepholes, projects = map(
+            self._call.has, (ANY_NORM, ANY_PEEPHOLE, PROJECTION)
+        )
         return Tables(
             inputs,
             True,
@@ -162,8 +175,8 @@ class _Copies:
             self._of_gates((), lambda gate: gate.bias, (0, 1, 2)),
             self._of_gates((), lambda gate: gate.norm, (0, 1, 2)) if has_norms else None,
             self._of_gates((), lambda gate: gate.peephole, (0, 1, 2)) if has_peepholes else None,
-            self._of_h((sizes.units,), _PROJECTION) if projects else None,
-            self._of_h((), _PROJECTION_BIAS) if projects else None,
+            self._of_h((sizes.units,), PROJECTION) if projects else None,
+            self._of_h((), PROJECTION_BIAS) if projects else None,
             tuple(self._launches),
         )
 
@@ -225,7 +238,7 @@ def _form(
         make: Returns it for one direction.
         count: Number of its elements.
     """
-    ports = [[port for port in WEIGHTS if each.has(port)] for each in directions]
+    ports = [[port for port in _WEIGHTS if each.has(port)] for each in directions]
     indices = [
         index
         for each, own in zip(directions, ports, strict=True)

@@ -9,7 +9,7 @@ from dovetail.runtime.plan import Branch, KernelCall, Step, Value
 from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.kernels._choices import choose_tile
-from dovetail_gpu.kernels._lstm_weights import RESET, Sizes, Tables, are_constant, tables_of
+from dovetail_gpu.kernels._lstm_weights import Sizes, Tables, are_constant, tables_of
 from dovetail_gpu.kernels._product import (
     NO_STAGES,
     Operands,
@@ -25,13 +25,12 @@ from dovetail_gpu.launching import Argument, Launch, launch_all
 from dovetail_gpu.layouts import all_real, element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_opset.directions import Direction, can_fuse_sibling, directions_of
+from dovetail_opset.lstm_ports import FORGET, INPUT, RARE, RESET, STATES
 
 # Multiplications of all x below which a processor takes longer to begin a launch for them. Measured
 # with PoCL, both sides in random order: some 4 % gained up to 2**18.3, none at 2**19.5, and 6 to
 # 17 % lost at 2**20.3.
 _MOST_IN_STEPS = 1 << 19
-_STATES = (10, 11)  # inputs: h and c before the first step
-_RARE = (*_STATES, *range(12, 16), *range(18, 21), 22, 23)  # norms, peepholes, projection
 
 
 @KERNELS.register(PACKAGE, "Lstm", can_fuse=can_fuse_sibling, branch=Branch.SIBLING)
@@ -42,8 +41,9 @@ def lstm(call: KernelCall) -> Step | None:
     specs = [spec for each in directions for spec in (*each.view.ins[:RESET], *each.view.outs)]
     if any(each.has(RESET) for each in directions) or not all_real(specs):
         return None
-    shape, units = call.spec(0).shape, call.spec(1).shape[0]
-    sizes = Sizes(4 if first.has(16) else 3, units, call.spec(4).shape[1], shape[-1])
+    shape, units = call.spec(0).shape, call.spec(FORGET.weights).shape[0]
+    gates, size = 4 if first.has(INPUT.weights) else 3, call.spec(FORGET.recurrent).shape[1]
+    sizes = Sizes(gates, units, size, shape[-1])
     steps, batch = _steps(shape, is_time_major=bool(first.op.time_major))
     product = Product(steps * batch, sizes.depth, sizes.columns)
     are_in_steps = _are_in_steps(directions, product)
@@ -78,9 +78,9 @@ def _are_in_steps(directions: Sequence[Direction], product: Product) -> bool:
 def _are_plain(directions: Sequence[Direction]) -> bool:
     """Return whether two directions have the same form, and nothing that is rarely used."""
     first, second = directions
-    have_gates = first.has(16) == second.has(16)
+    have_gates = first.has(INPUT.weights) == second.has(INPUT.weights)
     clips = [(each.op.cell_clip_threshold, each.op.output_clip_threshold) for each in directions]
-    is_rare = any(each.has(port) for each in directions for port in _RARE)
+    is_rare = any(each.has(port) for each in directions for port in (*STATES, *RARE))
     return have_gates and clips[0] == clips[1] and not is_rare
 
 
@@ -111,7 +111,7 @@ def _recurrence(
     # what a layer lacks is not read
     arguments: list[Argument] = [x, inputs, tables.recurrent, tables.bias]
     arguments += [x if part is None else part for part in parts]
-    starts = [first.index(port) for port in _STATES]
+    starts = [first.index(port) for port in STATES]
     arguments += [x if index is None else read(call, index, element) for index in starts]
     arguments.append(scratch(call, Element.FLOAT, rows * states))
     has_gates = len(call.outputs) > 3

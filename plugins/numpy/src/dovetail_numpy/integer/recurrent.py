@@ -37,7 +37,21 @@ from dovetail_numpy.integer.grid import is_fixed, is_tabular, real_of, stored_of
 from dovetail_numpy.integer.norms import moments, single
 from dovetail_numpy.integer.products import byte_shifts, overflow_faults, part, sum_bound
 from dovetail_numpy.integer.rescaling import grid_of, real_bias, scales
-from dovetail_opset.recurrent_weights import CELL, FORGET, INPUT, OUTPUT, Gate, gates_of, given
+from dovetail_opset.lstm_ports import (
+    BIASES,
+    CELL,
+    FORGET,
+    INPUT,
+    MATRICES,
+    OUTPUT,
+    PROJECTION,
+    PROJECTION_BIAS,
+    RESET,
+    STATES,
+    Gate,
+    gates_of,
+)
+from dovetail_opset.recurrent_weights import given
 
 LAYERS = ("Lstm", "Gru")
 _SCALES = (2.0**-32, 2.0**16)
@@ -87,7 +101,7 @@ def _is_lstm(view: NodeView) -> bool:
     return (
         is_whole
         and all(s == 0 or _is_usable(np.asarray(s)) for s in (*steps, op.hidden_state_qscale))
-        and _of_layer(view, (1, 2, 3, 4, 5, 6, 16, 17, 22), (7, 8, 9, 21, 23))
+        and _of_layer(view, MATRICES, BIASES)
     )
 
 
@@ -99,8 +113,10 @@ def layer_faults(view: NodeView) -> Iterator[Fault]:
     """Yield the matrices of a layer whose sums may overflow."""
     if DEFINITIONS.of(view) is None:
         return
-    of_x = (1, 2, 3, 16) if view.op_type == "Lstm" else (1, 2, 3)
-    of_h = (4, 5, 6, 17, 22) if view.op_type == "Lstm" else (4, 5, 6)
+    of_x, of_h = [1, 2, 3], [4, 5, 6]
+    if view.op_type == "Lstm":
+        of_x.append(INPUT.weights)
+        of_h += INPUT.recurrent, PROJECTION
     for ports, vectors in ((of_x, view.ins[0]), (of_h, view.outs[0])):
         for port in ports:
             weights = view.ins[port] if port < len(view.ins) else None
@@ -135,9 +151,9 @@ def prepare_lstm(
     left: list[tuple[Array, ...]] = []
 
     def run(ins: Sequence[Array | None]) -> Sequence[Array]:
-        ins = [*ins, *[None] * (25 - len(ins))]
+        ins = [*ins, *[None] * (RESET + 1 - len(ins))]
         layer = make(view, ins)
-        h, c = start_of(view, ins, (10, 11), 24, left)
+        h, c = start_of(view, ins, STATES, RESET, left)
         result = np.empty(view.outs[0].shape, view.outs[0].dtype.storage)
         gates = [np.zeros(c.shape, np.int64)] * 4
         for x, position in zip(
@@ -145,7 +161,7 @@ def prepare_lstm(
         ):
             h, c, gates = layer.step(x, h, c)
             position[...] = h
-        if ins[24] is not None:
+        if ins[RESET] is not None:
             left[:] = [(h, c)]
         last = [stored_of(g * UNIT, s) for g, s in zip(gates, view.outs[3:7], strict=False)]
         ends = [requantized(h, view.outs[0], s) for s in (*view.outs[2:3], *view.outs[7:8])]
@@ -165,8 +181,8 @@ class _Lstm:
         self._h = {g: self._matrix(g.recurrent, view.outs[0], self._sum(g)) for g in self._gates}
         self._hidden = self._hidden_spec()
         self._projection = None
-        if ins[22] is not None:
-            self._projection = self._matrix(22, self._hidden, view.outs[0])
+        if ins[PROJECTION] is not None:
+            self._projection = self._matrix(PROJECTION, self._hidden, view.outs[0])
 
     def step(self, x: Array, h: Array, c: Array) -> tuple[Array, Array, list[Array]]:
         """Return h and c, stored, and the gates i, f, the cell's tanh and o, over 2**15."""
@@ -188,7 +204,7 @@ class _Lstm:
         hidden = rounded(products * (UNIT * UNIT / grid_of(self._hidden)[0]), self._hidden)
         if self._projection is None:
             return hidden
-        bias = self._bias(23, self._projection.products)
+        bias = self._bias(PROJECTION_BIAS, self._projection.products)
         found = add_up(self._projection.sums(hidden), bias, target)
         return clipped(found, target, self._op.output_clip_threshold)
 
@@ -231,7 +247,7 @@ class _Lstm:
     def _hidden_spec(self) -> Spec:
         """Return the grid of h before the projection, which the params give, or of h."""
         out = self._view.outs[0]
-        if self.ins[22] is None:
+        if self.ins[PROJECTION] is None:
             return out
         step = single(self._op.hidden_state_qscale)
         if step <= 0:

@@ -42,11 +42,12 @@ from dovetail_numpy.kernels._integer_layer import (
 )
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_opset.directions import Direction, directions_of
+from dovetail_opset.lstm_ports import CELL, FORGET, INPUT, OUTPUT, RARE, RESET, STATES
 
-# Of an Lstm, by gate: forget, input, output, cell.
-_INPUTS, _RECURRENT, _BIASES = (1, 16, 3, 2), (4, 17, 6, 5), (7, 21, 9, 8)
-_STATES = (10, 11)
-_LEFT_OUT = (*range(12, 16), *range(18, 21), 22, 23, 24)  # norms, peepholes, projection, reset
+_GATES = (FORGET, INPUT, OUTPUT, CELL)
+_INPUTS = tuple(gate.weights for gate in _GATES)
+_RECURRENT = tuple(gate.recurrent for gate in _GATES)
+_BIASES = tuple(gate.bias for gate in _GATES)
 
 
 @KERNELS.register(PACKAGE, "Lstm", quantized=True, can_fuse=can_fuse, branch=Branch.SIBLING)
@@ -54,10 +55,10 @@ def lstm(call: KernelCall) -> Step | None:
     """Run Lstm with 8-bit data and constant weights, without what is rarely used."""
     directions = directions_of(call)
     for each in directions:
-        has_more = len(each.view.outs) > 3 or any(map(each.has, _LEFT_OUT))
+        has_more = len(each.view.outs) > 3 or any(map(each.has, RARE))
         if has_more or not are_bytes(each, (*_INPUTS, *_RECURRENT), _BIASES):
             return None
-        if len(directions) > 1 and any(map(each.has, _STATES)):
+        if len(directions) > 1 and any(map(each.has, STATES)):
             return None
     data, state = call.spec(0), directions[0].view.outs[0]
     of_x = [Matrices.of(each, _INPUTS, data) for each in directions]
@@ -93,7 +94,7 @@ class _Lstm:
         self._pair = Room(call, (2, *shape), np.float64)  # the cell's levels, and its new values
         self._spare = Room(call, (2, *shape), np.float64)
         self._indices = Room(call, (2, *shape), np.int64)  # of c and h
-        self._states = [call.read(i) if call.has(i) else None for i in _STATES]
+        self._states = [call.read(i) if call.has(i) else None for i in STATES]
         self._last = None if call.fused else (call.write(1), call.write(2))
         state, _, last = directions[0].view.outs
         self._to_last = requantized(stored_integers(state), state, last)
@@ -136,11 +137,11 @@ class _Lstm:
             return [functools.partial(h.fill, 0), functools.partial(c.fill, 0)]
         view = self._directions[0].view
         given = [None if v is None else buffers.array(v) for v in self._states]
-        ins = [None] * _STATES[0] + given + [None] * (24 - _STATES[1])
+        ins = [None] * STATES[0] + given + [None] * (RESET - STATES[1])
         zeros = [float(grid_of(spec)[1]) for spec in view.outs[:2]]
 
         def start() -> None:
-            states = start_of(view, ins, _STATES, 24, [])
+            states = start_of(view, ins, STATES, RESET, [])
             for levels, stored, zero in zip((h, c), states, zeros, strict=True):
                 np.subtract(stored, zero, levels, casting="same_kind")
 

@@ -25,15 +25,27 @@ from dovetail_numpy.kernels._recurrence import (
     short,
 )
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_opset.lstm_ports import (
+    ANY_NORM,
+    ANY_PEEPHOLE,
+    BIASES,
+    MATRICES,
+    PEEPHOLES,
+    PROJECTION,
+    PROJECTION_BIAS,
+    RESET,
+    START_C,
+    START_H,
+)
 
-_LSTM_WEIGHTS = (*range(1, 10), *range(16, 24))
+_LSTM_WEIGHTS = tuple(sorted((*MATRICES, *BIASES, *PEEPHOLES)))
 _GRU_WEIGHTS = tuple(range(1, 13))
 
 
 @KERNELS.register(PACKAGE, "Lstm")
 def lstm(call: KernelCall) -> Step | None:
     """Run Lstm with constant weights, without norms, `reset` and the outputs of single gates."""
-    if len(call.outputs) > 3 or not is_layer(call, _LSTM_WEIGHTS, left_out=(13, 24)):
+    if len(call.outputs) > 3 or not is_layer(call, _LSTM_WEIGHTS, left_out=(ANY_NORM, RESET)):
         return None
     return call.step(_Lstm(call).bind)
 
@@ -57,11 +69,15 @@ class _Lstm:
         self._recurrent = pack("recurrent", lambda w: halved(w.recurrent, len(w.bias)).T)
         bias = pack("bias", lambda w: halved(w.bias, len(w.bias)).reshape(-1))
         inputs = pack("inputs", lambda w: halved(w.inputs, len(w.bias)).T)
-        self._peepholes = pack("peepholes", lambda w: w.peepholes * HALF) if call.has(19) else None
-        self._projection = pack("projection", lambda w: w.projection.T) if call.has(22) else None
-        self._projection_bias = call.static(23) if call.has(23) else None
-        self._layer = Layer(call, inputs, bias, self._recurrent.shape[0], state=10)
-        self._c = read_optional(call, 11)
+        self._peepholes = self._projection = self._projection_bias = None
+        if call.has(ANY_PEEPHOLE):
+            self._peepholes = pack("peepholes", lambda w: w.peepholes * HALF)
+        if call.has(PROJECTION):
+            self._projection = pack("projection", lambda w: w.projection.T)
+        if call.has(PROJECTION_BIAS):
+            self._projection_bias = call.static(PROJECTION_BIAS)
+        self._layer = Layer(call, inputs, bias, self._recurrent.shape[0], state=START_H)
+        self._c = read_optional(call, START_C)
         self._last_c, self._last_h = call.write(1), call.write(2)
         self._sums = scratch_floats(call, self._layer.batch * len(bias))
         self._pads = [scratch_floats(call, self._layer.batch * self._units) for _ in range(2)]

@@ -28,12 +28,22 @@ from dovetail.ops import (
 )
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, elements, rows
+from dovetail_opset.lstm_ports import (
+    BIASES,
+    FORGET,
+    GATES,
+    MATRICES,
+    NORMS,
+    PEEPHOLES,
+    PROJECTION,
+    PROJECTION_BIAS,
+    RESET,
+    START_C,
+    START_H,
+    STATES,
+)
 from dovetail_opset.ops.activation import sigmoid
 from dovetail_opset.recurrent_weights import (
-    CELL,
-    FORGET,
-    INPUT,
-    OUTPUT,
     GruWeights,
     LstmWeights,
     given,
@@ -121,16 +131,16 @@ class Lstm(_Recurrent):
     """
 
     inputs = (
-        *(In(f"in[{i}]", optional=i >= 10) for i in range(24)),
-        In("in[24]", (DType.BOOL_8,), optional=True),
+        *(In(f"in[{i}]", optional=i >= 10) for i in range(RESET)),
+        In(f"in[{RESET}]", (DType.BOOL_8,), optional=True),
     )
     outputs = tuple(Out(f"out[{i}]", optional=i >= 3) for i in range(8))
     quantization_roles: ClassVar = {
-        **dict.fromkeys((*range(1, 7), *range(12, 21), 22), Weight()),
-        **dict.fromkeys((7, 8, 9, 21, 23), Bias()),
+        **dict.fromkeys(sorted((*MATRICES, *NORMS, *PEEPHOLES)), Weight()),
+        **dict.fromkeys(BIASES, Bias()),
     }
     state_outputs = (0, 1)
-    matrices = (*range(1, 7), 16, 17, 22)
+    matrices = MATRICES
     source = "spec/qnn_ops.md, Lstm; NNAPI, UNIDIRECTIONAL_SEQUENCE_LSTM"
 
     cell_clip_threshold = float32(0.0)
@@ -161,14 +171,14 @@ class Lstm(_Recurrent):
         # a row-major copy of the transposed matrix is multiplied up to five times as fast as a view
         recurrent = np.ascontiguousarray(weights.recurrent.T)
         size = len(recurrent)
-        h, c = self._start(ins[10:12], [(batch, size), (batch, units)], ins[24])
+        h, c = self._start([ins[i] for i in STATES], [(batch, size), (batch, units)], ins[RESET])
         result = np.empty((*given(ins[0]).shape[:-1], size), projected.dtype)
         last = [np.zeros((batch, units), projected.dtype) for _ in range(4)]
         for step, position in zip(projected, self.in_order(result), strict=True):
             step += (h @ recurrent).reshape(batch, gates, units)
             h, c, *last = self._step(weights, step, c)
             position[...] = h
-        if ins[24] is not None:
+        if ins[RESET] is not None:
             self._left = (h.copy(), c.copy())
         return (result, c, h, *last, h)
 
@@ -176,8 +186,8 @@ class Lstm(_Recurrent):
         weights = self.packed(ins)
         sums = self._projected(weights, given(ins[0]))
         y, c, h = (given(outs[i]) for i in range(3))
-        start = self._start(ins[10:12], [h.shape, c.shape], ins[24])
-        if ins[24] is not None:
+        start = self._start([ins[i] for i in STATES], [h.shape, c.shape], ins[RESET])
+        if ins[RESET] is not None:
             self._left = (h.copy(), c.copy())
         # h is known: one product for all steps
         before = np.concatenate([start[0][None], self.in_order(y)])[: len(sums)]
@@ -186,8 +196,8 @@ class Lstm(_Recurrent):
         for step in sums[:-1]:
             cells.append(self._cell(weights, step, cells[-1])[0])
         # the last c is a result; an omitted first one is 0, which is on every grid
-        inner = np.array(cells)[int(ins[11] is None) :]
-        return {1: inner} if ins[10] is None else {0: start[0], 1: inner}
+        inner = np.array(cells)[int(ins[START_C] is None) :]
+        return {1: inner} if ins[START_H] is None else {0: start[0], 1: inner}
 
     def _projected(self, weights: LstmWeights, x: Array) -> Array:
         """Return the part of sums that needs no state, (steps, batch, gates, units)."""
@@ -204,15 +214,15 @@ class Lstm(_Recurrent):
         return LstmWeights.of(ins)
 
     def _shapes(self, x: Shape, units: int, batch: int, size: int) -> Iterator[tuple[int, Shape]]:
-        for gate in (INPUT, FORGET, OUTPUT, CELL):
+        for gate in GATES:
             yield gate.weights, (units, x[-1])
             yield gate.recurrent, (units, size)
             yield gate.bias, (units,)
             yield gate.norm, (units,)
             if gate.peephole is not None:
                 yield gate.peephole, (units,)
-        yield from ((10, (batch, size)), (11, (batch, units)))
-        yield from ((22, (size, units)), (23, (size,)), (24, ()))
+        yield from zip(STATES, [(batch, size), (batch, units)], strict=True)
+        yield from ((PROJECTION, (size, units)), (PROJECTION_BIAS, (size,)), (RESET, ()))
 
     def _step(self, weights: LstmWeights, gates: Array, c: Array) -> tuple[Array, ...]:
         """Return h, c, the gates i, f, the cell's tanh and o for sums (batch, gates, units)."""

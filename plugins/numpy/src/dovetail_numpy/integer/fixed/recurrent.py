@@ -18,25 +18,36 @@ from dovetail_numpy.integer.gates import ARGUMENT, clipped
 from dovetail_numpy.integer.norms import single
 from dovetail_numpy.integer.recurrent import prepare_lstm
 from dovetail_numpy.integer.rescaling import grid_of, levels, real_bias, scales
-from dovetail_opset.recurrent_weights import CELL, FORGET, INPUT, OUTPUT, Gate, given
+from dovetail_opset.lstm_ports import (
+    CELL,
+    FORGET,
+    INPUT,
+    MATRICES,
+    NORMS,
+    OUTPUT,
+    PEEPHOLES,
+    PROJECTION,
+    PROJECTION_BIAS,
+    RESET,
+    Gate,
+)
+from dovetail_opset.recurrent_weights import given
 
 _NARROW = FixedPoint(16)
 _INT16 = (-(2**15), 2**15 - 1)
 _ARGUMENT_BITS = 3
-_MATRICES = (1, 2, 3, 4, 5, 6, 16, 17, 22)
-_NORMS = (12, 13, 14, 15)
 
 
 def is_lstm(view: NodeView) -> bool:
     """Return whether a layer has the types of LiteRT's kernel, and no normalization."""
     if DEFINITIONS.of(view) is None or len(view.outs) > 3:
         return False
-    ins = [*view.ins, *[None] * (25 - len(view.ins))]
-    if any(ins[i] is not None for i in _NORMS):
+    ins = [*view.ins, *[None] * (RESET + 1 - len(view.ins))]
+    if any(ins[i] is not None for i in NORMS):
         return False
     data = [s for s in (ins[0], view.outs[0]) if s is not None]
-    weights = [s for i in _MATRICES if (s := ins[i]) is not None]
-    peepholes = [s for i in (18, 19, 20) if (s := ins[i]) is not None]
+    weights = [s for i in MATRICES if (s := ins[i]) is not None]
+    peepholes = [s for i in PEEPHOLES if (s := ins[i]) is not None]
     cell, _, _ = grid_of(view.outs[1])
     mantissa, power = np.frexp(cell)
     return (
@@ -44,7 +55,7 @@ def is_lstm(view: NodeView) -> bool:
         and all(_is_symmetric(s, DType.SFIXED_POINT_8) for s in weights)
         and all(_is_symmetric(s, DType.SFIXED_POINT_16) for s in (view.outs[1], *peepholes))
         and bool(mantissa == 0.5 and -15 <= power - 1 <= -9)
-        and (ins[22] is None or single(view.op.hidden_state_qscale) > 0)
+        and (ins[PROJECTION] is None or single(view.op.hidden_state_qscale) > 0)
     )
 
 
@@ -61,7 +72,7 @@ class _Lstm:
         self._view, self._ins = view, ins
         out = view.outs[0]
         self._hidden = out
-        if ins[22] is not None:
+        if ins[PROJECTION] is not None:
             step, zero = single(view.op.hidden_state_qscale), int(view.op.hidden_state_offset)
             self._hidden = Spec(out.dtype, (), ScaleOffset(step, zero))
 
@@ -86,11 +97,11 @@ class _Lstm:
         step, zero, limits = grid_of(self._hidden)
         found = Multiplier.of(2.0**-15 / step * 2.0**-15).times(products, self._rounding) + zero
         hidden = np.asarray(np.clip(found, *limits), self._hidden.dtype.storage)
-        if self._ins[22] is None:
+        if self._ins[PROJECTION] is None:
             return hidden
         out = self._view.outs[0]
         _, zero, limits = grid_of(out)
-        scaled = self._sum(22, hidden, self._hidden, out, 23) + zero
+        scaled = self._sum(PROJECTION, hidden, self._hidden, out, PROJECTION_BIAS) + zero
         stored = np.asarray(np.clip(scaled, *limits), out.dtype.storage)
         return clipped(stored, out, self._view.op.output_clip_threshold)
 
