@@ -6,7 +6,6 @@ They are applied to each block right after it was computed, while it is in the c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from dovetail.ir import Array, DType
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import Buffers, KernelCall, Tail, Value
 from dovetail_numpy.kernels._calls import BLOCK, Call, Floats, blocks, constant, ufunc
+from dovetail_numpy.kernels._flat import Passes
 from dovetail_numpy.kernels._registry import PACKAGE
 
 # A shorter bias is repeated to about this length: one long addition is faster than many short ones.
@@ -42,26 +42,29 @@ def clip_of(view: NodeView) -> Clip | None:
         case "Relu6":
             return 0.0, 6.0
         case "ReluMinMax":
-            return vars(op)["min_value"], vars(op)["max_value"]
+            return op.min_value, op.max_value
         case "ElementWiseNeuron":
-            match vars(op)["operation"].name:
+            match op.operation.name:
                 case "RELU":
                     return 0.0, None
                 case "RELU_MIN_MAX":
-                    return vars(op)["min_value"], vars(op)["max_value"]
+                    return op.min_value, op.max_value
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Clip:
-    low: Array | None
-    high: Array | None
+def clip_passes(low: float | None, high: float | None) -> Passes:
+    """Return the passes of max(x, low), then min(x, high)."""
+    lower, upper = (None if v is None else constant(v) for v in (low, high))
 
-    def calls(self, out: Array) -> Iterator[Call]:
-        if self.low is not None:
-            yield ufunc(np.maximum, out, self.low, out)
-        if self.high is not None:
-            yield ufunc(np.minimum, out, self.high, out)
+    def passes(x: Array, out: Array) -> Iterator[Call]:
+        source = x
+        if lower is not None:
+            yield ufunc(np.maximum, source, lower, out)
+            source = out
+        if upper is not None:
+            yield ufunc(np.minimum, source, upper, out)
+
+    return passes
 
 
 class Epilogue:
@@ -90,7 +93,7 @@ class Epilogue:
         """
         bias = None if self._bias is None else buffers.array(self._bias)
         stages = [
-            stage if isinstance(stage, _Clip) else buffers.array(stage).reshape(-1, channels)
+            buffers.array(stage).reshape(-1, channels) if isinstance(stage, Value) else stage
             for stage in self._stages
         ]
         rows_at_once = max(1, BLOCK // channels)
@@ -107,23 +110,23 @@ class Epilogue:
                 if bias is not None:
                     found += _bias_calls(part, bias if self._tile is None else self._tile)
                 for stage in stages:
-                    if isinstance(stage, _Clip):
-                        found += stage.calls(part)
-                    else:
+                    if isinstance(stage, np.ndarray):
                         other = stage[first + rows.start : first + rows.stop]
                         found.append(ufunc(np.add, part, other, part))
+                    else:
+                        found += stage(part, part)
             return found
 
         return calls
 
 
-def _stage(call: KernelCall, tail: Tail) -> _Clip | Value:
+def _stage(call: KernelCall, tail: Tail) -> Passes | Value:
+    """Return the passes of a fused activation, or the other operand of an addition."""
     limits = clip_of(tail.view)
-    if limits is None:
-        (other,) = (i for i in tail.operands if i is not None)
-        return call.read(other)
-    low, high = limits
-    return _Clip(None if low is None else constant(low), None if high is None else constant(high))
+    if limits is not None:
+        return clip_passes(*limits)
+    (other,) = (i for i in tail.operands if i is not None)
+    return call.read(other)
 
 
 def _tiled(bias: Array) -> Floats:

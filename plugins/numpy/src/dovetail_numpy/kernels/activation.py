@@ -19,7 +19,7 @@ from dovetail_numpy.kernels._calls import (
     scratch_floats,
     ufunc,
 )
-from dovetail_numpy.kernels._epilogue import clip_of
+from dovetail_numpy.kernels._epilogue import clip_of, clip_passes
 from dovetail_numpy.kernels._flat import Passes, flat_step
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.conditions import is_float32
@@ -31,21 +31,6 @@ _ERF_A = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 # From here on, a float32 does not distinguish log(1 + exp(x)) from x.
 _LINEAR = 17.5
-
-
-def clip_passes(low: float | None, high: float | None) -> Passes:
-    """Return the passes of max(x, low), then min(x, high)."""
-    lower, upper = (None if v is None else constant(v) for v in (low, high))
-
-    def passes(x: Array, out: Array) -> Iterator[Call]:
-        source = x
-        if lower is not None:
-            yield ufunc(np.maximum, source, lower, out)
-            source = out
-        if upper is not None:
-            yield ufunc(np.minimum, source, upper, out)
-
-    return passes
 
 
 def sigmoid_passes(x: Array, out: Array) -> Iterator[Call]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -72,9 +73,9 @@ def _window_calls(squares: Array, sums: Array, radius: int) -> Iterator[Call]:
         yield ufunc(np.add, sums, other, sums)
 
 
-def _power_calls(op: object, base: Array, root: Array) -> Iterator[Call]:
+def _power_calls(op: Any, base: Array, root: Array) -> Iterator[Call]:
     """Return the calls for (bias + alpha * base) ** beta; roots are ten times as fast as powers."""
-    alpha, beta, bias = (vars(op)[name] for name in ("alpha", "beta", "bias"))
+    alpha, beta, bias = op.alpha, op.beta, op.bias
     yield ufunc(np.multiply, base, constant(alpha), base)
     yield ufunc(np.add, base, constant(bias), base)
     if beta == 0.75:
