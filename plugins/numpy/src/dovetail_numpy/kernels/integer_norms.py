@@ -273,66 +273,116 @@ class _LayerNorm:
 @KERNELS.register(PACKAGE, "Lrn", quantized=True)
 def lrn(call: KernelCall) -> Step | None:
     """Run Lrn across channels: a table of powers by sum of squares."""
-    view, spec, op = call.head, call.spec(0), call.op
-    rank = len(spec.shape)
-    if not are_bytes(view) or tuple(op.axes(rank)) != (rank - 1,):
+    norm = _Lrn.of(call.head)
+    if norm is None:
         return None
-    scale, zero, _ = grid_of(spec)
-    (low, high), size = spec.dtype.stored_range(), spec.shape[-1]
-    radius = min(int(op.radius), size - 1)
-    largest = max(abs(low - zero), abs(high - zero)) ** 2
-    count = (2 * radius + 1) * largest + 1
-    if count > _MOST_SUMS:
-        return None
-    powers = _lrn_powers(single(op.bias), single(op.alpha) * scale * scale, single(op.beta), count)
-    (out,) = view.outs
-    step, shift, limits = grid_of(out)
-    factors = powers * (scale / step)
-    if not np.abs(factors).max() < _MOST_FACTOR:  # perhaps NaN
-        return None
-    rows, near = Rows.of(call, size), NearTies(step, shift, limits, 2 * _ULP * _LARGEST, 8 * _ULP)
-    approximate = call.constant(factors.astype(np.float32))
-
-    wide = size + 2 * radius
+    rows = Rows.of(call, call.spec(0).shape[-1])
+    approximate = call.constant(norm.factors.astype(np.float32))
+    wide = rows.size + 2 * norm.radius
     sums_pad = call.scratch(2 * 4 * rows.most * wide)
 
     def bind(buffers: Buffers) -> Bound:
-        stored, result, (v, spare) = rows.arrays(buffers)
+        stored, result, pads = rows.arrays(buffers)
         table = buffers.array(approximate)
-        pads = buffers.array(sums_pad).view(np.int32).reshape(2, rows.most, wide)
+        wide_pads = buffers.array(sums_pad).view(np.int32).reshape(2, rows.most, wide)
 
         def run(block: slice) -> None:
-            q, into = stored[block], result[block]
-            p, other = v[: len(q)], spare[: len(q)]
-            # zeros between rows: sums of windows are then those of one long row
-            squares, sums = (pad[: len(q)] for pad in pads)
-            squares[:, :radius] = 0
-            squares[:, radius + size :] = 0
-            inside = squares[:, radius : radius + size]
-            np.subtract(q, zero, out=inside, dtype=np.int32)
-            np.copyto(other, inside)
-            np.multiply(inside, inside, inside)
-            each, windows = squares.reshape(-1), sums.reshape(-1)
-            count = each.size - 2 * radius
-            np.copyto(windows[:count], each[:count])
-            for first in range(1, 2 * radius + 1):
-                np.add(windows[:count], each[first : first + count], windows[:count])
-            total = sums[:, :size]
-            table.take(total, None, p, "wrap")
-            np.multiply(p, other, p)
-            if shift:
-                np.add(p, np.float32(shift), p)
-
-            def exact(at: NDArray[np.intp]) -> Array:
-                levels = q.reshape(-1)[at].astype(np.int64) - zero
-                found = total[np.divmod(at, size)]
-                return np.asarray(levels * scale * powers[found])
-
-            near.store(p, into, other, exact)
+            q = stored[block]
+            (v, spare), sums = (both[:, : len(q)] for both in (pads, wide_pads))
+            norm.run(q, result[block], v, spare, sums, table)
 
         return quiet(by_block(rows, run))
 
     return call.step(bind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lrn:
+    """The numbers of an Lrn across channels.
+
+    Attributes:
+        scale, zero: Of the data.
+        radius: Elements of a window on each side of its own.
+        powers: The divisor's reciprocal by sum of squared levels.
+        factors: The same, times the data's scale in steps of the result.
+        shift: The zero point of the result.
+        near: The rounding.
+    """
+
+    scale: float
+    zero: int
+    radius: int
+    powers: Array
+    factors: Array
+    shift: int
+    near: NearTies
+
+    @classmethod
+    def of(cls, view: NodeView) -> _Lrn | None:
+        """Return the numbers; None if types, axes or a large table are not supported."""
+        spec, op = view.spec(0), view.op
+        rank = len(spec.shape)
+        if not are_bytes(view) or tuple(op.axes(rank)) != (rank - 1,):
+            return None
+        scale, zero, _ = grid_of(spec)
+        low, high = spec.dtype.stored_range()
+        radius = min(int(op.radius), spec.shape[-1] - 1)
+        largest = max(abs(low - zero), abs(high - zero)) ** 2
+        count = (2 * radius + 1) * largest + 1
+        if count > _MOST_SUMS:
+            return None
+        alpha = single(op.alpha) * scale * scale
+        powers = _lrn_powers(single(op.bias), alpha, single(op.beta), count)
+        step, shift, limits = grid_of(view.outs[0])
+        factors = powers * (scale / step)
+        if not np.abs(factors).max() < _MOST_FACTOR:  # perhaps NaN
+            return None
+        near = NearTies(step, shift, limits, 2 * _ULP * _LARGEST, 8 * _ULP)
+        return cls(scale, zero, radius, powers, factors, shift, near)
+
+    def run(
+        self, q: Array, out: Array, v: Floats, levels: Floats, sums: Array, table: Floats
+    ) -> None:
+        """Normalize rows of stored integers.
+
+        Args:
+            q: The rows.
+            out: Those of the result.
+            v: Scratchpad of the same shape.
+            levels: Another one.
+            sums: Two scratchpads, int32, of rows with the radius on both sides.
+            table: `factors` in float32.
+        """
+        squares, windows = sums
+        size, radius = q.shape[1], self.radius
+        # zeros between rows: sums of windows are then those of one long row
+        squares[:, :radius] = 0
+        squares[:, radius + size :] = 0
+        inside = squares[:, radius : radius + size]
+        np.subtract(q, self.zero, out=inside, dtype=np.int32)
+        np.copyto(levels, inside)
+        np.multiply(inside, inside, inside)
+        _add_windows(squares.reshape(-1), windows.reshape(-1), 2 * radius + 1)
+        total = windows[:, :size]
+        table.take(total, None, v, "wrap")
+        np.multiply(v, levels, v)
+        if self.shift:
+            np.add(v, np.float32(self.shift), v)
+
+        def exact(at: NDArray[np.intp]) -> Array:
+            above = q.reshape(-1)[at].astype(np.int64) - self.zero
+            found = total[np.divmod(at, size)]
+            return np.asarray(above * self.scale * self.powers[found])
+
+        self.near.store(v, out, levels, exact)
+
+
+def _add_windows(each: Array, sums: Array, width: int) -> None:
+    """Write the sums of so many elements from each one on, but for the last ones."""
+    count = each.size - width + 1
+    np.copyto(sums[:count], each[:count])
+    for first in range(1, width):
+        np.add(sums[:count], each[first : first + count], sums[:count])
 
 
 @functools.lru_cache(maxsize=8)
