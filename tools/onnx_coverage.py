@@ -125,7 +125,7 @@ def measured(case: Case) -> Result:
 
 
 def ops_of(case: Case, prepared: backend.PreparedModel) -> Iterator[str]:
-    """Return the computing ops of a case's graph before any pass.
+    """Yield the computing ops of a case's graph before any pass.
 
     A constant that is an output also passes through an op, which is unrelated to the operator.
     """
@@ -136,7 +136,7 @@ def ops_of(case: Case, prepared: backend.PreparedModel) -> Iterator[str]:
 
 
 def document(scope: Scope, cases: Sequence[Case], results: Sequence[Result]) -> Iterator[str]:
-    """Return the lines of the document."""
+    """Yield the lines of the document."""
     passed = [result for result in results if result.ops is not None]
     folded = [result for result in passed if not result.ops]
     yield "# ONNX coverage"
@@ -203,7 +203,7 @@ def by_operator(
 
 
 def _operators(cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
-    """Return each case's operator; an expanded case is named like the case that it expands."""
+    """Yield each case's operator; an expanded case is named like the case that it expands."""
     plain = {case.name: case for case in cases if len(case.model.graph.node) == 1}
     for case in cases:
         about = plain.get(case.name.partition("_expanded")[0], case)

@@ -18,7 +18,7 @@ from dovetail_onnx.operators.microsoft.normalization import OF_ONNX_DOMAIN
 
 
 def lines() -> Iterator[str]:
-    """Return the lines, after running all cases on the backend and on ONNX Runtime.
+    """Yield the lines, after running all cases on the backend and on ONNX Runtime.
 
     Raises:
         AssertionError: A case's results differ from ONNX Runtime's, or an unsupported one is

@@ -89,7 +89,7 @@ def onnx_operators(wanted: Callable[[str], bool] = lambda _: True) -> Found:
 
 
 def _onnx_models() -> Iterator[ModelProto]:
-    """Return the models of ONNX's tests, with one input and with all inputs."""
+    """Yield the models of ONNX's tests, with one input and with all inputs."""
     for kind in ("pytorch-operator", "pytorch-converted", "simple"):
         for case in load_model_tests(kind=kind):
             if case.model_dir is not None:
@@ -168,7 +168,7 @@ def short(dtype: DType) -> str:
 
 
 def document(produced: Mapping[str, Found], run: Mapping[str, Found]) -> Iterator[str]:
-    """Return the lines of the document."""
+    """Yield the lines of the document."""
     count = len(PACKAGE.schemas)
     yield "# The standard op set"
     yield ""
@@ -195,7 +195,7 @@ def document(produced: Mapping[str, Found], run: Mapping[str, Found]) -> Iterato
 
 
 def _families() -> Iterator[tuple[str, list[str]]]:
-    """Return the ops by family, under the first line of the family's docstring."""
+    """Yield the ops by family, under the first line of the family's docstring."""
     for family, ops in FAMILIES.items():
         module = sys.modules[_module(PACKAGE.schemas[ops[0]])]
         title = (module.__doc__ or family).splitlines()[0]

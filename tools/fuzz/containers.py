@@ -122,7 +122,7 @@ def _value(value: Any, random: Random) -> Any:
 
 
 def _places(value: Any) -> Any:
-    """Return every value in a document, as its container and its key."""
+    """Yield every value in a document, as its container and its key."""
     keys = (
         value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     )

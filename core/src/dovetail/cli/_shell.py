@@ -171,7 +171,7 @@ def _invoke(command: Any, prog: str, args: list[str]) -> int:
 
 
 def _commands(command: Any) -> Iterator[Any]:
-    """Return a click command and its subcommands."""
+    """Yield a click command and its subcommands."""
     yield command
     for each in getattr(command, "commands", {}).values():
         yield from _commands(each)

@@ -35,7 +35,7 @@ def show_configuration(context: typer.Context, given: Mapping[str, Any]) -> None
 
 
 def _rows(context: typer.Context, given: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """Return name, value and origin of each option."""
+    """Yield name, value and origin of each option."""
     options = options_from(given, COMMAND_LINE)
     configured = installed_quantizer().configured(options)
     file = f"config file {options.config_file}"

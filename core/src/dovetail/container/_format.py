@@ -81,7 +81,7 @@ def placement_of(manifest_bytes: int, sizes: Iterable[int]) -> Placement:
 
 
 def chunk_checksums(data: Bytes) -> Iterator[int]:
-    """Return the CRC-32 of each chunk of a blob; the last chunk may be shorter."""
+    """Yield the CRC-32 of each chunk of a blob; the last chunk may be shorter."""
     for start in range(0, data.size, CHUNK_BYTES):
         yield zlib.crc32(data[start : start + CHUNK_BYTES].data)
 

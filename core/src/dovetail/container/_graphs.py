@@ -97,7 +97,7 @@ def load_graph(
 
 
 def _dump_grids(graph: Graph, table: BlobSink, where: str) -> Iterator[GridEntry]:
-    """Return the entries of the source encodings whose tensors are in the graph."""
+    """Yield the entries of the source encodings whose tensors are in the graph."""
     sources = {tensor.source for tensor in graph.tensors.values()}
     for source, spec in graph.source_encodings.items():
         if source not in sources:

@@ -65,7 +65,7 @@ def _determined_outputs(op: Op) -> int:
 
 
 def _repeated(ports: Sequence[Port], count: int) -> Iterator[Port]:
-    """Return a port for each of some tensors, repeating the last one if it is variadic."""
+    """Yield a port for each of some tensors, repeating the last one if it is variadic."""
     yield from ports
     if ports and ports[-1].variadic:
         for _ in range(len(ports), count):

@@ -199,7 +199,7 @@ def _plain(value: Any) -> Any:
 
 
 def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
-    """Return a problem for every invalid value and every unknown name."""
+    """Yield a problem for every invalid value and every unknown name."""
     types = {f.name: f.type for f in msgspec.structs.fields(QuantizationOptions)}
     wrong = []
     for name, value in values.items():

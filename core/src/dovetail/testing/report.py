@@ -48,7 +48,7 @@ class Report:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
-        """Return the report as a table: areas, then ops."""
+        """Yield the report as a table: areas, then ops."""
         yield from _table("area", self._counts("area"))
         by_op = self._counts("subject")
         if by_op:

@@ -95,7 +95,7 @@ class FewChannels:
     change: ClassVar[Pass | None] = None
 
     def issues(self, graph: Graph) -> Iterator[Issue]:
-        """Return the convolutions whose input or output has fewer channels."""
+        """Yield the convolutions whose input or output has fewer channels."""
         for node in _nodes(graph, *_CONVOLUTIONS):
             few = [t for t in _ends(node) if t.shape[-1] < _GROUP]
             if few:
@@ -115,7 +115,7 @@ class PaddedChannels:
     change: ClassVar[Pass | None] = None
 
     def issues(self, graph: Graph) -> Iterator[Issue]:
-        """Return the convolutions from 32 channels that are padded by a quarter or more."""
+        """Yield the convolutions from 32 channels that are padded by a quarter or more."""
         for node in _nodes(graph, *_CONVOLUTIONS):
             channels = [t.shape[-1] for t in _ends(node)]
             if min(channels) < _GROUP:
@@ -137,7 +137,7 @@ class WideActivations:
     change: ClassVar[Pass | None] = None
 
     def issues(self, graph: Graph) -> Iterator[Issue]:
-        """Return one issue of a graph whose nodes compute 16-bit values."""
+        """Yield one issue for a graph whose nodes compute 16-bit values."""
         results = [t for node in graph.nodes for t in node.outputs]
         wide = [t for t in results if t.dtype.bits == 16 and not t.dtype.is_int]
         if wide:
@@ -156,7 +156,7 @@ class SlowActivations:
     change: ClassVar[Pass | None] = None
 
     def issues(self, graph: Graph) -> Iterator[Issue]:
-        """Return the activation functions that directly follow a convolution."""
+        """Yield the activation functions that directly follow a convolution."""
         for node in _nodes(graph, *_NOT_FUSED):
             before = graph.producer(_first(node))
             if before is not None and is_op(before, *_CONVOLUTIONS):
@@ -198,7 +198,7 @@ class Divisions:
     change: ClassVar[Pass | None] = MultiplyByReciprocal()
 
     def issues(self, graph: Graph) -> Iterator[Issue]:
-        """Return the divisions; those by a constant can be modified."""
+        """Yield the divisions; those by a constant can be modified."""
         for node in _nodes(graph, "ElementWiseDivide"):
             is_constant = _reciprocal(node.inputs[1]) is not None
             yield Issue(
@@ -233,7 +233,7 @@ class LimitedParams:
     change: ClassVar[Pass | None] = None
 
     def issues(self, graph: Graph) -> Iterator[Issue]:
-        """Return the nodes with such a value."""
+        """Yield the nodes with such a value."""
         for node in _nodes(graph, *_LIMITS):
             limit = _LIMITS[node.op_type]
             op = bind_node(PACKAGE.schemas[node.op_type], node)
@@ -253,7 +253,7 @@ class Prelus:
     change: ClassVar[Pass | None] = ReluForPrelu()
 
     def issues(self, graph: Graph) -> Iterator[Issue]:
-        """Return the Prelu nodes; all can be modified."""
+        """Yield the Prelu nodes; all can be modified."""
         for node in _nodes(graph, "Prelu"):
             yield Issue(
                 node,

@@ -27,7 +27,7 @@ def _affinity() -> int:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Return the quotas, in processors, of the cgroups that this process is in.
+    """Yield the quotas, in processors, of the cgroups that this process is in.
 
     A cgroup's own quota and those of all its ancestors apply. Inside a container the paths in
     `/proc/self/cgroup` may be those of the host, where only the topmost group is mounted.

@@ -84,7 +84,7 @@ class Window:
         return x[(slice(None), *kept)]
 
     def taps(self, counts: Shape) -> Iterator[tuple[slice, ...]]:
-        """Return the index of each element of a window in all windows, in order.
+        """Yield the index of each element of a window in all windows, in order.
 
         Args:
             counts: Number of windows along each axis.

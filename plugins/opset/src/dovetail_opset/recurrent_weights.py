@@ -162,7 +162,7 @@ def need_layer(
 
 
 def group_faults(ins: Specs, units: int, size: int) -> Iterator[str]:
-    """Return the faults in which inputs of an Lstm are given and omitted.
+    """Yield the faults in which inputs of an Lstm are given and omitted.
 
     Args:
         ins: All inputs.

@@ -105,7 +105,7 @@ def distinct(
 
 
 def unsplittable(files: Files, batch: int, where: str) -> Iterator[Problem]:
-    """Return a problem for each output that cannot be split into the results of lines.
+    """Yield a problem for each output that cannot be split into the results of lines.
 
     Args:
         files: Files to write, by tensor name.

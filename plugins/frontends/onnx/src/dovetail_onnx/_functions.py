@@ -52,7 +52,7 @@ def inline_functions(model: ModelProto) -> ModelProto:
 
 
 def _levels(model: ModelProto) -> Iterator[set[FunctionId]]:
-    """Return the functions by levels, each after those of which functions call its own.
+    """Yield the functions by levels, each after those of which functions call its own.
 
     Raises:
         FrontendError: There are too many levels.
@@ -161,7 +161,7 @@ def _check_expansion(model: ModelProto) -> None:
 
 
 def _callees_first(functions: dict[FunctionId, FunctionProto]) -> Iterator[FunctionId]:
-    """Return every function after those that it calls."""
+    """Yield every function after those that it calls."""
     done: set[FunctionId] = set()
     for root in functions:
         path: dict[FunctionId, Iterator[FunctionId]] = {}
@@ -216,7 +216,7 @@ def _check_size(size: _Size, limits: _Size, what: str) -> None:
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Return nodes and those in their subgraphs."""
+    """Yield nodes and those in their subgraphs."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()

@@ -20,7 +20,7 @@ from dovetail_onnx.options import OnnxOptions
 
 
 def value_problems(info: ValueInfoProto, values: Array) -> Iterator[Problem]:
-    """Return why values cannot be those of an input.
+    """Yield why values cannot be those of an input.
 
     Args:
         info: The input as the file states it.

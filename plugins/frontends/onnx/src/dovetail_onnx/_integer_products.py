@@ -80,7 +80,7 @@ def _fits(view: SourceView, product: SourceNode, scale: str) -> bool:
 
 
 def _real(view: SourceView, match: Found) -> Iterator[SourceNode]:
-    """Return the nodes that replace a product of integers, none if it is not scaled in this way."""
+    """Yield the nodes that replace a product of integers, none if it is not scaled in this way."""
     product, last = match.nodes[0], match.nodes[-1]
     scale = _scale_of(view, product) if 2 <= len(product.inputs) <= 4 else None
     weight = None if scale is None else _weight_scale(view, match, scale)

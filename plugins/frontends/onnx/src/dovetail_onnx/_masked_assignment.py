@@ -53,7 +53,7 @@ def fuse_masked_assignments(source: SourceGraph, reader: TensorReader) -> Source
 
 
 def _chosen(view: SourceView, match: Found) -> Iterator[SourceNode]:
-    """Return the nodes of a choice; none if several values could be assigned."""
+    """Yield the nodes of a choice; none if several values could be assigned."""
     mask, data, new = (match.values[name] for name in ("mask", "data", "new"))
     last, sources = match.nodes[-1], tuple(node.name for node in match.nodes)
     opset = max(last.opset, _OPSET)

@@ -127,7 +127,7 @@ def _definition(
 def _definitions(
     schema: OpSchema, node: NodeProto, types: dict[str, TypeProto]
 ) -> Iterator[FunctionProto]:
-    """Return the definitions of a node's operator, newest first; then those built for the node."""
+    """Yield the definitions of a node's operator, newest first; then those built for the node."""
     for version in sorted(schema.function_opset_versions, reverse=True):
         yield _parsed(schema.get_function_with_opset_version(version))
     known = [types.get(name, TypeProto()) for name in node.input]

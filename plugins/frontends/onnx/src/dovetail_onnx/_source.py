@@ -95,7 +95,7 @@ class SourceGraph:
     unused_inputs: tuple[str, ...] = field(default=())
 
     def names(self) -> Iterator[str]:
-        """Return the names of all tensors."""
+        """Yield the names of all tensors."""
         yield from self.inputs
         yield from self.initializers
         yield from (name for node in self.nodes for name in node.outputs if name)
@@ -179,7 +179,7 @@ def check_text(model: ModelProto) -> None:
 
 
 def _texts(model: ModelProto) -> Iterator[str | bytes]:
-    """Return all names in a model, its functions and its subgraphs."""
+    """Yield all names in a model, its functions and its subgraphs."""
     yield from (entry.domain for entry in model.opset_import)
     waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     while waiting:
@@ -199,12 +199,12 @@ def _texts(model: ModelProto) -> Iterator[str | bytes]:
 
 
 def _extents(info: ValueInfoProto) -> Iterator[str | bytes]:
-    """Return the names of a value's symbolic dimensions."""
+    """Yield the names of a value's symbolic dimensions."""
     yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
 
 
 def _texts_of(tensor: TensorProto) -> Iterator[str | bytes]:
-    """Return a tensor's name and the location of its elements."""
+    """Yield a tensor's name and the location of its elements."""
     yield tensor.name
     yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
@@ -258,7 +258,7 @@ def captured_names(node: NodeProto) -> tuple[str, ...]:
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Return the subgraphs of a node."""
+    """Yield the subgraphs of a node."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.g
@@ -266,7 +266,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def any_graphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Return the subgraphs in a node, even in attributes that declare another type.
+    """Yield the subgraphs in a node, even in attributes that declare another type.
 
     ONNX's own code may read these.
     """

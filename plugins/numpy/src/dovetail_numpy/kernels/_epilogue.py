@@ -134,7 +134,7 @@ def _tiled(bias: Array) -> Floats:
 
 
 def _bias_calls(out: Array, bias: Array) -> Iterator[Call]:
-    """Return the calls that add a bias, perhaps repeated for several rows, to (rows, channels)."""
+    """Yield the calls that add a bias, perhaps repeated for several rows, to (rows, channels)."""
     rows, channels = out.shape
     unit = bias.size // channels
     whole = rows // unit * unit

@@ -44,7 +44,7 @@ class _Item:
     def calls(
         self, x: Array, out: Array, spare: Array, totals: Array, factors: tuple[Array | None, ...]
     ) -> Iterator[Call]:
-        """Return the calls for one item.
+        """Yield the calls for one item.
 
         Args:
             x: (height, width).
@@ -75,14 +75,14 @@ class _Item:
                 yield ufunc(np.add, out[block], beta, out[block])
 
     def _added(self, rows: Array, total: Array, part: Array, *, is_first: bool) -> Iterator[Call]:
-        """Return the calls that add rows to the total; sums by block are more exact than one."""
+        """Yield the calls that add rows to the total; sums by block are more exact than one."""
         target = total if is_first else part
         yield functools.partial(np.add.reduce, rows, 0, None, target)
         if not is_first:
             yield ufunc(np.add, total, part, total)
 
     def _mean_calls(self, total: Array, pooled: Array) -> Iterator[Call]:
-        """Return the calls that convert sums by channel into means, equal within a group."""
+        """Yield the calls that convert sums by channel into means, equal within a group."""
         size = self.width // self.groups
         if size > 1:
             grouped, each = total.reshape(self.groups, size), pooled[: self.groups]

@@ -34,7 +34,7 @@ _LINEAR = 17.5
 
 
 def sigmoid_passes(x: Array, out: Array) -> Iterator[Call]:
-    """Return the calls for 1 / (1 + exp(-x)); an overflow of exp correctly results in 0."""
+    """Yield the calls for 1 / (1 + exp(-x)); an overflow of exp correctly results in 0."""
     yield ufunc(np.negative, x, out)
     yield ufunc(np.exp, out, out)
     yield ufunc(np.add, out, constant(1), out)
@@ -42,7 +42,7 @@ def sigmoid_passes(x: Array, out: Array) -> Iterator[Call]:
 
 
 def swish_passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
-    """Return the calls for x / (1 + exp(-x)); an overflow of exp correctly results in 0."""
+    """Yield the calls for x / (1 + exp(-x)); an overflow of exp correctly results in 0."""
     yield ufunc(np.negative, x, below)
     yield ufunc(np.exp, below, below)
     yield ufunc(np.add, below, constant(1), below)
@@ -50,7 +50,7 @@ def swish_passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
 
 
 def hard_swish_passes(x: Array, out: Array, gate: Array) -> Iterator[Call]:
-    """Return the calls for x * clip(x + 3, 0, 6) / 6."""
+    """Yield the calls for x * clip(x + 3, 0, 6) / 6."""
     yield ufunc(np.add, x, constant(3), gate)
     yield ufunc(np.maximum, gate, constant(0), gate)
     yield ufunc(np.minimum, gate, constant(6), gate)
@@ -72,7 +72,7 @@ def elu_passes(alpha: float) -> Passes:
 
 
 def gelu_passes(x: Array, out: Array, size: Array, t: Array, tail: Array) -> Iterator[Call]:
-    """Return the calls for max(x, 0) - |x| / 2 * erfc(|x| / sqrt 2), exact far below 0 too."""
+    """Yield the calls for max(x, 0) - |x| / 2 * erfc(|x| / sqrt 2), exact far below 0 too."""
     yield ufunc(np.abs, x, size)
     # erfc of a larger number is 0 in float32, and infinity times 0 would be NaN
     yield ufunc(np.minimum, size, constant(16), size)
@@ -123,7 +123,7 @@ def hard_sigmoid_passes(alpha: float, beta: float) -> Passes:
 
 
 def tanh_passes(x: Array, out: Array) -> Iterator[Call]:
-    """Return the calls for tanh(x)."""
+    """Yield the calls for tanh(x)."""
     yield ufunc(np.tanh, x, out)
 
 

@@ -63,7 +63,7 @@ def lrn(call: KernelCall) -> Step | None:
 
 
 def _window_calls(squares: Array, sums: Array, radius: int) -> Iterator[Call]:
-    """Return the calls for the sums of 2 * radius + 1 squares, starting at each element."""
+    """Yield the calls for the sums of 2 * radius + 1 squares, starting at each element."""
     first, *others = (squares[i : i + sums.size] for i in range(2 * radius + 1))
     if not others:
         yield ufunc(np.positive, first, sums)
@@ -74,7 +74,7 @@ def _window_calls(squares: Array, sums: Array, radius: int) -> Iterator[Call]:
 
 
 def _power_calls(op: Any, base: Array, root: Array) -> Iterator[Call]:
-    """Return the calls for (bias + alpha * base) ** beta; roots are ten times as fast as powers."""
+    """Yield the calls for (bias + alpha * base) ** beta; roots are ten times as fast as powers."""
     alpha, beta, bias = op.alpha, op.beta, op.bias
     yield ufunc(np.multiply, base, constant(alpha), base)
     yield ufunc(np.add, base, constant(bias), base)

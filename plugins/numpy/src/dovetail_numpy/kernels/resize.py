@@ -126,7 +126,7 @@ class _Pass:
         return max(block_size(math.prod(self.shape)) // unit, 1) * unit
 
     def calls(self, source: Array, result: Array, spare: Floats) -> Iterator[Call]:
-        """Return the calls, which use a scratchpad of one block."""
+        """Yield the calls, which use a scratchpad of one block."""
         taps = self._taps()
         for where, rows in self._parts():
             x, out = source[where], result[where, rows]

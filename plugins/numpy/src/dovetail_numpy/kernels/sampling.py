@@ -144,13 +144,13 @@ class _Sampler:
         return self.batch * sum(self.parts)
 
     def framing(self, images: Array, frame: Floats) -> Iterator[Call]:
-        """Return the calls that copy images into their frames."""
+        """Yield the calls that copy images into their frames."""
         whole = frame.reshape(len(images), *self.framed, self.channels)
         yield fill(frame, constant(0))
         yield copy(whole[:, *(slice(1, -1),) * len(self.sizes)], images)
 
     def locate(self, grid: Array, start: Indices, spare: _Spare) -> Iterator[Call]:
-        """Return the calls that find weights and elements of positions (n, axes).
+        """Yield the calls that find weights and elements of positions (n, axes).
 
         Args:
             grid: The positions.
@@ -175,7 +175,7 @@ class _Sampler:
                 yield ufunc(np.multiply, product, weights[axis, corner[axis]], product)
 
     def gather(self, flat: Array, block: slice, out: Array, spare: _Spare) -> Iterator[Call]:
-        """Return the calls that interpolate between the elements of some positions.
+        """Yield the calls that interpolate between the elements of some positions.
 
         Args:
             flat: All elements, (positions, c).
@@ -192,7 +192,7 @@ class _Sampler:
                 yield ufunc(np.add, out, target, out)
 
     def _position(self, grid: Array, axis: int, position: Floats) -> Iterator[Call]:
-        """Return the calls that convert coordinates of the grid into positions on an axis."""
+        """Yield the calls that convert coordinates of the grid into positions on an axis."""
         size = self.sizes[axis]
         one, two = constant(1), constant(2)
         yield ufunc(np.add, grid, one, position)
@@ -209,7 +209,7 @@ class _Sampler:
         yield from _limit(position, low, high)
 
     def _mirror(self, position: Floats, size: int) -> Iterator[Call]:
-        """Return the calls that reflect positions into an axis, as often as necessary."""
+        """Yield the calls that reflect positions into an axis, as often as necessary."""
         low = constant(0.0 if self.corners else -0.5)
         span = size - 1 if self.corners else size
         if not span:
@@ -226,7 +226,7 @@ class _Sampler:
     def _sides(
         self, position: Floats, axis: int, weights: Floats, offsets: Indices
     ) -> Iterator[Call]:
-        """Return the calls for the weights and offsets, (2, count), of elements at positions."""
+        """Yield the calls for the weights and offsets, (2, count), of elements at positions."""
         low, rest = weights
         stride = np.asarray(math.prod(self.framed[axis + 1 :]), np.intp)
         yield ufunc(np.floor, position, low)

@@ -131,7 +131,7 @@ def _ends(tensor: Tensor) -> tuple[float | None, float | None]:
 def differences_of(
     plan: Plan, decisions: Mapping[Tensor, EncodingDecision]
 ) -> Iterator[Difference]:
-    """Return the differences in quantization between a graph and the model.
+    """Yield the differences in quantization between a graph and the model.
 
     Args:
         plan: The plan; its graph is annotated.

@@ -51,7 +51,7 @@ def require_repeatable(
 
 
 def samples_of(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Array]]:
-    """Return the inputs of each run, stored values by input name.
+    """Yield the inputs of each run, stored values by input name.
 
     Raises:
         QuantizationError: There is no sample, or some do not match; all of these are listed.

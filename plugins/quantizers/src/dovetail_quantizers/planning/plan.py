@@ -62,7 +62,7 @@ class Plan:
         return node not in self.floats and touches_floats(node)
 
     def needed(self) -> Iterator[Group]:
-        """Return the groups that fixed-point nodes read or write, each once, in order."""
+        """Yield the groups that fixed-point nodes read or write, each once, in order."""
         done: set[Group] = set()
         for tensor, group in self.groups.items():
             if group in done or tensor.kind.is_static:

@@ -73,7 +73,7 @@ class Walk:
         return (each.layer for each in self.weighted(samples) if each.layer is not None)
 
     def weighted(self, samples: int = 32) -> Iterator[WeightedNode]:
-        """Return the nodes with weights, layers among them; see `Refinement.weighted`."""
+        """Yield the nodes with weights, layers among them; see `Refinement.weighted`."""
         taken = self._samples(samples)
         exact = _Values(self._float, taken)
         rounded = _Values(self.graph, taken)

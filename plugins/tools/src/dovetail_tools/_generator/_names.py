@@ -82,7 +82,7 @@ def fresh(name: str, taken: set[str], suffix: str) -> str:
 
 
 def _claim_faults(definitions: Definitions) -> Iterator[Problem]:
-    """Return a problem if another installed dist has an op package of this name: a conflict."""
+    """Yield a problem if another installed dist has an op package of this name: a conflict."""
     for plugin in list_plugins("dovetail.op_packages"):
         if plugin.name == definitions.package and plugin.dist != Names.of(definitions).dist:
             yield Problem(

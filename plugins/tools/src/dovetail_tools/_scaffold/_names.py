@@ -60,7 +60,7 @@ def form_faults(name: str) -> list[Problem]:
 
 
 def claim_faults(names: Names, points: list[tuple[str, str]]) -> Iterator[Problem]:
-    """Return the installed plugins, modules and dists that have a name; imports nothing.
+    """Yield the installed plugins, modules and dists that have a name; imports nothing.
 
     Args:
         names: Names of the plugin.

@@ -120,7 +120,7 @@ def _is_padded(line: Line) -> bool:
 
 
 def _candidates(style: Style, rank: int) -> Iterator[tuple[str, Params]]:
-    """Return candidate ops, the most widely supported first."""
+    """Yield candidate ops, the most widely supported first."""
     if rank == 4 and style.mode != "cubic":
         name = "ResizeNearestNeighbor" if style.mode == "nearest" else "ResizeBilinear"
         flags: list[Params] = [{"half_pixel_centers": True}, {"align_corners": True}, {}]

@@ -47,7 +47,7 @@ def tf_idf_vectorizer(op: OpContext) -> Tensor:
 
 
 def _pools(op: OpContext) -> Iterator[tuple[int, Array]]:
-    """Return the n-grams of each length that occurs, (n-grams, length)."""
+    """Yield the n-grams of each length that occurs, (n-grams, length)."""
     pool = np.array(op.attr.integers("pool_int64s") or (), np.int64)
     starts = op.attr.integers("ngram_counts") or ()
     bounds = [*starts, len(pool)]
