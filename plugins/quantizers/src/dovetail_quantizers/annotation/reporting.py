@@ -14,7 +14,13 @@ from dovetail_opset import is_op
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
-from dovetail_quantizers.planning.roles import present, roles_of, schema_of, weight_axes
+from dovetail_quantizers.planning.roles import (
+    inputs_with_roles,
+    present,
+    roles_of,
+    schema_of,
+    weight_axes,
+)
 from dovetail_quantizers.planning.rules import is_quantized, joins
 from dovetail_quantizers.planning.value_range import ValueRange, span
 
@@ -98,13 +104,10 @@ def _line(
 
 def _roles(plan: Plan) -> dict[Tensor, str]:
     found: dict[Tensor, str] = {}
-    for node in plan.graph.nodes:
-        roles = roles_of(node, plan.ops)
-        for i, tensor in present(node):
-            if tensor.kind.is_static:
-                role = roles.get(i)
-                name = "weight" if isinstance(role, Weight) else "constant"
-                found[tensor] = "bias" if isinstance(role, Bias) else name
+    for _, tensor, role in inputs_with_roles(plan.graph, plan.ops):
+        if tensor.kind.is_static:
+            name = "weight" if isinstance(role, Weight) else "constant"
+            found[tensor] = "bias" if isinstance(role, Bias) else name
     return found
 
 
@@ -252,14 +255,11 @@ def _has_wide_weight(plan: Plan) -> bool:
 def _no_blocks(plan: Plan, block: int) -> str:
     """Return the reason why no weight has blocks."""
     found = {}
-    for node in plan.graph.nodes:
-        roles = roles_of(node, plan.ops)
-        for i, tensor in present(node):
-            role = roles.get(i)
-            if isinstance(role, Weight) and tensor.kind.is_static and tensor.shape:
-                _, summed = weight_axes(role, node, len(tensor.shape))
-                if summed is not None:
-                    found[tensor] = tensor.shape[summed]
+    for node, tensor, role in inputs_with_roles(plan.graph, plan.ops):
+        if isinstance(role, Weight) and tensor.kind.is_static and tensor.shape:
+            _, summed = weight_axes(role, node, len(tensor.shape))
+            if summed is not None:
+                found[tensor] = tensor.shape[summed]
     if not found:
         return "the graph has no constant weights of MatMul or FullyConnected"
     if all(size % block for size in found.values()):

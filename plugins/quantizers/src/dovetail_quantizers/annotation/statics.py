@@ -25,7 +25,7 @@ from dovetail.quantization import Bias, Granularity, QuantizationOptions, Weight
 from dovetail_quantizers.grid import Scheme, grids_for, storage_type
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.recipe import MIN_MAX, Recipe
-from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
+from dovetail_quantizers.planning.roles import inputs_with_roles, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized
 from dovetail_quantizers.planning.value_range import EVERYTHING_COUNTS, Far, value_range_of
 
@@ -146,14 +146,12 @@ def check_statics(graph: Graph, ops: OpRegistry) -> None:
     Raises:
         QuantizationError: There are some; all are listed.
     """
-    roles: dict[Tensor, bool] = {}
-    for node in graph.nodes:
-        known = roles_of(node, ops)
-        for i, tensor in present(node):
-            if tensor.kind.is_static and is_quantized(tensor):
-                roles[tensor] = roles.get(tensor, False) or i in known
+    params: dict[Tensor, bool] = {}
+    for _, tensor, role in inputs_with_roles(graph, ops):
+        if tensor.kind.is_static and is_quantized(tensor):
+            params[tensor] = params.get(tensor, False) or role is not None
     problems = []
-    for tensor, is_param in roles.items():
+    for tensor, is_param in params.items():
         values = values_of(tensor)
         if not (np.isfinite(values).all() if is_param else not np.isnan(values).any()):
             problems.append(Problem("contains NaN or infinity", f"tensor '{tensor.source}'"))

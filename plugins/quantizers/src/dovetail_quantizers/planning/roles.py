@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from dovetail.ir import Graph, Node, Scalar, Tensor
 from dovetail.ops import Bias, OpRegistry, OpSchema, Role, Weight
@@ -11,6 +11,14 @@ from dovetail.ops import Bias, OpRegistry, OpSchema, Role, Weight
 def roles_of(node: Node, ops: OpRegistry) -> Mapping[int, Role]:
     """Return the roles of a node's inputs, by number; those not named are activations."""
     return schema_of(node, ops).op.quantization_roles
+
+
+def inputs_with_roles(graph: Graph, ops: OpRegistry) -> Iterator[tuple[Node, Tensor, Role | None]]:
+    """Yield each node with each present input and its role; None for activations."""
+    for node in graph.nodes:
+        roles = roles_of(node, ops)
+        for i, tensor in present(node):
+            yield node, tensor, roles.get(i)
 
 
 def weight_axes(role: Weight, node: Node, rank: int) -> tuple[int | None, int | None]:
@@ -24,16 +32,13 @@ def weight_axes(role: Weight, node: Node, rank: int) -> tuple[int | None, int | 
 def channel_axes(graph: Graph, ops: OpRegistry) -> dict[Tensor, int]:
     """Return the axes of output channels of weights, in their layouts, and 0 for biases."""
     found: dict[Tensor, int] = {}
-    for node in graph.nodes:
-        roles = roles_of(node, ops)
-        for i, tensor in present(node):
-            role = roles.get(i)
-            if isinstance(role, Bias) and tensor.shape:
-                found.setdefault(tensor, 0)
-            elif isinstance(role, Weight) and tensor.shape:
-                axis, _ = weight_axes(role, node, len(tensor.shape))
-                if axis is not None:
-                    found.setdefault(tensor, axis)
+    for node, tensor, role in inputs_with_roles(graph, ops):
+        if isinstance(role, Bias) and tensor.shape:
+            found.setdefault(tensor, 0)
+        elif isinstance(role, Weight) and tensor.shape:
+            axis, _ = weight_axes(role, node, len(tensor.shape))
+            if axis is not None:
+                found.setdefault(tensor, axis)
     return found
 
 

@@ -35,7 +35,7 @@ from dovetail_quantizers.planning.overrides import (
     keep_float,
 )
 from dovetail_quantizers.planning.precision import Float
-from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
+from dovetail_quantizers.planning.roles import inputs_with_roles, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized
 
 _ON_NO_GRID = "are on no grid of 8 or 16 bits: they are quantized as float weights"
@@ -58,23 +58,20 @@ def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
     searches = any(change_of(encoded) == "encoding" for encoded in found.encodings.values())
     is_stated = _states_activations(graph)
     put_back_where(graph, lambda tensor: _has_blocks(graph.source_encodings.get(tensor.source)))
-    for node in graph.nodes:
-        roles = roles_of(node, ops)
-        for i, tensor in present(node):
-            role = roles.get(i)
-            if not tensor.kind.is_static or not is_quantized(tensor) or not tensor.shape:
-                continue
-            if _is_open(graph, tensor) or (is_stated and _take_stated(graph, tensor, found)):
-                continue
-            if isinstance(role, Bias):
-                if searches or tensor.source in graph.source_encodings:
-                    _take_bias(graph, tensor, found)
-            elif isinstance(role, Weight) and tensor not in found.encodings:
-                axis, _ = weight_axes(role, node, len(tensor.shape))
-                if not _take_stored(graph, tensor, "weight", found) and searches:
-                    _search(tensor, axis, found)
-            elif role is None and not _is_sum(graph, tensor):
-                _take_stored(graph, tensor, "constant", found)
+    for node, tensor, role in inputs_with_roles(graph, ops):
+        if not tensor.kind.is_static or not is_quantized(tensor) or not tensor.shape:
+            continue
+        if _is_open(graph, tensor) or (is_stated and _take_stated(graph, tensor, found)):
+            continue
+        if isinstance(role, Bias):
+            if searches or tensor.source in graph.source_encodings:
+                _take_bias(graph, tensor, found)
+        elif isinstance(role, Weight) and tensor not in found.encodings:
+            axis, _ = weight_axes(role, node, len(tensor.shape))
+            if not _take_stored(graph, tensor, "weight", found) and searches:
+                _search(tensor, axis, found)
+        elif role is None and not _is_sum(graph, tensor):
+            _take_stored(graph, tensor, "constant", found)
 
 
 def _has_blocks(grid: Spec | None) -> bool:
@@ -98,16 +95,14 @@ def leave_to_channels(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
         found: The encodings of the model.
     """
     left: dict[str, None] = {}
-    for node in graph.nodes:
-        roles = roles_of(node, ops)
-        for i, tensor in present(node):
-            role, given = roles.get(i), found.encodings.get(tensor)
-            filters = isinstance(role, Weight) and role.granularity is Granularity.CHANNEL
-            if filters and given is not None and isinstance(given.encoding, ScaleOffset):
-                del found.encodings[tensor]
-                found.remarks.pop(tensor, None)
-                found.covered.discard(tensor.source)
-                left[tensor.source] = None
+    for _, tensor, role in inputs_with_roles(graph, ops):
+        given = found.encodings.get(tensor)
+        are_filters = isinstance(role, Weight) and role.granularity is Granularity.CHANNEL
+        if are_filters and given is not None and isinstance(given.encoding, ScaleOffset):
+            del found.encodings[tensor]
+            found.remarks.pop(tensor, None)
+            found.covered.discard(tensor.source)
+            left[tensor.source] = None
     found.changes = [c for c in found.changes if c.kind != "weight" or c.tensor not in left]
     text = "left out: use_per_channel_quantization gives each channel its own scale"
     found.changes += [Difference(tensor=name, kind="dropped", text=text) for name in left]
