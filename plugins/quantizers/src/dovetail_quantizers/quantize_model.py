@@ -85,10 +85,10 @@ def quantize_model(
     files_written = tuple(dict.fromkeys((target, *written)))
     dumped = dump_model_encodings(made.model, target) if files.dump else ()
     show_notes(made.report)
-    _tell(files.model, files_written, made, dumped, time.perf_counter() - start, show=show)
+    _report(files.model, files_written, made, dumped, time.perf_counter() - start, show=show)
 
 
-def _tell(
+def _report(
     source: Path,
     files: tuple[Path, ...],
     made: Quantized,

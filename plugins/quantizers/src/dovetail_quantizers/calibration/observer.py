@@ -154,7 +154,7 @@ def observe(
     names = {t: name for name, each in watched.items() for t in each}
     states = state_nodes(graph, names, ops)
     shows = {*tensors, *(t.name for each in states for t in each.shown)}
-    looks = {name: ValueFilter((counting or {}).get(name), extremes_only) for name in tensors}
+    filters = {name: ValueFilter((counting or {}).get(name), extremes_only) for name in tensors}
     seen = Observed()
     total = len(calibration) if isinstance(calibration, Sized) else None
     with runner(graph, ops, backend, shows) as run:
@@ -164,15 +164,15 @@ def observe(
             outputs = ((t, to_real(shown[t.name], t.spec)) for t in names)
             inner = (found for each in states for found in each.values(shown))
             for tensor, values in itertools.chain(outputs, inner):
-                sight = looks[tensor.name].at(values)
+                filtered = filters[tensor.name].at(values)
                 if seen.samples <= _DRAWN_SAMPLES and values.size:
                     seen.drawn.setdefault(tensor.name, []).append(_drawn(values))
-                is_bad |= sight.is_bad
-                estimators[names[tensor]].observe(sight.values)
+                is_bad |= filtered.is_bad
+                estimators[names[tensor]].observe(filtered.values)
                 before = seen.members.get(tensor.name, NOTHING)
-                seen.members[tensor.name] = before.joined(sight.range)
+                seen.members[tensor.name] = before.joined(filtered.range)
             if is_bad:
-                _refuse(graph, shown, tensors, looks, seen.samples, lenient=lenient)
+                _check_finite(graph, shown, tensors, filters, seen.samples, lenient=lenient)
                 seen.is_infinite = True
             if hooks.active:
                 hooks.progress(Progress(TASK, seen.samples, total, "samples"))
@@ -189,11 +189,11 @@ def _drawn(values: Array) -> Array:
     return np.asarray(values.reshape(-1)[at], np.float32)
 
 
-def _refuse(
+def _check_finite(
     graph: Graph,
     shown: Mapping[str, Array],
     tensors: Mapping[str, Tensor],
-    looks: Mapping[str, ValueFilter],
+    filters: Mapping[str, ValueFilter],
     sample: int,
     *,
     lenient: bool,
@@ -204,7 +204,7 @@ def _refuse(
     for tensor in graph.tensors.values():
         if tensor.name not in tensors:
             continue
-        values = looks[tensor.name].counting(to_real(shown[tensor.name], tensor.spec))
+        values = filters[tensor.name].counting(to_real(shown[tensor.name], tensor.spec))
         if np.isnan(values).any():
             any_nan = True
             problems.append(_problem(tensor, "NaN", int(np.isnan(values).sum()), sample))

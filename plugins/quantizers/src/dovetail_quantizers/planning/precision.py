@@ -67,7 +67,7 @@ def touches_floats(node: Node) -> bool:
 
 
 def refusal(node: Node, ops: OpRegistry, dtype: DType = DType.UFIXED_POINT_8) -> str:
-    """Return why a node's op does not support tensors of a type; None if it does."""
+    """Return why a node's op does not support tensors of a type; empty if it does."""
     schema = schema_of(node, ops)
     stored = schema.domain is Domain.STORED and node.op_type not in _SHAPES_ONLY
     if stored and dtype.is_fixed_point:

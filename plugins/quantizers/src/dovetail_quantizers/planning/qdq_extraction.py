@@ -129,9 +129,8 @@ class _Extraction:
         # outputs of clips and Converts, by their inputs and encodings
         self._replaced: dict[tuple[Tensor, EncodingDecision], Tensor] = {}
         self._moved: dict[tuple[Node, Tensor], tuple[Tensor, ...]] = {}
-        self._given: dict[
-            Tensor, EncodingDecision
-        ] = {}  # of tensors that need no clip: they stay within the grid
+        # encodings of tensors that need no clip: they stay within the grid
+        self._given: dict[Tensor, EncodingDecision] = {}
 
     def take(self, quantizing: QdqPattern, node: Node | None = None) -> Tensor | None:
         """Remove all ops that dequantize the integers of a tensor.
@@ -153,8 +152,8 @@ class _Extraction:
         if x not in self._own:
             self._own[x] = self.encoding_of(x, encoded, repeated=repeated)
         own = self._own[x]
-        stands_for = clipper(self._graph, x, encoded, self._ops, self._given)
-        op_type = None if self._clip_themselves(quantizing.ends, stands_for) else stands_for
+        clip = clipper(self._graph, x, encoded, self._ops, self._given)
+        op_type = None if self._clip_themselves(quantizing.ends, clip) else clip
         shares = own is not None and is_same(own, encoded)
         if op_type is None and self._keeps_encodings and not shares:
             op_type = "Convert"
@@ -169,10 +168,10 @@ class _Extraction:
                 self._give(x, own)
             for tensor in later:
                 self._give(tensor, encoded)
-            if stands_for is None:
+            if clip is None:
                 clean = later if inserted else kept
                 self._given |= {t: encoded for t in clean if t not in self._given}
-            self._tell(later[0] if inserted == "Convert" else x, encoded, inserted)
+            self._record(later[0] if inserted == "Convert" else x, encoded, inserted)
             if shares and inserted != "Convert":
                 taken = later[0] if inserted else x
         return taken
@@ -252,7 +251,7 @@ class _Extraction:
         return add_like(self._graph, x, f"{x.name}.converted")
 
     def take_given(self, quantizing: QdqPattern, encoded: EncodingDecision) -> None:
-        """Do the same for integers of the application, which clip nothing."""
+        """Remove the ops that dequantize integers of the application, which clip nothing."""
         self._given[quantizing.x] = encoded
         self.take(quantizing)
 
@@ -278,7 +277,7 @@ class _Extraction:
                 x = kept[0]
                 self.found.change(x, "dropped", "the range is computed at run time, for each input")
 
-    def _tell(self, tensor: Tensor, encoded: EncodingDecision, op_type: str | None) -> None:
+    def _record(self, tensor: Tensor, encoded: EncodingDecision, op_type: str | None) -> None:
         assert encoded.encoding is not None
         text = describe_encoding(encoded.dtype, encoded.encoding)
         self.found.change(tensor, change_of(encoded), text)
