@@ -44,3 +44,8 @@ def runner(capsys: pytest.CaptureFixture[str], *before: object) -> Run:
         return Done(code, captured.out, captured.err)
 
     return run
+
+
+def net_run(run: Run, *args: object, model: str = "net.dvt") -> Done:
+    """Run `dovetail net-run` over `list.txt`, with --json."""
+    return run("--json", "net-run", "--model", model, "--input-list", "list.txt", *args)

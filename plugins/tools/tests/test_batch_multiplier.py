@@ -8,15 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import net_run
 
 from dovetail.ir import AxisScaleOffset, DType, Tensor
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.hookspecs import hookimpl
-
-
-def net_run(run: Any, *args: object) -> Any:
-    return run("--json", "net-run", "--model", "net.dvt", "--input-list", "list.txt", *args)
 
 
 class Executions:

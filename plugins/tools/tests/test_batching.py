@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import net_run
 
 from dovetail.ir import DType, Tensor
 
@@ -15,10 +16,6 @@ from dovetail.ir import DType, Tensor
 def batched(new_net: Any) -> None:
     net = new_net()
     net.save(net.node("ElementWiseNeg", net.input("x", 4, 2), name="y"))
-
-
-def net_run(run: Any, *args: object) -> Any:
-    return run("--json", "net-run", "--model", "net.dvt", "--input-list", "list.txt", *args)
 
 
 @pytest.mark.parametrize("mode", [[], ["--synchronous"]])

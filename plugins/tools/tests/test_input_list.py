@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import net_run
 
 from dovetail.ir import DType, Tensor
-
-
-def net_run(run: Any, *args: object, model: str = "net.dvt") -> Any:
-    return run("--json", "net-run", "--model", model, "--input-list", "list.txt", *args)
 
 
 def test_named_and_bare_paths(

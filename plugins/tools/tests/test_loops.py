@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import net_run
 
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
@@ -19,10 +20,6 @@ from dovetail.plugins.hookspecs import hookimpl
 from dovetail.runtime import EventType, ProfiledCall, read_profile_log
 from dovetail.runtime.base import PreparedBase
 from dovetail_tools import _executor
-
-
-def net_run(run: Any, *args: object) -> Any:
-    return run("--json", "net-run", "--model", "net.dvt", "--input-list", "list.txt", *args)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import net_run
 
 from dovetail.container import Model, Producer
 from dovetail.ir import DType, Graph, Tensor, TensorKind
@@ -25,10 +26,6 @@ from dovetail_opset.build import add
 def fed(two_steps: str, raw: Any, listing: Any) -> None:
     raw("a.raw", np.arange(6.0))
     listing("a.raw")
-
-
-def net_run(run: Any, *args: object, model: str = "net.dvt") -> Any:
-    return run("--json", "net-run", "--model", model, "--input-list", "list.txt", *args)
 
 
 @pytest.mark.parametrize("name", ["cpu", "libQnnCpu.so", "/sdk/lib/x86/libQnnCpu.so", "QnnCpu.dll"])

@@ -8,15 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import net_run
 
 from dovetail.files import staged_folder
 from dovetail.ir import DType, Tensor
 from dovetail_tools import _output_files
 from dovetail_tools._output_folder import replace_results
-
-
-def net_run(run: Any, *args: object, model: str = "net.dvt") -> Any:
-    return run("--json", "net-run", "--model", model, "--input-list", "list.txt", *args)
 
 
 @pytest.fixture

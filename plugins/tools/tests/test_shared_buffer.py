@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from commands import net_run
 
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
@@ -31,10 +32,6 @@ class Buffers:
             for name in ("inputs", "outputs"):
                 buffers: Any = call.arguments[name]
                 self.kinds |= {type(buffer) for buffer in buffers.values()}
-
-
-def net_run(run: Any, *args: object) -> Any:
-    return run("--json", "net-run", "--model", "net.dvt", "--input-list", "list.txt", *args)
 
 
 @pytest.fixture

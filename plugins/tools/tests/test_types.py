@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import net_run
 
 from dovetail.ir import DType, Encoding, ScaleOffset, Tensor
-
-
-def net_run(run: Any, *args: object) -> Any:
-    return run("--json", "net-run", "--model", "net.dvt", "--input-list", "list.txt", *args)
 
 
 @pytest.fixture
