@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -36,15 +35,6 @@ class Quit(Op):
 
     def reference(self, x: Array) -> Array:
         raise SystemExit(3)
-
-
-@pytest.fixture
-def backend() -> Iterator[runtime.Backend]:
-    reference_backend.GATE.clear()
-    reference_backend.ENTERED.clear()
-    with runtime.Backend.create(ReferenceBackend, ops=OPS) as made:
-        yield made
-        reference_backend.GATE.set()
 
 
 def test_a_failing_notify_harms_nobody(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import reference_backend
-from reference_backend import OPS, ReferenceBackend, finalized, out
+from reference_backend import finalized, out
 
 from dovetail import runtime
 from dovetail.errors import BackendError
@@ -19,15 +18,6 @@ from dovetail.plugins.hookspecs import hookimpl
 from dovetail.runtime import EventType, ProfileLevel, SignalKind
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
-
-
-@pytest.fixture
-def backend() -> Iterator[runtime.Backend]:
-    reference_backend.GATE.clear()
-    reference_backend.ENTERED.clear()
-    with runtime.Backend.create(ReferenceBackend, ops=OPS) as made:
-        yield made
-        reference_backend.GATE.set()  # nothing may wait for ever, whatever failed
 
 
 def test_outputs_are_written_in_place_and_fresh_otherwise(backend: runtime.Backend) -> None:

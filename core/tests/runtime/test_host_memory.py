@@ -25,15 +25,6 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 @pytest.fixture
-def backend() -> Iterator[runtime.Backend]:
-    reference_backend.GATE.clear()
-    reference_backend.ENTERED.clear()
-    with runtime.Backend.create(ReferenceBackend, ops=OPS) as made:
-        yield made
-        reference_backend.GATE.set()
-
-
-@pytest.fixture
 def segments() -> Iterator[Callable[[int], SharedMemory]]:
     made: list[SharedMemory] = []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -16,15 +15,6 @@ from dovetail.errors import BackendError
 from dovetail.runtime import Execution, SignalKind
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
-
-
-@pytest.fixture
-def backend() -> Iterator[runtime.Backend]:
-    reference_backend.GATE.clear()
-    reference_backend.ENTERED.clear()
-    with runtime.Backend.create(ReferenceBackend, ops=OPS) as made:
-        yield made
-        reference_backend.GATE.set()
 
 
 def busy(backend: runtime.Backend) -> Execution:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +37,6 @@ def create(plugin: Any) -> runtime.Backend:
 def composed(context: runtime.Context, graph: Graph) -> runtime.Graph:
     (made,) = context.compose(Model({graph.name: graph}, Producer("test", "1"), {}))
     return made
-
-
-@pytest.fixture
-def gate() -> Iterator[threading.Event]:
-    trial_ops.GATE.clear()
-    trial_ops.ENTERED.clear()
-    yield trial_ops.GATE
-    trial_ops.GATE.set()  # nothing may wait for ever, whatever failed
 
 
 @pytest.mark.parametrize("kind", ["null", "reference", "choosy", "spaced", "recording", "foreign"])
