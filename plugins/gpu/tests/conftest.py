@@ -9,9 +9,9 @@ from unittest import mock
 import numpy as np
 import pytest
 from opencl_driver import require_opencl
+from small_nets import model_of
 
 import dovetail as dt
-from dovetail.container import Model, Producer
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.runtime.plan import PlanPrepared
@@ -27,7 +27,7 @@ Run = Callable[..., dict[str, Array]]
 
 def run_on(backend: str, graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Return the results of a graph on a backend, as stored values."""
-    model = Model({graph.name: graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
+    model = model_of(graph)
     with dt.Session(model, backend=backend) as session:
         return dict(session.run(dict(feeds), native=True))
 

@@ -5,18 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opencl_driver import examples
+from small_nets import model_of, real
 
 import dovetail as dt
-from dovetail.container import Model, Producer
 from dovetail.ir import DType, Graph, Spec, Tensor, TensorKind
-from dovetail_opset import PACKAGE
 from dovetail_opset.build import add
 
 FLOAT = DType.FLOAT_32
-
-
-def real(*shape, seed=1):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def boxes(count, seed, scale):
@@ -117,6 +112,6 @@ def test_wrong_regions_are_nan(images):
     params = {"img_size_ratio": np.array([1, 1], np.float32)}
     y = add(graph, "RoiAlign", tensors, name="y", spec=Spec(FLOAT, (1, 2, 2, 9)), **params)
     y.kind = TensorKind.APP_READ
-    model = Model({"net": graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
+    model = model_of(graph)
     with dt.Session(model, backend="gpu") as session:
         assert np.isnan(session.run(feeds)["y"]).all()

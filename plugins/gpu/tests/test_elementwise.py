@@ -1,9 +1,11 @@
 """Elementwise functions of real numbers on a device, against `cpu`."""
 
+import functools
 import math
 
 import numpy as np
 import pytest
+import small_nets
 from hypothesis import given
 from hypothesis import strategies as st
 from opencl_driver import examples
@@ -35,9 +37,7 @@ NEURONS = [
 SHAPES = st.lists(st.sampled_from((1, 2, 3, 8, 17)), max_size=5).map(tuple)
 
 
-def real(*shape, seed=1, scale=2.0):
-    found = np.random.default_rng(seed).standard_normal(shape) * scale
-    return np.asarray(found, np.float32)
+real = functools.partial(small_nets.real, scale=2.0)
 
 
 def special():

@@ -11,23 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opencl_driver import examples
+from small_nets import model_of, numbered
 
 import dovetail as dt
-from dovetail.container import Model, Producer
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
 from dovetail_gpu import boxes
-from dovetail_opset import PACKAGE
 from dovetail_opset.build import add_all, static
 
 _EXAMPLES = examples(25)
 Check = Callable[..., None]
 TYPES = (np.float32, np.uint8)  # each width is a program, which takes long to compile
-
-
-def numbered(shape: tuple[int, ...], dtype: type = np.float32) -> Array:
-    """Return an array of which all elements differ, as far as the type allows."""
-    return (np.arange(np.prod(shape, dtype=int)) % 251).reshape(shape).astype(dtype)
 
 
 def indices(shape: tuple[int, ...], size: int, dtype: type = np.int32, seed: int = 0) -> Array:
@@ -80,7 +74,7 @@ def test_an_index_out_of_range_is_clamped() -> None:
     i = graph.add_tensor(Tensor("i", DType.INT_32, (2,), TensorKind.APP_WRITE))
     (y,) = add_all(graph, "Gather", [x, i], name="gather", axis=0)
     y.kind = TensorKind.APP_READ
-    model = Model({"net": graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
+    model = model_of(graph)
     given, index = numbered((4, 3)), np.array([1 << 30, -(1 << 30)], np.int32)
     with dt.Session(model, backend="gpu") as session:
         (found,) = session.run({"x": given, "i": index}).values()
@@ -109,7 +103,7 @@ def test_a_constant_index_out_of_range_is_an_error(
         inputs.append(static(graph, "updates", np.ones(shape, np.float32)))
     (y,) = add_all(graph, op, inputs, name="node", **params)
     y.kind = TensorKind.APP_READ
-    model = Model({"net": graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
+    model = model_of(graph)
     with pytest.raises(OpError, match=r"is out of range on an axis of size") as caught:
         dt.Session(model, backend="gpu")
     assert "'node'" in str(caught.value)

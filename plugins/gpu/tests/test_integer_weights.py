@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_nets import model_of
 
 import dovetail as dt
-from dovetail.container import Model, Producer
 from dovetail.ir import (
     Array,
     AxisScaleOffset,
@@ -24,7 +24,6 @@ from dovetail.ir import (
 from dovetail_gpu.kernels import convolution, matrix, transposed
 from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._weights import weights_of
-from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
 _RNG = np.random.default_rng(13)
@@ -46,7 +45,7 @@ def _run(
     w = static(graph, "w", weights, dtype, encoding=encoding)
     y = add(graph, op, [given, w], name="product", **params)
     y.kind = TensorKind.APP_READ
-    model = Model({"net": graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
+    model = model_of(graph)
     with dt.Session(model, backend=backend) as session:
         (found,) = session.run({"x": x}).values()
     return np.asarray(found)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opencl_driver import examples
+from small_nets import real
 
 from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail_opset.build import add
@@ -18,10 +19,6 @@ SHAPES = st.lists(st.sampled_from((1, 2, 3, 8, 17)), max_size=4).map(tuple)
 
 def truth(*shape, seed=1):
     return np.random.default_rng(seed).integers(0, 2, shape).astype(np.bool_)
-
-
-def real(*shape, seed=1):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", COMPARISONS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -11,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opencl_driver import examples
+from small_nets import numbered
 
-from dovetail.ir import Array, DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
+from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail_gpu import boxes
 from dovetail_gpu.kernels import movement
 from dovetail_opset.build import add, add_all
@@ -20,11 +20,6 @@ from dovetail_opset.build import add, add_all
 TYPES = (np.float32, np.float16, np.int64, np.uint8, np.bool_)  # all widths
 _EXAMPLES = examples(25)
 Check = Callable[..., None]
-
-
-def numbered(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
-    """Return an array of which all elements differ, as far as the type allows."""
-    return (np.arange(np.prod(shape, dtype=int)) % 251).reshape(shape).astype(dtype)
 
 
 @st.composite

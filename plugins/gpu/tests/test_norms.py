@@ -7,16 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opencl_driver import examples, many_programs
+from small_nets import real
 
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail_opset.build import add, static
 
 VARIANTS = [{"lanes": 1}, {"lanes": 64}, {"is_half": True}]
 shapes = st.lists(st.sampled_from((1, 2, 3, 8, 11)), min_size=2, max_size=4)
-
-
-def real(*shape, seed=1):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 @examples(50)

@@ -5,11 +5,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from opencl_driver import examples
+from small_nets import model_of
 
 import dovetail as dt
-from dovetail.container import Model, Producer
 from dovetail.ir import DType, Graph, Tensor, TensorKind
-from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
 small = st.integers(1, 4)
@@ -68,6 +67,6 @@ def test_fused(same_as_cpu, channels):
     y.kind = TensorKind.APP_READ
     feeds = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
     same_as_cpu(graph, feeds)
-    model = Model({"net": graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
+    model = model_of(graph)
     with dt.Session(model, backend="gpu") as session:
         assert session.run(feeds)

@@ -5,14 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opencl_driver import examples, many_programs
+from small_nets import real
 
 LANES = (1, pytest.param(64, marks=many_programs))
 VARIANTS = [{"lanes": 1}, {"lanes": 64}, {"is_half": True}]
 REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "SumSquare")
-
-
-def real(*shape, seed=1):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 @examples(60)

@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from opencl_driver import many_programs
+from small_nets import model_of
 
 import dovetail as dt
-from dovetail.container import Model, Producer
 from dovetail.ir import AxisScaleOffset, DType, Graph, Tensor, TensorKind
 from dovetail_gpu import _backend
 from dovetail_gpu.driver import choose_device
 from dovetail_gpu.kernels import _choices, _product
 from dovetail_gpu.kernels._tiles import Tile
-from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
 Same = Callable[..., None]
@@ -129,7 +128,7 @@ def test_the_device_converts_inputs_to_half_precision(tiles: list[Tile]) -> None
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (3, 50), TensorKind.APP_WRITE))
     y = add(graph, "Relu", [x], name="relu")
     y.kind = TensorKind.APP_READ
-    model = Model({"net": graph}, Producer("tests", "1"), {PACKAGE.name: "1.0"})
+    model = model_of(graph)
     config = {"graph": [{"graph_name": "net", "precision_mode": "fp16"}]}
     values = _real(3, 50)
     with dt.Session(model, backend="gpu", config=config) as session:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dovetail.container import Model, Producer
-from dovetail.ir import DType, Graph, Tensor, TensorKind
+from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
@@ -33,6 +35,16 @@ def expected(x: np.ndarray) -> np.ndarray:
 def some(shape: tuple[int, ...] = (2, 5, 13), seed: int = 0) -> np.ndarray:
     """Return normal random numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def real(*shape: int, seed: int = 1, scale: float = 1.0) -> Array:
+    """Return normal random numbers, float32."""
+    return np.asarray(np.random.default_rng(seed).standard_normal(shape) * scale, np.float32)
+
+
+def numbered(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
+    """Return an array of which all elements differ, as far as the type allows."""
+    return (np.arange(np.prod(shape, dtype=int)) % 251).reshape(shape).astype(dtype)
 
 
 def model_of(graph: Graph) -> Model:
