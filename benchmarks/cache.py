@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.process import FOREIGN_PREFIXES, THREAD_VARIABLES, ask
+from benchmarks.process import ask, environment
 
 _OURS = """
 import sys
@@ -60,6 +60,7 @@ lines = open("/proc/self/smaps_rollup").read().splitlines()
 print(next(line.split()[1] for line in lines if line.startswith("Pss:")), flush=True)
 sys.stdin.readline()
 """
+_CACHED, _OPTIMIZED = "dovetail, cached", "onnxruntime, optimized"
 _BASELINE = "import sys\nimport numpy as np\n"
 
 
@@ -73,40 +74,21 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        model, inputs = folder / "model.onnx", folder / "inputs.npz"
-        built = {"name": given.network, "output": str(model)}
-        ask("preparation:build", built, threads=given.threads)
-        drawn = {"model": str(model), "output": str(inputs)}
-        ask("preparation:draw_inputs", drawn, threads=given.threads)
-        os.utime(model, (0, 0))  # as if it was not written just now, so that its hash is kept
-        optimized = folder / "optimized.onnx"
-        _run(_OPTIMIZE, [str(model), str(optimized)], given.threads)
-        common = [str(folder / "cache"), str(inputs), str(given.threads)]
-        commands = {
-            "dovetail, cached": (_OURS, [str(model), *common]),
-            "onnxruntime, optimized": (_THEIRS, [str(optimized), *common]),
-        }
-        start = time.perf_counter()
-        _run(*commands["dovetail, cached"], given.threads)  # converts, prepares and writes
-        first_ms = (time.perf_counter() - start) * 1e3
+        commands = _commands(Path(name), given.network, given.threads)
+        first_ms = _run(*commands[_CACHED], given.threads)  # converts, prepares and writes
         time.sleep(2.5)  # a context that was just written is checked again at each use
-        for command in commands.values():
-            _run(*command, given.threads)
-        taken: dict[str, list[float]] = {name: [] for name in commands}
-        for _ in range(given.rounds):
+        taken: dict[str, list[float]] = {each: [] for each in commands}
+        for _ in range(1 + given.rounds):
             for each, command in commands.items():
-                start = time.perf_counter()
-                _run(*command, given.threads)
-                taken[each].append((time.perf_counter() - start) * 1e3)
+                taken[each].append(_run(*command, given.threads))
         memory = {}
         if sys.platform == "linux":
-            ours = [str(model), *common]
+            code, arguments = commands[_CACHED]
             for count in (1, given.processes):
-                shares = _shares(_OURS, ours, count, given.threads)
-                memory[count] = shares - _shares(_BASELINE, ours, count, given.threads)
-    medians = {each: statistics.median(times) for each, times in taken.items()}
-    ratio = medians["dovetail, cached"] / medians["onnxruntime, optimized"]
+                shares = _shares(code, arguments, count, given.threads)
+                memory[count] = shares - _shares(_BASELINE, arguments, count, given.threads)
+    medians = {each: statistics.median(times[1:]) for each, times in taken.items()}
+    ratio = medians[_CACHED] / medians[_OPTIMIZED]
     if given.json:
         print(json.dumps({"median_ms": medians, "first_ms": first_ms, "pss_mb": memory}))
         return
@@ -118,9 +100,28 @@ def main() -> None:
         print(f"{count} process(es)            {size:8.1f} MB above NumPy")
 
 
-def _run(code: str, arguments: Sequence[str], threads: int) -> None:
+def _commands(folder: Path, network: str, threads: int) -> dict[str, tuple[str, list[str]]]:
+    """Write a model and its inputs; return code and arguments of both processes by name."""
+    model, inputs = folder / "model.onnx", folder / "inputs.npz"
+    ask("preparation:build", {"name": network, "output": str(model)}, threads=threads)
+    drawn = {"model": str(model), "output": str(inputs)}
+    ask("preparation:draw_inputs", drawn, threads=threads)
+    os.utime(model, (0, 0))  # as if it was not written just now, so that its hash is kept
+    optimized = folder / "optimized.onnx"
+    _run(_OPTIMIZE, [str(model), str(optimized)], threads)
+    common = [str(folder / "cache"), str(inputs), str(threads)]
+    return {
+        _CACHED: (_OURS, [str(model), *common]),
+        _OPTIMIZED: (_THEIRS, [str(optimized), *common]),
+    }
+
+
+def _run(code: str, arguments: Sequence[str], threads: int) -> float:
+    """Run code in a process; return the milliseconds that it took."""
     command = [sys.executable, "-c", code, *arguments]
-    subprocess.run(command, check=True, env=_environment(threads), stdout=subprocess.DEVNULL)
+    start = time.perf_counter()
+    subprocess.run(command, check=True, env=environment(threads), stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - start) * 1e3
 
 
 def _shares(code: str, arguments: Sequence[str], count: int, threads: int) -> float:
@@ -129,7 +130,7 @@ def _shares(code: str, arguments: Sequence[str], count: int, threads: int) -> fl
     running = [
         subprocess.Popen(
             command,
-            env=_environment(threads),
+            env=environment(threads),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -158,11 +159,6 @@ def _send(process: subprocess.Popen[str]) -> None:
         raise AssertionError("no pipe")
     process.stdin.write("\n")
     process.stdin.flush()
-
-
-def _environment(threads: int) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN_PREFIXES)}
-    return kept | dict.fromkeys(THREAD_VARIABLES, str(threads))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NETWORK_HELPERS = ROOT / "tests" / "helpers"
 # Variables that change how an engine or its libraries compute: a measurement sets its own. Without
 # bytecode our modules would be compiled at each start, unlike those of installed dists.
-FOREIGN_PREFIXES = (
+_FOREIGN_PREFIXES = (
     "DNNL_",
     "DOVETAIL_",
     "GOMP_",
@@ -30,7 +30,7 @@ FOREIGN_PREFIXES = (
     "OV_",
     "PYTHONDONTWRITEBYTECODE",
 )
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 TIMEOUT_S = 600
 
 
@@ -63,7 +63,7 @@ def ask(task: str, arguments: Mapping[str, Any], *, threads: int) -> Any:
         done = subprocess.run(
             command,
             cwd=ROOT,
-            env=_environment(threads),
+            env=environment(threads),
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
@@ -86,9 +86,10 @@ def _ended(status: int) -> str:
     return f"{signal.strsignal(-status) or 'signal'}, exit status {status}"
 
 
-def _environment(threads: int) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN_PREFIXES)}
-    return kept | dict.fromkeys(THREAD_VARIABLES, str(threads))
+def environment(threads: int) -> dict[str, str]:
+    """Return the variables of a measuring process with a number of threads."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN_PREFIXES)}
+    return kept | dict.fromkeys(_THREAD_VARIABLES, str(threads))
 
 
 def _main(task: str, arguments: str) -> None:
