@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -70,7 +70,9 @@ def make_jobs(request: Request, graphs: Sequence[Graph]) -> list[Job]:
     jobs: list[Job] = []
     for graph, path in zip(graphs, request.input_lists, strict=True):
         if path is not None:
-            jobs += _job(request, graph, path, folders[graph.name], native, problems)
+            job, faults = _job(request, graph, path, folders[graph.name], native)
+            jobs.append(job)
+            problems += faults
     if problems:
         raise InputError("the input lists do not match the models", problems=shortened(problems))
     return jobs
@@ -82,14 +84,11 @@ def _job(
     path: Path,
     folder: str,
     native: Set[tuple[str | None, str]],
-    problems: list[Problem],
-) -> Iterator[Job]:
-    """Create a job if its list has no faults."""
-    before = len(problems)
+) -> tuple[Job, list[Problem]]:
+    """Return a job, and the faults of its list, with which it cannot run."""
     listed = read_input_list(path)
     added = request.set_outputs.get(graph.name, ())
-    names, wrong = chosen_outputs(graph, listed, added, debug=request.debug)
-    problems += wrong
+    names, problems = chosen_outputs(graph, listed, added, debug=request.debug)
     parts = request.batch_multiplier
     tensors, wrong = multiplied([*graph.inputs, *(graph.tensors[n] for n in names)], parts)
     problems += wrong
@@ -101,8 +100,7 @@ def _job(
     problems += wrong
     files = output_files({name: tensors[name] for name in names}, request.output_data)
     problems += unsplittable(files, feed.batch, str(path))
-    if len(problems) == before:
-        yield Job(graph, folder, feed, files, parts)
+    return Job(graph, folder, feed, files, parts), problems
 
 
 def _check_references(request: Request, graphs: Sequence[Graph]) -> set[tuple[str | None, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.errors import DovetailError, FrontendError, Problem
@@ -82,22 +82,24 @@ def complete(graph: Graph, extras: Extras) -> list[Problem]:
     """Complete a graph that has its own names; return what in the extras does not match it."""
     problems: list[Problem] = []
     for tensor in graph.tensors.values():
-        problems += _completed(tensor, extras.tensors.get(tensor.name, NO_TENSOR))
+        problems += _complete_tensor(tensor, extras.tensors.get(tensor.name, NO_TENSOR))
     for node in graph.nodes:
         found = extras.nodes.get(node.name, NO_NODE)
         node.sources = node.sources if found.sources is None else found.sources
         for key, param in node.params.items():
             if isinstance(param, Tensor):
-                problems += _completed(param, found.params.get(key, NO_TENSOR))
+                problems += _complete_tensor(param, found.params.get(key, NO_TENSOR))
     return [*problems, *_add_facts(graph, extras)]
 
 
-def _completed(tensor: Tensor, extras: TensorExtras) -> Iterable[Problem]:
+def _complete_tensor(tensor: Tensor, extras: TensorExtras) -> list[Problem]:
+    """Complete a tensor; return what in the extras does not match it."""
     where = f"tensor '{tensor.name}'"
     try:
         apply_extras(tensor, extras)
     except DovetailError as error:
-        yield Problem(error.message, where, error.hint)
+        return [Problem(error.message, where, error.hint)]
+    return []
 
 
 def apply_extras(tensor: Tensor, extras: TensorExtras) -> None:
@@ -125,16 +127,15 @@ def apply_extras(tensor: Tensor, extras: TensorExtras) -> None:
 
 def _add_node(
     graph: Graph, node: FileNode, tensors: Mapping[str, Tensor], extras: NodeExtras
-) -> Iterable[Problem]:
-    """Add a node to the graph; yield its faults instead if it has any."""
+) -> list[Problem]:
+    """Add a node to the graph; return its faults instead if it has any."""
     where = f"{node.op_type} node '{node.name}'"
     unknown = [n for n in (*node.inputs, *node.outputs) if n not in tensors and n != _OMITTED]
-    for name in dict.fromkeys(unknown):
-        yield Problem(f"tensor '{name}' is not defined", where)
+    faults = [f"tensor '{name}' is not defined" for name in dict.fromkeys(unknown)]
     if _OMITTED in node.outputs:
-        yield Problem("an output has no name", where)
-    if unknown or _OMITTED in node.outputs:
-        return
+        faults.append("an output has no name")
+    if faults:
+        return [Problem(fault, where) for fault in faults]
     inputs = [None if name == _OMITTED else tensors[name] for name in node.inputs]
     inputs += [None] * ((extras.inputs or 0) - len(inputs))
     op_type, params = in_op_set(node.package, node.op_type, dict(node.params))
@@ -156,10 +157,13 @@ def _add_node(
             )
         )
     except DovetailError as error:
-        yield Problem(error.message, error.where or where, error.hint)
+        return [Problem(error.message, error.where or where, error.hint)]
+    return []
 
 
-def _add_facts(graph: Graph, extras: Extras) -> Iterable[Problem]:
+def _add_facts(graph: Graph, extras: Extras) -> list[Problem]:
+    """Add the facts that are of no tensor or node; return what is wrong with them."""
+    problems = []
     graph.removed_sources = frozenset(extras.removed_sources)
     for source, grid in extras.grids.items():
         where = f"grid of '{source}'"
@@ -167,4 +171,5 @@ def _add_facts(graph: Graph, extras: Extras) -> Iterable[Problem]:
             encoding = None if grid.encoding is None else read_entry(grid.encoding, where)
             graph.source_encodings[source] = Spec(DType(grid.dtype), grid.shape, encoding)
         except (DovetailError, ValueError) as error:
-            yield Problem(getattr(error, "message", str(error)), where)
+            problems.append(Problem(getattr(error, "message", str(error)), where))
+    return problems
