@@ -92,8 +92,7 @@ def _added(model: ModelProto, node: NodeProto, tensor: Tensor) -> int:
     encoding = tensor.encoding
     if encoding is None or len(node.input) < 3:
         return 0
-    (zero,) = (numpy_helper.to_array(i) for i in model.graph.initializer
-               if i.name == node.input[2])  # fmt: skip
+    (zero,) = (numpy_helper.to_array(i) for i in model.graph.initializer if i.name == node.input[2])
     _, offsets = encoding.scales_and_offsets(tensor.shape)
     return int(zero.reshape(-1)[0]) + int(np.asarray(offsets).reshape(-1)[0])
 

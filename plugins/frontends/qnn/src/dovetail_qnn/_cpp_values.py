@@ -152,9 +152,8 @@ class TensorReader:
                 return _per_axis(axis, numbers, whole, as_int(bits))
 
     def _values(self, value: Value, kinds: tuple[bytes, ...], count: Value) -> list[Value]:
-        found = value if isinstance(value, list) else self._source.array(
-            self._function, value, kinds
-        )  # fmt: skip
+        is_listed = isinstance(value, list)
+        found = value if is_listed else self._source.array(self._function, value, kinds)
         if len(found) != as_int(count):
             raise ValueError(f"{len(found)} scales or offsets where {as_int(count)} are stated")
         return found

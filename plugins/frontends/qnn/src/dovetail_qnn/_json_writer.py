@@ -102,11 +102,7 @@ def _tensor_params(node: Node, names: FileNames, next_id: int) -> dict[str, Any]
 
 def _node(node: Node, names: FileNames, tensor_params: dict[str, Any]) -> dict[str, Any]:
     scalars = {n: dump_scalar(p) for n, p in node.params.items() if not isinstance(p, Tensor)}
-    kinds = {
-        name: _TEXT_PARAM if any(isinstance(v, str) for v in scalars.get(name, {}).values())
-        else _NUMERIC_PARAM
-        for name in node.params
-    }  # fmt: skip
+    texts = {n for n, s in scalars.items() if any(isinstance(v, str) for v in s.values())}
     return {
         "package": node.package,
         "type": node.op_type,
@@ -117,5 +113,5 @@ def _node(node: Node, names: FileNames, tensor_params: dict[str, Any]) -> dict[s
             for tensor in without_trailing(node.inputs)
         ],
         "output_names": [names.tensors[tensor] for tensor in node.outputs],
-        "param_map": kinds,
+        "param_map": {n: _TEXT_PARAM if n in texts else _NUMERIC_PARAM for n in node.params},
     }

@@ -82,9 +82,10 @@ def read_quantization(given: QuantJson) -> Encoding | None:
             raise FrontendError("an offset does not fit 32 bits")
         with np.errstate(over="ignore"):  # infinite scales are faults of the tensor
             return AxisScaleOffset(
-                found.axis, np.array(scales, np.float64).astype(np.float32),
+                found.axis,
+                np.array(scales, np.float64).astype(np.float32),
                 np.array(offsets, np.int32),
-            )  # fmt: skip
+            )
     narrow = kind is EncodingKind.BW_SCALE_OFFSET
     return ScaleOffset(found.scale, found.offset, found.bitwidth if narrow else None)
 

@@ -156,8 +156,18 @@ def _headers(name: bytes, size: int) -> Iterable[bytes]:
 
 def _header(name: bytes, size: int, kind: bytes) -> bytes:
     stored = b"%011o\0" % size if size < 1 << 33 else b"\x80" + size.to_bytes(11, "big")
-    parts = (name.ljust(100, b"\0"), b"0000644\0", b"0000000\0", b"0000000\0", stored,
-             b"%011o\0" % 0, b" " * 8, kind, bytes(100), b"ustar\x0000")  # fmt: skip
+    parts = (
+        name.ljust(100, b"\0"),
+        b"0000644\0",
+        b"0000000\0",
+        b"0000000\0",
+        stored,
+        b"%011o\0" % 0,
+        b" " * 8,
+        kind,
+        bytes(100),
+        b"ustar\x0000",
+    )
     header = bytearray(b"".join(parts).ljust(_BLOCK, b"\0"))
     header[148:156] = b"%06o\0 " % sum(header)
     return bytes(header)

@@ -135,9 +135,13 @@ class _Writer:
         self._graph.replace_output(producer, tensor, made)
         op_type = "Convert" if spec.encoding is None else "Dequantize"
         add(
-            self._graph, op_type, [made], name=f"{tensor.name}.inner", outputs=tensor,
+            self._graph,
+            op_type,
+            [made],
+            name=f"{tensor.name}.inner",
+            outputs=tensor,
             sources=(),
-        )  # fmt: skip
+        )
         return made
 
     def _converted(self, tensor: Tensor, spec: Spec, op_type: str) -> Tensor:

@@ -175,9 +175,13 @@ def _per_axis(
     rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
     minimum, maximum = _ranges_of(rows, recipe)
     scales, _ = grids_for(
-        minimum, maximum, recipe.bitwidth, Scheme.SYMMETRIC, steps=recipe.symmetric().steps,
+        minimum,
+        maximum,
+        recipe.bitwidth,
+        Scheme.SYMMETRIC,
+        steps=recipe.symmetric().steps,
         like_sdk=recipe.is_like_sdk,
-    )  # fmt: skip
+    )
     dtype = storage_type(recipe.bitwidth, Scheme.SYMMETRIC)
     narrow = recipe.bitwidth if recipe.bitwidth < dtype.bits else None
     kept, encoding = _stored(dtype, AxisScaleOffset(axis, scales, None, narrow), options)

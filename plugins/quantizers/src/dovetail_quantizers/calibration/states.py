@@ -37,11 +37,13 @@ class StateNode:
 
     def values(self, shown: Mapping[str, Array]) -> Iterator[tuple[Tensor, Array]]:
         """Yield observed outputs with further values of their encodings, from one run."""
-        ins = [
-            None if t is None else self.constants[i] if i in self.constants
-            else to_real(shown[t.name], t.spec)
-            for i, t in enumerate(self.node.inputs)
-        ]  # fmt: skip
+        varying = {
+            i: to_real(shown[t.name], t.spec)
+            for i, t in present(self.node)
+            if i not in self.constants
+        }
+        known = {**self.constants, **varying}
+        ins = [known.get(i) for i in range(len(self.node.inputs))]
         outs = [to_real(shown[t.name], t.spec) for t in self.node.outputs]
         for i, values in self.schema.states(self.op, ins, outs).items():
             if i in self.tensors:

@@ -164,9 +164,17 @@ def _expanded(raw: Entry, signed: bool, bitwidth: int, at: FileLocation) -> Tens
         wide = 2 * bitwidth  # a rule of the format
         offsets = np.full(scales.shape, -(1 << (wide - 1)), np.int64)
         made = TensorEncoding(
-            raw.name, "int", wide, Form.LPBQ, True, scales, offsets, axis, raw.block_size,
+            raw.name,
+            "int",
+            wide,
+            Form.LPBQ,
+            True,
+            scales,
+            offsets,
+            axis,
+            raw.block_size,
             signed=True,
-        )  # fmt: skip
+        )
         return made.with_factors(whole, bitwidth)
     return None
 

@@ -22,8 +22,13 @@ _SIX, _SIX_NEAR = 6.0, 1e-3
 _AVERAGES = ("PoolAvg2d", "PoolAvg3d", "ReduceMean", "ReduceSum")
 
 
-def clipper(graph: Graph, x: Tensor, encoded: EncodingDecision, ops: OpRegistry,
-            given: Mapping[Tensor, EncodingDecision]) -> str | None:  # fmt: skip
+def clipper(
+    graph: Graph,
+    x: Tensor,
+    encoded: EncodingDecision,
+    ops: OpRegistry,
+    given: Mapping[Tensor, EncodingDecision],
+) -> str | None:
     """Return the op that the grid of a tensor replaces; None if it clips nothing.
 
     Args:

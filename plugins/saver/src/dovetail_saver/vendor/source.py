@@ -50,8 +50,7 @@ _COMMENTED = re.compile(
     rb"(?>[^;\"'/]++|" + _STRING + rb"|" + _CHARACTER + rb"|" + _COMMENT + rb"|/(?![/*]))*+;"
 )
 _PIECE = re.compile(_STRING + rb"|" + _CHARACTER + rb"|(" + _COMMENT + rb")")
-_BRACKET = re.compile(_STRING + rb"|" + _CHARACTER + rb"|" + _COMMENT
-                      + rb"|([;{}()])|(/\*|[\"'])")  # fmt: skip
+_BRACKET = re.compile(_STRING + rb"|" + _CHARACTER + rb"|" + _COMMENT + rb"|([;{}()])|(/\*|[\"'])")
 
 
 class Declaration(NamedTuple):
