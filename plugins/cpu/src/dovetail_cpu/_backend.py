@@ -34,10 +34,10 @@ from dovetail_onednn import (
     computing_in,
     usable_processors,
 )
+from dovetail_opset import PACKAGE
 
 # Strings cannot be computed with, and values of an unknown type cannot be stored.
 _REFUSED = (DType.STRING, DType.UNDEFINED)
-_OPSET = "qti.aisw"
 _ALLOWED = tuple(d.name for d in DType if d not in _REFUSED)
 
 
@@ -134,9 +134,9 @@ class CpuBackend(PlanBackend):
 
     def adapted(self, graph: CheckedGraph) -> CheckedGraph:
         """Return the graph without casts of whole numbers, and with float32 for float16."""
-        if _OPSET not in graph.packages:
+        if PACKAGE.name not in graph.packages:
             return graph
-        cast = self.ops.find(_OPSET, "Cast")
+        cast = self.ops.find(PACKAGE.name, "Cast")
         return widened(without_whole_casts(graph, cast), cast)
 
     def float_precision(self, config: Any) -> FloatPrecision:

@@ -27,9 +27,10 @@ from dovetail_onednn.softmax import can_fuse_test, softmax
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 from dovetail_onednn.transposed import transposed_convolution
 from dovetail_onednn.winograd import winograd_convolution
+from dovetail_opset import PACKAGE
 from dovetail_opset.directions import can_fuse_sibling
 
-OPSET = "qti.aisw"
+OPSET = PACKAGE.name
 
 
 def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:

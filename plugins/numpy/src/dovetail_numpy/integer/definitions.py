@@ -8,8 +8,9 @@ from functools import partial
 
 from dovetail.ir import Array
 from dovetail.ops import NodeView
+from dovetail_opset import PACKAGE as _PACKAGE
 
-PACKAGE = "qti.aisw"
+PACKAGE = _PACKAGE.name
 
 # From stored values of a node's inputs, None for omitted ones, to those of its outputs.
 Run = Callable[[Sequence[Array | None]], Sequence[Array]]
