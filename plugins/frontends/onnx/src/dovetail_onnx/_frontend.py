@@ -36,8 +36,8 @@ _LOG = logging.getLogger("dovetail.onnx")
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """A model before its graph is built, and the remaining options."""
+class _PreparedModel:
+    """A model as its graph is built from, and the options that remain."""
 
     source: SourceGraph
     options: OnnxOptions
@@ -84,13 +84,13 @@ class OnnxFrontend:
             ops: The op packages; by default those that are installed.
 
         Raises:
-            ConfigError: The options do not fit the model; says all that do not (USAGE).
-            FrontendError: The file or the model is wrong; says everything that is.
+            ConfigError: Options do not fit the model (USAGE); lists all of them.
+            FrontendError: The file or the model is wrong; lists all that is wrong.
             UnsupportedOpError: Nodes that cannot be converted, all of them. An InputsNeededError
                 if it would help to know the values of some of the model's inputs.
         """
         try:
-            made = self._import(path, options or OnnxOptions(), ops)
+            made = _import(_prepare(path, options or OnnxOptions(), ops), path)
         except DovetailError as error:
             error.where = error.where or str(path)
             raise
@@ -118,72 +118,67 @@ class OnnxFrontend:
             ConfigError: The options do not fit the model.
             FrontendError: The file cannot be read as a model at all.
         """
-        options = options or OnnxOptions()
         try:
-            look = self._look(path, options, ops)
+            model = _prepare(path, options or OnnxOptions(), ops)
         except DovetailError as error:
             error.where = error.where or str(path)
             raise
         try:
-            made = self._import(path, options, ops)
+            made = _import(model, path)
             refusals, invalid = made.refusals, made.invalid
         except ConfigError as error:
             error.where = error.where or str(path)
             raise
         except DovetailError as error:
-            refusals = list(look.survey.unsupported)
-            invalid = [*_as_problems(error), *look.survey.malformed.values()]
+            refusals = list(model.survey.unsupported)
+            invalid = [*_as_problems(error), *model.survey.malformed.values()]
         return DryRun(
-            operators=look.survey.operators,
+            operators=model.survey.operators,
             problems=(*grouped(refusals), *invalid),
-            unused_inputs=look.source.unused_inputs,
+            unused_inputs=model.source.unused_inputs,
         )
 
-    def _look(self, path: Path, options: OnnxOptions, ops: OpRegistry | None) -> _Look:
-        tables = Tables(installed_ops() if ops is None else ops)
-        model = read_proto(path)
-        check_text(model)
-        normalize_domains(model)
-        if options.dropout == "off":
-            disable_dropout(model)
-        model = write_out(inline_functions(model), tables)
-        tensors = TensorReader(path.parent)
-        whole = parse_model(model)
-        check_options(whole, options)
-        whole, options = with_values(whole, options)
-        source = fuse_gelu(
-            cut(whole, options.out_names, keep_nodes=options.keep_disconnected), tensors
-        )
-        source = fuse_integer_products(source, tensors)
-        source = fuse_masked_assignments(source, tensors)
-        return _Look(source, options, tensors, survey(source, tables), tables)
 
-    def _import(self, path: Path, options: OnnxOptions, ops: OpRegistry | None) -> _Imported:
-        look = self._look(path, options, ops)
-        source, refused = look.source, look.survey.unsupported
-        try:
-            specs = bind_inputs(
-                source.inputs, look.options, str(path), optional=source.unused_inputs
-            )
-        except FrontendError as error:
-            if error.code != "MODEL_SHAPE_UNKNOWN" or not refused:
-                raise
-            # without shapes nothing can be built, and unsupported operators matter more
-            return _Imported(Graph(source.name), source, list(refused), list(error.problems))
-        inputs = {name: info for name, info in source.inputs.items() if name in specs}
-        source = replace(source, inputs=inputs)
-        reader = GraphReader(
-            source,
-            specs,
-            look.survey,
-            look.tensors,
-            look.tables,
-            path.stat().st_size,
-            look.options.updateable,
-        )
-        graph = reader.run()
-        needed = reader.needed_inputs()
-        return _Imported(graph, source, reader.unsupported, reader.invalid, needed)
+def _prepare(path: Path, options: OnnxOptions, ops: OpRegistry | None) -> _PreparedModel:
+    tables = Tables(installed_ops() if ops is None else ops)
+    model = read_proto(path)
+    check_text(model)
+    normalize_domains(model)
+    if options.dropout == "off":
+        disable_dropout(model)
+    model = write_out(inline_functions(model), tables)
+    tensors = TensorReader(path.parent)
+    whole = parse_model(model)
+    check_options(whole, options)
+    whole, options = with_values(whole, options)
+    source = fuse_gelu(cut(whole, options.out_names, keep_nodes=options.keep_disconnected), tensors)
+    source = fuse_integer_products(source, tensors)
+    source = fuse_masked_assignments(source, tensors)
+    return _PreparedModel(source, options, tensors, survey(source, tables), tables)
+
+
+def _import(model: _PreparedModel, path: Path) -> _Imported:
+    source, refused = model.source, model.survey.unsupported
+    try:
+        specs = bind_inputs(source.inputs, model.options, str(path), optional=source.unused_inputs)
+    except FrontendError as error:
+        if error.code != "MODEL_SHAPE_UNKNOWN" or not refused:
+            raise
+        # without shapes nothing can be built, and unsupported operators matter more
+        return _Imported(Graph(source.name), source, list(refused), list(error.problems))
+    inputs = {name: info for name, info in source.inputs.items() if name in specs}
+    source = replace(source, inputs=inputs)
+    reader = GraphReader(
+        source,
+        specs,
+        model.survey,
+        model.tensors,
+        model.tables,
+        path.stat().st_size,
+        model.options.updateable,
+    )
+    graph = reader.run()
+    return _Imported(graph, source, reader.unsupported, reader.invalid, reader.needed_inputs())
 
 
 def _unsupported(made: _Imported, where: str) -> UnsupportedOpError:
