@@ -168,10 +168,10 @@ def _crops(node: SourceNode, ins: dict[str, Constant]) -> bool:
     """Return whether a node is a Pad that cuts off elements."""
     if node.op_type != "Pad":
         return False
-    said = next((list(a.ints) for a in node.proto.attribute if a.name in ("pads", "paddings")), [])
+    pads = next((list(a.ints) for a in node.proto.attribute if a.name in ("pads", "paddings")), [])
     if len(node.inputs) > 1 and node.inputs[1]:
-        said = ins[node.inputs[1]].values.reshape(-1).tolist()
-    return min(said, default=0) < 0
+        pads = ins[node.inputs[1]].values.reshape(-1).tolist()
+    return min(pads, default=0) < 0
 
 
 def _gathered(node: SourceNode, ins: dict[str, Constant]) -> Array | None:
@@ -183,15 +183,15 @@ def _gathered(node: SourceNode, ins: dict[str, Constant]) -> Array | None:
     axis = next((a.i for a in node.proto.attribute if a.name == "axis"), 0)
     if data.ndim != indices.ndim or not -data.ndim <= axis < data.ndim:
         return None
-    extent = data.shape[axis]
-    if indices.size and (indices.min() < -extent or indices.max() >= extent):
+    size = data.shape[axis]
+    if indices.size and (indices.min() < -size or indices.max() >= size):
         ends = f"{indices.min()} to {indices.max()}"
-        why = f"indices range from {ends}, but there are {extent} elements"
+        why = f"indices range from {ends}, but there are {size} elements"
         raise _uncomputed(node, ValueError(why))
-    places = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
-    places[axis] = np.where(indices < 0, indices + extent, indices)
+    index = list(np.ogrid[tuple(slice(count) for count in indices.shape)])
+    index[axis] = np.where(indices < 0, indices + size, indices)
     try:
-        found: Array = data[tuple(places)]
+        found: Array = data[tuple(index)]
     except IndexError as error:
         raise _uncomputed(node, error) from error
     return found
