@@ -71,10 +71,7 @@ class Values:
 
     def add_input(self, tensor: Tensor) -> None:
         """Add an input of the model: real values, quantized next if the tensor is quantized."""
-        code = real_type(tensor.dtype)
-        if code is None:
-            self._refuse(f"ONNX has no tensors of {tensor.dtype.name}", tensor)
-            code = TensorProto.FLOAT
+        code = self._real_type(tensor)
         self.builder.add_input(tensor.name, code, tensor.shape)
         order = natural(len(tensor.shape))
         where = f"input '{tensor.name}'"
@@ -111,10 +108,7 @@ class Values:
             order: It is the tensor transposed by this.
             where: The node, for errors.
         """
-        code = real_type(tensor.dtype)
-        if code is None:
-            self._refuse(f"ONNX has no tensors of {tensor.dtype.name}", tensor)
-            code = TensorProto.FLOAT
+        code = self._real_type(tensor)
         if self.builder.types[name] != code:
             name = self._node("Cast", [name], code, f"{tensor.name}/cast", where, to=code)
         self._values[tensor] = Value(self._quantized(tensor, name, order, where), order)
@@ -149,7 +143,7 @@ class Values:
         if isinstance(found, Parameters) and found.dtype is tensor.dtype:
             return found
         why = found if isinstance(found, str) else f"ONNX stores it as {found.dtype.name}"
-        self._refuse(why, tensor)
+        self._add_problem(why, tensor)
         return None
 
     def pass_on(self, tensor: Tensor, name: str, order: Order) -> None:
@@ -179,6 +173,11 @@ class Values:
             found.append((tensor.name, code, tensor.shape))
         self.builder.drop_unused(last)
         return found
+
+    def shape_constant(self, shape: Shape) -> str:
+        """Return a constant (n,) of INT_64."""
+        values = np.array(shape, np.int64).reshape(-1)
+        return self.builder.constant("integers", Initializer.of(values, DType.INT_64))
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -212,10 +211,13 @@ class Values:
             "Reshape", [source, wanted], code, f"{tensor.name}/reshaped", "", allowzero=zero
         )
 
-    def shape_constant(self, extents: Shape) -> str:
-        """Return a constant (n,) of INT_64."""
-        values = np.array(extents, np.int64).reshape(-1)
-        return self.builder.constant("integers", Initializer.of(values, DType.INT_64))
+    def _real_type(self, tensor: Tensor) -> int:
+        """Return the type of a tensor's real values; FLOAT, with a problem, if ONNX has none."""
+        code = real_type(tensor.dtype)
+        if code is not None:
+            return code
+        self._add_problem(f"ONNX has no tensors of {tensor.dtype.name}", tensor)
+        return TensorProto.FLOAT
 
     def _placeholder(self, tensor: Tensor) -> str:
         code = real_type(tensor.dtype) or TensorProto.FLOAT
@@ -223,7 +225,7 @@ class Values:
 
     def _constant(self, tensor: Tensor, order: Order, shape: Shape) -> str:
         if real_type(tensor.dtype) is None:
-            self._refuse(f"ONNX has no tensors of {tensor.dtype.name}", tensor)
+            self._add_problem(f"ONNX has no tensors of {tensor.dtype.name}", tensor)
             return self._placeholder(tensor)
         if tensor.kind.is_updateable:
             self.note(f"'{tensor.source}' can be updated in the graph, but is a constant in ONNX")
@@ -232,7 +234,7 @@ class Values:
             values = tensor.values().reshape(shape).transpose(order)
             return self.builder.constant(stem, Initializer.of(values, tensor.dtype))
         if tensor.encoding is None:
-            self._refuse(f"{tensor.dtype.name} without an encoding", tensor)
+            self._add_problem(f"{tensor.dtype.name} without an encoding", tensor)
             return self._placeholder(tensor)
         found = _quantized_constant(tensor, tensor.encoding, order, shape)
         if isinstance(found, str):
@@ -252,7 +254,7 @@ class Values:
             return name
         found = _quantized.of_activation(tensor, order)
         if isinstance(found, str):
-            self._refuse(found, tensor)
+            self._add_problem(found, tensor)
             return name
         name = self._narrowed(tensor, name, found, where)
         code = element_type(found.dtype)
@@ -275,18 +277,20 @@ class Values:
         if encoding is None or bits is None or bits == found.dtype.bits:
             return name
         if not isinstance(encoding, ScaleOffset):
-            self._refuse(f"ONNX has no integers of {bits} bits for scales along an axis", tensor)
+            self._add_problem(
+                f"ONNX has no integers of {bits} bits for scales along an axis", tensor
+            )
             return name
         self.note(f"'{tensor.source}' has {bits} bits, which ONNX lacks: a Clip limits its range")
         low, high = (
-            self.scalar((q + encoding.offset) * encoding.scale, DType.FLOAT_32)
+            self._scalar((q + encoding.offset) * encoding.scale, DType.FLOAT_32)
             for q in tensor.dtype.stored_range(bits)
         )
         return self._node(
             "Clip", [name, low, high], TensorProto.FLOAT, f"{tensor.name}/narrowed", where
         )
 
-    def scalar(self, value: float, dtype: DType) -> str:
+    def _scalar(self, value: float, dtype: DType) -> str:
         """Return a constant of rank 0."""
         made = np.asarray(value, np.float32 if dtype is DType.BFLOAT_16 else dtype.storage)
         return self.builder.constant("scalar", Initializer.of(made, dtype))
@@ -326,7 +330,7 @@ class Values:
         )
         return found
 
-    def _refuse(self, text: str, tensor: Tensor) -> None:
+    def _add_problem(self, text: str, tensor: Tensor) -> None:
         problem = Problem(text, where=f"tensor '{tensor.source}'")
         if problem not in self.problems:
             self.problems.append(problem)
