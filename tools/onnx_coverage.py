@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "onnx_coverage.md"
 sys.path.insert(0, str(ROOT / "plugins" / "frontends" / "onnx" / "tests" / "helpers"))
 
-from onnx_cases import (  # noqa: E402 - what the tests of a dist share lies in no dist
+from onnx_cases import (  # noqa: E402 - helpers of tests are in no dist
     KINDS,
     REASONS,
     Case,

@@ -92,7 +92,7 @@ def compare_values(
     if one.size != other.size:
         return None
     squares, others, product, max_abs, is_close = 0.0, 0.0, 0.0, 0.0, True
-    with np.errstate(all="ignore"):  # the result tells
+    with np.errstate(all="ignore"):  # the result shows overflows
         for start in range(0, one.size, _PIECE):
             a = one[start : start + _PIECE].astype(np.float64)
             b = other[start : start + _PIECE].astype(np.float64)

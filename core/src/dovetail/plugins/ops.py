@@ -32,7 +32,7 @@ def is_replaced(name: str, ops: OpRegistry) -> bool:
 def not_installed(ops: OpRegistry) -> dict[str, str]:
     """Return the versions of a registry's packages that are not the installed ones, by name."""
     if not ops.added:
-        return {}  # without a look at what is installed, which takes a start of a process longer
+        return {}  # listing what is installed would slow the start of a process
     installed = registry.names(GROUP)
     return {
         package.name: package.version

@@ -14,9 +14,9 @@ _LIBRARY = (
 # Names of the SDK's accuracy tools: from this architecture on, the DSP has an HTP.
 _RUNTIME = r"dspv(?P<arch>\d\d)"
 _FIRST_HTP = 68
-HETERO = "hetero"  # the backend that places parts of graphs on others
-AUTO = "auto"  # the backend that chooses one of others, or a placement on them
-COMPOSITE = (HETERO, AUTO)  # their names may have an order of others
+HETERO = "hetero"  # the backend that runs parts of graphs on others
+AUTO = "auto"  # the backend that chooses one of the others, or runs parts on several
+COMPOSITE = (HETERO, AUTO)  # their names may list others in order
 
 
 def backend_name(text: str) -> str:

@@ -19,7 +19,7 @@ from dovetail_gpu.options import GpuGraph, PrecisionMode
 if TYPE_CHECKING:  # it refers to this module
     from dovetail_gpu.engine import ClEngine
 
-_SHORTEST_S, _LONGEST_S = 2e-5, 2e-3  # between two looks at a queue
+_SHORTEST_S, _LONGEST_S = 2e-5, 2e-3  # between two checks of a queue
 PATIENCE_S = 30.0  # with a device that still runs an execution that was stopped
 # What commands in progress use whose end no run has seen. It stays there if their computing is
 # freed: a release would wait for them, and the device may still read arrays of the application.

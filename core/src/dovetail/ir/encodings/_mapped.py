@@ -28,7 +28,7 @@ class EncodingMapping(enum.IntEnum):
     LINEAR_SYMMETRIC_EXCLUDE_ZERO = 2
 
 
-# What is added to a stored integer. The facts at hand do not define ASYMMETRIC_PLUS_ONE.
+# What is added to a stored integer. The source does not define ASYMMETRIC_PLUS_ONE.
 _SHIFTS = {
     EncodingMapping.STANDARD_SYMMETRIC: 0.0,
     EncodingMapping.LINEAR_SYMMETRIC_EXCLUDE_ZERO: 0.5,

@@ -12,8 +12,8 @@ from dovetail.ir import Node, Tensor
 from dovetail.ops import CheckedGraph, NodeView, OpSchema
 from dovetail.runtime.plan.rewriting import Rewriting
 
-_DEEPEST = 8  # nodes before a cast that are looked at
-_MOST_CONSTANTS = 4096  # elements of a constant that are
+_DEEPEST = 8  # maximum of nodes before a cast that are checked
+_MOST_CONSTANTS = 4096  # maximum of elements of a constant that are checked
 
 
 def without_whole_casts(graph: CheckedGraph, cast: OpSchema) -> CheckedGraph:

@@ -23,7 +23,7 @@ from dovetail_onednn.quantized.types import TYPES, is_narrow
 from dovetail_onednn.threads import threads
 
 Curve = tuple[Eltwise, ...]
-# Least distance from where rounding changes: for the same argument, the library's function is the
+# Minimum distance from where rounding changes: for the same argument, the library's function is the
 # same everywhere up to the last bits, some 2**-16 of a step.
 _MARGIN = 2.0**-12
 
@@ -53,7 +53,7 @@ def curve_of(view: NodeView) -> Curve | None:
     values = _evaluated(ops, int(stored.min()))
     if not np.isfinite(values).all():
         return None
-    # arguments differ where a product and a sum are fused in one place and not in another
+    # arguments differ if a product and a sum are fused here but not there
     levels = 256 + 2 * int(np.abs(stored.astype(np.int64) - zero).max())
     steepest = 1 + int(np.abs(np.diff(results.astype(np.int64))).max())
     line = line_through(values, results, _MARGIN + levels * steepest * ULP)

@@ -118,7 +118,7 @@ class _Norm(msgspec.Struct, frozen=True):
 
         def exact(at: Places) -> Array:
             row, column = np.divmod(at, width)
-            # the places are in order, so that those of a row are neighbors
+            # indices are sorted, so that those of a row are neighbors
             is_first = np.concatenate((_TRUE, row[1:] != row[:-1]))
             index, rows = np.cumsum(is_first) - 1, stored[row[is_first]].astype(np.int32)
             # of stored integers: zero points cancel

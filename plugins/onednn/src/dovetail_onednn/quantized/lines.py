@@ -9,8 +9,8 @@ import numpy as np
 
 from dovetail.ir import Array
 
-# Least distance of a line from where rounding changes. Below 256, neighbours in float32 are 2**-16
-# apart or closer, and a fused multiply-add rounds once.
+# Minimum distance of a line from where rounding changes. Below 256, adjacent float32 numbers
+# are 2**-16 apart or closer, and a fused multiply-add rounds once.
 _MARGIN = 2.0**-12
 _STEEPEST = 512.0
 _TRIALS = 65  # slopes that are compared at a time

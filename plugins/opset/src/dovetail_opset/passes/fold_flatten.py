@@ -71,7 +71,7 @@ def _fold(graph: Graph, layer: Node) -> bool:
         values,
         weight.dtype,
         source=weight.source,
-        # its rows are still the source's output channels; only their elements changed places
+        # its rows are still the source's output channels; only their elements are in another order
         source_perm=weight.source_perm,
     )
     again = add(

@@ -65,7 +65,7 @@ def _can_turn(reader: Node, sequence: Tensor, time: int, readers: Sequence[Node]
         return False
     if _step_of(reader, time) is not None:
         return True
-    # an output of the graph takes the place of the sequence, which then has no other readers
+    # an output of the graph replaces the sequence, which then has no other readers
     return _reverses(reader, time) and (is_inner(reader.outputs[0]) or len(readers) == 1)
 
 

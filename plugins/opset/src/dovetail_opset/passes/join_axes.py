@@ -17,7 +17,7 @@ from dovetail_opset.perms import perm_of
 
 _MOST_AXES = 5  # of a tensor that backends of QNN take
 _MOST_TILED = 4  # of one that is repeated
-_MOST_SEARCHED = 4  # of one whose greatest elements are searched for
+_MOST_SEARCHED = 4  # of one whose maxima or minima are searched for
 _SEARCHES = ("Argmax", "Argmin")
 _REDUCTIONS = tuple(f"Reduce{name}" for name in ("Max", "Mean", "Min", "Sum", "SumSquare"))
 

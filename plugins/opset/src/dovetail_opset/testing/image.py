@@ -156,7 +156,7 @@ CASES: tuple[OpCase, ...] = (
     OpCase(
         "ExtractPatches",
         (_X,),
-        # 5 rows in steps of 2 take 3 windows of 3: one row before, one behind; 6 columns in steps
+        # 5 rows in steps of 2 take 3 windows of 3: one row before, one after; 6 columns in steps
         # of 3 take 2 windows that span 3: none
         lambda x: patches(x, (3, 2), (2, 3), [[1, 1], [0, 0]], (1, 2)).reshape(2, 3, 2, 18),
         {"size": (3, 2), "stride": (2, 3), "rate": (1, 2), "padding": 1},

@@ -130,7 +130,7 @@ CASES: tuple[OpCase, ...] = (
         _whole_lstm,
         {"cell_clip_threshold": 0.4, "output_clip_threshold": 0.3},
         name="all parts",
-        atol=1e-4,  # each gate is brought to variance 1 before it is summed up
+        atol=1e-4,  # each gate is scaled to variance 1 before it is summed up
     ),
     OpCase(
         "Gru",
@@ -224,7 +224,7 @@ CASES: tuple[OpCase, ...] = (
         static=(0,),
         outputs=_DRAWN,
         rtol=0.0,
-        atol=0.5,  # all that is drawn lies between the bounds
+        atol=0.5,  # all samples are between the bounds
     ),
     OpCase(
         "RandomNormalLike",

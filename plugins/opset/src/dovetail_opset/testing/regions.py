@@ -10,7 +10,7 @@ from dovetail.ir import Array
 from dovetail.testing import OpCase
 from dovetail_opset.testing._boxes import NONE, A, B, C, floats, ints
 
-# Element (i, j) is 10 i + j: what lies between elements is known.
+# Element (i, j) is 10 i + j: values between elements are known.
 _RAMP = np.add.outer(10 * np.arange(8), np.arange(8)).astype(np.float32)[None, :, :, None]
 # A peak of 1 at 0.2 to the right of the middle element and 0.1 above it.
 _HILL = np.array(
@@ -182,7 +182,7 @@ CASES: tuple[OpCase, ...] = (
         "HeatMapMaxKeyPoint",
         (_HILL.reshape(1, 3, 3, 1), floats((0, 0, 30, 60))),
         (floats((1.0,)), floats(((17, 28),))),
-        atol=1e-3,  # differences of neighbours near 1, in float32, times the box's extent
+        atol=1e-3,  # differences of neighbours near 1, in float32, times the box's size
     ),
     _rois(
         "RoiAlign",

@@ -14,11 +14,11 @@ from dovetail_opset.testing._data import real, widely
 Place = Callable[[int, int, int], float]
 
 _X = real(2, 4, 5, 3)
-# Where element i of m lies among n, in elements.
+# The position of element i of m among n, in elements.
 _ASYMMETRIC: Place = lambda i, n, m: i * n / m  # noqa: E731 - a table of formulas
 _HALF_PIXEL: Place = lambda i, n, m: (i + 0.5) * n / m - 0.5  # noqa: E731
 _CORNERS: Place = lambda i, n, m: i * (n - 1) / (m - 1) if m > 1 else 0.0  # noqa: E731
-# Places are computed in float32 by some and in float64 by others.
+# Some backends compute positions in float32, others in float64.
 _LOOSE = 1e-4
 
 

@@ -61,7 +61,7 @@ CASES: tuple[OpCase, ...] = (
         "MaskedSoftmax",
         (_X, np.where(real(2, 7, seed=2) > 0, 0, -10000).astype(np.float32)),
         lambda x, mask: _softmax(x + mask[:, None, None, :]),
-        atol=1e-5,  # beside a mask of -10000 elements have float32's steps of 0.001, but drop out
+        atol=1e-5,  # at -10000 float32's steps are 0.001, but these elements drop out
     ),
     OpCase(
         "MaskedSoftmax",

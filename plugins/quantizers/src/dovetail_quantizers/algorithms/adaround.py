@@ -98,7 +98,7 @@ class AdaRound(ParameterizedAlgorithm):
             if isinstance(tasks, str):
                 yield f"{title(each.node)} is left out, its weights rounded to nearest: {tasks}"
                 continue
-            # Two threads of NumPy's BLAS gain nothing: most of a step is elementwise. Beside other
+            # Two threads of NumPy's BLAS gain nothing: most of a step is elementwise. With other
             # processes they take two to six times as long, since each product waits for both.
             with threadpool_limits(1, user_api="blas"):
                 learned = [learn(task.problem, schedule) for task in tasks]

@@ -173,8 +173,9 @@ class Session:
         retarget = None if request.retarget is None else request.retarget()
         loop = _Loop(request, report, trace, is_first=not report.seconds)
         start = time.perf_counter()
-        is_own = retarget is not None and retarget.has_config  # nobody else's options
-        resolver = InstalledResolver(packages=request.packages, writes_files=is_own)
+        # only with this user's options, not with the trace's
+        writes_files = retarget is not None and retarget.has_config
+        resolver = InstalledResolver(packages=request.packages, writes_files=writes_files)
         with Player(trace.payloads, resolver) as player:
             stepper = Stepper(player, retarget)
             run = run_in_order if request.threads is Threads.ONE else run_in_threads
