@@ -50,7 +50,7 @@ def _bytes(call: KernelCall, alpha: Array) -> Step | None:
     if axis is None or not (_is_per_tensor(x) and _is_per_tensor(y)):
         return None
     table = _table(call, alpha.reshape(-1, 1), x, y)
-    # start of the row of the table for each element's alpha
+    # the start of each alpha's row of the table
     rows = np.arange(alpha.size) * _LEVELS
     rows = rows.reshape([-1 if i == axis else 1 for i in range(len(x.shape))])
     call.read(0)
@@ -60,11 +60,10 @@ def _bytes(call: KernelCall, alpha: Array) -> Step | None:
     call.scratch(int(np.prod(x.shape)) * rows.itemsize)
 
     def run(x: Array, table: Array, rows: Array, y: Array, scratch: Array) -> None:
-        places = scratch.view(rows.dtype).reshape(x.shape)
-        np.add(x, rows, out=places)
-        np.take(
-            table, places, out=y, mode="clip"
-        )  # no index is out of range, but a check would copy
+        indices = scratch.view(rows.dtype).reshape(x.shape)
+        np.add(x, rows, out=indices)
+        # no index is out of range, but NumPy's check of it would copy the result
+        np.take(table, indices, out=y, mode="clip")
 
     return call.array_step(run)
 
@@ -72,7 +71,7 @@ def _bytes(call: KernelCall, alpha: Array) -> Step | None:
 def _only_axis(alpha: Array, rank: int) -> int | None:
     """Return the axis of x along which alpha varies; None if there are several axes."""
     aligned = (1,) * (rank - alpha.ndim) + alpha.shape
-    axes = [i for i, extent in enumerate(aligned) if extent != 1]
+    axes = [i for i, size in enumerate(aligned) if size != 1]
     return None if len(axes) > 1 else axes[0] if axes else max(rank - 1, 0)
 
 

@@ -138,7 +138,7 @@ def _require_frontend(tool: Tool, source: str) -> None:
 def _name(token: str) -> str:
     """Return an option's name with dashes, without a value; other arguments as they are."""
     name = token.partition("=")[0]
-    return name.replace("_", "-") if name.startswith("--") else token.partition("=")[0]
+    return name.replace("_", "-") if name.startswith("--") else name
 
 
 def _value(tokens: Sequence[str], names: Collection[str]) -> str | None:
