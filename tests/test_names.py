@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, NodeProto, helper, numpy_helper
+from reference_values import values_of
 
 import dovetail
 from dovetail.ir import Array, Graph
-from dovetail.ops import bind_node, input_specs, simulate
 from dovetail.plugins.ops import installed_ops
 
 N = helper.make_node
@@ -99,20 +99,6 @@ def tensor_names(model: ModelProto) -> set[str]:
     return {name for node in graph.node for name in (*node.input, *node.output) if name}
 
 
-def values_of(graph: Graph, feeds: dict[str, Array]) -> dict[str, Array]:
-    """All tensors of a graph by the meaning of its ops."""
-    ops = installed_ops()
-    values = {t: t.stored() for t in graph.tensors.values() if t.data is not None}
-    values |= {t: feeds[t.name] for t in graph.inputs}
-    for node in graph.nodes:
-        schema = ops.find(node.package, node.op_type)
-        ins = [None if t is None else values[t] for t in node.inputs]
-        outs = [t.spec for t in node.outputs]
-        results = simulate(schema, bind_node(schema, node), ins, input_specs(node), outs)
-        values.update(zip(node.outputs, results, strict=True))
-    return {t.name: a for t, a in values.items()}
-
-
 def theirs(model: ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
     """All tensors that nodes of a model write, by ONNX Runtime."""
     whole = ModelProto()
@@ -145,7 +131,7 @@ def test_drawn_networks(tmp_path_factory: pytest.TempPathFactory, model: ModelPr
     graph = convert(model, tmp_path_factory.getbasetemp() / "drawn.onnx")
     assert_names(graph, model)
     feeds = {"x": np.random.default_rng(1).uniform(-1, 1, (1, 4, 6, 6)).astype(np.float32)}
-    ours, wanted = values_of(graph, feeds), theirs(model, feeds)
+    ours, wanted = values_of(graph, feeds, installed_ops()), theirs(model, feeds)
     for name in ours.keys() & wanted.keys():
         perm = graph.tensor(name).source_perm or range(wanted[name].ndim)
         value = wanted[name].transpose(*perm)

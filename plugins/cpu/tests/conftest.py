@@ -8,18 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reference_values import values_of
 
 from dovetail import testing
 from dovetail.errors import PluginError
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
-from dovetail.ops import (
-    EVERYTHING,
-    NOTHING,
-    OpRegistry,
-    bind_node,
-    input_specs,
-    simulate,
-)
+from dovetail.ops import EVERYTHING, NOTHING, OpRegistry
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, Quantized
@@ -100,15 +94,7 @@ def run_graph(
 
 def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Return the stored values of all tensors, by the references of the ops."""
-    values = {t.name: t.stored() for t in graph.tensors.values() if t.data is not None}
-    values |= feeds
-    for node in graph.nodes:
-        schema = REGISTRY.find(node.package, node.op_type)
-        ins = [None if t is None else values[t.name] for t in node.inputs]
-        outs = [t.spec for t in node.outputs]
-        results = simulate(schema, bind_node(schema, node), ins, input_specs(node), outs)
-        values |= {t.name: r for t, r in zip(node.outputs, results, strict=True)}
-    return values
+    return values_of(graph, feeds, REGISTRY)
 
 
 def op_graph(

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from reference_values import run_node
 
 from dovetail import testing
 from dovetail.errors import DovetailError
 from dovetail.ir import Array
-from dovetail.ops import OpRegistry, bind_node, input_specs, simulate
+from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import RunControl
 from dovetail.testing import OpCase
 from dovetail.testing.binding import BoundCase, bind
@@ -94,8 +95,7 @@ def expected(bound: BoundCase) -> tuple[Array, ...]:
     schema = REGISTRY.find(bound.case.package, bound.case.op_type)
     node = bound.node(schema)
     inputs = [None if x is None else x.values for x in bound.inputs]
-    outs = [t.spec for t in node.outputs]
-    return simulate(schema, bind_node(schema, node), inputs, input_specs(node), outs)
+    return run_node(node, inputs, REGISTRY)
 
 
 def computed(bound: BoundCase, choice: EngineChoice) -> tuple[Array, ...]:

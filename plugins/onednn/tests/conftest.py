@@ -9,19 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reference_values import values_of
 
 from dovetail.container import WeightStore
 from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
-from dovetail.ops import (
-    EVERYTHING,
-    NOTHING,
-    CheckedGraph,
-    OpRegistry,
-    bind_node,
-    check_ops,
-    input_specs,
-    simulate,
-)
+from dovetail.ops import EVERYTHING, NOTHING, CheckedGraph, OpRegistry, check_ops
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, Step, build_plan
 from dovetail_onednn import convolution, onednn_kernels, reorder
@@ -111,15 +103,7 @@ class Model:
 
     def expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return all tensors' values by the ops' references."""
-        values = {t.name: t.values() for t in self.graph.tensors.values() if t.data is not None}
-        values |= feeds
-        for node in self.graph.nodes:
-            schema = OPS.find(node.package, node.op_type)
-            ins = [None if t is None else values[t.name] for t in node.inputs]
-            outs = [t.spec for t in node.outputs]
-            results = simulate(schema, bind_node(schema, node), ins, input_specs(node), outs)
-            values |= {t.name: r for t, r in zip(node.outputs, results, strict=True)}
-        return values
+        return values_of(self.graph, feeds, OPS)
 
 
 @pytest.fixture

@@ -38,10 +38,10 @@ gc.collect()
 
 @pytest.mark.parametrize("end", ["", COLLECTED])
 def test_runs_of_a_finalizer(end: str) -> None:
-    environment = {**os.environ, "TESTS": os.path.dirname(__file__)}
+    here, path = os.path.dirname(__file__), os.pathsep.join(sys.path)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT + end],
-        env=environment,
+        env={**os.environ, "TESTS": here, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         timeout=120,

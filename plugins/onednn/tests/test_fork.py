@@ -38,10 +38,10 @@ os._exit(0)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing to fork on this platform")
 def test_used_after_fork() -> None:
-    here = os.path.dirname(__file__)
+    here, path = os.path.dirname(__file__), os.pathsep.join(sys.path)
     ran = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT],
-        env={**os.environ, "TESTS": here, "OMP_NUM_THREADS": "2"},
+        env={**os.environ, "TESTS": here, "PYTHONPATH": path, "OMP_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
         timeout=60,

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reference_values import values_of
 
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
-from dovetail.ops import OpRegistry, bind_node, check_ops, input_specs, simulate
+from dovetail.ops import OpRegistry, check_ops
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add_all
 
@@ -15,17 +16,9 @@ REGISTRY = OpRegistry.of(PACKAGE)
 
 
 def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Run a graph and give the stored values of all its tensors by name."""
+    """Check a graph, and return the stored values of all its tensors by name."""
     check_ops(graph, REGISTRY)
-    values = {t.name: t.values() for t in graph.tensors.values() if t.data is not None}
-    values |= feeds
-    for node in graph.nodes:
-        schema = REGISTRY.find(node.package, node.op_type)
-        ins = [None if t is None else values[t.name] for t in node.inputs]
-        outs = [t.spec for t in node.outputs]
-        results = simulate(schema, bind_node(schema, node), ins, input_specs(node), outs)
-        values |= {t.name: r for t, r in zip(node.outputs, results, strict=True)}
-    return values
+    return values_of(graph, feeds, REGISTRY)
 
 
 def run_op(

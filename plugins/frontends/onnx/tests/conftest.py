@@ -11,10 +11,11 @@ import onnx
 import pytest
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from reference_values import values_of
 from runtime import peer_session
 
 from dovetail.ir import Array, Graph
-from dovetail.ops import OpRegistry, bind_node, find_op_faults, input_specs, simulate
+from dovetail.ops import OpRegistry, find_op_faults
 from dovetail_onnx import OnnxFrontend
 from dovetail_opset import PACKAGE
 
@@ -59,16 +60,9 @@ def _info(name: str, like: Any) -> onnx.ValueInfoProto:
 
 
 def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Run a graph by the meaning of its ops."""
-    values = {t: t.stored() for t in graph.tensors.values() if t.data is not None}
-    values |= {t: feeds[t.name] for t in graph.inputs}
-    for node in graph.nodes:
-        schema = PACKAGE.schemas[node.op_type]
-        ins = [None if t is None else values[t] for t in node.inputs]
-        outs = [t.spec for t in node.outputs]
-        results = simulate(schema, bind_node(schema, node), ins, input_specs(node), outs)
-        values.update(zip(node.outputs, results, strict=True))
-    return {t.name: values[t] for t in graph.outputs}
+    """Return the outputs of a graph by the references of its ops."""
+    values = values_of(graph, feeds, OpRegistry.of(PACKAGE))
+    return {t.name: values[t.name] for t in graph.outputs}
 
 
 def run_peer(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from exported import export, feeds_of, run, stored_outputs
 from onnx import ModelProto, TensorProto, numpy_helper
+from reference_values import run_node
 
 from dovetail.ir import (
     Array,
@@ -29,7 +30,7 @@ from dovetail.ir import (
     dequantize,
     quantize,
 )
-from dovetail.ops import OpRegistry, bind_node, find_op_faults, input_specs, simulate
+from dovetail.ops import OpRegistry, find_op_faults
 from dovetail_onnx import OnnxFrontend
 from dovetail_onnx.exporter import OnnxExportOptions, OnnxQdqExporter
 from dovetail_opset import PACKAGE
@@ -153,13 +154,11 @@ def test_every_node_gives_what_ours_gives(rng: np.random.Generator, tmp_path: Pa
 
 def meaning(node: Node, stored: dict[str, Array]) -> tuple[Array, ...]:
     """Return what our node makes of stored values."""
-    schema = PACKAGE.schemas[node.op_type]
     ins = [
         None if t is None else t.stored() if t.kind.is_static else stored[t.name]
         for t in node.inputs
     ]
-    outs = [t.spec for t in node.outputs]
-    return simulate(schema, bind_node(schema, node), ins, input_specs(node), outs)
+    return run_node(node, ins, OpRegistry.of(PACKAGE))
 
 
 def test_onnxruntime_may_compute_it_in_integers(
