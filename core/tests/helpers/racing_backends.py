@@ -6,6 +6,7 @@ import time
 from typing import Any, ClassVar
 
 from choosy_backends import ChoosyDevice, ChoosyGraph, ChoosyPrepared, LeftBackend
+from msgspec.structs import replace
 
 from dovetail.errors import BackendError
 from dovetail.ops import CheckedGraph
@@ -52,15 +53,8 @@ class FirstBackend(LeftBackend):
     is_native: ClassVar[bool] = True
 
     def capabilities(self) -> contract.Capabilities:
-        return contract.Capabilities(
-            op_packages=True,
-            caching=True,
-            cancel=True,
-            watch=True,
-            asynchronous=True,
-            priority=True,
-            updates=True,
-            memory_handles=True,
+        return replace(
+            super().capabilities(),
             records_only=self.options.records_only,
             max_tensor_bytes=self.options.max_tensor_bytes,
             power_efficiency=self.options.efficiency,
