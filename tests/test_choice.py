@@ -11,11 +11,11 @@ import networks
 import numpy as np
 import onnx
 import pytest
+from picky_cpu import picky_installed
 
 import dovetail as dt
 from dovetail.cli import main
 from dovetail.ops import check_ops
-from dovetail.plugins import refresh
 from dovetail.runtime import Backend
 from dovetail.runtime.choice.backend import AutoBackend
 from dovetail.runtime.contract import Image, PrepareRequest, RunControl
@@ -28,18 +28,9 @@ QUICK = {"trial_seconds": 0.02}
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The backend `picky`, installed, and a cache folder of the test."""
-    info = tmp_path / "site" / "picky-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: picky\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[dovetail.backends]\npicky = picky_cpu:PickyCpu\n")
-    monkeypatch.syspath_prepend(str(info.parent))
-    monkeypatch.delenv("DOVETAIL_PLUGINS", raising=False)
     monkeypatch.setenv("DOVETAIL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    refresh()
-    yield
-    monkeypatch.undo()
-    refresh()
+    with picky_installed(tmp_path, monkeypatch):
+        yield
 
 
 @pytest.fixture

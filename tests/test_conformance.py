@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import forked
+import picky_cpu
 import pytest
 import wheels
 from null_backend import NullBackend
@@ -130,15 +131,11 @@ def test_every_op_has_a_case_that_zeros_do_not_pass() -> None:
 def test_a_placement_on_two_backends_runs_every_op(
     tmp_path: Path, backend: str, own: dict[str, object]
 ) -> None:
-    info = tmp_path / "site" / "picky-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: picky\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[dovetail.backends]\npicky = picky_cpu:PickyCpu\n")
     options = {"members": {"picky": {"refuse": ["Halve", "Relu", "Conv2d", "Softmax"]}}, **own}
     report = conformance(
         tmp_path,
         *("--backend", backend, "--backend-options", json.dumps(options), *OPSET),
-        path=(info.parent, TESTS / "helpers"),
+        path=(picky_cpu.write_dist(tmp_path), TESTS / "helpers"),
     )
     assert unsupported(report, "op cases") == {}
     cpu = conformance(tmp_path, "--backend", "cpu", "-k", "capabilities")

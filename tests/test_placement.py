@@ -11,13 +11,13 @@ import networks
 import numpy as np
 import onnx
 import pytest
+from picky_cpu import picky_installed
 
 import dovetail as dt
 from dovetail.cli import main
 from dovetail.errors import BackendError, ConfigError
 from dovetail.ir import Array
 from dovetail.ops import EVERYTHING, NOTHING, CheckedGraph, Observed, check_ops
-from dovetail.plugins import refresh
 from dovetail.runtime import Backend
 from dovetail.runtime.contract import Image, Prepared, PrepareRequest, RunControl
 from dovetail.testing.preparing import open_context
@@ -42,17 +42,8 @@ REFUSED = {
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The backend `picky`, installed."""
-    info = tmp_path / "site" / "picky-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: picky\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[dovetail.backends]\npicky = picky_cpu:PickyCpu\n")
-    monkeypatch.syspath_prepend(str(info.parent))
-    monkeypatch.delenv("DOVETAIL_PLUGINS", raising=False)
-    monkeypatch.chdir(tmp_path)
-    refresh()
-    yield
-    monkeypatch.undo()
-    refresh()
+    with picky_installed(tmp_path, monkeypatch):
+        yield
 
 
 def config(refuse: tuple[str, ...], **options: Any) -> dict[str, Any]:
