@@ -25,22 +25,12 @@ from dovetail.errors import (
 )
 from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import NodeView
-from dovetail.plugins import registry
 from dovetail.runtime import EventUnit, ProfileLevel, contract, read_profile_log
 
 NUL_PATH = '{"backend_extensions": {"config_file_path": "a\\u0000b"}}'
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
-
-@pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Create the reference backend look installed."""
-    load = registry.load
-
-    def load_ours(group: str, name: str) -> object:
-        return ReferenceBackend if name == "reference" else load(group, name)
-
-    monkeypatch.setattr("dovetail.runtime.installed.load", load_ours)
+pytestmark = pytest.mark.usefixtures("reference_installed")
 
 
 def model(*graphs: Graph) -> Model:

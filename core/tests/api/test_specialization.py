@@ -15,10 +15,11 @@ from dovetail.errors import BackendError, ConfigError, FrontendError
 from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions, InputsNeededError
-from dovetail.plugins import registry
 from dovetail.runtime import ProfileLevel
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+pytestmark = pytest.mark.usefixtures("reference_installed")
 
 
 class Doubler:
@@ -47,20 +48,9 @@ class Doubler:
         return [graph]
 
 
-@pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Create the reference backend look installed."""
-    load = registry.load
-
-    def load_ours(group: str, name: str) -> object:
-        return ReferenceBackend if name == "reference" else load(group, name)
-
-    monkeypatch.setattr("dovetail.runtime.installed.load", load_ours)
-
-
 @pytest.fixture
 def frontend(monkeypatch: pytest.MonkeyPatch) -> Doubler:
-    """Create the frontend look installed."""
+    """Let conversions use a frontend as if it were installed, without passes."""
     made = Doubler()
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: made)
     monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: ())
