@@ -9,6 +9,7 @@ import pytest
 
 from dovetail.ir import Array, DType, Graph, Pass, Spec, Tensor, TensorKind, find_faults
 from dovetail_opset.build import add, add_all, static
+from dovetail_opset.ops.unary import Unary
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
@@ -232,6 +233,17 @@ class Net:
 
     def step(self, op_type: str, *inputs: Tensor, **params: Any) -> Tensor:
         return add(self.graph, op_type, inputs, name="step", **params)
+
+    def inverse_root(self, x: Tensor, spelling: str) -> Tensor:
+        """Add 1 / sqrt(x) in a spelling."""
+        if spelling == "rsqrt":
+            return self.step("ElementWiseRsqrt", x)
+        if spelling == "power":
+            return self.step("ElementWisePower", x, self.number(-0.5))
+        root = self.step("ElementWiseSquareRoot", x)
+        if spelling == "reciprocal":
+            return self.step("ElementWiseUnary", root, operation=int(Unary.RECIPROCAL))
+        return self.step("ElementWiseDivide", self.number(1), root)
 
     def number(self, value: float, *shape: int) -> Tensor:
         return static(self.graph, "number", np.full(shape, value, np.float32))

@@ -11,7 +11,6 @@ from dovetail_opset.passes import FuseLayerNorm
 
 Evaluate = Callable[..., Any]
 VARIANCES = ("of centred", "of squares", "clipped", "clipped first", "by relu")
-RECIPROCAL = 10  # of ElementWiseUnary
 ROOTS = ("rsqrt", "one over", "reciprocal", "power", "divide")
 # How x, its mean, the scale (with gamma) and beta meet.
 FORMS = ("centred", "apart", "apart, beta first", "minus", "negated after")
@@ -42,17 +41,6 @@ def variance(
     return found
 
 
-def inverse(net: Any, spread: Tensor, root: str) -> Tensor:
-    if root == "rsqrt":
-        return net.step("ElementWiseRsqrt", spread)  # type: ignore[no-any-return]
-    if root == "power":
-        return net.step("ElementWisePower", spread, net.number(-0.5))  # type: ignore[no-any-return]
-    below = net.step("ElementWiseSquareRoot", spread)
-    if root == "reciprocal":
-        return net.step("ElementWiseUnary", below, operation=RECIPROCAL)  # type: ignore[no-any-return]
-    return net.step("ElementWiseDivide", net.number(1), below)  # type: ignore[no-any-return]
-
-
 def normalized(
     net: Any,
     *,
@@ -73,7 +61,7 @@ def normalized(
     if root == "divide":
         below = net.step("ElementWiseSquareRoot", spread)
         return net.step("ElementWiseDivide", centred, below)  # type: ignore[no-any-return]
-    scale = inverse(net, spread, root)
+    scale = net.inverse_root(spread, root)
     if gamma is not None:
         scale = multiply(net, scale, gamma)
     if form == "centred" and centred is not None:

@@ -13,7 +13,6 @@ Evaluate = Callable[..., Any]
 F32 = DType.FLOAT_32
 SQUARES = ("power", "product")
 ROOTS = ("divide", "rsqrt", "one over", "reciprocal", "power", "root by power")
-RECIPROCAL = 10  # of ElementWiseUnary
 GAMMAS = ("none", "after", "before", "on x", "on root")
 # where the root divides there is no inverse for gamma to multiply
 FORMS = [
@@ -34,18 +33,6 @@ def spread(net: Any, x: Tensor, axes: list[int], square: str = "power") -> Tenso
     return net.step("ElementWiseAdd", net.number(1e-3), mean)
 
 
-def inverse(net: Any, plus: Tensor, root: str) -> Tensor:
-    """Return 1 / sqrt(plus) in a spelling."""
-    if root == "rsqrt":
-        return net.step("ElementWiseRsqrt", plus)
-    if root == "power":
-        return net.step("ElementWisePower", plus, net.number(-0.5))
-    below = net.step("ElementWiseSquareRoot", plus)
-    if root == "reciprocal":
-        return net.step("ElementWiseUnary", below, operation=RECIPROCAL)
-    return net.step("ElementWiseDivide", net.number(1), below)
-
-
 def normalized(
     net: Any, axes: list[int], *, square: str = "power", root: str = "divide", gamma: str = "none"
 ) -> Tensor:
@@ -63,7 +50,7 @@ def normalized(
         )
         y = net.step("ElementWiseDivide", x, below)
     else:
-        above = inverse(net, plus, root)
+        above = net.inverse_root(plus, root)
         if gamma == "on root":
             above = net.step("ElementWiseMultiply", above, factor)
         y = net.step("ElementWiseMultiply", x, above)
