@@ -24,20 +24,11 @@ from dovetail.quantization import (
     Workspace,
 )
 from dovetail_opset.build import add, static
-from dovetail_quantizers import algorithms_run
 from dovetail_quantizers.calibration.running import runner
 
 RNG = np.random.default_rng(11)
 SAMPLES = RNG.standard_normal((6, 1, 4)).astype(np.float32)
 WEIGHT = RNG.standard_normal((3, 4)).astype(np.float32)
-
-
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[QuantizationAlgorithm]]:
-    """Algorithms by name, as if they were installed."""
-    found: dict[str, type[QuantizationAlgorithm]] = {}
-    monkeypatch.setattr(algorithms_run, "load_plugin", lambda group, name: found[name])
-    return found
 
 
 def three_layers() -> Graph:

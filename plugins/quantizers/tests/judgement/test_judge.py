@@ -24,7 +24,6 @@ from dovetail.quantization import (
 )
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
-from dovetail_quantizers import algorithms_run
 
 RNG = np.random.default_rng(77)
 FOUR_BITS = {"weights_bitwidth": 4, "param_quantizer_schema": "symmetric", "bias_bitwidth": 32}
@@ -96,14 +95,6 @@ def test_bias_correction_that_helps_is_kept() -> None:
     # the mean over all samples instead of the ten that judge
     assert judgement.after_db == pytest.approx(ratio(graph, made.model, samples), abs=2)
     assert made.report.to_builtins()["judgements"]["net"][0]["kept"] is True
-
-
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[QuantizationAlgorithm]]:
-    """Algorithms by name, as if they were installed."""
-    found: dict[str, type[QuantizationAlgorithm]] = {}
-    monkeypatch.setattr(algorithms_run, "load_plugin", lambda group, name: found[name])
-    return found
 
 
 def test_a_harmful_rewrite_of_a_third_party_is_undone(
