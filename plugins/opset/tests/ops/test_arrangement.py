@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from op_inputs import numbered
 
 from dovetail.errors import GraphError, OpError
 from dovetail.ir import Array, DType, Graph, ScaleOffset, Shape, Tensor, TensorKind
@@ -14,10 +15,6 @@ from dovetail_opset.build import add
 
 Run = Callable[..., Any]
 shapes = st.lists(st.integers(0, 3), max_size=3).map(tuple)
-
-
-def numbered(shape: Shape, dtype: type = np.float32) -> Array:
-    return np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
 
 
 @given(shapes, st.integers(1, 3), st.integers(0, 3))

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from op_inputs import numbered
 
 from dovetail.errors import OpError
-from dovetail.ir import Array, DType, Graph, ScaleOffset, Shape, Spec, Tensor, TensorKind
+from dovetail.ir import DType, Graph, ScaleOffset, Shape, Spec, Tensor, TensorKind
 from dovetail_opset.build import add
 from dovetail_opset.ops.blocks import BlockMode
 
@@ -17,10 +18,6 @@ Run = Callable[..., Any]
 extents = st.integers(0, 3)
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 3))
 borders = st.tuples(*[st.tuples(st.integers(0, 2), st.integers(0, 2))] * 2)
-
-
-def numbered(*shape: int, dtype: type = np.float32) -> Array:
-    return np.arange(int(np.prod(shape))).astype(dtype).reshape(shape)
 
 
 def depth_at(mode: BlockMode, row: int, column: int, c: int, block: Shape, channels: int) -> int:
@@ -34,7 +31,7 @@ def depth_at(mode: BlockMode, row: int, column: int, c: int, block: Shape, chann
 def test_depth_to_space_and_back(
     run_op: Run, mode: BlockMode, block: Shape, n: int, h: int, w: int, c: int
 ) -> None:
-    deep = numbered(n, h, w, c * block[0] * block[1])
+    deep = numbered((n, h, w, c * block[0] * block[1]))
     wide = run_op("DepthToSpace", deep, block_size=block, mode=mode)
     assert wide.shape == (n, h * block[0], w * block[1], c)
     for (i, y, x, k), value in np.ndenumerate(wide):
@@ -57,7 +54,7 @@ def test_the_mode_is_dcr_if_left_out(run_op: Run) -> None:
 def test_batch_to_space(
     run_op: Run, block: Shape, n: int, h: int, w: int, c: int, crops: Any
 ) -> None:
-    x = numbered(block[0] * block[1] * n, h, w, c, dtype=np.int32)
+    x = numbered((block[0] * block[1] * n, h, w, c), np.int32)
     left = [k * b - sum(pair) for k, b, pair in zip((h, w), block, crops, strict=True)]
     if min(left) < 0:
         with pytest.raises(OpError, match="are larger than the space"):
@@ -77,7 +74,7 @@ def test_space_to_batch(
 ) -> None:
     # after what is drawn, as much more padding as divides into blocks
     rows = [(b, a + -(k + a + b) % s) for k, s, (b, a) in zip((h, w), block, pads, strict=True)]
-    x = numbered(n, h, w, c) + 1
+    x = numbered((n, h, w, c)) + 1
     y = run_op("SpaceToBatch", x, block_size=block, pad_amount=rows)
     padded = [k + sum(pair) for k, pair in zip((h, w), rows, strict=True)]
     assert y.shape == (n * block[0] * block[1], padded[0] // block[0], padded[1] // block[1], c)
@@ -109,7 +106,7 @@ def test_space_to_batch_pads_with_the_zero_point(
 @given(st.lists(extents, max_size=2), st.lists(extents, max_size=2), sizes)
 def test_channel_shuffle(run_op: Run, before: list[int], after: list[int], groups: Shape) -> None:
     g, each = groups
-    x = numbered(*before, g * each, *after)
+    x = numbered((*before, g * each, *after))
     y = run_op("ChannelShuffle", x, num_groups=g, axis=len(before))
     assert y.shape == x.shape
     for place, value in np.ndenumerate(y):
@@ -166,5 +163,5 @@ REFUSED: list[tuple[str, Shape, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("name", "shape", "params", "said"), REFUSED)
 def test_refusals(run_op: Run, name: str, shape: Shape, params: dict[str, Any], said: str) -> None:
     with pytest.raises(OpError) as caught:
-        run_op(name, numbered(*shape), **params)
+        run_op(name, numbered(shape), **params)
     assert said in str(caught.value)

@@ -7,23 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from op_inputs import draw_indices, numbered
 
 from dovetail.errors import GraphError, OpError
 from dovetail.ir import Array, Shape
 
 Run = Callable[..., Any]
 shapes = st.lists(st.integers(1, 3), max_size=3).map(tuple)
-
-
-def numbered(shape: Shape, dtype: type = np.float32) -> Array:
-    return np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
-
-
-def draw_indices(data: Any, shape: Shape, extent: int) -> Array:
-    count = int(np.prod(shape))
-    each = st.integers(-extent, extent - 1)
-    values = data.draw(st.lists(each, min_size=count, max_size=count))
-    return np.array(values, np.int32).reshape(shape)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple), st.data())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from op_inputs import numbered
 
 from dovetail.errors import GraphError, OpError
 from dovetail.ir import (
@@ -28,10 +29,6 @@ from dovetail_opset.ops.slicing import PadScheme
 
 Run = Callable[..., Any]
 shapes = st.lists(st.integers(0, 3), max_size=4).map(tuple)
-
-
-def numbered(shape: Shape, dtype: type = np.float32) -> Array:
-    return np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
 
 
 @given(shapes, st.randoms())

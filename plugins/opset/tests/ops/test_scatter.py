@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from op_inputs import draw_indices
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Graph, ScaleOffset, Shape, Spec, Tensor, TensorKind
@@ -27,13 +28,6 @@ def whole(data: Any, shape: Shape) -> Array:
     """Small whole numbers: their sums and products are exact in whatever order."""
     seed = data.draw(st.integers(0, 99))
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float32)
-
-
-def draw_indices(data: Any, shape: Shape, extent: int) -> Array:
-    count = int(np.prod(shape))
-    each = st.integers(-extent, extent - 1)
-    values = data.draw(st.lists(each, min_size=count, max_size=count))
-    return np.array(values, np.int32).reshape(shape)
 
 
 @pytest.mark.parametrize("reduction", ElementsReduction)
