@@ -77,7 +77,7 @@ def top_k(call: KernelCall) -> Step | None:
 
 
 def _last(rows: Array, k: int) -> Array:
-    """Return the places of the k largest elements of each row; see the op."""
+    """Return the indices of the k largest elements of each row; see the op."""
     least = np.partition(rows, -k, axis=1)[:, -k, None]
     kept = np.flatnonzero(~(rows < least))  # NaN is not less, either
     order, ends = _in_order(rows, kept)
@@ -85,7 +85,7 @@ def _last(rows: Array, k: int) -> Array:
 
 
 def _first(rows: Array, k: int) -> Array:
-    """Return the places of the k smallest elements of each row; see the op."""
+    """Return the indices of the k smallest elements of each row; see the op."""
     most = np.partition(rows, k - 1, axis=1)[:, k - 1, None]
     kept = np.flatnonzero(~(rows > most))[::-1]  # of equal elements, the last one comes first
     order, ends = _in_order(rows, kept)

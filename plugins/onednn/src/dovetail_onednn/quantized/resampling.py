@@ -110,7 +110,7 @@ def _exact_of(call: KernelCall, rescale: Rescale, data: Value, buffers: Buffers)
 def _sums(
     stored: Array, zero: int, places: Sequence[Array], passes: Sequence[tuple[int, Taps]]
 ) -> Array:
-    """Return weighted sums of levels at some places after some passes, as the reference adds."""
+    """Return weighted sums of levels at some positions after some passes, as the reference adds."""
     if not passes:
         return stored[tuple(places)].astype(np.float64) - zero
     *first, (axis, taps) = passes

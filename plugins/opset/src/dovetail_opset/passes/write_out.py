@@ -222,7 +222,7 @@ def _pad(graph: Graph, node: Node, step: Step) -> None:
 
 
 def _block(graph: Graph, node: Node, beside: Tensor, axis: int, count: int) -> Tensor:
-    """Add what a Pad of integers puts beside a tensor along an axis."""
+    """Add what a Pad of integers puts next to a tensor along an axis."""
     op: Any = bound(node)
     shape = (*beside.shape[:axis], count, *beside.shape[axis + 1 :])
     block = np.full(shape, op.pad_constant_value, np.int32)
