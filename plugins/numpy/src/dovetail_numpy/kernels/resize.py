@@ -6,16 +6,19 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
+from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.interpolation import interpolation_rescale
+from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import (
     BLOCK,
     Call,
-    Floats,
     block_size,
     blocks,
     copy,
@@ -25,6 +28,7 @@ from dovetail_numpy.kernels._calls import (
 )
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
 from dovetail_numpy.kernels.conditions import is_float32, only_moves
+from dovetail_numpy.kernels.wide import rounded, with_number
 from dovetail_opset.resampling import Taps
 
 Axes = dict[int, Taps]
@@ -32,6 +36,7 @@ Axes = dict[int, Taps]
 # With at most this many elements after an axis, weights are repeated for each of them: NumPy's
 # inner loop then runs over whole lines.
 _NARROW = 32
+_DOUBLE = 8  # bytes
 
 
 @KERNELS.register(PACKAGE, "Resize", quantized=True)
@@ -50,7 +55,7 @@ def resize(call: KernelCall) -> Step | None:
     axes = {i: call.op.taps(old[i], new[i]) for i in changed}
     if all(taps.weights is None for taps in axes.values()):
         return _moved(call, axes) if only_moves(call, 0) else None
-    return _weighted(call, axes) if is_float32(call) else None
+    return _weighted(call, axes) if is_float32(call) else _weighted_levels(call, axes)
 
 
 def _moved(call: KernelCall, axes: Axes) -> Step:
@@ -125,22 +130,24 @@ class _Pass:
         unit = line if line <= BLOCK else self.after
         return max(block_size(math.prod(self.shape)) // unit, 1) * unit
 
-    def calls(self, source: Array, result: Array, spare: Floats) -> Iterator[Call]:
-        """Yield the calls, which use a scratchpad of one block."""
-        taps = self._taps()
-        for where, rows in self._parts():
-            x, out = source[where], result[where, rows]
-            other = spare[: out.size].reshape(out.shape)
-            for k, (indices, weights) in enumerate(taps):
-                target = other if k else out
-                # the indices are in range; mode="raise" would gather into a copy first
-                yield functools.partial(x.take, indices[rows], 1, target, "clip")
-                if weights is not None:
-                    yield ufunc(np.multiply, target, weights[rows], target)
-                if k:
-                    yield ufunc(np.add, out, other, out)
+    def calls(self, source: Array, result: Array, spare: Array) -> Iterator[Call]:
+        """Return the calls, which use a scratchpad of one block."""
+        for where, rows in self.parts():
+            yield from self.sums(source[where], rows, result[where, rows], spare)
 
-    def _parts(self) -> Iterator[tuple[slice, slice]]:
+    def sums(self, x: Array, rows: slice, out: Array, spare: Array) -> Iterator[Call]:
+        """Return the calls for a block; see `calls`."""
+        other = spare[: out.size].reshape(out.shape)
+        for k, (indices, weights) in enumerate(self._taps(out.dtype)):
+            target = other if k else out
+            # the indices are in range; mode="raise" would gather into a copy first
+            yield functools.partial(x.take, indices[rows], 1, target, "clip")
+            if weights is not None:
+                yield ufunc(np.multiply, target, weights[rows], target)
+            if k:
+                yield ufunc(np.add, out, other, out)
+
+    def parts(self) -> Iterator[tuple[slice, slice]]:
         """Yield the blocks: slices of the elements before the axis, and of the new ones on it."""
         new = self.shape[1]
         if self.block >= new * self.after:
@@ -151,27 +158,32 @@ class _Pass:
             for rows in blocks(new, self.block // self.after):
                 yield slice(i, i + 1), rows
 
-    def _taps(self) -> list[tuple[NDArray[np.intp], Floats | None]]:
+    def _taps(self, kind: np.dtype[Any]) -> list[tuple[NDArray[np.intp], Array | None]]:
         """Return the indices and weights, (new, 1) or (new, after), tap by tap."""
-        found: list[tuple[NDArray[np.intp], Floats | None]] = []
+        found: list[tuple[NDArray[np.intp], Array | None]] = []
         for k, indices in enumerate(self.taps.indices.T):
-            weights: Floats | None = None
+            weights: Array | None = None
             if self.taps.weights is not None and not (self.taps.weights == 1).all():
-                weights = self.taps.weights[:, k, None].astype(np.float32)
+                weights = self.taps.weights[:, k, None].astype(kind)
                 if self.after < _NARROW:
                     weights = weights.repeat(self.after, axis=1)
             found.append((np.ascontiguousarray(indices), weights))
         return found
 
 
-def _weighted(call: KernelCall, axes: Axes) -> Step:
-    """Return the step of weighted sums: a pass for each axis, with scratchpads between."""
+def _passes(call: KernelCall, axes: Axes) -> list[_Pass]:
     passes = []
     shape = call.spec(0).shape
     for axis, taps in axes.items():
         before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
         passes.append(_Pass(before, shape[axis], after, taps))
         shape = (*shape[:axis], len(taps.indices), *shape[axis + 1 :])
+    return passes
+
+
+def _weighted(call: KernelCall, axes: Axes) -> Step:
+    """Return the step of weighted sums: a pass for each axis, with scratchpads between."""
+    passes = _passes(call, axes)
     x, out = call.read(0), call.write()
     between = [scratch_floats(call, math.prod(p.shape)) for p in passes[:-1]]
     spare = scratch_floats(call, max(p.block for p in passes))
@@ -185,6 +197,47 @@ def _weighted(call: KernelCall, axes: Axes) -> Step:
             lines = source.reshape(step.before, step.size, step.after)
             calls += step.calls(lines, result, floats(buffers, spare))
             source = result
+        return call_sequence(calls)
+
+    return call.step(bind)
+
+
+def _weighted_levels(call: KernelCall, axes: Axes) -> Step | None:
+    """Return the step of weighted sums of levels in float64; None if there is no formula for them.
+
+    The last pass rescales its sums a block at a time.
+    """
+    rescale, spec = interpolation_rescale(call.head), call.spec(0)
+    if rescale is None or DEFINITIONS.of(call.head) is None:
+        return None
+    (*first, last), zero = _passes(call, axes), grid_of(spec)[1]
+    most = max(p.block for p in (*first, last))
+    x, out = call.read(0), call.write()
+    counts = [math.prod(spec.shape), *(math.prod(p.shape) for p in first), most, most]
+    doubles = [call.scratch(count * _DOUBLE) for count in counts]
+    singles = scratch_floats(call, most)
+
+    def bind(buffers: Buffers) -> Bound:
+        *arrays, spare, sums = (buffers.array(value).view(np.float64) for value in doubles)
+        stored, result, real = buffers.array(x), buffers.array(out), floats(buffers, singles)
+        source = arrays[0][: stored.size]
+        calls: list[Call] = [copy(source, stored.reshape(-1))]
+        calls += [with_number(np.subtract, source, zero)] if zero else []
+        for step, target in zip(first, arrays[1:], strict=True):
+            made = target[: math.prod(step.shape)].reshape(step.shape)
+            calls += step.calls(source.reshape(step.before, step.size, step.after), made, spare)
+            source = made
+        lines, results = (
+            source.reshape(last.before, last.size, last.after),
+            result.reshape(last.shape),
+        )
+        for where, rows in last.parts():
+            into = results[where, rows]
+            found, v = (pad[: into.size].reshape(into.shape) for pad in (sums, real))
+            calls += last.sums(lines[where], rows, found, spare)
+            calls.append(functools.partial(np.copyto, v, found, casting="same_kind"))
+            calls.append(with_number(np.multiply, v, float(rescale.multiplier)))
+            calls += rounded(v, into, (1.0, rescale.zero, rescale.limits))
         return call_sequence(calls)
 
     return call.step(bind)
