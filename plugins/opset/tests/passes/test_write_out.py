@@ -170,12 +170,13 @@ def test_functions_of_integers(
 
 @pytest.mark.parametrize("dtype", [DType.INT_32, DType.BOOL_8])
 @pytest.mark.parametrize("pads", [[(0, 0), (2, 1), (0, 0)], [(1, 0), (0, 3), (2, 2)]])
+@pytest.mark.parametrize("value", [1, 0.5])
 def test_blocks_beside_integers(
-    evaluate: Evaluate, dtype: DType, pads: list[tuple[int, int]]
+    evaluate: Evaluate, dtype: DType, pads: list[tuple[int, int]], value: float
 ) -> None:
     graph, rng = Graph("net"), np.random.default_rng(5)
     x = graph.add_tensor(Tensor("x", dtype, (2, 3, 4), TensorKind.APP_WRITE))
-    y = add(graph, "Pad", [x], name="y", scheme=0, pad_amount=pads, pad_constant_value=1)
+    y = add(graph, "Pad", [x], name="y", scheme=0, pad_amount=pads, pad_constant_value=value)
     y.kind = TensorKind.APP_READ
     # beyond what a float32 holds
     feed = {"x": rng.integers(-(2**31), 2**31, x.shape).astype(dtype.storage)}

@@ -225,8 +225,8 @@ def _block(graph: Graph, node: Node, beside: Tensor, axis: int, count: int) -> T
     """Add what a Pad of integers puts next to a tensor along an axis."""
     op: Any = bound(node)
     shape = (*beside.shape[:axis], count, *beside.shape[axis + 1 :])
-    block = np.full(shape, op.pad_constant_value, np.int32)
-    return static(graph, f"{node.name}.block", block)
+    value = first_input(node).dtype.storage.type(op.pad_constant_value)  # a bool of 0.5 is true
+    return static(graph, f"{node.name}.block", np.full(shape, value, np.int32))
 
 
 def _pool_max_3d(graph: Graph, node: Node, step: Step) -> None:
