@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instruction_limits import examples
 
-from dovetail.ir import DType
+from dovetail.ir import DType, ScaleOffset
 from dovetail.runtime.plan.binds import VIEW
 from dovetail_onednn import library
 
 U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
-U16 = DType.UFIXED_POINT_16
+U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
 SIZES = st.integers(1, 70)
 
 
@@ -210,3 +210,18 @@ def test_five_rows(new_network: Any, op: str, units: int, source: tuple[DType, i
     kind = U16 if source[0] is U16 else U8
     w = net.weights("w", shape, S8, zero=0)
     net.check(net.add(op, x, w, name="y", dtype=kind, zero=128, scale=0.3))
+
+
+@pytest.mark.parametrize("source", [(U8, 0), (U8, 7), (S8, 0), (U16, 0), (U16, 300), (S16, 0)])
+@pytest.mark.parametrize("weights", [(S8, 2), (U8, 140)])
+@pytest.mark.parametrize("is_constant", [False, True])
+@pytest.mark.parametrize("units", [2, 8, 72])
+def test_blocks_of_rows_beside_few_columns(
+    new_network: Any, source: Any, weights: Any, is_constant: bool, units: int
+) -> None:
+    net, (stored, zero) = new_network(extreme=False), weights
+    x, shape = net.input("x", (28, 16), *source), (16, units)
+    w = net.weights("w", shape, stored, zero=zero) if is_constant else net.input("w", shape, stored)
+    w.encoding = ScaleOffset(0.003, -zero)
+    scale = 0.05 if source[0] in (U8, S8) else 20.0
+    net.check(net.add("MatMul", x, w, name="y", dtype=U8, scale=scale, zero=100), engine=False)

@@ -26,6 +26,7 @@ from dovetail_onednn.quantized.forms import (
     by_depth,
     matrix_desc,
     matrix_form,
+    needs_data_zero,
     pairs_of,
     read_matrices,
     signed_matrices,
@@ -264,6 +265,7 @@ def _with_zero_point(
         return None
     source, matrix, target = operands
     zero, signed = grid_of(spec)[1] - signed_shift(spec), matrix.of_type(DataType.S8)
+    integers = replace(integers, gives_zero=zero != 0 and needs_data_zero())
     quantization = integers.quantization(0)
     if zero:
         zeros = (*quantization.zero_points, Arg.WEIGHTS)
@@ -281,7 +283,7 @@ def _with_zero_point(
         stages = Stages(call)
         arguments = {arg: stages.numbers(v, desc.desc(arg)) for arg, v in numbers.items()}
         arguments[Arg.SOURCE] = Argument(desc.desc(Arg.SOURCE), read_matrices(call, DATA))
-        data = f"{integers.source.name} {bool(integers.zero)}"
+        data = f"{integers.source.name} {integers.has_zero}"
         arguments[Arg.WEIGHTS] = signed_matrices(stages, call, desc, signed, data)
         arguments[Arg.DESTINATION] = Argument(desc.desc(Arg.DESTINATION), call.write(0))
         stages.add(desc, arguments)

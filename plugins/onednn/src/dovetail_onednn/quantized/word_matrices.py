@@ -29,6 +29,7 @@ from dovetail_onednn.quantized.forms import (
     Form,
     matrix_desc,
     matrix_form,
+    needs_data_zero,
     signed_matrices,
     signed_shift,
     stored_matrices,
@@ -196,7 +197,7 @@ class _Products(msgspec.Struct, frozen=True):
         return np.broadcast_to(numbers, self.target.dims[-1]) if self.call.has(BIAS) else None
 
     def zeros(self, each: Pass, *, are_signed: bool) -> dict[int, int]:
-        """Return the zero points of the bytes of data and matrices, where they are not 0.
+        """Return the zero points of the bytes of data and matrices, where the library needs them.
 
         Args:
             each: The sum.
@@ -208,7 +209,9 @@ class _Products(msgspec.Struct, frozen=True):
             zero = byte_zero(weights, each.weights_shift, is_signed=are_signed)
         else:
             zero = zero_of(weights) - (signed_shift(weights) if are_signed else 0)
-        return {arg: n for arg, n in {**found, Arg.WEIGHTS: zero}.items() if n}
+        found |= {Arg.WEIGHTS: zero}
+        needs_both = are_signed and zero != 0 and needs_data_zero()
+        return {arg: n for arg, n in found.items() if n or needs_both}
 
     def in_bytes(self) -> Step | None:
         """Return the step by code for bytes; None if the library only has generic code."""
