@@ -29,6 +29,9 @@ _NARROW_BLOCK, _BYTES_BLOCK = 32, 64  # channels, in bfloat16 and in bytes
 _READING = 4
 _RIGHT_PADDING = 3  # of rows of bytes with a zero point
 _WRONG_COUNT = 5  # elements of an image
+_LARGEST_PRODUCT = 255 * 128  # of an unsigned byte and a signed one
+_EXACT = 1 << 24  # below which float32 holds every integer
+_TAPS = (2, 3, 5, 7)  # numbers of parts of channels; data in copies have at least one of them
 _STRICT = 0  # the library's number for float32 alone
 
 # Descriptors of source and result; for None the library chooses.
@@ -308,6 +311,40 @@ def as_elements(geometry: Geometry) -> Geometry:
         return images((count * math.prod(sizes), *(1 for _ in sizes), channels))
 
     return replace(geometry, source=spread(geometry.source), target=spread(geometry.target))
+
+
+def may_round(channels: int) -> bool:
+    """Return whether float32 does not hold some sum of products of bytes of so many channels."""
+    return channels * _LARGEST_PRODUCT >= _EXACT
+
+
+def in_taps(geometry: Geometry) -> Geometry:
+    """Return a pointwise convolution as one over windows of elements with a part of the channels.
+
+    Its tensors are the same bytes. Without VNNI, pointwise convolutions of oneDNN 3.2 round sums to
+    float32 before they subtract what the zero point adds to them; other convolutions do not.
+    """
+    axes, (count, channels, *sizes) = len(geometry.stride), geometry.source.dims
+    is_pointwise = math.prod(geometry.weights.dims[-axes:]) == 1
+    is_grouped = len(geometry.weights.dims) > axes + 2
+    if engine().library.has_vnni or geometry.is_transposed or is_grouped or not is_pointwise:
+        return geometry
+    taps = next((n for n in _TAPS if channels % n == 0), 1)
+    if any((*geometry.before, *geometry.after)) or taps == 1:
+        return geometry
+    part, weights = channels // taps, geometry.weights
+    (units, _, *window), (by_unit, by_channel, *steps) = weights.dims, weights.strides
+    divided = MemoryDesc.strided(
+        (units, part, *window[:-1], taps),
+        (by_unit, by_channel, *steps[:-1], by_channel * part),
+        weights.type,
+    )
+    return replace(
+        geometry,
+        source=images((count, *sizes[:-1], taps * sizes[-1], part)),
+        weights=divided,
+        stride=(*geometry.stride[:-1], taps * geometry.stride[-1]),
+    )
 
 
 def _has_wrong_count(geometry: Geometry) -> bool:

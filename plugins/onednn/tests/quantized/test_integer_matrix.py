@@ -225,3 +225,25 @@ def test_blocks_of_rows_beside_few_columns(
     w.encoding = ScaleOffset(0.003, -zero)
     scale = 0.05 if source[0] in (U8, S8) else 20.0
     net.check(net.add("MatMul", x, w, name="y", dtype=U8, scale=scale, zero=100), engine=False)
+
+
+@pytest.mark.parametrize("op", ["FullyConnected", "Conv2d"])
+@pytest.mark.parametrize("depth", [1024, 1030, 1019])
+@pytest.mark.parametrize("source", [(U8, 200), (S8, 72), (U16, 251), (S16, -5)])
+def test_sums_that_only_the_zero_point_makes_small(
+    new_network: Any, op: str, depth: int, source: Any
+) -> None:
+    """Without it, float32 does not hold them."""
+    net, (dtype, zero) = new_network(extreme=False), source
+    shape = (3, depth) if op == "FullyConnected" else (1, 3, 5, depth)
+    x = net.input("x", shape, *source)
+    stored = net.rng.integers(100, 128, (64, depth)).astype(np.int8)  # all are large
+    if op == "FullyConnected":
+        w = net.static("w", stored, S8, ScaleOffset(0.003, 0))
+        params: dict[str, Any] = {}
+    else:
+        w = net.static("w", stored.T.reshape(1, 1, depth, 64), S8, ScaleOffset(0.003, 0))
+        params = {"stride": (1, 1), "pad_amount": ((0, 0), (0, 0))}
+    feeds = {"x": (zero + net.rng.integers(-2, 3, shape)).astype(dtype.storage)}
+    grid = {"dtype": S16 if dtype in (U16, S16) else S8, "scale": 0.02 * 0.003 * 3}
+    net.check(net.add(op, x, w, name="y", **grid, **params), engine=False, feeds=feeds)

@@ -16,7 +16,14 @@ from dovetail_onednn._library import library
 from dovetail_onednn.attributes import PostOp, Quantization
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.geometry import Geometry, as_elements, convolution_desc, is_wrong_without_zero
+from dovetail_onednn.geometry import (
+    Geometry,
+    as_elements,
+    convolution_desc,
+    in_taps,
+    is_wrong_without_zero,
+    may_round,
+)
 from dovetail_onednn.layouts import OneDnnLayout, Strided, dense, images, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.padding import Padding, with_own_padding
@@ -40,7 +47,9 @@ from dovetail_onednn.threads import threads_for
 _BY_UNIT, _BY_GROUP_AND_UNIT = 0b1, 0b11  # masks of the axes of filters
 BY_COLUMN, BY_ROW = 0b10, 0b01  # masks of the axes of (depth, units) and of (units, depth)
 _JIT = "jit_"  # code for transposed convolutions
+_POINTWISE_CODE = "int8_1x1"  # code without VNNI for convolutions of one element
 MATMUL, INNER_PRODUCT = "matmul", "inner_product_forward"
+_TWO_PAIRS = 4  # channels
 _UNSIGNED = 128  # half the range of a byte
 _POINTWISE = ((1, 1), (1, 1), (0, 0), (0, 0))  # stride, dilation, and pads of a convolution
 
@@ -62,6 +71,7 @@ class Form(msgspec.Struct, frozen=True):
         mask: Mask of the axes of the weights along which output channels differ.
         terms: Those of the weights, in the order of `weights`.
         padding: The padding that `source` has and the data have not, if any.
+        whole: Descriptor of data without padding that `source` divides; see `in_taps`.
         needs_zero: Whether the library computes right only with a zero point.
         is_transposed: Whether it is a transposed convolution.
     """
@@ -74,13 +84,14 @@ class Form(msgspec.Struct, frozen=True):
     mask: int
     terms: Terms
     padding: Padding | None = None
+    whole: MemoryDesc | None = None
     needs_zero: bool = False
     is_transposed: bool = False
 
     @property
     def plain(self) -> MemoryDesc:
         """Descriptor of the data, with copies, before the padding."""
-        return self.source if self.padding is None else self.padding.inner
+        return self.padding.inner if self.padding is not None else self.whole or self.source
 
     def takes(self, zero: int) -> bool:
         """Return whether the padding, if any, can be this zero point of the data."""
@@ -92,6 +103,7 @@ class Form(msgspec.Struct, frozen=True):
 
         Some transposed convolutions of oneDNN 3.2 round sums to float32 before they subtract what
         the zero point adds to them, or the 128 that the library adds to signed bytes itself.
+        Pointwise ones without VNNI do so as well, which `in_taps` mostly avoids.
 
         Args:
             desc: The primitive.
@@ -99,11 +111,16 @@ class Form(msgspec.Struct, frozen=True):
         """
         name, is_signed = desc.implementation, self.source.type is DataType.S8
         subtracts = has_zero if is_by_convolution(desc) else is_signed and _JIT in name
-        return not (is_slow(desc) or (self.is_transposed and subtracts))
+        is_rounded = (
+            has_zero and _POINTWISE_CODE in name and may_round(self.source.dims[1] // self.groups)
+        )
+        return not (is_slow(desc) or is_rounded or (self.is_transposed and subtracts))
 
     def padded(self, stages: Stages, data: Argument, zero: int) -> Argument:
         """Return the source for data of the form `plain`, after stages that pad them."""
-        return data if self.padding is None else self.padding.add(stages, data, zero)
+        if self.padding is not None:
+            return self.padding.add(stages, data, zero)
+        return data if self.whole is None else Argument(self.source, data.value, data.offset)
 
 
 def matrix_form(
@@ -172,6 +189,9 @@ def convolution_form(
     """
     has_zero |= is_wrong_without_zero(geometry)
     geometry, padding = with_own_padding(as_elements(geometry), types[0], has_zero=has_zero)
+    whole = None
+    if padding is None and has_zero and may_round(geometry.source.dims[1] // groups):
+        whole, geometry = geometry.source.of_type(types[0]), in_taps(geometry)
     source, target = geometry.source.of_type(types[0]), geometry.target.of_type(types[1])
 
     def describe(
@@ -184,7 +204,7 @@ def convolution_form(
     plain = geometry.weights.of_type(DataType.S8)
     needs_zero, is_transposed = is_wrong_without_zero(geometry), geometry.is_transposed
     ends = source, plain, target
-    return Form(describe, *ends, groups, mask, terms, padding, needs_zero, is_transposed)
+    return Form(describe, *ends, groups, mask, terms, padding, whole, needs_zero, is_transposed)
 
 
 def matrix_desc(
@@ -300,8 +320,8 @@ def pairs_of(call: KernelCall, in_order: Callable[[Array], Array]) -> tuple[int,
         return None
     levels = in_order(levels_of(stored, spec))
     found = without_saturation(levels)
-    if found is None:
-        return None
+    if found is None or (found.shape[-2] % _TWO_PAIRS and may_round(found.shape[-2])):
+        return None  # `in_taps` would add other pairs
     return (1, 2) if found.shape[-2] > levels.shape[-2] else (1,)
 
 
