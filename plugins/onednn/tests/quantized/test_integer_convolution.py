@@ -323,3 +323,13 @@ def test_transposes_by_filters_larger_than_caches(new_network: Any, kind: DType)
         added = net.input("r", y.shape, kind, 3)
         y = net.add("ElementWiseAdd", y, added, name="sum", dtype=kind, zero=zero, scale=2.0)
     net.check(y, engine=library().has_vnni)
+
+
+@pytest.mark.parametrize("source", [(U8, 0), (U8, 120), (S8, 5)])
+def test_depthwise_volumes(new_network: Any, source: tuple[DType, int]) -> None:
+    net = new_network(extreme=True)  # of which int16 does not hold the sum of two products
+    x = net.input("x", (1, 3, 4, 5, 58), *source)
+    ins = [x, net.weights("w", (2, 1, 3, 1, 58), S8, axis=4, zero=0), net.bias("b", 58, S32)]
+    params = {"stride": (1, 2, 1), "pad_amount": ((1, 1), (0, 0), (1, 1)), "group": 58}
+    y = net.add("Conv3d", *ins, name="y", dtype=U8, zero=90, scale=1.0, **params)
+    net.check(y, engine=False)

@@ -254,10 +254,19 @@ def _on_copies(
 
 
 def _in_unpaired_bytes(call: KernelCall, geometry: Geometry, integers: Integers) -> Step | None:
-    """Return the step of a depthwise convolution, whose products the library adds one by one."""
+    """Return the step of a depthwise convolution, whose products the library adds one by one.
+
+    None if it multiplies matrices instead, as for three axes: that adds pairs of products.
+    """
     stored = call.static(WEIGHTS)
     if stored is None or not are_signed_bytes(stored, call.spec(WEIGHTS)):
         return None
+    types, has_zero = (integers.source, integers.target), integers.zero != 0
+    form = convolution_form(geometry, geometry.weights.dims[0], types, has_zero=has_zero)
+    quantization, ops = integers.quantization(form.mask), integers.fused.ops
+    with form.describe(ops, quantization, integers.has_bias) as desc:
+        if not _has_good_code(desc):
+            return None
     return _in_bytes(call, geometry, integers)
 
 
