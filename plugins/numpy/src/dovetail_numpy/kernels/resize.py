@@ -32,6 +32,7 @@ from dovetail_numpy.kernels.wide import rounded, with_number
 from dovetail_opset.resampling import Taps
 
 Axes = dict[int, Taps]
+Tap = tuple[NDArray[np.intp], Array | None]
 
 # With at most this many elements after an axis, weights are repeated for each of them: NumPy's
 # inner loop then runs over whole lines.
@@ -132,20 +133,9 @@ class _Pass:
 
     def calls(self, source: Array, result: Array, spare: Array) -> Iterator[Call]:
         """Return the calls, which use a scratchpad of one block."""
+        each_tap = self.each_tap(result.dtype)
         for where, rows in self.parts():
-            yield from self.sums(source[where], rows, result[where, rows], spare)
-
-    def sums(self, x: Array, rows: slice, out: Array, spare: Array) -> Iterator[Call]:
-        """Return the calls for a block; see `calls`."""
-        other = spare[: out.size].reshape(out.shape)
-        for k, (indices, weights) in enumerate(self._taps(out.dtype)):
-            target = other if k else out
-            # the indices are in range; mode="raise" would gather into a copy first
-            yield functools.partial(x.take, indices[rows], 1, target, "clip")
-            if weights is not None:
-                yield ufunc(np.multiply, target, weights[rows], target)
-            if k:
-                yield ufunc(np.add, out, other, out)
+            yield from _sums(each_tap, source[where], rows, result[where, rows], spare)
 
     def parts(self) -> Iterator[tuple[slice, slice]]:
         """Yield the blocks: slices of the elements before the axis, and of the new ones on it."""
@@ -158,9 +148,9 @@ class _Pass:
             for rows in blocks(new, self.block // self.after):
                 yield slice(i, i + 1), rows
 
-    def _taps(self, kind: np.dtype[Any]) -> list[tuple[NDArray[np.intp], Array | None]]:
+    def each_tap(self, kind: np.dtype[Any]) -> list[Tap]:
         """Return the indices and weights, (new, 1) or (new, after), tap by tap."""
-        found: list[tuple[NDArray[np.intp], Array | None]] = []
+        found: list[Tap] = []
         for k, indices in enumerate(self.taps.indices.T):
             weights: Array | None = None
             if self.taps.weights is not None and not (self.taps.weights == 1).all():
@@ -169,6 +159,21 @@ class _Pass:
                     weights = weights.repeat(self.after, axis=1)
             found.append((np.ascontiguousarray(indices), weights))
         return found
+
+
+def _sums(
+    each_tap: Sequence[Tap], x: Array, rows: slice, out: Array, spare: Array
+) -> Iterator[Call]:
+    """Return the calls for a block of a pass, with its taps; see `_Pass.calls`."""
+    other = spare[: out.size].reshape(out.shape)
+    for k, (indices, weights) in enumerate(each_tap):
+        target = other if k else out
+        # the indices are in range; mode="raise" would gather into a copy first
+        yield functools.partial(x.take, indices[rows], 1, target, "clip")
+        if weights is not None:
+            yield ufunc(np.multiply, target, weights[rows], target)
+        if k:
+            yield ufunc(np.add, out, other, out)
 
 
 def _passes(call: KernelCall, axes: Axes) -> list[_Pass]:
@@ -231,10 +236,11 @@ def _weighted_levels(call: KernelCall, axes: Axes) -> Step | None:
             source.reshape(last.before, last.size, last.after),
             result.reshape(last.shape),
         )
+        each_tap = last.each_tap(source.dtype)
         for where, rows in last.parts():
             into = results[where, rows]
             found, v = (pad[: into.size].reshape(into.shape) for pad in (sums, real))
-            calls += last.sums(lines[where], rows, found, spare)
+            calls += _sums(each_tap, lines[where], rows, found, spare)
             calls.append(functools.partial(np.copyto, v, found, casting="same_kind"))
             calls.append(with_number(np.multiply, v, float(rescale.multiplier)))
             calls += rounded(v, into, (1.0, rescale.zero, rescale.limits))

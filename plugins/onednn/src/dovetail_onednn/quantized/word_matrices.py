@@ -47,9 +47,9 @@ from dovetail_onednn.quantized.word_conversions import (
 )
 from dovetail_onednn.quantized.words import (
     Words,
-    added,
     step_of_bytes,
     step_of_floats,
+    summed,
     words_of,
 )
 from dovetail_onednn.steps import is_slow
@@ -285,10 +285,7 @@ class _Products(msgspec.Struct, frozen=True):
                 arguments[operand(position, op)] = stages.numbers(full, self.per_unit)
             stages.add(desc, arguments)
             results.append(arguments[Arg.DESTINATION])
-        total, *others = results
-        for other in others:
-            last = tuple(ending(call, self.rescale)) if other is others[-1] else ()
-            total = added(stages, (total, other), last)
+        total = summed(stages, results, tuple(ending(call, self.rescale)))
         return step_of_words(call, stages, [data, *([words] if words else [])], total)
 
     def _levels(

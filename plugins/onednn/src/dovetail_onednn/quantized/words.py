@@ -254,14 +254,19 @@ def step_of_floats(
         own_numbers = [number for _, number in values]
         floats.add_product(stages, desc, arguments, ops, own_numbers, is_fused=can_fuse)
         results.append(arguments[Arg.DESTINATION])
-    total, *others = results
-    for other in others:
-        is_last = other is others[-1]
-        total = added(stages, (total, other), tuple(ending(call, words.rescale)) if is_last else ())
+    total = summed(stages, results, tuple(ending(call, words.rescale)))
     if total.desc != target:
         total, chosen = stages.room(target), total
         stages.move(chosen, total)
     return step_of_words(call, stages, [data], total)
+
+
+def summed(stages: Stages, results: Sequence[Argument], last: tuple[PostOp, ...]) -> Argument:
+    """Add the sum of two or more results in order, then post-ops; return the sum, as `added`."""
+    total, *others = results
+    for other in others:
+        total = added(stages, (total, other), last if other is others[-1] else ())
+    return total
 
 
 def added(stages: Stages, results: Sequence[Argument], ops: tuple[PostOp, ...]) -> Argument:
