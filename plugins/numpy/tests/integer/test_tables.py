@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dovetail.ir import AxisScaleOffset, DType, ScaleOffset, Spec
-from dovetail_numpy.integer.tables import look_up
+from dovetail_numpy.integer.tables import HardSwish, look_up
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
@@ -50,11 +50,44 @@ def test_entry_is_nearest_to_real_function(node, run_node, op, types):
     x = every(dtype)
     view = node(op, [Spec(dtype, x.shape, grid)], [Spec(kind, x.shape, target)])
     (y,) = run_node(view, x)
-    low, high = kind.stored_range()
+    assert distance(op, view, x, y) <= 0.5 + (1e-2 if HardSwish.of(view) else 1e-5)
+
+
+def distance(op, view, x, y):
+    """Return the largest distance of stored results from the real function, in steps."""
+    source, target = view.ins[0].encoding, view.outs[0].encoding
+    low, high = view.outs[0].dtype.stored_range()
+    distances = []
     for stored, found in zip(x.tolist(), y.tolist(), strict=True):
-        real = FUNCTIONS[op]((stored + grid.offset) * grid.scale)
+        real = FUNCTIONS[op]((stored + source.offset) * source.scale)
         wanted = min(max(real / target.scale - target.offset, low), high)
-        assert abs(found - wanted) <= 0.5 + 1e-5
+        distances.append(abs(found - wanted))
+    return max(distances)
+
+
+@pytest.mark.parametrize("zero", [0, 30000, 65535, 131072])
+@pytest.mark.parametrize("target_zero", [0, 20000, 65535, 131072])
+@pytest.mark.parametrize("scale", [1e-7, 6 * 2**-22, 1e-4, 3.0])
+@pytest.mark.parametrize("factor", [1e-5, 1, 15.9, 16.1])
+def test_hard_swish_of_16_bits(node, run_node, zero, target_zero, scale, factor):
+    x = every(U16)[::7]
+    source = Spec(U16, x.shape, ScaleOffset(np.float32(scale * factor), -zero))
+    target = Spec(U16, x.shape, ScaleOffset(np.float32(scale), -target_zero))
+    view = node("HardSwish", [source], [target])
+    is_single = scale >= 1e-6 and factor < 16
+    assert (HardSwish.of(view) is not None) == is_single
+    assert distance("HardSwish", view, x, *run_node(view, x)) <= 0.5 + (
+        1 / 8 if is_single else 1e-5
+    )
+
+
+def test_hard_swish_of_bytes_is_a_table_in_float64(node):
+    grid = ScaleOffset(0.05, -128)
+    (byte, word), op = (Spec(dtype, (1,), grid) for dtype in (U8, U16)), "HardSwish"
+    assert HardSwish.of(node(op, [byte], [byte])) is None
+    assert HardSwish.of(node(op, [byte], [word]))
+    assert HardSwish.of(node(op, [word], [byte]))
+    assert HardSwish.of(node("Relu6", [word], [word])) is None
 
 
 def test_tie_is_half_even_whatever_last_bits_say(node, run_node):

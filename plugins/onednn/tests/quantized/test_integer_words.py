@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from instruction_limits import examples
 
 from dovetail.ir import DType
+from dovetail_numpy.integer.tables import HardSwish
 from dovetail_onednn import library
 
 U8, S8, S32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_32
@@ -138,37 +139,77 @@ def test_one_matrix(
     net.check(y, engine=True)
 
 
+FUSED = {
+    "op": st.sampled_from(["Conv2d", "DepthWiseConv2d", "MatMul", "two", "Batchnorm"]),
+    "source": ENDS["source"],
+    "target": ENDS["target"],
+    "extreme": st.booleans(),
+}
+
+
+def grid_of(target: tuple[DType, float, int]) -> dict[str, Any]:
+    """Return the arguments of a network for a result."""
+    return dict(zip(("dtype", "scale", "zero"), target, strict=True))
+
+
+def add_product(net: Any, op: str, source: Any, target: Any) -> Any:
+    """Add a product of an input; `two` has two inputs."""
+    grid = grid_of(target)
+    x = net.input("x", (1, 4, 5, 16), *source)
+    if op == "MatMul":
+        return net.add(op, x, net.weights("w", (16, 12)), name="product", **grid)
+    if op == "two":
+        return net.add("MatMul", x, net.input("w", (1, 4, 16, 9), U16), name="product", **grid)
+    if op == "Batchnorm":
+        ins = net.weights("w", (16,)), net.bias("b", 16)
+        return net.add(op, x, *ins, name="product", **grid)
+    taken = 1 if op == "DepthWiseConv2d" else 16
+    ins = net.weights("w", (3, 3, taken, 16), axis=3), net.bias("b", 16)
+    params = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+    return net.add(op, x, *ins, name="product", **grid, **params)
+
+
+def step_count(net: Any) -> int:
+    """Return the number of steps that run nodes."""
+    return sum(1 for step in net.prepare().steps if step.nodes)
+
+
 @examples(120)
-@given(
-    op=st.sampled_from(["Conv2d", "DepthWiseConv2d", "MatMul", "two", "Batchnorm"]),
-    function=st.sampled_from(["Relu", "Relu6", "ReluMinMax"]),
-    source=ENDS["source"],
-    target=ENDS["target"],
-    extreme=st.booleans(),
-)
+@given(function=st.sampled_from(["Relu", "Relu6", "ReluMinMax"]), **FUSED)
 def test_clamps_are_fused(
     new_network: Any, op: str, function: str, source: Any, target: Any, extreme: bool
 ) -> None:
-    net, (dtype, scale, zero) = new_network(extreme=extreme), target
-    grid = {"dtype": dtype, "scale": scale, "zero": zero}
-    x = net.input("x", (1, 4, 5, 16), *source)
-    if op == "MatMul":
-        y = net.add(op, x, net.weights("w", (16, 12)), name="product", **grid)
-    elif op == "two":
-        y = net.add("MatMul", x, net.input("w", (1, 4, 16, 9), U16), name="product", **grid)
-    elif op == "Batchnorm":
-        ins = net.weights("w", (16,)), net.bias("b", 16)
-        y = net.add(op, x, *ins, name="product", **grid)
-    else:
-        taken = 1 if op == "DepthWiseConv2d" else 16
-        ins = net.weights("w", (3, 3, taken, 16), axis=3), net.bias("b", 16)
-        params = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
-        y = net.add(op, x, *ins, name="product", **grid, **params)
+    net = new_network(extreme=extreme)
+    product = add_product(net, op, source, target)
     limits = {"min_value": -0.4, "max_value": 2.5} if function == "ReluMinMax" else {}
-    y = net.add(function, y, name="y", **grid, **limits)
-    net.check(y, engine=library().has_vnni)
-    steps = [step for step in net.prepare().steps if step.nodes]
-    assert len(steps) == 1 or not library().has_vnni
+    net.check(
+        net.add(function, product, name="y", **grid_of(target), **limits),
+        engine=library().has_vnni,
+    )
+    assert step_count(net) == 1 or not library().has_vnni
+
+
+@examples(200)
+@given(
+    result=st.tuples(
+        st.sampled_from([U16, S16, U8]),
+        st.sampled_from([1e-6, 1e-4, 0.0007, 0.02]),
+        st.sampled_from([0, 77, 30000]),
+    ),
+    clamps=st.booleans(),
+    **FUSED,
+)
+def test_hard_swish_is_fused(
+    new_network: Any, op: str, source: Any, target: Any, result: Any, clamps: bool, extreme: bool
+) -> None:
+    net = new_network(extreme=extreme)
+    y = add_product(net, op, source, target)
+    if clamps:
+        y = net.add("Relu6", y, name="clamped", **grid_of(target))
+    y = net.add("HardSwish", y, name="y", **grid_of(result))
+    is_fused = library().has_vnni and HardSwish.of(net.checked().nodes[-1]) is not None
+    net.check(y, engine=is_fused)
+    assert step_count(net) == 1 or not is_fused
 
 
 @examples(60)

@@ -2,7 +2,8 @@
 
 An entry is the function of the real value in float64, by the op's own reference, settled and
 rounded once; see `stored_of`. Floor, ceil and round read the real value as a float32, which is what
-a float run would read: 5 times the float32 nearest to 0.1 is one half.
+a float run would read: 5 times the float32 nearest to 0.1 is one half. Hard swish of 16 bits has a
+float32 formula; see `HardSwish`.
 """
 
 from __future__ import annotations
@@ -19,19 +20,76 @@ from dovetail_numpy.integer.definitions import DEFINITIONS, Run
 from dovetail_numpy.integer.grid import (
     is_defined,
     is_fixed,
+    is_single,
     is_tabular,
     real_of,
     single_of,
     stored_of,
 )
+from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_opset.families import FAMILIES
 
 FUNCTIONS = tuple(op for op in (*FAMILIES["activation"], *FAMILIES["unary"]) if op != "Prelu")
 
 _STEPS = ("ElementWiseCeil", "ElementWiseFloor", "ElementWiseRound")
+_BYTE = 8  # bits
+# With these, no rounding of the formula of hard swish moves a result by more than an eighth of a
+# step: of results in the range, and of arguments that 0 is the limit for.
+_LARGEST_FACTOR = 16.0
+_SMALLEST_SLOPE = 2.0**-22
 
 Grid = tuple[DType, Encoding | None]
 Function = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class HardSwish:
+    """The numbers of a hard swish of 16 bits; engines compute its formula after a sum.
+
+        y = level * factor,  h = clip(y * slope + 1/2, 0, 1),  q = clip(rint(y * h + target_zero))
+
+    Each operation is rounded to float32, none is fused with another.
+
+    Attributes:
+        factor: Steps of the result in a level of the input.
+        slope: A sixth of the result's scale.
+        zero: Zero point of the input.
+        target: Type of the result.
+        target_zero: Zero point of the result.
+        limits: Minimum and maximum stored integer of the result.
+    """
+
+    factor: np.float32
+    slope: np.float32
+    zero: int
+    target: DType
+    target_zero: int
+    limits: tuple[int, int]
+
+    @classmethod
+    def of(cls, view: NodeView) -> HardSwish | None:
+        """Return those of a node; None for other functions, and if it is computed in float64.
+
+        That is so of 8 bits alone, where float32 does not hold all levels, and where the result's
+        scale is so small that roundings would show.
+        """
+        source, target = view.ins[0], view.outs[0]
+        if function_name(view) != "HardSwish" or source is None:
+            return None
+        if not (is_single(source) and is_single(target)):
+            return None
+        (scale, zero, _), (step, target_zero, limits) = grid_of(source), grid_of(target)
+        factor, slope = scale / step, step / 6
+        are_bytes = max(source.dtype.bits, target.dtype.bits) <= _BYTE
+        if are_bytes or factor > _LARGEST_FACTOR or slope < _SMALLEST_SLOPE:
+            return None
+        return cls(np.float32(factor), np.float32(slope), zero, target.dtype, target_zero, limits)
+
+    def apply(self, stored: Array) -> Array:
+        """Return the stored results of stored integers."""
+        y = (stored.astype(np.int32) - self.zero).astype(np.float32) * self.factor
+        v = y * np.clip(y * self.slope + np.float32(0.5), 0, 1) + np.float32(self.target_zero)
+        return np.asarray(np.clip(np.rint(v), *self.limits), self.target.storage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +186,8 @@ def _function(view: NodeView) -> Function:
     schema, op = view.definition
     x, out = view.spec(0), view.outs[0]
     is_stepped = function_name(view) in _STEPS
+    if (hard_swish := HardSwish.of(view)) is not None:
+        return hard_swish.apply
 
     def function(stored: Array) -> Array:
         real = real_of(stored, x)

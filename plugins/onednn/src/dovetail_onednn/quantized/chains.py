@@ -3,7 +3,7 @@
 A function that clamps stored integers does so before the sum is rounded: its limits are whole.
 Other functions, and a sum with another tensor, follow the definition in post-ops: the product is
 rounded to its own grid, then it is the function's argument, or both terms are added. Where there
-are 16 bits, only what clamps is fused.
+are 16 bits, sums are not fused.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 from dovetail.ir import DType
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall, Tail
-from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer import DEFINITIONS, Rescale
+from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import FUNCTIONS, function_table, look_up
 from dovetail_onednn._api import Algorithm
 from dovetail_onednn.attributes import Eltwise, PostOp, Sum
-from dovetail_onednn.quantized.curves import curve_of
+from dovetail_onednn.quantized.curves import curve_of, word_curve_of
 from dovetail_onednn.quantized.sums import sum_constants
 from dovetail_onednn.quantized.types import TYPES, WORDS
 
@@ -51,7 +52,7 @@ def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     if types - WORDS - TYPES.keys() or (functions and _clamp(functions) is None):
         return False
     if types & WORDS:
-        return _clamp([*functions, node]) is not None
+        return _clamp([*functions, node]) is not None or word_curve_of(node) is not None
     if node.op_type in _SUMS:
         is_transposed = group[0].op_type.startswith(_TRANSPOSED)  # these add wrongly, see `Sum`
         return not at and not is_transposed and _is_fused_sum(node)
@@ -60,9 +61,23 @@ def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     return not at and curve_of(node) is not None
 
 
-def limits_of(call: KernelCall) -> Limits:
-    """Return the limits of stored integers after a call's fused nodes, all of which clamp."""
-    return _limits(call.head.outs[0].dtype, [tail.view for tail in call.fused])
+def word_ops(call: KernelCall, rescale: Rescale) -> tuple[tuple[Eltwise, ...], Limits]:
+    """Return the post-ops of a call's fused nodes where there are 16 bits, and the result's limits.
+
+    They add the zero point, and neither round the result nor clip it.
+
+    Args:
+        call: Its nodes were fused by `can_fuse`.
+        rescale: How sums become stored integers of the first node's result.
+    """
+    views = [tail.view for tail in call.fused]
+    curve = word_curve_of(views[-1]) if views else None
+    functions = views if curve is None else views[:-1]
+    limits = np.clip(rescale.limits, *_limits(call.head.outs[0].dtype, functions))
+    low, high = (int(limit) for limit in limits)
+    if curve is None:
+        return _line(1.0, rescale.zero), (low, high)
+    return (*_rounded(rescale.zero, (low, high)), *curve), grid_of(views[-1].outs[0])[2]
 
 
 def fused_of(call: KernelCall, zero: int) -> Fused:
@@ -80,8 +95,7 @@ def fused_of(call: KernelCall, zero: int) -> Fused:
         if not views or _clamp(views) is not None:
             return Fused(_clip(dtype, views, zero), zero)
         at, curve = len(views) - 1, curve_of(views[-1])
-    low, high = _limits(dtype, views[:at])
-    rounded = [*_line(1.0, zero), Eltwise(Algorithm.CLIP, low, high), Eltwise(Algorithm.ROUND)]
+    rounded = _rounded(zero, _limits(dtype, views[:at]))
     if curve is not None:
         return Fused((*rounded, *curve), 0)
     added, ops = _sum(call, call.fused[at])
@@ -151,6 +165,12 @@ def _clip(dtype: DType, views: Sequence[NodeView], zero: int) -> tuple[Eltwise, 
     if (low, high) == (zero, greatest):
         return (Eltwise(Algorithm.RELU),)
     return (Eltwise(Algorithm.CLIP, float(low - zero), float(high - zero)),)
+
+
+def _rounded(zero: int, limits: Limits) -> tuple[Eltwise, ...]:
+    """Return post-ops after which a sum is a stored integer."""
+    clip = Eltwise(Algorithm.CLIP, *map(float, limits))
+    return (*_line(1.0, zero), clip, Eltwise(Algorithm.ROUND))
 
 
 def _line(factor: float, term: float) -> tuple[Eltwise, ...]:

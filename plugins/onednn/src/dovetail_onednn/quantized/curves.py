@@ -1,4 +1,4 @@
-"""Functions of stored bytes as post-ops with the results of their tables."""
+"""Functions of stored integers as post-ops with the results of their tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dovetail.ir import Array, Spec
 from dovetail.ops import NodeView
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_numpy.integer.tables import FUNCTIONS, function_table
+from dovetail_numpy.integer.tables import FUNCTIONS, HardSwish, function_table
 from dovetail_numpy.kernels.lookup import all_integers
 from dovetail_onednn._api import Algorithm, Arg, BinaryAlgorithm
 from dovetail_onednn.attributes import Eltwise
@@ -58,6 +58,23 @@ def curve_of(view: NodeView) -> Curve | None:
     steepest = 1 + int(np.abs(np.diff(results.astype(np.int64))).max())
     line = line_through(values, results, _MARGIN + levels * steepest * ULP)
     return None if line is None else (*ops, *line_ops(line, out))
+
+
+def word_curve_of(view: NodeView) -> Curve | None:
+    """Return post-ops with the definition's formula of a function where there are 16 bits, or None.
+
+    They read whole numbers, include the zero points, and neither round nor clip.
+    """
+    if len(view.ins) != 1 or DEFINITIONS.of(view) is None:
+        return None
+    if (numbers := HardSwish.of(view)) is None:
+        return None
+    return (
+        Eltwise(Algorithm.LINEAR, 1.0, -float(numbers.zero)),
+        Eltwise(Algorithm.LINEAR, float(numbers.factor)),
+        Eltwise(Algorithm.HARDSWISH, float(numbers.slope), 0.5),
+        Eltwise(Algorithm.LINEAR, 1.0, float(numbers.target_zero)),
+    )
 
 
 def line_ops(line: Line, out: Spec) -> Curve:

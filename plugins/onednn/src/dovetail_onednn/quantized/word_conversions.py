@@ -39,7 +39,7 @@ from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import Planes
 from dovetail_onednn.planes import planes_of
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.quantized.chains import limits_of
+from dovetail_onednn.quantized.chains import word_ops
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.recipes import BUILDERS
@@ -78,15 +78,15 @@ def rounding(call: KernelCall, limits: tuple[int, int]) -> list[Eltwise]:
 def ending(call: KernelCall, rescale: Rescale) -> list[Eltwise]:
     """Return the post-ops after a sum in steps of the result, of up to 16 bits.
 
-    They add the zero point and clip. A result of 8 bits is rounded by `step_of_words`.
+    They add the zero point, compute the fused nodes and clip. A result of 8 bits is rounded
+    by `step_of_words`.
     """
-    out, zero = call.outputs[0].dtype, rescale.zero
-    shift = [Eltwise(Algorithm.LINEAR, 1.0, float(zero))] if zero else []
-    low, high = (int(n) for n in np.clip(rescale.limits, *limits_of(call)))
+    ops, limits = word_ops(call, rescale)
+    out = call.outputs[0].dtype
     if out in WORDS:
-        return [*shift, *rounding(call, (low, high))]
-    is_whole = (low, high) == out.stored_range()  # then the conversion to the type clips
-    return shift if is_whole else [*shift, Eltwise(Algorithm.CLIP, float(low), float(high))]
+        return [*ops, *rounding(call, limits)]
+    is_whole = limits == out.stored_range()  # then the conversion to the type clips
+    return [*ops] if is_whole else [*ops, Eltwise(Algorithm.CLIP, *map(float, limits))]
 
 
 class WordBytes:
