@@ -3,8 +3,9 @@
     python -m benchmarks.cache [--network NAME] [--rounds N] [--threads N] [--processes N] [--json]
 
 `dovetail` is `Session(model, cache=folder)` whose context is in the folder; ONNX Runtime loads the
-model that its own optimizations wrote (`optimized_model_filepath`). Each measurement is a whole
-process: interpreter, imports, loading, and one run. They alternate, and the medians are printed.
+model that its own optimizations wrote (`optimized_model_filepath`). Each measurement is a process
+of its own: interpreter, imports, loading, and one run, until a line of its output is read here;
+then its end, in which Python frees what was imported. They alternate, and the medians are printed.
 All files are in the page cache. On Linux, the memory of several processes that have loaded the one
 context is measured, too: the sum of their shares of pages (PSS), above an interpreter with NumPy.
 """
@@ -21,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.process import ask, environment
 
@@ -31,6 +33,7 @@ from dovetail import Session
 model, folder, inputs, threads = sys.argv[1:5]
 session = Session(model, cache=folder, options={"num_threads": int(threads)})
 session.run(dict(np.load(inputs)))
+print("ready", flush=True)
 """
 _THEIRS = """
 import sys
@@ -43,6 +46,7 @@ options.log_severity_level = 3
 options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 session.run(None, dict(np.load(inputs)))
+print("ready", flush=True)
 """
 _OPTIMIZE = """
 import sys
@@ -51,17 +55,29 @@ options = onnxruntime.SessionOptions()
 options.optimized_model_filepath = sys.argv[2]
 options.log_severity_level = 3
 onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
-"""
-# Follows `_OURS`: waits until all processes have run, and prints its share of memory.
-_SHARE = """
 print("ready", flush=True)
+"""
+# Follows what has run: waits until all processes have, and prints its share of memory.
+_SHARE = """
 sys.stdin.readline()
 lines = open("/proc/self/smaps_rollup").read().splitlines()
 print(next(line.split()[1] for line in lines if line.startswith("Pss:")), flush=True)
 sys.stdin.readline()
 """
 _CACHED, _OPTIMIZED = "dovetail, cached", "onnxruntime, optimized"
-_BASELINE = "import sys\nimport numpy as np\n"
+_BASELINE = "import sys\nimport numpy as np\nprint('ready', flush=True)\n"
+
+
+class Times(NamedTuple):
+    """Times since the start of a process.
+
+    Attributes:
+        result_ms: To its first result.
+        end_ms: To its end.
+    """
+
+    result_ms: float
+    end_ms: float
 
 
 def main() -> None:
@@ -75,9 +91,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         commands = _commands(Path(name), given.network, given.threads)
-        first_ms = _run(*commands[_CACHED], given.threads)  # converts, prepares and writes
+        first = _run(*commands[_CACHED], given.threads)  # converts, prepares and writes
         time.sleep(2.5)  # a context that was just written is checked again at each use
-        taken: dict[str, list[float]] = {each: [] for each in commands}
+        taken: dict[str, list[Times]] = {each: [] for each in commands}
         for _ in range(1 + given.rounds):
             for each, command in commands.items():
                 taken[each].append(_run(*command, given.threads))
@@ -87,15 +103,20 @@ def main() -> None:
             for count in (1, given.processes):
                 shares = _shares(code, arguments, count, given.threads)
                 memory[count] = shares - _shares(_BASELINE, arguments, count, given.threads)
-    medians = {each: statistics.median(times[1:]) for each, times in taken.items()}
-    ratio = medians[_CACHED] / medians[_OPTIMIZED]
+    medians = {
+        each: Times(*(statistics.median(column) for column in zip(*times[1:], strict=True)))
+        for each, times in taken.items()
+    }
     if given.json:
-        print(json.dumps({"median_ms": medians, "first_ms": first_ms, "pss_mb": memory}))
+        found = {each: times._asdict() for each, times in medians.items()}
+        print(json.dumps({"medians": found, "first": first._asdict(), "pss_mb": memory}))
         return
-    for each, median in medians.items():
-        print(f"{each:24} {median:8.1f} ms")
-    print(f"ratio                    {ratio:8.2f}      (target: at most 1)")
-    print(f"without a cached context {first_ms:8.1f} ms")
+    print(f"{'ms':24} {'to result':>10} {'to end':>10}")
+    for each, median in {**medians, "without a context": first}.items():
+        print(f"{each:24} {median.result_ms:10.1f} {median.end_ms:10.1f}")
+    ours, theirs = medians[_CACHED], medians[_OPTIMIZED]
+    ratios = (own / other for own, other in zip(ours, theirs, strict=True))
+    print("{:24} {:10.2f} {:10.2f}  (target: a result in at most 1)".format("ratio", *ratios))
     for count, size in memory.items():
         print(f"{count} process(es)            {size:8.1f} MB above NumPy")
 
@@ -116,12 +137,19 @@ def _commands(folder: Path, network: str, threads: int) -> dict[str, tuple[str, 
     }
 
 
-def _run(code: str, arguments: Sequence[str], threads: int) -> float:
-    """Run code in a process; return the milliseconds that it took."""
+def _run(code: str, arguments: Sequence[str], threads: int) -> Times:
+    """Run code that prints a line in a process."""
     command = [sys.executable, "-c", code, *arguments]
     start = time.perf_counter()
-    subprocess.run(command, check=True, env=environment(threads), stdout=subprocess.DEVNULL)
-    return (time.perf_counter() - start) * 1e3
+    with subprocess.Popen(
+        command, env=environment(threads), stdout=subprocess.PIPE, text=True
+    ) as process:
+        _line(process)
+        result = time.perf_counter()
+        process.communicate()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Times((result - start) * 1e3, (time.perf_counter() - start) * 1e3)
 
 
 def _shares(code: str, arguments: Sequence[str], count: int, threads: int) -> float:
