@@ -19,6 +19,7 @@ from dovetail_onednn.pooling import can_fuse_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, can_fuse
 from dovetail_onednn.quantized import PRODUCTS
 from dovetail_onednn.quantized import can_fuse as can_fuse_integers
+from dovetail_onednn.quantized.conversions import can_fuse_dequantize, quantize
 from dovetail_onednn.quantized.functions import FUNCTIONS as OF_INTEGERS
 from dovetail_onednn.recurrent import gru, lstm
 from dovetail_onednn.reduction import reduce_mean, reduce_sum
@@ -95,6 +96,9 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         kernels.register(OPSET, op_type)(_alone_if_small(make))
     for op_type, make in OF_INTEGERS.items():
         kernels.register(OPSET, op_type, quantized=True)(_alone_if_small(make))
+    kernels.register(OPSET, "Quantize", can_fuse=can_fuse_dequantize, quantized=True)(
+        _alone_if_small(quantize)
+    )
     if has_convolutions and is_right(Kind.INTEGER, strict=strict):
         for op_type, make in PRODUCTS.items():
             kernels.register(OPSET, op_type, can_fuse=can_fuse_integers, quantized=True)(make)

@@ -19,6 +19,7 @@ from dovetail.ir import (
     Graph,
     ScaleOffset,
     Shape,
+    Spec,
     Tensor,
     TensorKind,
 )
@@ -99,6 +100,13 @@ class Network:
         made.dtype, made.encoding = dtype, ScaleOffset(scale, -zero)
         return made
 
+    def converted(
+        self, x: Tensor, name: str, dtype: DType = DType.FLOAT_32, encoding: Encoding | None = None
+    ) -> Tensor:
+        """Add a Quantize, or without an encoding a Dequantize."""
+        op_type, spec = "Dequantize" if encoding is None else "Quantize", (dtype, x.shape, encoding)
+        return add(self.graph, op_type, [x], name=name, spec=Spec(*spec))
+
     def add_norm(
         self,
         op_type: str,
@@ -133,7 +141,8 @@ class Network:
 
     def run(self, prepared: PlanPrepared, feeds: Mapping[str, Array]) -> dict[str, Array]:
         outputs = {t.name: np.zeros(t.shape, t.dtype.storage) for t in self.graph.outputs}
-        prepared.run(feeds, outputs, RunControl())
+        with np.errstate(all="ignore"):  # as in runs of a backend
+            prepared.run(feeds, outputs, RunControl())
         return outputs
 
     def defined(self, feeds: Mapping[str, Array]) -> dict[str, Array]:

@@ -13,6 +13,7 @@ from instruction_limits import VARIABLE
 from dovetail_onednn import library
 
 FAMILIES = (
+    "conversions",
     "convolution",
     "elementwise",
     "images",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dovetail.container import WeightStore
-from dovetail.ir import DType, ScaleOffset, TensorKind
+from dovetail.ir import DType, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import NodeView, OpRegistry, check_ops
 from dovetail.runtime.contract import (
     SUPPORTED,
@@ -105,6 +105,14 @@ def word_norms(net: Any) -> Any:
     return net.add("Batchnorm", y, net.weights("v", (20,), U16), name="z", dtype=U16)
 
 
+def conversions(net: Any) -> Any:
+    """Bytes, one of them in a row of conversions that writes none."""
+    shape = (1, 40, 60)
+    x = net.graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    real = net.converted(net.converted(x, "y", U8, ScaleOffset(0.3, -3)), "real")
+    return net.converted(real, "z", S8, ScaleOffset(0.4, 3))
+
+
 def test_a_step_of_another_kernel_is_restored(new_network: Any) -> None:
     """The engine declines a sum of rows with one element each, which NumPy then computes."""
     net = new_network()
@@ -121,7 +129,10 @@ def test_a_step_of_another_kernel_is_restored(new_network: Any) -> None:
 
 @pytest.mark.parametrize(
     "build",
-    [residual, parts, floats, words, signed_words, matrices, norms, word_norms, word_matrices],
+    [
+        *(residual, parts, floats, words, signed_words, matrices, norms, word_norms),
+        *(word_matrices, conversions),
+    ],
 )
 def test_restored_plans_return_the_same_bits(new_network: Any, build: Callable[[Any], Any]) -> None:
     net = new_network()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dovetail.runtime.plan import Make
 from dovetail_numpy.kernels.lookup import OPS
+from dovetail_onednn.quantized.conversions import dequantize
 from dovetail_onednn.quantized.elementwise import elementwise
 from dovetail_onednn.quantized.layer_norm import layer_norm
 from dovetail_onednn.quantized.local_response import lrn
@@ -16,11 +17,12 @@ from dovetail_onednn.quantized.resampling import resize, resize_bilinear
 from dovetail_onednn.quantized.softmax import softmax
 
 FUNCTIONS: Mapping[str, Make] = {
-    **dict.fromkeys(OPS, elementwise),
+    **{op_type: elementwise for op_type in OPS if op_type != "Quantize"},
     **{f"PoolMax{axes}d": pool_max for axes in (2, 3)},
     **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
     **dict.fromkeys(("ReduceMean", "ReduceSum"), reduced),
     "Concat": concatenated,
+    "Dequantize": dequantize,
     "LayerNorm": layer_norm,
     **dict.fromkeys(("RmsNorm", "L2Norm"), plain_norm),
     "Lrn": lrn,

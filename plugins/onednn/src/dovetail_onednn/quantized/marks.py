@@ -73,7 +73,8 @@ def marked_step(
     if rows is not None:
         error += rows.most
     below = (Eltwise(Algorithm.LINEAR, 1.0, near.zero - error),)
-    is_fast = stages.multiply(real, factor * (1 - relative), target, below)
+    lower, upper = factor * (1 - relative), factor * (1 + relative)
+    is_fast = stages.combine(BinaryAlgorithm.MULTIPLY, real, lower, target, below)
     marks = stages.room(target.desc.of_type(DataType.U8))
     above = (
         Eltwise(Algorithm.LINEAR, 1.0, near.zero + error),
@@ -82,8 +83,9 @@ def marked_step(
         Binary(BinaryAlgorithm.SUBTRACT, target.desc),
         Eltwise(Algorithm.CLIP, 0.0, 1.0),
     )
-    upper = factor * (1 + relative)
-    if not is_fast or not stages.multiply(real, upper, marks, above, target):
+    if not is_fast or not stages.combine(
+        BinaryAlgorithm.MULTIPLY, real, upper, marks, above, target
+    ):
         return None
     run = stages.execution()
 

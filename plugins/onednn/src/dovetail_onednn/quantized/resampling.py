@@ -20,7 +20,13 @@ from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.interpolation import interpolation_rescale
 from dovetail_numpy.integer.rescaling import Rescale, grid_of
 from dovetail_numpy.kernels.near_ties import Exact, NearTies, Places
-from dovetail_onednn._api import FORWARD_INFERENCE, Algorithm, Arg, ResamplingAlgorithm
+from dovetail_onednn._api import (
+    FORWARD_INFERENCE,
+    Algorithm,
+    Arg,
+    BinaryAlgorithm,
+    ResamplingAlgorithm,
+)
 from dovetail_onednn.attributes import Eltwise
 from dovetail_onednn.banded import Bands
 from dovetail_onednn.execution import Argument
@@ -69,7 +75,8 @@ def resize(call: KernelCall) -> Step | None:
     stages.add_works(bands.works(call, levels.value, real.value))
     result = Argument(target.of_type(TYPES[out.dtype]), call.write())
     if near is None:  # ties may be many, such as means of two integers
-        is_fast = stages.multiply(real, float(rescale.multiplier), result, ending(call, rescale))
+        factor, last = float(rescale.multiplier), ending(call, rescale)
+        is_fast = stages.combine(BinaryAlgorithm.MULTIPLY, real, factor, result, last)
         return stages.step() if is_fast else None
     exact_of = partial(_exact_of, call, rescale, stored.value)
     return marked_step(call, stages, real, grid_of(data)[0], result, near, exact_of)

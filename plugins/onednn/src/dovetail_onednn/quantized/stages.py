@@ -9,7 +9,7 @@ import numpy as np
 from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import SCALES, ZERO_POINTS, Arg, BinaryAlgorithm, DataType
-from dovetail_onednn.attributes import REAL, Binary, PostOp, Quantization, operand
+from dovetail_onednn.attributes import Binary, PostOp, Quantization, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Execution, Work, release_gil
 from dovetail_onednn.primitives import (
@@ -60,9 +60,7 @@ class Stages:
     def move(
         self, source: Argument, target: Argument, zero: int = 0, scale: float | None = None
     ) -> None:
-        """Add a copy into another layout or type, after a zero point was subtracted.
-
-        A copy without a zero point may have a scale, by which it multiplies.
+        """Add a copy into another layout or type of a tensor, less a zero point, times a scale.
 
         Values out of the target's range saturate; fractions are rounded half to even. oneDNN 3.2
         copies wrong bytes if it subtracts between some layouts, so that it does so within one.
@@ -70,15 +68,14 @@ class Stages:
         between = source.desc.of_type(target.desc.type)
         if zero and target.desc != between:
             room = self.room(between)
-            self.move(source, room, zero)
-            source, zero = room, 0
+            self.move(source, room, zero, scale)
+            source, zero, scale = room, 0, None
         arguments: dict[int, Argument] = {Arg.SOURCE: source, Arg.DESTINATION: target}
-        quantization = REAL
+        scales, zeros = ((Arg.SOURCE, 0),) if scale is not None else (), (Arg.SOURCE,) * bool(zero)
+        quantization = Quantization(scales, zeros)
         if zero:
-            quantization = Quantization((), (Arg.SOURCE,))
             arguments[ZERO_POINTS | Arg.SOURCE] = self.numbers(np.full(1, zero, np.int32), _ZERO)
-        elif scale is not None:
-            quantization = Quantization(((Arg.SOURCE, 0),))
+        if scale is not None:
             arguments[SCALES | Arg.SOURCE] = self.numbers(np.full(1, scale, np.float32), _SCALE)
         description = reorder_description(source.desc, target.desc, quantization)
         count = 1 if target.desc.nbytes < LEAST_SHARED_ELEMENTS else 0
@@ -118,19 +115,21 @@ class Stages:
                     arguments[operand(position, op)] = values
             self.add(desc, arguments)
 
-    def multiply(
+    def combine(
         self,
+        algorithm: BinaryAlgorithm,
         source: Argument,
-        factor: float,
+        second: float,
         target: Argument,
         chain: Sequence[PostOp],
         other: Argument | None = None,
     ) -> bool:
-        """Add a product with a number, and post-ops.
+        """Add a function of a tensor and a number, and post-ops.
 
         Args:
-            source: What is multiplied.
-            factor: The number.
+            algorithm: The function.
+            source: The tensor.
+            second: The number.
             target: The result.
             chain: The post-ops.
             other: The tensor that a `Binary` of them reads.
@@ -141,14 +140,14 @@ class Stages:
         number = _number(source.desc)
         description = Description(
             "binary",
-            (ENGINE, BinaryAlgorithm.MULTIPLY, source.desc, number, target.desc),
-            lambda: f"a product of {source.desc.key} with a number",
+            (ENGINE, algorithm, source.desc, number, target.desc),
+            lambda: f"a {algorithm.name.lower()} of {source.desc.key} and a number",
             tuple(chain),
         )
         with PrimitiveDesc(description) as desc:
             arguments = {
                 int(Arg.SOURCE): source,
-                int(Arg.OTHER): self.numbers(np.full(1, factor, np.float32), number),
+                int(Arg.OTHER): self.numbers(np.full(1, second, np.float32), number),
                 int(Arg.DESTINATION): target,
             }
             for position, op in enumerate(chain):

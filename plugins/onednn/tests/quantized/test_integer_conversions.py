@@ -1,0 +1,105 @@
+"""Conversions between float32 and stored bytes: bits equal to the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from instruction_limits import examples
+
+from dovetail.ir import DType, ScaleOffset, Tensor, TensorKind
+
+F32 = DType.FLOAT_32
+U8, S8, U16, S4 = (
+    DType.UFIXED_POINT_8,
+    DType.SFIXED_POINT_8,
+    DType.UFIXED_POINT_16,
+    DType.SFIXED_POINT_4,
+)
+NAMES = {"quantize": "y", "dequantize": "r", "both": "r"}
+# Sizes for which NumPy and the library search for NaN.
+SHAPES = [(1, 40, 60), (3, 700, 1), (2, 300, 251)]
+SPECIAL = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, -0.0]
+
+
+def build(net: Any, kind: str, shape: Any, grid: Any) -> Any:
+    """Add a conversion to `y`, or one back to `r`, or both in a row; return the result."""
+    dtype, scale, zero, bitwidth = grid
+    encoding = ScaleOffset(scale, -zero, bitwidth)
+    if kind == "dequantize":
+        y = net.graph.add_tensor(Tensor("y", dtype, shape, TensorKind.APP_WRITE, encoding=encoding))
+    else:
+        x = net.graph.add_tensor(Tensor("x", F32, shape, TensorKind.APP_WRITE))
+        y = net.converted(x, "y", dtype, encoding)
+    if kind != "quantize":
+        net.converted(y, "r")
+    return net.graph.tensors[NAMES[kind]]
+
+
+def numbers(net: Any, shape: Any, scale: float, *, special: bool) -> Any:
+    """Return numbers around the grid, half of them ties, and perhaps what is no number."""
+    steps = net.rng.integers(-300, 300, shape) + net.rng.choice([0.5, 0.37], shape)
+    with np.errstate(over="ignore"):
+        found = (steps * scale).astype(np.float32)
+    if special:
+        at = net.rng.integers(0, found.size, len(SPECIAL))
+        found.reshape(-1)[at] = SPECIAL
+    return found
+
+
+@examples(200)
+@given(
+    kind=st.sampled_from(sorted(NAMES)),
+    shape=st.sampled_from(SHAPES),
+    dtype=st.sampled_from([U8, S8]),
+    scale=st.sampled_from([2.0**-6, 0.02, 0.0037, 1e-30, 3e30]),
+    zero=st.sampled_from([0, 3, 128, 255, -7, 900]),
+    bitwidth=st.sampled_from([None, 5]),
+    special=st.booleans(),
+)
+def test_bytes(
+    new_network: Any,
+    kind: str,
+    shape: Any,
+    dtype: DType,
+    scale: float,
+    zero: int,
+    bitwidth: int | None,
+    special: bool,
+) -> None:
+    net = new_network()
+    result = build(net, kind, shape, (dtype, scale, zero, bitwidth))
+    x = numbers(net, shape, scale, special=special)
+    prepared = net.check(result, feeds=net.feeds() if kind == "dequantize" else {"x": x})
+    assert len(prepared.steps) == 1
+
+
+def test_a_result_may_replace_its_argument(new_network: Any) -> None:
+    net = new_network()
+    x = net.graph.add_tensor(Tensor("x", F32, (1, 40, 60), TensorKind.APP_WRITE))
+    for i in range(3):  # the values between them are on the grid, but NaN
+        y = net.converted(x, f"y{i}", U8, ScaleOffset(0.02, -9))
+        x = net.converted(y, f"r{i}")
+    net.check(x, feeds={"x": numbers(net, x.shape, 0.02, special=True)})
+
+
+@pytest.mark.parametrize(
+    "grid", [(U16, 0.02, 3, None), (S4, 0.3, 1, None), (U8, 0.02, 5000, None)], ids=str
+)
+@pytest.mark.parametrize("kind", sorted(NAMES))
+def test_other_grids_are_left_to_numpy(new_network: Any, kind: str, grid: Any) -> None:
+    net = new_network()
+    result = build(net, kind, SHAPES[0], grid)
+    feeds = {"x": numbers(net, SHAPES[0], 0.02, special=True)}
+    net.check(result, feeds=net.feeds() if kind == "dequantize" else feeds, engine=False)
+
+
+def test_bytes_with_another_reader_are_written(new_network: Any) -> None:
+    net = new_network()
+    r = build(net, "both", SHAPES[0], (U8, 0.02, 3, None))
+    y = net.graph.tensors["y"]
+    results = r, net.add("Relu", y, name="other", scale=0.02, zero=3)
+    net.check(*results, engine=False, feeds={"x": numbers(net, SHAPES[0], 0.02, special=True)})
