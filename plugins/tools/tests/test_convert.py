@@ -79,6 +79,23 @@ def test_what_is_converted_runs(run: Any, raw: Any, listing: Any, result: Any, s
     np.testing.assert_array_equal(result("y.raw"), np.maximum(x, 0))
 
 
+def test_models_that_quantize_say_how_they_run_on_integers(run: Any) -> None:
+    ends = [["x", "q"], ["q", "y"]]
+    nodes = [
+        helper.make_node(f"{op}Linear", [given, "scale", "zero"], [made])
+        for op, (given, made) in zip(("Quantize", "Dequantize"), ends, strict=True)
+    ]
+    weights = {"scale": np.float32(0.1), "zero": np.uint8(3)}
+    make("pair.onnx", *nodes, dims=[1, 4], weights=weights)
+    done = run("convert", "-i", "pair.onnx")
+    assert done.code == 0, done.err
+    note = done.err.splitlines()[-1]
+    assert note.startswith("note: the model quantizes by 1 Quantize op, and computes in float")
+    assert "`dovetail quantize pair.dvt`" in note
+    assert run("quantize", "pair.dvt", "-o", "integers.dvt").code == 0
+    assert shape("integers.dvt", "y") == (1, 4)
+
+
 @pytest.mark.parametrize(
     ("args", "expected"),
     [

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from instruction_limits import examples
 
-from dovetail.ir import DType, TensorKind
+from dovetail.ir import DType, ScaleOffset, TensorKind
 
 U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
 MODE = {"DCR": 0, "CRD": 1}
@@ -76,3 +79,44 @@ def test_concatenation_of_short_rows(new_network: Any) -> None:
         parts = [net.input(f"x{i}", (1, 30, 31, width)) for i, width in enumerate(widths)]
         y = net.add("Concat", *parts, name="y", axis=3, scale=0.02)
         net.check(y)
+
+
+GRIDS = st.tuples(
+    st.sampled_from([U8, S8]),
+    st.sampled_from([0.02, 0.021, 0.05, 0.0007, 0.01]),
+    st.sampled_from([0, 7, 128]),
+)
+
+
+@examples(120)
+@given(
+    shapes=st.sampled_from(
+        [
+            (3, [(1, 30, 31, 16), (1, 30, 31, 64)]),
+            (1, [(2, 40, 5), (2, 7, 5), (2, 1000, 5)]),
+            (0, [(1, 5, 30, 31), (2, 5, 30, 31)]),
+            (1, [(70, 70), (70, 1)]),
+        ]
+    ),
+    grids=st.tuples(GRIDS, GRIDS, GRIDS),
+    result=GRIDS,
+)
+def test_concatenation_of_other_grids(
+    new_network: Any, shapes: Any, grids: Any, result: Any
+) -> None:
+    net, (axis, each) = new_network(), shapes
+    parts = []
+    for i, (shape, (dtype, scale, zero)) in enumerate(zip(each, grids, strict=False)):
+        parts.append(net.input(f"x{i}", shape, dtype))
+        parts[-1].encoding = ScaleOffset(scale, -zero)
+    dtype, scale, zero = result
+    y = net.add("Concat", *parts, name="y", axis=axis, dtype=dtype, scale=scale, zero=zero)
+    net.check(y, engine=False)
+
+
+def test_engine_concatenates_usual_grids(new_network: Any) -> None:
+    net = new_network()
+    parts = [net.input(f"x{i}", (1, 30, 31, 64), U8, zero) for i, zero in enumerate((0, 0, 9))]
+    for part, scale in zip(parts, (0.0213, 0.0391, 0.02), strict=True):
+        part.encoding = ScaleOffset(scale, part.encoding.offset)
+    net.check(net.add("Concat", *parts, name="y", axis=3, scale=0.0391))

@@ -35,6 +35,7 @@ from dovetail_tools._errors import usage
 from dovetail_tools.op_definitions import load_definitions
 
 SUFFIX = ".dvt"
+_QUANTIZE = "Quantize"
 _LOG = logging.getLogger("dovetail.convert")
 
 
@@ -249,6 +250,7 @@ def convert_file(
         model = quantizing.stated(model, conversion.ops)
         files = _write(file, model, check=check)
         _report(source, files, read.count, model, time.perf_counter() - start)
+        _note_conversions(model, files[0])
         return
     made = quantized(
         model, quantizing.input_list, quantizing.options, conversion.ops, native=quantizing.native
@@ -358,6 +360,16 @@ def _report(
             "seconds": seconds,
         }
         output.data(data | dict(more or {}), text or "")
+
+
+def _note_conversions(model: Model, file: Path) -> None:
+    """Say how a model whose own ops quantize runs on integers."""
+    nodes = (node for graph in model.graphs.values() for node in graph.nodes)
+    if count := sum(node.op_type == _QUANTIZE for node in nodes):
+        current_output().message(
+            f"note: the model quantizes by {counted(count, f'{_QUANTIZE} op')}, and computes in "
+            f"float; `dovetail quantize {file}` makes it compute on integers, without samples"
+        )
 
 
 def _weight_bytes(model: Model) -> int:
