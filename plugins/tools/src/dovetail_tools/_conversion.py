@@ -368,7 +368,7 @@ def _note_conversions(model: Model, file: Path) -> None:
     if count := sum(node.op_type == _QUANTIZE for node in nodes):
         current_output().message(
             f"note: the model quantizes by {counted(count, f'{_QUANTIZE} op')}, and computes in "
-            f"float; `dovetail quantize {file}` makes it compute on integers, without samples"
+            f"float; `dovetail quantize {file}` makes it compute on integers with its own encodings"
         )
 
 
