@@ -25,7 +25,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import Array, Encoding, Graph, Node
+from dovetail.ir import Array, Graph, Node
 from dovetail.ops import OpRegistry
 from dovetail.quantization.options import QuantizationOptions
 
@@ -204,9 +204,6 @@ class Layer(Protocol):
 
     def set_weight(self, stored: Array) -> None:
         """Store other integers as the weight; type, shape and encoding stay."""
-
-    def set_weight_values(self, values: Floats, encoding: Encoding | None = None) -> None:
-        """Store real values as the weight, rounded to nearest, with another encoding if given."""
 
     def set_bias(self, values: Floats) -> None:
         """Store a bias and choose its encoding again; add an input for it if the node has none."""

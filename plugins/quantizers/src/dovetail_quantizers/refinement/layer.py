@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.errors import QuantizationError
-from dovetail.ir import Array, Encoding, Node, Tensor, copy_tensor, pack, quantize
+from dovetail.ir import Array, Node, Tensor, copy_tensor, pack, quantize
 from dovetail.ops import from_real, to_real
 from dovetail.quantization import Bias, Layer, Weight
 from dovetail_quantizers.annotation.annotate import Decisions
@@ -184,16 +184,6 @@ class RefinedLayer(_Refined):
     def set_weight(self, stored: Array) -> None:
         """Store other integers for the weight, of the same shape, type and encoding."""
         self.set_stored(self.weight, stored)
-
-    def set_weight_values(self, values: Floats, encoding: Encoding | None = None) -> None:
-        """Store real values, rounded to nearest, with another encoding if one is given."""
-        tensor = self.own(self.weight)
-        if encoding is not None:
-            if faults := encoding.faults(tensor.shape, tensor.dtype):
-                raise QuantizationError("; ".join(faults), where=self.node.where)
-            tensor.encoding = encoding
-            self.decisions[tensor] = EncodingDecision(tensor.dtype, encoding, _WHY)
-        _store(tensor, values)
 
     def set_bias(self, values: Floats) -> None:
         """Store a bias, adding one to a node without; a new encoding is chosen."""
