@@ -61,8 +61,8 @@ def test_types_of_64_bits_become_narrower() -> None:
     made = quantize_with_report(model, feeds, target_backend="htp:v73", act_bitwidth=16)
     assert rejected(made, "htp:v73") == []
     notes = "\n".join(made.report.notes)
-    assert "graph 'net': 3 tensors of INT_64 become INT_32, since htp:v73 lacks the type" in notes
-    assert "graph 'net': 3 tensors of FLOAT_64 become FLOAT_32" in notes  # for any backend
+    assert "graph 'net': 3 tensors of INT_64 narrowed to INT_32, since htp:v73 lacks" in notes
+    assert "graph 'net': 3 tensors of FLOAT_64 narrowed to FLOAT_32" in notes  # for any backend
     with dt.Session(model) as float_one, dt.Session(made.model, backend="htp") as emulated:
         signal, there = (s.run(feeds[0])["y"] for s in (float_one, emulated))
     step = 6 / 65535  # of 16 bits over the table

@@ -171,7 +171,7 @@ def test_doctor_finds_what_is_broken(
     assert ill["status"] == "broken"
     assert reason in ill["reason"]
     assert main(["doctor"]) == 6
-    assert "1 plugin(s) cannot be used" in capsys.readouterr().out
+    assert "1 plugin cannot be used" in capsys.readouterr().out
 
 
 # -- explain ---------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_inspect_a_container(dvt: Path, capsys: Capture) -> None:
     assert f"{dvt}: model, format 1, {dvt.stat().st_size:,} bytes\n" in out
     assert "written by test 9 from small.onnx\n" in out
     assert "op packages: test.ops 1.4.0\n" in out
-    assert "graph small: 1 nodes, 3 tensors, 24 bytes of static data\n" in out
+    assert "graph small: 1 node, 3 tensors, 24 bytes of static data\n" in out
     rows = [line.split() for line in out.splitlines()]
     assert ["input", "x", "FLOAT_32", "2x3"] in rows
     assert ["output", "y", "FLOAT_32", "2x3"] in rows
@@ -299,7 +299,7 @@ def test_inspect_shows_layers(dvt: Path, capsys: Capture, monkeypatch: pytest.Mo
         "",
         "OP             NAME   OUTPUTS       PARAMS  MACS  BYTES",
         "test.ops::Add  add    FLOAT_32 2x3       6    18     24",
-        "1 layers       total                     6    18     24",
+        "1 layer        total                     6    18     24",
     ]
     shown = run_json(capsys, "inspect", str(dvt), "--layers")["layers"]["small"]
     assert (shown["params"], shown["macs"], shown["bytes"], shown["unknown"]) == (6, 18, 24, 0)
@@ -326,7 +326,7 @@ def test_inspect_rejects_wrong_options(
 def test_inspect_shows_layers_of_unknown_ops(dvt: Path, capsys: Capture) -> None:
     assert main(["inspect", str(dvt), "--layers"]) == 0
     out = capsys.readouterr().out
-    assert "1 layers have ops that no installed op package defines" in out
+    assert "no installed op package defines the ops of 1 layer" in out
     assert ["test.ops::Add", "add", "FLOAT_32", "2x3", "6", "?", "24"] in map(
         str.split, out.splitlines()
     )

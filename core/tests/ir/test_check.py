@@ -265,5 +265,5 @@ def test_a_cycle_hides_no_other_fault() -> None:
 def test_a_single_fault_is_no_plural() -> None:
     graph = valid()
     foreign_input(graph)
-    with pytest.raises(GraphError, match=r"^graph 'g': a fault found"):
+    with pytest.raises(GraphError, match=r"^graph 'g': 1 fault found"):
         check(graph)

@@ -105,7 +105,7 @@ def good(self: Op, x: object, out: object) -> object:
         (
             {"infer": good, "reference": lambda self, x, y, z: x},
             r"`reference` takes \['x', 'y', 'z'\]; expected \(self, ins, outs\) or one "
-            r"parameter for each of 1 input\(s\) and 1 output\(s\)",
+            r"parameter for each of 1 input and 1 output",
         ),
         ({"infer": good, "reference": lambda self: None}, r"`reference` takes \[\]"),
         (

@@ -125,7 +125,7 @@ def test_the_report_states_the_choice() -> None:
     assert second.startswith("candidate first: ")
     assert second.endswith(" ms per inference")
     assert third.startswith("candidate second: ")
-    assert last == "second: 1 nodes (100.0%), 6 MACs (100.0%), 1 part(s)"
+    assert last == "second: 1 node (100.0%), 6 MACs (100.0%), 1 part"
     data = placement.data()
     assert data["choice"]["backend"] == "second"
     assert [each["backend"] for each in data["choice"]["candidates"]] == ["first", "second"]

@@ -99,8 +99,8 @@ def test_the_first_backend_that_supports_a_node_runs_it() -> None:
         graph = finalized(backend.create_context(), chain("Scale", "Wait", "Scale"))
         np.testing.assert_array_equal(graph.execute({"x": X})["y"], X * 4)
         assert lines(graph) == [
-            "left: 2 nodes (66.7%), 12 MACs (100.0%), 2 part(s)",
-            "right: 1 nodes (33.3%), 0 MACs (0.0%), 1 part(s)",
+            "left: 2 nodes (66.7%), 12 MACs (100.0%), 2 parts",
+            "right: 1 node (33.3%), 0 MACs (0.0%), 1 part",
             "48 bytes pass from part to part in each run",
             "on right: Wait node 'n1': op: type is Wait; use another op",
         ]

@@ -47,7 +47,7 @@ def test_the_same_as_of_float32(options: dict[str, Any]) -> None:
     wanted = dt.quantize(model_of(network(DType.FLOAT_32)), samples, **options)
     assert specs(made.model) == specs(wanted)
     (note,) = [note for note in made.report.notes if "FLOAT_64" in note]
-    assert "4 tensors of FLOAT_64 become FLOAT_32" in note
+    assert "4 tensors of FLOAT_64 narrowed to FLOAT_32" in note
 
 
 @pytest.mark.parametrize("options", [{}, {"float_bitwidth": 16}])

@@ -21,7 +21,7 @@ def test_a_script_is_recorded_and_its_exit_code_returned(program: Program, tmp_p
     done = program("session()\nprint('mine')\nraise SystemExit(7)", command=RECORD)
     assert (done.returncode, done.stdout) == (7, "mine\n")
     size = sum(file.stat().st_size for file in (tmp_path / "trace").iterdir())
-    assert done.stderr == f"record: {SESSION_CALLS} calls, {size} bytes in trace\n"
+    assert done.stderr == f"record: {SESSION_CALLS} calls, {size:,} bytes in trace\n"
     assert names(tmp_path / "trace")[0] == "backend_create"
     assert names(tmp_path / "trace")[-1] == "backend_free"
 

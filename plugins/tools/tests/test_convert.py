@@ -303,7 +303,7 @@ def test_dry_run_of_an_unsupported_model(run: Any, strange: str, entries: Any) -
     text = run("convert", "-i", strange, "--dry-run")
     assert text.code == 4
     assert "not supported" in text.out
-    assert "cannot be converted: 2 problem(s)" in text.err
+    assert "cannot be converted: 2 problems" in text.err
     assert entries() == before
 
 

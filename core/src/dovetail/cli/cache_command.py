@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from dovetail.api.context_cache import ContextCache
-from dovetail.cli.output import counted, current_output, table
+from dovetail.cli.output import current_output, table
 from dovetail.container import ContextFile
-from dovetail.errors import ConfigError, DovetailError
+from dovetail.errors import ConfigError, DovetailError, counted
 from dovetail.files import CachedFile, FileCache
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
@@ -45,7 +45,7 @@ def list_contexts(folder: Folder = None) -> None:
         ([", ".join(e[k]) if k == "graphs" else e[k] for k in keys] for e in entries),
     )
     limit = files.limit_bytes
-    text = f"{shown}\n\n{size} of {limit} bytes in {files.folder}"
+    text = f"{shown}\n\n{size:,} of {limit:,} bytes in {files.folder}"
     data = {"folder": str(files.folder), "bytes": size, "limit_bytes": limit, "contexts": entries}
     current_output().data(data, text)
 
@@ -83,7 +83,7 @@ def limit(
     files.set_limit(int(float(found[1]) * 2 ** _UNITS[found[2].upper()]))
     current_output().data(
         {"folder": str(files.folder), "limit_bytes": files.limit_bytes},
-        f"{files.folder} keeps at most {files.limit_bytes} bytes",
+        f"{files.folder} keeps at most {files.limit_bytes:,} bytes",
     )
 
 

@@ -12,7 +12,7 @@ import typer
 
 from dovetail import __version__
 from dovetail.cli.output import current_output, table
-from dovetail.errors import DovetailError, ExitCode
+from dovetail.errors import DovetailError, ExitCode, counted
 from dovetail.plugins import COMMAND_HELP, Plugin, list_plugins, load, probe
 from dovetail.plugins.ops import installed_ops
 
@@ -95,7 +95,7 @@ def _try(plugin: Plugin) -> _Finding:
 def _use(plugin: Plugin) -> tuple[str, ...]:
     """Use a plugin beyond loading it; return the lines that it reports."""
     if plugin.group == _OP_PACKAGES:
-        return (f"{len(installed_ops().package(plugin.name).schemas)} ops",)
+        return (counted(len(installed_ops().package(plugin.name).schemas), "op"),)
     if plugin.group == _BACKENDS:
         backend_class: Any = load(plugin.group, plugin.name)
         backend = backend_class(installed_ops(), backend_class.configs.backend())
@@ -115,5 +115,5 @@ def _text(host: dict[str, str], findings: list[_Finding], missing: list[str]) ->
         parts += [f"{'':<12}    {line}" for line in finding.lines]
     parts += [f"{'missing':<12}  {line}" for line in missing]
     faults = sum(f.is_fault for f in findings)
-    verdict = f"{faults} plugin(s) cannot be used" if faults else "every plugin works"
+    verdict = f"{counted(faults, 'plugin')} cannot be used" if faults else "every plugin works"
     return "\n".join([*parts, "", verdict])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dovetail.cli.output import table
 from dovetail.container import GraphSummary, PreparedSummary, Summary, TensorSummary
+from dovetail.errors import counted
 from dovetail.ir import DataFormat, MemoryType
 from dovetail.ir.text import shape_texts
 
@@ -77,9 +78,8 @@ def _prepared_lines(graph: PreparedSummary) -> Iterable[str]:
 
 
 def _model_text(graph: GraphSummary) -> str:
-    return (
-        f"{graph.nodes} nodes, {graph.tensors} tensors, {graph.static_bytes:,} bytes of static data"
-    )
+    sizes = counted(graph.nodes, "node"), counted(graph.tensors, "tensor")
+    return f"{', '.join(sizes)}, {graph.static_bytes:,} bytes of static data"
 
 
 def _version(summary: Summary) -> str:

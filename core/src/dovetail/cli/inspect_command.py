@@ -23,7 +23,7 @@ from dovetail.container import (
     summarize,
 )
 from dovetail.container import verify as find_damage
-from dovetail.errors import ConfigError, ContainerError
+from dovetail.errors import ConfigError, ContainerError, counted
 from dovetail.ir import to_text
 from dovetail.plugins.models import model_path
 
@@ -170,7 +170,7 @@ def _show_other(file: Path, options: Sequence[str]) -> bool:
 def _verify(file: Path) -> None:
     if damage := find_damage(file):
         raise ContainerError(
-            f"the file is damaged: {len(damage)} fault(s)",
+            f"the file is damaged: {counted(len(damage), 'fault')}",
             where=str(file),
             hint="create or fetch the file again",
             problems=damage,

@@ -11,7 +11,7 @@ import msgspec
 
 from dovetail.cli.output import current_output, table
 from dovetail.container import Model
-from dovetail.errors import DovetailError
+from dovetail.errors import DovetailError, counted
 from dovetail.ir import Blob, Graph, Node, ScaleOffset, Tensor
 from dovetail.ir.text import encoding_text, shape_texts
 from dovetail.ops import OpRegistry, checked_node
@@ -179,7 +179,7 @@ def _grid_text(tensor: Tensor) -> str:
     scales, offsets = encoding.scales_and_offsets(tensor.shape)
     if not scales.size:
         return encoding_text(encoding)
-    limits = f"{scales.size} scales {scales.min():.4g} to {scales.max():.4g}"
+    limits = f"{counted(scales.size, 'scale')} {scales.min():.4g} to {scales.max():.4g}"
     low, high = offsets.min(), offsets.max()
     grid = f"offset {low}" if low == high else f"offsets {low} to {high}"
     return f"{encoding_text(encoding)[:-1]}, {limits}, {grid})"
@@ -188,13 +188,13 @@ def _grid_text(tensor: Tensor) -> str:
 def _text(found: Layers) -> str:
     headings = ["OP", "NAME", "OUTPUTS", "PARAMS", "MACS", "BYTES", "ENCODINGS"]
     rows = [_row(layer) for layer in found.layers]
-    total = [f"{len(rows)} layers", "total", "", *_numbers(found.params, found.macs, found.bytes)]
-    rows.append([*total, ""])
+    numbers = _numbers(found.params, found.macs, found.bytes)
+    rows.append([counted(len(rows), "layer"), "total", "", *numbers, ""])
     if not any(row[-1] for row in rows):  # a float model
         headings, rows = headings[:-1], [row[:-1] for row in rows]
     text = table(headings, rows, right=("PARAMS", "MACS", "BYTES"))
     if found.unknown:
-        text += f"\n\n{found.unknown} layers have ops that no installed op package defines"
+        text += f"\n\nno installed op package defines the ops of {counted(found.unknown, 'layer')}"
     return text
 
 

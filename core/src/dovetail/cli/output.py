@@ -61,11 +61,6 @@ def show_differences(notes: Iterable[str]) -> None:
         current_output().message(f"  differs: {note}")
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with a noun, in the plural unless it is 1."""
-    return f"{number} {noun}" + "s" * (number != 1)
-
-
 def named_files(files: Sequence[Path]) -> str:
     """Return the paths of one or more files in words."""
     *first, last = map(str, files)

@@ -11,7 +11,7 @@ from dovetail.cli.inputs.samples import listed_samples
 from dovetail.cli.output import current_output, table
 from dovetail.cli.progress import shown_progress
 from dovetail.container import Model
-from dovetail.errors import ConfigError
+from dovetail.errors import ConfigError, counted, listed
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Calibration, QuantizationReport, Quantized, options_from
 
@@ -40,7 +40,7 @@ def quantized(
     paths = [] if input_list is None else input_list.split(",")
     if paths and len(paths) != len(model.graphs):
         raise ConfigError(
-            f"{len(paths)} input lists for {len(model.graphs)} graphs",
+            f"{counted(len(paths), 'input list')} for {counted(len(model.graphs), 'graph')}",
             code="USAGE",
             where=f"--input-list {input_list}",
             hint="pass one list per graph, in the order of the model, separated by commas",
@@ -73,8 +73,8 @@ def show_notes(report: QuantizationReport) -> None:
         output.message(f"note: {note}")
     for graph, names in report.uncovered.items():
         if names:
-            listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            output.message(f"graph '{graph}': {len(names)} tensors without an entry: {listed}")
+            missing = f"{counted(len(names), 'tensor')} without an entry: {listed(names, 5)}"
+            output.message(f"graph '{graph}': {missing}")
 
 
 def report_table(report: QuantizationReport) -> str:

@@ -31,7 +31,7 @@ from dovetail.container._reader import (
 )
 from dovetail.container.context_content import ContextManifest
 from dovetail.container.memory import read_only
-from dovetail.errors import ContainerError, GraphError
+from dovetail.errors import ContainerError, GraphError, counted
 from dovetail.ir import Array, Blob, Graph, Tensor
 
 
@@ -234,7 +234,7 @@ class ContextFile:
         faults = [f for i in range(len(self._blobs)) for f in self._container.chunk_faults(i)]
         if faults:
             raise ContainerError(
-                f"the file is damaged: {len(faults)} fault(s)",
+                f"the file is damaged: {counted(len(faults), 'fault')}",
                 where=self.where,
                 hint="create or fetch the file again",
                 problems=faults,

@@ -2,7 +2,7 @@
 
 from dovetail.errors._catalogue import CATALOGUE, Catalogue
 from dovetail.errors._entry import Entry
-from dovetail.errors._listing import listed
+from dovetail.errors._listing import counted, listed
 from dovetail.errors._suggest import nearest, suggest_name
 from dovetail.errors._tree import (
     BackendError,
@@ -37,6 +37,7 @@ __all__ = [
     "QuantizationError",
     "TraceError",
     "UnsupportedOpError",
+    "counted",
     "listed",
     "nearest",
     "suggest_name",

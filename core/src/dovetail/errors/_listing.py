@@ -1,8 +1,19 @@
-"""Lists of names in messages."""
+"""Counts and lists of names in messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with a noun.
+
+    Args:
+        number: The number.
+        noun: The noun in the singular.
+        plural: The noun for all numbers but 1; by default with an s.
+    """
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def listed(texts: Sequence[str], most: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dovetail.errors import GraphError, Problem
+from dovetail.errors import GraphError, Problem, counted
 from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph, Node
 from dovetail.ir.tensor import DataFormat, MemoryType, Tensor, TensorKind
@@ -60,7 +60,7 @@ def raise_faults(graph: Graph, faults: list[Problem]) -> None:
         GraphError: There are faults.
     """
     if faults:
-        count = "a fault" if len(faults) == 1 else f"{len(faults)} faults"
+        count = counted(len(faults), "fault")
         raise GraphError(f"{count} found", where=f"graph '{graph.name}'", problems=faults)
 
 

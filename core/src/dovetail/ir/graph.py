@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dovetail.errors import GraphError, suggest_name
+from dovetail.errors import GraphError, counted, suggest_name
 from dovetail.ir.ordering import topological_order
 from dovetail.ir.tensor import Scalar, Spec, Tensor, TensorKind
 
@@ -382,7 +382,7 @@ class Graph:
         if len(order) < len(nodes):
             stuck = [nodes[i].name for i in sorted(set(range(len(nodes))).difference(order))]
             raise GraphError(
-                f"the graph has a cycle: cannot order {len(stuck)} node(s), "
+                f"the graph has a cycle: cannot order {counted(len(stuck), 'node')}, "
                 f"among them {', '.join(stuck[:5])}",
                 where=f"graph '{self.name}'",
                 hint="a graph must be acyclic; unroll loops before converting",

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 
-from dovetail.errors import GraphError, Problem
+from dovetail.errors import GraphError, Problem, counted
 from dovetail.ir.check import find_faults
 from dovetail.ir.graph import Graph
 
@@ -63,7 +63,7 @@ def run_passes(
             raise
         if did and (faults := check(graph)):
             raise GraphError(
-                f"the pass '{step.name}' left a graph with {len(faults)} fault(s)",
+                f"the pass '{step.name}' left a graph with {counted(len(faults), 'fault')}",
                 code="PASS_BROKE_GRAPH",
                 where=f"graph '{graph.name}'",
                 problems=faults,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dovetail.errors import OpError, PluginError, suggest_name
+from dovetail.errors import OpError, PluginError, counted, suggest_name
 from dovetail.ir import Array, Param, Spec
 from dovetail.ops.op import Arrays, Domain, Op, Port, param_fields
 from dovetail.ops.params import ParamField, Specs
@@ -200,7 +200,8 @@ def _normalized(op: type[Op], name: str, where: str, *, needs_outs: bool) -> Cal
         return lambda self, ins, outs: method(self, *ins)
     wanted = "(self, ins, outs)"
     if not variadic:
-        wanted += f" or one parameter for each of {ins} input(s) and {outs} output(s)"
+        ports = f"{counted(ins, 'input')} and {counted(outs, 'output')}"
+        wanted += f" or one parameter for each of {ports}"
     raise PluginError(f"`{name}` takes {names}; expected {wanted}", where=where)
 
 

@@ -14,6 +14,7 @@ from dovetail.errors import (
     OpError,
     Problem,
     UnsupportedOpError,
+    counted,
 )
 from dovetail.ops import NodeView, OpPackage, OpRegistry, checked_node, opaque_node
 from dovetail.plugins.ops import installed_ops
@@ -375,7 +376,7 @@ class Backend(Handle, Closing):
         """
         if self.contexts:
             raise BackendError(
-                f"{len(self.contexts)} context(s) of backend '{self.name}' are still alive",
+                f"backend '{self.name}' still has {counted(len(self.contexts), 'context')}",
                 code="BACKEND_ERROR_TERMINATE_FAILED",
                 hint="free the contexts first, or use the handle in a `with` block",
             )

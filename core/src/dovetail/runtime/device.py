@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dovetail.errors import BackendError
+from dovetail.errors import BackendError, counted
 from dovetail.runtime import contract
 from dovetail.runtime.config import DeviceConfig
 from dovetail.runtime.handle import Handle, api_call
@@ -42,7 +42,7 @@ class Device(Handle):
         users = [c for c in self.backend.contexts if c.device is self]
         if users:
             raise BackendError(
-                f"{len(users)} context(s) still use the device",
+                f"the device is still used by {counted(len(users), 'context')}",
                 code="DEVICE_ERROR_ASSOCIATED_TO_CONTEXT",
                 hint="free the contexts first",
             )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dovetail import ir
-from dovetail.errors import GraphError, Problem, UnsupportedOpError, suggest_name
+from dovetail.errors import Problem, UnsupportedOpError, suggest_name
 from dovetail.ir import DType
 from dovetail.ir.check import find_faults, raise_faults
 from dovetail.ops import CheckedGraph, NodeView, Observed
@@ -55,9 +55,7 @@ def checked_graph(
         Problem(f"observed tensor '{name}' not found", hint=suggest_name(name, graph.tensors))
         for name in sorted(observed.names - graph.tensors.keys())
     ]
-    if faults:
-        where = f"graph '{graph.name}'"
-        raise GraphError(f"{len(faults)} fault(s) found", where=where, problems=faults)
+    raise_faults(graph, faults)
     return CheckedGraph.of(graph, views, observed, [computed[name] for name in outputs])
 
 

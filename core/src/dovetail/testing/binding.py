@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from dovetail.errors import counted
 from dovetail.ir import Array, DType, Graph, Node, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry, OpSchema, from_real, to_real
 from dovetail.testing.case import Encoded, OpCase
@@ -82,7 +83,9 @@ def bind(case: OpCase) -> BoundCase:
     inputs = tuple(None if x is None else _stored_input(x, case.dtype) for x in case.inputs)
     values = _expected(case, inputs)
     if case.outputs and len(case.outputs) != len(values):
-        raise ValueError(f"case {case.id}: {len(case.outputs)} outputs, {len(values)} expected")
+        raise ValueError(
+            f"case {case.id}: {counted(len(case.outputs), 'output')}, {len(values)} expected"
+        )
     floats = [x.dtype for x in inputs if x is not None and x.dtype.is_float]
     default = case.dtype or (floats[0] if floats else DType.FLOAT_32)
     made = []

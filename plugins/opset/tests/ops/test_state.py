@@ -120,13 +120,13 @@ def test_an_empty_place_of_fixed_point_holds_a_real_0() -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"buffer_size": 5}, "buffer_size is 5; it must be a multiple of the 2 frame(s)"),
+        ({"buffer_size": 5}, "buffer_size is 5; it must be a multiple of the 2 frames"),
         ({"buffer_size": 0}, "buffer_size is 0"),
         ({"buffer_dim": 2}, "buffer_dim 2 is not an axis"),
-        ({"stride": 1}, "stride is 1; it must be a multiple of the 2 frame(s)"),
+        ({"stride": 1}, "stride is 1; it must be a multiple of the 2 frames"),
         ({"stride": 6}, "from 2 to buffer_size, 4"),
         ({"stride": 0}, "stride is 0"),
-        ({"buffer_padding": 3}, "buffer_padding is 3; it must be a multiple of the 2 frame(s)"),
+        ({"buffer_padding": 3}, "buffer_padding is 3; it must be a multiple of the 2 frames"),
         ({"buffer_padding": 6}, "buffer_padding is 6"),
     ],
 )

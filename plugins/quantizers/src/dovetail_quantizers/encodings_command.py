@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dovetail.cli.output import current_output, table
-from dovetail.errors import ConfigError, ExitCode, Problem, QuantizationError
+from dovetail.errors import ConfigError, ExitCode, Problem, QuantizationError, counted
 from dovetail_quantizers.files.coverage import Coverage, coverage_of
 from dovetail_quantizers.files.difference import Difference, difference
 from dovetail_quantizers.files.form import EncodingsFile
@@ -53,7 +53,7 @@ def convert(
         file, misfits = fitted(file, model_tensors_in(model))
     if misfits and not lossy:
         raise QuantizationError(
-            f"{len(misfits)} entries do not match the model",
+            f"{counted(len(misfits), 'entry', 'entries')} without a match in the model",
             where=str(source),
             problems=misfits,
             hint="--lossy leaves them out",
@@ -73,7 +73,7 @@ def convert(
         "left_out": _plain(left_out),
         "notes": _plain((*file.notes, *done.notes)),
     }
-    output.data(data, f"{target}: version {to}, {written} entries")
+    output.data(data, f"{target}: version {to}, {counted(written, 'entry', 'entries')}")
 
 
 @app.command()
@@ -171,10 +171,8 @@ def _difference_text(found: Difference) -> str:
 
 
 def _lint_text(file: EncodingsFile, found: list[Remark], counts: Counter[str]) -> str:
-    end = (
-        f"version {file.version}, {len(file.entries)} entries: {counts['fault']} faults, "
-        f"{counts['smell']} smells, {counts['note']} notes"
-    )
+    remarks = ", ".join(counted(counts[level], level) for level in ("fault", "smell", "note"))
+    end = f"version {file.version}, {counted(len(file.entries), 'entry', 'entries')}: {remarks}"
     lines = [f"{r.level}[{r.rule}]: {r.problem}" for r in found]
     return "\n".join([*lines, end])
 
@@ -189,6 +187,6 @@ def _coverage_text(found: Coverage) -> str:
     rows += [("entry without a tensor", p.where[1:-1], p.hint) for p in found.unmatched]
     end = (
         f"{len(found.covered)} of {len(found.covered) + missing} tensors have an entry; "
-        f"{len(found.unmatched)} entries match nothing"
+        f"{counted(len(found.unmatched), 'entry', 'entries')} without a tensor"
     )
     return f"{table(('WHAT', 'TENSOR', ''), rows)}\n\n{end}" if rows else end

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+from dovetail.errors import counted
 from dovetail.ir import DType, Graph, add_like, run_passes
 from dovetail.quantization import QuantizationOptions
 from dovetail_opset.build import add
@@ -55,8 +56,8 @@ def narrow_types(
         run_passes(graph, (NarrowTypes(types, interfaces=interfaces), RemoveIdentities()))
     left = Counter(t.dtype for t in graph.tensors.values() if t.dtype in types)
     return [
-        f"graph '{graph.name}': {count} tensors of {dtype.name} become {NARROWER[dtype].name}, "
-        f"{why}"
+        f"graph '{graph.name}': {counted(count, 'tensor')} of {dtype.name} narrowed to "
+        f"{NARROWER[dtype].name}, {why}"
         for dtype, count in (before - left).items()
     ]
 

@@ -11,8 +11,9 @@ from typing import Any
 from dovetail.api import load_model
 from dovetail.api.exporting import ModelFile, model_file
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
-from dovetail.cli.output import counted, current_output, named_files, show_differences
+from dovetail.cli.output import current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
+from dovetail.errors import counted
 from dovetail.files import recorded_writes, with_suffix
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import Quantized

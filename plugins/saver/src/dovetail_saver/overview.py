@@ -8,6 +8,7 @@ import msgspec
 
 from dovetail.api.inspection import FileSummary
 from dovetail.cli.output import table
+from dovetail.errors import counted
 from dovetail_saver.statistics import statistics
 from dovetail_saver.trace import Trace
 
@@ -24,7 +25,8 @@ def info_of(trace: Trace) -> FileSummary:
     else:
         calls, end = mark.calls, f"ended early: {mark.reason}" if mark.reason else "complete"
     text = [
-        f"{trace.folder}: {header.format} {header.version}.{header.minor}, {calls:,} calls, {end}",
+        f"{trace.folder}: {header.format} {header.version}.{header.minor}, "
+        f"{counted(calls, 'call')}, {end}",
         f"recorded by: {header.producer or 'an unknown program'}",
         f"backends: {', '.join(header.backends) or 'unknown'}",
         f"payloads: {header.payloads.value}",
@@ -55,8 +57,8 @@ def statistics_of(trace: Trace) -> FileSummary:
     ]
     headers = ("CALL", "COUNT", "ERRORS", "TOTAL MS", "MEAN US", "MAX US")
     text = [
-        f"{trace.folder}: {found.calls:,} calls in {found.span_ns / 1e9:,.3f} s, "
-        f"{len(found.threads)} thread(s), {found.errors:,} error(s), {found.end}",
+        f"{trace.folder}: {counted(found.calls, 'call')} in {found.span_ns / 1e9:,.3f} s, "
+        f"{counted(len(found.threads), 'thread')}, {counted(found.errors, 'error')}, {found.end}",
         f"payloads: {found.payloads:,}, {found.payload_bytes:,} bytes",
         "",
         table(headers, rows),

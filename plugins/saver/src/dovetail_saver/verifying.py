@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dovetail.errors import DovetailError, Problem, TraceError
+from dovetail.errors import DovetailError, Problem, TraceError, counted
 from dovetail.runtime.api_table import API
 from dovetail.runtime.calls import CallRecord
 from dovetail.runtime.calls.payloads import NOT_RECORDED
@@ -42,7 +42,7 @@ def verify(path: Path) -> int:
         check.problems.append(Problem(error.message, error.where))
     if check.problems:
         raise TraceError(
-            f"the trace has {len(check.problems)} fault(s)",
+            f"the trace has {counted(len(check.problems), 'fault')}",
             where=str(path),
             hint="record it again; `dovetail trace trim` keeps the calls that are intact",
             problems=check.problems,

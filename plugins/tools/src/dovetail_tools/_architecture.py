@@ -11,9 +11,9 @@ from pathlib import Path
 from dovetail.api import load_model
 from dovetail.api.architecture import ArchitectureRule, Issue, installed_rules
 from dovetail.api.exporting import ModelFile, exporter_for
-from dovetail.cli.output import counted, current_output, named_files, show_differences, table
+from dovetail.cli.output import current_output, named_files, show_differences, table
 from dovetail.container import Model
-from dovetail.errors import ConfigError, Problem, suggest_name
+from dovetail.errors import ConfigError, Problem, counted, suggest_name
 from dovetail.files import atomic_write, recorded_writes, staged_folder
 from dovetail.ir import Graph, Node, Tensor, run_passes
 from dovetail.ir.text import param_text

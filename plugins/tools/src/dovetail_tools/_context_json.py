@@ -14,6 +14,7 @@ from typing import Any
 
 from dovetail.cli.output import current_output
 from dovetail.container import ContextFile
+from dovetail.errors import counted
 from dovetail.files import atomic_write
 from dovetail.ir import DataFormat, Graph, Tensor
 from dovetail_tools._encoding_json import quantize_params
@@ -41,7 +42,7 @@ def write_context_json(binary: Path, path: Path) -> None:
     graphs = data["info"]["numGraphs"]
     current_output().data(
         {"file": str(binary), "json_file": str(path), "graphs": graphs},
-        f"{path}: metadata of {graphs} graph(s)",
+        f"{path}: metadata of {counted(graphs, 'graph')}",
     )
 
 

@@ -21,9 +21,9 @@ from dovetail.api.quantization import run_stating, write_encodings
 from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
-from dovetail.cli.output import counted, current_output, named_files, show_differences
+from dovetail.cli.output import current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
-from dovetail.errors import PluginError, UnsupportedOpError
+from dovetail.errors import PluginError, UnsupportedOpError, counted
 from dovetail.files import recorded_writes, staged_folder, unwritable, with_suffix
 from dovetail.ir import Graph, Pass, Shape, static_tensors
 from dovetail.ops import OpPackage, OpRegistry

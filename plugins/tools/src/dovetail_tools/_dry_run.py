@@ -15,7 +15,7 @@ import typer
 from dovetail.api.conversion import find_frontend
 from dovetail.api.pipeline import PIPELINE, pass_options, pipeline_passes
 from dovetail.cli.output import current_output, table
-from dovetail.errors import DovetailError, ExitCode
+from dovetail.errors import DovetailError, ExitCode, counted
 from dovetail.ir import Node, Pass
 from dovetail.ops.frontend import DryRun, Frontend, OpUse
 from dovetail.plugins import list_plugins
@@ -69,8 +69,8 @@ def show_dry_run(conversion: Conversion, *, is_detailed: bool = False) -> None:
     else:
         output.data(data, _text(source, passes, found, becomes))
     if verdict is not ExitCode.OK:
-        count = len(found.problems)
-        output.message(f"{source}: cannot be converted: {count} problem(s), listed above")
+        count = counted(len(found.problems), "problem")
+        output.message(f"{source}: cannot be converted: {count}, listed above")
         raise typer.Exit(int(verdict))
 
 

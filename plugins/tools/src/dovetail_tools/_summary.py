@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dovetail.cli.output import counted, current_output
+from dovetail.cli.output import current_output
+from dovetail.errors import counted
 from dovetail_tools import _profiling
 from dovetail_tools._job_run import JobOutcome
 from dovetail_tools._run import Outcome

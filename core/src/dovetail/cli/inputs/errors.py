@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dovetail.errors import DovetailError, Problem
+from dovetail.errors import DovetailError, Problem, counted
 
 # Thousands of lines of a list may be wrong.
 SHOWN = 50
@@ -39,15 +39,14 @@ def shortened(problems: Sequence[Problem]) -> tuple[Problem, ...]:
         kind = problem.kind if isinstance(problem, ListProblem) else ""
         file = problem.where.rpartition(":")[0] or problem.where
         kinds.setdefault((file, kind or problem.message), []).append(problem)
-    problems = [_counted(found) for found in kinds.values()]
+    problems = [_merged(found) for found in kinds.values()]
     if len(problems) <= SHOWN:
         return tuple(problems)
     return (*problems[:SHOWN], Problem(f"and {len(problems) - SHOWN} more"))
 
 
-def _counted(problems: Sequence[Problem]) -> Problem:
+def _merged(problems: Sequence[Problem]) -> Problem:
     first, others = problems[0], len(problems) - 1
     if not others:
         return first
-    more = f"and {others} other{'s' * (others > 1)} like it"
-    return replace(first, message=f"{first.message}; {more}")
+    return replace(first, message=f"{first.message}; and {counted(others, 'other')} like it")

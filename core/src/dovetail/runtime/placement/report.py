@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.errors import listed
+from dovetail.errors import counted, listed
 
 _SHOWN = 3  # nodes that one line of text names
 
@@ -108,11 +108,11 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
         nodes, macs = (sum(getattr(s, what) for s in self.shares) for what in ("nodes", "macs"))
         for share in self.shares:
             yield (
-                f"{share.backend}: {_of(share.nodes, nodes, 'nodes')}, "
-                f"{_of(share.macs, macs, 'MACs')}, {share.parts} part(s)"
+                f"{share.backend}: {_of(share.nodes, nodes, 'node')}, "
+                f"{_of(share.macs, macs, 'MAC')}, {counted(share.parts, 'part')}"
             )
         if self.seam_bytes:
-            yield f"{self.seam_bytes} bytes pass from part to part in each run"
+            yield f"{self.seam_bytes:,} bytes pass from part to part in each run"
         reasons: dict[tuple[str, str], list[str]] = {}
         for moved in self.moved:
             reasons.setdefault((moved.backend, moved.reason), []).append(moved.node)
@@ -122,4 +122,4 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def _of(count: int, total: int, unit: str) -> str:
     percent = f" ({100 * count / total:.1f}%)" if total else ""
-    return f"{count:,} {unit}{percent}"
+    return f"{counted(count, unit)}{percent}"

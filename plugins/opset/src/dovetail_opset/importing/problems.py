@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dovetail.errors import DovetailError, Problem, UnsupportedOpError, listed
+from dovetail.errors import DovetailError, Problem, UnsupportedOpError, counted, listed
 from dovetail_opset.importing.source import SourceNode
 
 _SHOWN = 3
@@ -59,8 +59,7 @@ def grouped(refusals: Iterable[Refusal]) -> list[Problem]:
 
 def count_nodes(refusals: Iterable[Refusal]) -> str:
     """Return how many nodes cannot be converted, in words."""
-    count = len({each.node.name for each in refusals})
-    return "1 node" if count == 1 else f"{count} nodes"
+    return counted(len({each.node.name for each in refusals}), "node")
 
 
 def _where(nodes: list[SourceNode], version: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dovetail.errors import OpError
+from dovetail.errors import OpError, counted
 from dovetail.ir import Array, Shape, Spec
 from dovetail.ops import (
     Bias,
@@ -78,8 +78,8 @@ class _Convolution(_Sliding):
             raise OpError(f"{made} output channels do not divide into {self.group} groups")
         if channels != taken * self.group:
             raise OpError(
-                f"in[0] has {channels} channels, but filters {weight} in {self.group} "
-                f"group(s) take {taken * self.group}"
+                f"in[0] has {counted(channels, 'channel')}, but filters {weight} in "
+                f"{counted(self.group, 'group')} take {taken * self.group}"
             )
 
 

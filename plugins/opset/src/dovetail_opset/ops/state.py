@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.errors import OpError
+from dovetail.errors import OpError, counted
 from dovetail.ir import Array, DType, ScaleOffset, Spec, quantize
 from dovetail.ops import Domain, In, Op, Specs, choice, float32, uint32
 from dovetail_opset._package import PACKAGE
@@ -67,8 +67,9 @@ class Buffer(Op):
             count = getattr(self, name)
             if count % frames or not least <= count <= self.buffer_size:
                 raise OpError(
-                    f"{name} is {count}; it must be a multiple of the {frames} frame(s) of in[0] "
-                    f"from {least * frames} to buffer_size, {self.buffer_size}"
+                    f"{name} is {count}; it must be a multiple of the "
+                    f"{counted(frames, 'frame')} of in[0], from {least * frames} to buffer_size, "
+                    f"{self.buffer_size}"
                 )
         return moved(x, (*x.shape[:axis], self.buffer_size, *x.shape[axis + 1 :]), out)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dovetail.errors import OpError
+from dovetail.errors import OpError, counted
 from dovetail.ir import Array, Shape, Spec
 from dovetail.ops import Bias, Granularity, In, Op, ParamField, Specs, Weight, tensor, uint32
 from dovetail_opset._package import PACKAGE
@@ -34,7 +34,9 @@ class _Transposed(Op):
         if self.group < 1 or channels % self.group:
             raise OpError(f"{channels} input channels do not divide into {self.group} groups")
         if channels != taken:
-            raise OpError(f"in[0] has {channels} channels, but filters {weight.shape} take {taken}")
+            raise OpError(
+                f"in[0] has {counted(channels, 'channel')}, but filters {weight.shape} take {taken}"
+            )
         made = each * self.group
         need_shape(bias, (made,), "the bias in[2]")
         return computed(x, (x.shape[0], *self._spatial(x.shape, weight.shape), made), out)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dovetail.errors import counted
 from dovetail.quantization import Layer, Refinement
 from dovetail_opset import is_op
 from dovetail_quantizers.algorithms.channel_paths import title
@@ -55,7 +56,8 @@ class BiasCorrection(ParameterizedAlgorithm):
             layer.set_bias(bias.astype(np.float32))
             done = "bias added" if present is None else "bias corrected"
             most = np.abs(error).max()
-            notes.append(f"{title(layer.node)}: {done}, by up to {most:.3g}, {error.size} channels")
+            count = counted(error.size, "channel")
+            notes.append(f"{title(layer.node)}: {done}, by up to {most:.3g}, {count}")
         return notes or ("no layer has a mean error",)
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from msgspec import Meta
 
+from dovetail.errors import counted
 from dovetail.ir import Graph, Node
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Observation, Statistics, Workspace
@@ -141,11 +142,10 @@ def _without_relu6(work: Workspace, node: Node) -> str:
 
 def _summary(pair: Pair, absorbed: int) -> str:
     minimum, maximum = pair.factors.min(initial=math.inf), pair.factors.max(initial=0)
-    note = (
-        f"{title(pair.first.node)} -> {title(pair.second.node)}: {len(pair.factors)} channels "
-        f"divided by {minimum:.3g} to {maximum:.3g}"
-    )
-    return f"{note}, {absorbed} high biases moved" if absorbed else note
+    pair_title = f"{title(pair.first.node)} -> {title(pair.second.node)}"
+    count = counted(len(pair.factors), "channel")
+    note = f"{pair_title}: {count} divided by {minimum:.3g} to {maximum:.3g}"
+    return f"{note}, {counted(absorbed, 'high bias', 'high biases')} moved" if absorbed else note
 
 
 @dataclass(slots=True)

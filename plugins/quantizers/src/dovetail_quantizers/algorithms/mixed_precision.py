@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, cast
 import numpy as np
 from msgspec import Meta
 
-from dovetail.errors import ConfigError, QuantizationError
+from dovetail.errors import ConfigError, QuantizationError, counted
 from dovetail.ir import Array
 from dovetail.plugins.events import Progress
 from dovetail.plugins.hooks import hooks
@@ -257,9 +257,8 @@ class Search:
 def table(steps: Sequence[Step], layers: Sequence[Layer], tried: int) -> list[str]:
     """Return the steps as lines, and the candidate of each layer."""
     titles = {layer.name: layer.title for layer in layers}
-    lines = [
-        f"{tried} assignments tried; cost (share of the most expensive) and metric of the steps:"
-    ]
+    head = f"{counted(tried, 'assignment')} tried; cost (share of the most expensive) and metric"
+    lines = [f"{head} of the steps:"]
     for step in steps:
         what = "every layer with the most expensive candidate"
         if step.changed:

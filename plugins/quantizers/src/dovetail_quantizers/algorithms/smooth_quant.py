@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dovetail.errors import counted
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Observation, Statistics, Workspace
@@ -95,7 +96,7 @@ def _summary(group: Group, factors: Vector) -> str:
     readers = ", ".join(title(each.node) for each in group.arrivals)
     minimum, maximum = factors.min(initial=math.inf), factors.max(initial=0)
     return (
-        f"{title(group.source.node)} -> {readers}: {group.count} channels divided by "
+        f"{title(group.source.node)} -> {readers}: {counted(group.count, 'channel')} divided by "
         f"{minimum:.3g} to {maximum:.3g}"
     )
 

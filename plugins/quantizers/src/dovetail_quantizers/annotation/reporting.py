@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from dovetail.errors import QuantizationError
+from dovetail.errors import QuantizationError, counted
 from dovetail.ir import Block, DType, Encoding, Graph, ScaleOffset, Tensor
 from dovetail.quantization import Bias, Difference, TensorDecision, Weight
 from dovetail_opset import is_op
@@ -206,13 +206,15 @@ def already_fixed(
         return []
     if algorithms:
         raise QuantizationError(
-            f"{fixed} tensors are fixed-point already, and {', '.join(algorithms)} need a float "
-            "network",
+            f"algorithms ({', '.join(algorithms)}) need a float network; fixed-point "
+            f"already: {counted(fixed, 'tensor')}",
             where=f"graph '{graph.name}'",
             hint="pass the float model, or remove the algorithms",
         )
     if any(is_quantized(t) for t in graph.tensors.values()):
-        return [f"graph '{graph.name}': {fixed} tensors are fixed-point already and stay so"]
+        return [
+            f"graph '{graph.name}': fixed-point already, and unchanged: {counted(fixed, 'tensor')}"
+        ]
     return [f"graph '{graph.name}' is fixed-point already: nothing is left to quantize"]
 
 

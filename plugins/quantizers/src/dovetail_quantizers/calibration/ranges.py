@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dovetail.errors import ConfigError, Problem, QuantizationError, listed
+from dovetail.errors import ConfigError, Problem, QuantizationError, counted, listed
 from dovetail.ir import Tensor
 from dovetail.quantization import Calibration
 from dovetail_quantizers.calibration.cache import RangeCache, key_of
@@ -74,9 +74,8 @@ def _missing(
         text = f"missing calibration samples for the ranges of {_named(watched)}"
         return QuantizationError(text, code="CALIBRATION_EMPTY", where=where, hint=hint)
     lacking = {" and ".join(f"'{t.source}'" for t in tensors): None for tensors in watched.values()}
-    several = "s" * (len(lacking) > 1)
     return QuantizationError(
-        f"{len(lacking)} tensor{several} without an encoding, and no calibration samples",
+        f"{counted(len(lacking), 'tensor')} without an encoding, and no calibration samples",
         code="CALIBRATION_EMPTY",
         where=where,
         hint=f"{hint}, complete the encodings, or keep these tensors float (--float-fallback)",

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from dovetail import __version__
-from dovetail.errors import Problem, QuantizationError
+from dovetail.errors import Problem, QuantizationError, counted
 from dovetail.ir import (
     Array,
     AxisScaleOffset,
@@ -59,7 +59,7 @@ def encodings_of(graph: Graph, version: str = "1.0.0") -> EncodingsFile:
             entries.setdefault(own.name, own)
     if problems:
         raise QuantizationError(
-            f"{len(problems)} encodings cannot be written to a file",
+            f"{counted(len(problems), 'encoding')} cannot be written to a file",
             where=f"graph '{graph.name}'",
             problems=problems,
         )

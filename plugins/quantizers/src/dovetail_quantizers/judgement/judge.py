@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 import numpy as np
 
+from dovetail.errors import counted
 from dovetail.ir import Array, Graph, copy_graph
 from dovetail.ops import OpRegistry, to_real
 from dovetail.plugins.events import Progress
@@ -143,7 +144,7 @@ def can_judge(
 
 def note_on(judgement: Judgement) -> str:
     """Return a judgement as a note."""
-    samples = f"{judgement.samples} samples"
+    samples = counted(judgement.samples, "sample")
     where = f"{samples} held out" if judgement.held_out else f"the {samples} that it learned from"
     sqnr = f"{judgement.before_db:.1f} dB before, {judgement.after_db:.1f} dB after, on {where}"
     if judgement.kept:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.errors import QuantizationError
+from dovetail.errors import QuantizationError, counted
 from dovetail.ir import (
     AxisScaleOffset,
     Block,
@@ -251,4 +251,4 @@ def describe_encoding(dtype: DType, encoding: Encoding) -> str:
     if isinstance(encoding, ScaleOffset):
         return f"{dtype.name}{bits}, scale {encoding.scale:.6g}, offset {encoding.offset}"
     scales = np.size(getattr(encoding, "scales", 0))
-    return f"{dtype.name}{bits}, {scales} scales ({encoding.kind.name})"
+    return f"{dtype.name}{bits}, {counted(scales, 'scale')} ({encoding.kind.name})"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.op_package_option import OpPackages, split_list
+from dovetail.errors import counted
 from dovetail_saver.commands.options import Calls, TracePath
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _text(bisection: Bisection, reference: str, target: str) -> str:
     from dovetail.cli.output import table
 
     found = bisection.found
-    counts = f"{bisection.nodes:,} nodes in {bisection.executes:,} executes"
+    counts = f"{counted(bisection.nodes, 'node')} in {counted(bisection.executes, 'execute')}"
     if found is None:
         return f"no node differs on {reference} and {target}: {counts}"
     node = found.errors.node

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dovetail.errors import counted
 from dovetail_saver.commands.options import TracePath
 
 
@@ -27,7 +28,7 @@ def export_program(
     summary = convert(path, out)
     files = out / PROGRAM_NAME, out / PAYLOADS_NAME
     lines = [
-        f"{files[0]}, {files[1]}: {sum(summary.calls.values())} calls",
+        f"{files[0]}, {files[1]}: {counted(sum(summary.calls.values()), 'call')}",
         *summary.lines("not in the program"),
     ]
     current_output().data(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dovetail.cli.op_package_option import OpPackages, split_list
+from dovetail.errors import counted
 from dovetail_saver.commands.options import TracePath
 
 
@@ -33,4 +34,6 @@ def export_python(
     load_op_packages(references)  # an error now, not when the script runs
     calls = export_script(path, out, references)
     script = out / SCRIPT_NAME
-    current_output().data({"script": str(script), "calls": calls}, f"{script}: {calls:,} calls")
+    current_output().data(
+        {"script": str(script), "calls": calls}, f"{script}: {counted(calls, 'call')}"
+    )

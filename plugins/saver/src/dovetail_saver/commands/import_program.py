@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dovetail.errors import counted
 from dovetail_saver.choices import DEFAULT_BACKEND
 from dovetail_saver.commands.options import NewTrace
 
@@ -47,7 +48,7 @@ def import_program(
             "program with it"
         )
     summary = convert(program, params, out, name)
-    lines = [f"{out}: {sum(summary.calls.values())} calls on backend {name}"]
+    lines = [f"{out}: {counted(sum(summary.calls.values()), 'call')} on backend {name}"]
     lines += summary.lines("without an equivalent, left out by a replay")
     if summary.unread_bytes:
         lines.append(f"{params}: {summary.unread_bytes} bytes are not read by the program")

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from dovetail.cli.output import current_output
-from dovetail.errors import ConfigError, suggest_name
+from dovetail.errors import ConfigError, counted, suggest_name
 from dovetail.files import unwritable
 from dovetail.plugins import COMMANDS, names
 from dovetail_saver.choices import PayloadPolicy
@@ -126,5 +126,5 @@ def _report(folder: Path) -> None:
         calls = trace.count()
         size = sum(file.stat().st_size for file in each.iterdir() if file.is_file())
         end = trace.mark.reason if trace.mark else "cut off: the program ended without a close"
-        text = f"record: {calls} calls, {size} bytes in {each}"
+        text = f"record: {counted(calls, 'call')}, {size:,} bytes in {each}"
         current_output().message(f"{text}; {end}" if end else text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dovetail.errors import counted
 from dovetail_saver.commands.options import TracePath
 
 
@@ -12,4 +13,6 @@ def verify(path: TracePath) -> None:
     from dovetail_saver.verifying import verify as check
 
     calls = check(path)
-    current_output().data({"trace": str(path), "calls": calls}, f"{path}: {calls:,} calls, intact")
+    current_output().data(
+        {"trace": str(path), "calls": calls}, f"{path}: {counted(calls, 'call')}, intact"
+    )
