@@ -18,7 +18,13 @@ from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, build_plan
 from dovetail_numpy import KERNELS
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.kernels import integer_item_norms, integer_norms, integer_plain_norms
+from dovetail_numpy.kernels import (
+    integer_item_norms,
+    integer_layer_norm,
+    integer_local_response,
+    integer_plain_norms,
+    integer_softmax,
+)
 from dovetail_numpy.kernels.near_ties import NearTies
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add
@@ -27,6 +33,15 @@ U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 SHAPES = st.sampled_from([(1, 7), (3, 65), (2, 9, 128), (300, 256), (4, 1), (5, 40, 257)])
 ZEROS = st.sampled_from([0, 100, -128, 255, 37])
 SEEDS = st.integers(0, 9)
+HOMES: dict[str, ModuleType] = {
+    "Softmax": integer_softmax,
+    "LayerNorm": integer_layer_norm,
+    "RmsNorm": integer_plain_norms,
+    "L2Norm": integer_plain_norms,
+    "InstanceNorm": integer_item_norms,
+    "GroupNorm": integer_item_norms,
+    "Lrn": integer_local_response,
+}
 # few levels, ties among them, or all
 SPREADS = st.sampled_from([0, 1, 3, 40, 255])
 
@@ -59,7 +74,6 @@ class Node:
         ins: list[Tensor],
         stored: Array,
         grid: Any,
-        home: ModuleType = integer_norms,
         **params: Any,
     ) -> None:
         result = add(self.graph, op_type, ins, name="y", **params)
@@ -71,7 +85,7 @@ class Node:
         prepared = PlanPrepared(
             build_plan(checked, KERNELS.for_backend("test"), WeightStore(), None)
         )
-        assert [s.bind.__module__ for s in prepared.steps] == [home.__name__]
+        assert [s.bind.__module__ for s in prepared.steps] == [HOMES[op_type].__name__]
         found = np.zeros(result.shape, dtype.storage)
         prepared.run({"x": stored}, {"y": found}, RunControl())
         (view,) = checked.nodes
@@ -168,7 +182,7 @@ def test_plain_norms(
         for name in ("gamma", "beta")[:factors]:
             ins.append(node.constant(name, math.prod(shape[-axes:])))
             ins[-1].shape = shape[-axes:]
-    node.check(op_type, ins, stored, grid, integer_plain_norms, axes=over, epsilon=epsilon)
+    node.check(op_type, ins, stored, grid, axes=over, epsilon=epsilon)
 
 
 @given(
@@ -199,7 +213,7 @@ def test_norms_of_items(
     if has_factors:
         ins.append(node.constant("beta", shape[-1]))
     op_type, params = ("GroupNorm", {"group": group}) if group else ("InstanceNorm", {})
-    node.check(op_type, ins, stored, grid, integer_item_norms, epsilon=epsilon, **params)
+    node.check(op_type, ins, stored, grid, epsilon=epsilon, **params)
 
 
 @given(

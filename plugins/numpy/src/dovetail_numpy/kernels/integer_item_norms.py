@@ -1,7 +1,7 @@
 """InstanceNorm and GroupNorm of stored bytes, a block of positions at a time.
 
 Sums of bytes and of their squares are exact. What follows is that of LayerNorm in
-`dovetail_numpy.kernels.integer_norms`, with a mean and a deviation for each channel.
+`dovetail_numpy.kernels.integer_layer_norm`, with a mean and a deviation for each channel.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from dovetail_numpy.integer.norms import mean_and_variance
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
-from dovetail_numpy.kernels.integer_norms import NormNumbers, are_bytes, quiet
+from dovetail_numpy.kernels.byte_rows import are_bytes, quiet
 from dovetail_numpy.kernels.norm_factors import NormFactors
+from dovetail_numpy.kernels.norm_numbers import NormNumbers
 
 _MOST_ADDED = 256  # squares of bytes, whose sum float32 has exactly
 

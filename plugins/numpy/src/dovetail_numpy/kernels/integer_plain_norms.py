@@ -10,16 +10,9 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats
 from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
-from dovetail_numpy.kernels.integer_norms import (
-    BYTE,
-    NormNumbers,
-    Rows,
-    are_bytes,
-    by_block,
-    divisor,
-    quiet,
-)
+from dovetail_numpy.kernels.byte_rows import BYTE, Rows, are_bytes, by_block, divisor, quiet
 from dovetail_numpy.kernels.norm_factors import NormFactors
+from dovetail_numpy.kernels.norm_numbers import NormNumbers
 from dovetail_numpy.kernels.row_roots import RowRoots
 
 

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from dovetail.ir import Array
 from dovetail_numpy.kernels._calls import Floats
 
+ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to its result
+LARGEST = 512.0  # more than a result of 8 bits and its zero point
+
 # From flat indices of elements of a block to their real values, float64.
 Places = NDArray[np.intp]
 Exact = Callable[[Places], Array]
