@@ -165,11 +165,10 @@ def banded_resize(call: KernelCall) -> Step | None:
 def _passes(call: KernelCall) -> Iterator[_Pass]:
     """Yield the passes, the smallest results and the last axes first; none if one only moves."""
     shape, new = list(call.spec(0).shape), call.outputs[0].shape
-    changed = [axis for axis, size in enumerate(new) if size != shape[axis]]
-    taps = {axis: call.op.taps(shape[axis], new[axis]) for axis in changed}
+    taps = call.op.taps_by_axis(tuple(shape), new)
     if any(each.weights is None for each in taps.values()):
         return
-    for axis in sorted(changed, key=lambda axis: (new[axis] / shape[axis], -axis)):
+    for axis in sorted(taps, key=lambda axis: (new[axis] / shape[axis], -axis)):
         matrix = taps[axis].matrix(shape[axis]).astype(np.float32)
         before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
         yield _Pass(before, shape[axis], new[axis], after, tuple(_bands(matrix)))

@@ -47,13 +47,11 @@ _DOUBLE = 8  # bytes
 @KERNELS.register(PACKAGE, "ResizeBilinear")
 @KERNELS.register(PACKAGE, "ResizeNearestNeighbor")
 def resize(call: KernelCall) -> Step | None:
-    """Run any resize with the op's taps, axis by axis in the reference's order."""
+    """Run any resize with the op's taps, axis by axis as in the reference."""
     old, new = call.spec(0).shape, call.outputs[0].shape
     if 0 in old or 0 in new:
         return None
-    changed = [i for i, size in enumerate(new) if size != old[i]]
-    changed.sort(key=lambda i: new[i] / old[i])
-    axes = {i: call.op.taps(old[i], new[i]) for i in changed}
+    axes: Axes = call.op.taps_by_axis(old, new)
     if all(taps.weights is None for taps in axes.values()):
         return _moved(call, axes) if only_moves(call, 0) else None
     return _weighted(call, axes) if is_float32(call) else _weighted_levels(call, axes)

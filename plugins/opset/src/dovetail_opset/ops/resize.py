@@ -7,7 +7,7 @@ from __future__ import annotations
 import enum
 
 from dovetail.errors import OpError
-from dovetail.ir import Array, Spec
+from dovetail.ir import Array, Shape, Spec
 from dovetail.ops import In, Op, bool8, choice, float32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_rank
@@ -50,11 +50,18 @@ class _Resizing(Op):
         return computed(x, out.shape, out)
 
     def reference(self, x: Array, out: Spec) -> Array:
-        changed = [i for i, n in enumerate(out.shape) if n != x.shape[i]]
-        # the axis that shrinks most comes first: fewer elements remain for the others
-        for axis in sorted(changed, key=lambda i: out.shape[i] / x.shape[i]):
-            x = self.taps(x.shape[axis], out.shape[axis]).apply(x, axis)
+        for axis, taps in self.taps_by_axis(x.shape, out.shape).items():
+            x = taps.apply(x, axis)
         return x
+
+    def taps_by_axis(self, old: Shape, new: Shape) -> dict[int, Taps]:
+        """Return the taps of the axes that change, in the order in which these are resampled.
+
+        The axis that shrinks most comes first: fewer elements remain for the others.
+        """
+        changed = [axis for axis, size in enumerate(new) if size != old[axis]]
+        changed.sort(key=lambda axis: new[axis] / old[axis])
+        return {axis: self.taps(old[axis], new[axis]) for axis in changed}
 
     def check(self, x: Spec) -> None:
         """Raise if the op does not accept an input or its params."""
