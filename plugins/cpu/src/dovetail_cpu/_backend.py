@@ -34,7 +34,7 @@ from dovetail_onednn import (
     computing_in,
     usable_processors,
 )
-from dovetail_opset import PACKAGE
+from dovetail_opset import STANDARD
 
 # Strings cannot be computed with, and values of an unknown type cannot be stored.
 _REFUSED = (DType.STRING, DType.UNDEFINED)
@@ -134,9 +134,9 @@ class CpuBackend(PlanBackend):
 
     def adapted(self, graph: CheckedGraph) -> CheckedGraph:
         """Return the graph without casts of whole numbers, and with float32 for float16."""
-        if PACKAGE.name not in graph.packages:
+        if STANDARD not in graph.packages:
             return graph
-        cast = self.ops.find(PACKAGE.name, "Cast")
+        cast = self.ops.find(STANDARD, "Cast")
         return widened(without_whole_casts(graph, cast), cast)
 
     def float_precision(self, config: Any) -> FloatPrecision:

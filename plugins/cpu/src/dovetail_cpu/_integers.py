@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dovetail.ir import DType
 from dovetail.ops import NodeView
-from dovetail_opset import PACKAGE
+from dovetail_opset import STANDARD
 
 _NAMES = """
 ArgbToRgb Argmax Argmin BatchToSpace Batchnorm Cast ChannelShuffle Concat Conv2d Conv3d Convert
@@ -62,7 +62,7 @@ _OTHERS: dict[str, dict[str, frozenset[DType]]] = {
 
 def computes_on_integers(view: NodeView) -> bool:
     """Return whether a quantized node runs on integers; nodes of other op packages do."""
-    if view.package != PACKAGE.name:
+    if view.package != STANDARD:
         return True
     others = _OTHERS.get(view.op_type, {})
     return view.op_type in _OPS and all(

@@ -36,11 +36,11 @@ from dovetail_gpu.computing import Computing, begin, current, settle
 from dovetail_gpu.driver import choose_device, devices
 from dovetail_gpu.engine import ClEngine
 from dovetail_gpu.kernels import kernels
-from dovetail_gpu.kernels._registry import PACKAGE
 from dovetail_gpu.options import GpuFile, GpuGraph, GpuOptions, PerfHint, PrecisionMode, Recorded
 from dovetail_gpu.transfers import BUILDERS, record_layout, reorder
 from dovetail_gpu.types import type_rows
 from dovetail_gpu.verdicts import verdict
+from dovetail_opset import STANDARD
 
 _ROUNDS = {PerfHint.HIGH: 3, PerfHint.NORMAL: 1, PerfHint.LOW: 0}  # of each variant
 
@@ -108,7 +108,7 @@ class GpuBackend(PlanBackend):
 
     def _kernels_of(self, package: str) -> KernelRegistry:
         """Return the kernels for the ops of a package."""
-        packages = () if package == PACKAGE else (package,)
+        packages = () if package == STANDARD else (package,)
         return with_package_kernels(self.engine.kernels, packages, self.ops)
 
     def _settings(self, config: Any) -> Computing:

@@ -31,8 +31,8 @@ from dovetail_gpu.functions import (
     numbers_of,
 )
 from dovetail_gpu.grids import Grid, target_grid
-from dovetail_gpu.kernels._registry import PACKAGE
 from dovetail_gpu.layouts import all_real, is_encoded, read, table
+from dovetail_opset import STANDARD
 
 LONGEST = 8  # nodes in a group
 COPIES = ("Convert", "Dequantize")  # on a device, among real numbers
@@ -206,7 +206,7 @@ def has_line(view: NodeView) -> bool:
         return False
     if name == "Convert" and is_encoded(view.outs[0]):
         return False
-    return view.package == PACKAGE and _all_real(view)
+    return view.package == STANDARD and _all_real(view)
 
 
 def first_operand(view: NodeView) -> int | None:
@@ -231,13 +231,13 @@ def has_stage(view: NodeView) -> bool:
     if has_line(view):
         return True
     grid = target_grid(view)
-    return grid is not None and grid.is_one and view.package == PACKAGE and _all_real(view)
+    return grid is not None and grid.is_one and view.package == STANDARD and _all_real(view)
 
 
 def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     """Return whether a node can be a stage after a group; see `Kernel.can_fuse`."""
     before = group[-1]
-    if len(group) >= LONGEST or before.package != PACKAGE or not has_stage(node):
+    if len(group) >= LONGEST or before.package != STANDARD or not has_stage(node):
         return False
     given, result = before.node.outputs[0], node.outs[0].shape
     if len(node.outs) != 1 or given.shape != result:

@@ -19,9 +19,9 @@ from dovetail.runtime.contract import SUPPORTED, Support
 from dovetail.runtime.plan import Kernel, kernel_call
 from dovetail_gpu.driver import Device
 from dovetail_gpu.elements import STORED
-from dovetail_gpu.kernels._registry import PACKAGE
 from dovetail_gpu.layouts import element_of, is_encoded, is_stored
 from dovetail_gpu.types import type_rows
+from dovetail_opset import STANDARD
 from dovetail_opset.type_tables import Types
 from dovetail_opset.type_verdicts import foreign_types
 
@@ -46,7 +46,7 @@ def verdict(view: NodeView, kernel: Kernel | None, device: Device, backend: str)
 
 
 def _without_kernel(view: NodeView, backend: str) -> Support:
-    if view.package == PACKAGE:
+    if view.package == STANDARD:
         found = f"{view.op_type}, which has no OpenCL kernel"
         return Support(False, "op", "op", found, rewrite=_ELSEWHERE)
     hint = f"add the entry point '{backend}:{view.package}' in the group 'dovetail.kernels'"
@@ -82,7 +82,7 @@ def _declined(view: NodeView, kernel: Kernel) -> Support | None:
                 return None
     except _Declared:
         return None
-    rows = type_rows().get(view.op_type, ()) if view.package == PACKAGE else ()
+    rows = type_rows().get(view.op_type, ()) if view.package == STANDARD else ()
     if rows and all(row.mismatches(view, _is_real_on_device) for row in rows):
         return foreign_types(view, rows, _is_real_on_device)
     types = " ".join(f"{field} {spec.dtype.name}{spec.shape}" for field, spec in view.named_specs())

@@ -42,10 +42,11 @@ from dovetail_htp.processors import (
     processor,
     require_weight_sharing,
 )
-from dovetail_htp.verdicts import STANDARD, computes_on_floats, reject_declined, verdict
+from dovetail_htp.verdicts import computes_on_floats, reject_declined, verdict
 from dovetail_numpy.integer.fixed import Requantization, definitions
 from dovetail_numpy.integer.steps import definition_kernels
 from dovetail_onednn import about, choose_engine, usable_processors
+from dovetail_opset import STANDARD
 
 log = logging.getLogger("dovetail.htp")
 

@@ -14,10 +14,9 @@ from dovetail_htp import types
 from dovetail_htp.processors import Processor
 from dovetail_htp.rules import broken_rule
 from dovetail_numpy.integer import DEFINITIONS, find_faults, float_case
-from dovetail_opset import PACKAGE
+from dovetail_opset import STANDARD
 from dovetail_opset.type_verdicts import changes, foreign_types
 
-STANDARD = PACKAGE.name
 # Ops that change the form of values; between real and stored ones, encodings define them.
 _CONVERSIONS = ("Convert", "Dequantize", "Quantize")
 _WRITE_OUT = "convert or quantize the float model with --target-backend {}, which writes the op out"

@@ -28,10 +28,8 @@ from dovetail_onednn.softmax import can_fuse_test, softmax
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 from dovetail_onednn.transposed import transposed_convolution
 from dovetail_onednn.winograd import winograd_convolution
-from dovetail_opset import PACKAGE
+from dovetail_opset import STANDARD
 from dovetail_opset.directions import can_fuse_sibling
-
-OPSET = PACKAGE.name
 
 
 def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
@@ -58,9 +56,9 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
             **{f"TransposeConv{axes}d": transposed_convolution for axes in (1, 2, 3)},
         }
     for op_type, make in sums_of_products.items():
-        kernels.register(OPSET, op_type, can_fuse=can_fuse, branch=Branch.GATE)(make)
+        kernels.register(STANDARD, op_type, can_fuse=can_fuse, branch=Branch.GATE)(make)
     for op_type, make in {"Lstm": lstm, "Gru": gru}.items():
-        kernels.register(OPSET, op_type, can_fuse=can_fuse_sibling, branch=Branch.SIBLING)(make)
+        kernels.register(STANDARD, op_type, can_fuse=can_fuse_sibling, branch=Branch.SIBLING)(make)
     fusing: dict[str, Make] = {
         **dict.fromkeys(BINARY, binary),
         **dict.fromkeys(FUNCTIONS, eltwise),
@@ -69,15 +67,15 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         "ElementWisePower": power,
     }
     for op_type, make in fusing.items():
-        kernels.register(OPSET, op_type, can_fuse=can_fuse)(_alone_if_small(make))
+        kernels.register(STANDARD, op_type, can_fuse=can_fuse)(_alone_if_small(make))
     by_item = functools.partial(kernels.register, can_fuse=can_fuse_after_norm, branch=Branch.GATE)
-    by_item(OPSET, "GroupNorm")(_alone_if_small(group_norm))
-    by_item(OPSET, "InstanceNorm")(_alone_if_small(instance_norm))
-    kernels.register(OPSET, "Softmax", can_fuse=can_fuse_test, branch=Branch.GATE)(
+    by_item(STANDARD, "GroupNorm")(_alone_if_small(group_norm))
+    by_item(STANDARD, "InstanceNorm")(_alone_if_small(instance_norm))
+    kernels.register(STANDARD, "Softmax", can_fuse=can_fuse_test, branch=Branch.GATE)(
         _alone_if_small(softmax)
     )
     for axes in (2, 3):
-        register = kernels.register(OPSET, f"PoolMax{axes}d", can_fuse=can_fuse_after_maximum)
+        register = kernels.register(STANDARD, f"PoolMax{axes}d", can_fuse=can_fuse_after_maximum)
         register(_alone_if_small(pool_max))
     others: dict[str, Make] = {
         "ChannelShuffle": movement.channel_shuffle,
@@ -93,15 +91,15 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         "Transpose": movement.transpose,
     }
     for op_type, make in others.items():
-        kernels.register(OPSET, op_type)(_alone_if_small(make))
+        kernels.register(STANDARD, op_type)(_alone_if_small(make))
     for op_type, make in OF_INTEGERS.items():
-        kernels.register(OPSET, op_type, quantized=True)(_alone_if_small(make))
-    kernels.register(OPSET, "Quantize", can_fuse=can_fuse_dequantize, quantized=True)(
+        kernels.register(STANDARD, op_type, quantized=True)(_alone_if_small(make))
+    kernels.register(STANDARD, "Quantize", can_fuse=can_fuse_dequantize, quantized=True)(
         _alone_if_small(quantize)
     )
     if has_convolutions and is_right(Kind.INTEGER, strict=strict):
         for op_type, make in PRODUCTS.items():
-            kernels.register(OPSET, op_type, can_fuse=can_fuse_integers, quantized=True)(make)
+            kernels.register(STANDARD, op_type, can_fuse=can_fuse_integers, quantized=True)(make)
     return kernels
 
 

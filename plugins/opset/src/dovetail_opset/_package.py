@@ -83,8 +83,9 @@ class _Schemas(Mapping[str, OpSchema]):
         return len(self._homes)
 
 
+STANDARD = "qti.aisw"  # the package of nodes and kernels of standard ops
 PACKAGE = FamilyPackage(
-    "qti.aisw",
+    STANDARD,
     "2.7.0",
     {op: f"{OPS}.{family}" for family, ops in FAMILIES.items() for op in ops},
 )
@@ -92,9 +93,9 @@ PACKAGE = FamilyPackage(
 
 def schema_of(node: Node) -> OpSchema | None:
     """Return the schema of a node of the standard set, None for another package's."""
-    return PACKAGE.schemas.get(node.op_type) if node.package == PACKAGE.name else None
+    return PACKAGE.schemas.get(node.op_type) if node.package == STANDARD else None
 
 
 def is_op(node: Node | None, *op_types: str) -> bool:
     """Return whether a node is one of these standard ops."""
-    return node is not None and node.package == PACKAGE.name and node.op_type in op_types
+    return node is not None and node.package == STANDARD and node.op_type in op_types

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.launching import GROUP, launch
 from dovetail_gpu.layouts import element_of, read, table, write
 from dovetail_gpu.programs import Source, type_lines
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "Nv12ToRgb")
-@KERNELS.register(PACKAGE, "Nv21ToRgb")
+@KERNELS.register(STANDARD, "Nv12ToRgb")
+@KERNELS.register(STANDARD, "Nv21ToRgb")
 def planar_to_rgb(call: KernelCall) -> Step | None:
     """Run Nv12ToRgb and Nv21ToRgb on real numbers: one work item for each pixel."""
     if not are_real(call):

@@ -19,7 +19,7 @@ from dovetail_gpu.kernels._product import (
     product_launches,
     zero_row,
 )
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.kernels._tiles import Tile
@@ -30,12 +30,13 @@ from dovetail_gpu.launching import GROUP, Launch, launch_all
 from dovetail_gpu.layouts import element_in, element_of, layout_for, read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import can_fuse, stages_of
+from dovetail_opset import STANDARD
 
 _SHORT = 32  # channels of a tap below which the taps of a line are read as one
 
 
-@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse, branch=Branch.GATE)
-@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "Conv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "Conv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def convolution(call: KernelCall) -> Step | None:
     """Run a convolution as sums of products over the elements of its window."""
     if not are_real(call):

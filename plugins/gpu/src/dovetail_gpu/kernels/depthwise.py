@@ -8,21 +8,22 @@ from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR
 from dovetail_gpu.kernels._product import operand_element, zero_row
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels._windows import window_of
 from dovetail_gpu.launching import Argument, launch, spread
 from dovetail_gpu.layouts import element_of, read, write
 from dovetail_gpu.programs import Source, type_defines, type_lines
 from dovetail_gpu.stages import can_fuse, stages_of
+from dovetail_opset import STANDARD
 
 _PIXELS = 4  # of a work item
 _MOST_SPAN = 24  # elements of a line that a work item reads
 _ENOUGH = 64  # work items
 
 
-@KERNELS.register(PACKAGE, "DepthWiseConv1d", can_fuse=can_fuse, branch=Branch.GATE)
-@KERNELS.register(PACKAGE, "DepthWiseConv2d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "DepthWiseConv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "DepthWiseConv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def depthwise_convolution(call: KernelCall) -> Step | None:
     """Run a depthwise convolution, some pixels of a line at a time."""
     if not are_real(call):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.launching import Argument, Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
+from dovetail_opset import STANDARD
 
 _GROUP = (1,)
 
 
-@KERNELS.register(PACKAGE, "DetectionOutput")
+@KERNELS.register(STANDARD, "DetectionOutput")
 def detections(call: KernelCall) -> Step | None:
     """Run DetectionOutput."""
     if not are_real(call, outputs=2):

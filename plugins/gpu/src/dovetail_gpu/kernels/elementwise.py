@@ -9,7 +9,7 @@ from dovetail.runtime.plan import Branch, KernelCall, Step
 from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.functions import BINARY, UNARY
 from dovetail_gpu.kernels._broadcast import Form, Operand, broadcast, run_of_item
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels.integers import integer_form
 from dovetail_gpu.kernels.logic import COMPARISONS, LOGIC, SELECT, TESTS, logic_form
 from dovetail_gpu.kernels.types import TypeForm, type_form
@@ -17,7 +17,7 @@ from dovetail_gpu.launching import GROUP, Argument, launch
 from dovetail_gpu.layouts import element_of, is_stored, read, table, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import StageWriter, can_fuse, first_operand, has_line, line_of, stages_of
-from dovetail_opset import PACKAGE as _STANDARD
+from dovetail_opset import PACKAGE, STANDARD
 
 
 def elementwise(call: KernelCall) -> Step | None:
@@ -86,7 +86,7 @@ def _form(view: NodeView) -> TypeForm | None:
 
 
 _OPS = (
-    *(op for op in (*UNARY, *BINARY) if op in _STANDARD.schemas),
+    *(op for op in (*UNARY, *BINARY) if op in PACKAGE.schemas),
     *COMPARISONS,
     *LOGIC,
     *TESTS,
@@ -102,4 +102,4 @@ _OPS = (
     "Quantize",
 )
 for _op_type in dict.fromkeys(_OPS):
-    KERNELS.register(PACKAGE, _op_type, can_fuse=can_fuse, branch=Branch.GATE)(elementwise)
+    KERNELS.register(STANDARD, _op_type, can_fuse=can_fuse, branch=Branch.GATE)(elementwise)

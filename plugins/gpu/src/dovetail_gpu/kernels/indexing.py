@@ -12,14 +12,15 @@ from dovetail.ir import Array, DType
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.boxes import Box, boxed, described, move_group, move_source, row_blocks
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels.movement import moved_element
 from dovetail_gpu.launching import Argument, launch, launch_all
 from dovetail_gpu.layouts import constant_of, element_of, read, table, write
 from dovetail_gpu.programs import Source
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "Gather")
+@KERNELS.register(STANDARD, "Gather")
 def gather(call: KernelCall) -> Step | None:
     """Run Gather."""
     element = moved_element(call)
@@ -33,7 +34,7 @@ def gather(call: KernelCall) -> Step | None:
     return _taken(call, element, (outer, rows, inner), [shape[axis]], by_batch=False)
 
 
-@KERNELS.register(PACKAGE, "GatherNd")
+@KERNELS.register(STANDARD, "GatherNd")
 def gather_nd(call: KernelCall) -> Step | None:
     """Run GatherNd."""
     element = moved_element(call)
@@ -76,7 +77,7 @@ def _taken(
     return launch(call, _source(x), "take", arguments, (items,), move_group())
 
 
-@KERNELS.register(PACKAGE, "GatherElements")
+@KERNELS.register(STANDARD, "GatherElements")
 def gather_elements(call: KernelCall) -> Step | None:
     """Run GatherElements."""
     element = moved_element(call)
@@ -95,7 +96,7 @@ def gather_elements(call: KernelCall) -> Step | None:
     return launch_all(call, [boxed(call, x, y, box, "take_elements", source, more)])
 
 
-@KERNELS.register(PACKAGE, "BatchPermutation")
+@KERNELS.register(STANDARD, "BatchPermutation")
 def batch_permutation(call: KernelCall) -> Step | None:
     """Run BatchPermutation."""
     element = moved_element(call)
@@ -107,7 +108,7 @@ def batch_permutation(call: KernelCall) -> Step | None:
     return launch(call, _source(x), "permute_batch", arguments, (rows,), move_group())
 
 
-@KERNELS.register(PACKAGE, "OneHot")
+@KERNELS.register(STANDARD, "OneHot")
 def one_hot(call: KernelCall) -> Step | None:
     """Run OneHot."""
     element = moved_element(call)

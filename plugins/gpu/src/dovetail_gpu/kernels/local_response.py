@@ -6,18 +6,19 @@ import math
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import VECTOR
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels.pooling import lrn_within, power_line
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import element_of, read, write
 from dovetail_gpu.programs import Source, type_lines
+from dovetail_opset import STANDARD
 from dovetail_opset.ops.local_response import LrnRegion
 
 _GROUP = (8, 8)
 
 
-@KERNELS.register(PACKAGE, "Lrn")
+@KERNELS.register(STANDARD, "Lrn")
 def lrn(call: KernelCall) -> Step | None:
     """Run Lrn; None within channels of more than two spatial axes."""
     if call.op.region is LrnRegion.WITHIN_CHANNEL:

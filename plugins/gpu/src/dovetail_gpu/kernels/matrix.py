@@ -19,16 +19,17 @@ from dovetail_gpu.kernels._product import (
     parts_room,
     product_launches,
 )
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, scratch, table, write
 from dovetail_gpu.stages import can_fuse, stages_of
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "FullyConnected", can_fuse=can_fuse, branch=Branch.GATE)
 def fully_connected(call: KernelCall) -> Step | None:
     """Run a fully connected layer: rows of the input times the transposed weights."""
     if not are_real(call):
@@ -39,7 +40,7 @@ def fully_connected(call: KernelCall) -> Step | None:
     return _product(call, Product(rows, depth, units), packing)
 
 
-@KERNELS.register(PACKAGE, "MatMul", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "MatMul", can_fuse=can_fuse, branch=Branch.GATE)
 def matrix_product(call: KernelCall) -> Step | None:
     """Run a product of matrices; one matrix on the right serves all rows on the left."""
     if not are_real(call):

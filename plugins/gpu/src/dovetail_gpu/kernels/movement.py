@@ -12,9 +12,10 @@ from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.boxes import Box, copied, described, joins, offset_in
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, is_stored, layout_of, read, write
+from dovetail_opset import STANDARD
 
 # Bytes of a tensor that may be kept for any small part of it.
 _LITTLE = 1 << 16
@@ -26,36 +27,36 @@ def moved_element(call: KernelCall) -> Element | None:
     return element_of(call.outputs[0].spec) if all(map(is_stored, specs)) else None
 
 
-@KERNELS.register(PACKAGE, "Reshape")
-@KERNELS.register(PACKAGE, "ExpandDims")
-@KERNELS.register(PACKAGE, "Squeeze")
+@KERNELS.register(STANDARD, "Reshape")
+@KERNELS.register(STANDARD, "ExpandDims")
+@KERNELS.register(STANDARD, "Squeeze")
 def reshape(call: KernelCall) -> Step | None:
     """Run Reshape, ExpandDims and Squeeze: a view."""
     return _arranged(call, lambda x: x.reshape(call.outputs[0].shape))
 
 
-@KERNELS.register(PACKAGE, "Transpose")
+@KERNELS.register(STANDARD, "Transpose")
 def transpose(call: KernelCall) -> Step | None:
     """Run Transpose."""
     return _arranged(call, lambda x: x.transpose([int(p) for p in call.op.perm]))
 
 
-@KERNELS.register(PACKAGE, "ChannelShuffle")
-@KERNELS.register(PACKAGE, "DepthToSpace")
-@KERNELS.register(PACKAGE, "SpaceToDepth")
-@KERNELS.register(PACKAGE, "Tile")
+@KERNELS.register(STANDARD, "ChannelShuffle")
+@KERNELS.register(STANDARD, "DepthToSpace")
+@KERNELS.register(STANDARD, "SpaceToDepth")
+@KERNELS.register(STANDARD, "Tile")
 def arranged(call: KernelCall) -> Step | None:
     """Run ops that describe their result as a view."""
     return _arranged(call, call.op.arranged)
 
 
-@KERNELS.register(PACKAGE, "StridedSlice")
+@KERNELS.register(STANDARD, "StridedSlice")
 def strided_slice(call: KernelCall) -> Step | None:
     """Run StridedSlice."""
     return _arranged(call, lambda x: np.asarray(x[(*call.op.index(), ...)]))
 
 
-@KERNELS.register(PACKAGE, "ArgbToRgb")
+@KERNELS.register(STANDARD, "ArgbToRgb")
 def argb_to_rgb(call: KernelCall) -> Step | None:
     """Run ArgbToRgb."""
     return _arranged(call, call.op.reference)
@@ -93,8 +94,8 @@ def _keeps_little(whole: Spec, part: Spec) -> bool:
     return whole.nbytes <= _LITTLE or 2 * part.nbytes >= whole.nbytes
 
 
-@KERNELS.register(PACKAGE, "Concat")
-@KERNELS.register(PACKAGE, "Pack")
+@KERNELS.register(STANDARD, "Concat")
+@KERNELS.register(STANDARD, "Pack")
 def joined(call: KernelCall) -> Step | None:
     """Run Concat and Pack: copy each input into its columns of the result."""
     element = moved_element(call)
@@ -108,7 +109,7 @@ def joined(call: KernelCall) -> Step | None:
     return launch_all(call, joins(call, sources, widths, write(call), rows))
 
 
-@KERNELS.register(PACKAGE, "Split")
+@KERNELS.register(STANDARD, "Split")
 def split(call: KernelCall) -> Step | None:
     """Run Split: views along the first axis, else copies of the pieces."""
     axis: int = call.op.axis
@@ -117,7 +118,7 @@ def split(call: KernelCall) -> Step | None:
     return _divided(call, whole, [whole[_along(axis, *p)] for p in itertools.pairwise(bounds)])
 
 
-@KERNELS.register(PACKAGE, "UnPack")
+@KERNELS.register(STANDARD, "UnPack")
 def unpack(call: KernelCall) -> Step | None:
     """Run UnPack: views along the first axis, else copies of the slices."""
     whole = described(call.spec(0).shape)

@@ -10,12 +10,13 @@ from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.boxes import Box, copied, described
 from dovetail_gpu.elements import VECTOR, Element
 from dovetail_gpu.kernels._product import NO_STAGES
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real, axes_of, lanes, row_launch, written_with_stages
 from dovetail_gpu.launching import Argument, Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import Stages, can_fuse
+from dovetail_opset import STANDARD
 from dovetail_opset.ops.normalization import NormMode, NormRegion
 
 _MEAN = "sqrt((total) * inverse + epsilon)"
@@ -64,8 +65,8 @@ class _Columns:
 _Shape = _Rows | _Columns
 
 
-@KERNELS.register(PACKAGE, "LayerNorm", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "RmsNorm", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "LayerNorm", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "RmsNorm", can_fuse=can_fuse)
 def norm_over_axes(call: KernelCall) -> Step | None:
     """Run LayerNorm or RmsNorm, whose factors have the normalized axes."""
     kind = _Kind(call.head.op_type == "LayerNorm", _MEAN)
@@ -77,7 +78,7 @@ def norm_over_axes(call: KernelCall) -> Step | None:
     return _norm(call, kind, _suffix(shape, axes), shape[-1] if shape else 1)
 
 
-@KERNELS.register(PACKAGE, "L2Norm", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "L2Norm", can_fuse=can_fuse)
 def l2_norm(call: KernelCall) -> Step | None:
     """Run L2Norm."""
     kind = _Kind(False, _NORM)
@@ -93,7 +94,7 @@ def l2_norm(call: KernelCall) -> Step | None:
     return _norm(call, kind, _Columns(*map(math.prod, parts)), channels)
 
 
-@KERNELS.register(PACKAGE, "InstanceNorm", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "InstanceNorm", can_fuse=can_fuse)
 def instance_norm(call: KernelCall) -> Step | None:
     """Run InstanceNorm."""
     kind = _Kind(True, _MEAN if call.op.normalize_variance else "")
@@ -112,7 +113,7 @@ def instance_norm(call: KernelCall) -> Step | None:
     return _norm(call, kind, rows, channels) if are_real(call) else None
 
 
-@KERNELS.register(PACKAGE, "GroupNorm", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "GroupNorm", can_fuse=can_fuse)
 def group_norm(call: KernelCall) -> Step | None:
     """Run GroupNorm."""
     shape, groups = call.spec(0).shape, call.op.group

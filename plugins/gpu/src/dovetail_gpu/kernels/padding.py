@@ -9,15 +9,16 @@ import numpy as np
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.boxes import Box, copied, described
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels.movement import moved_element
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import constant_of, read, scratch, write
+from dovetail_opset import STANDARD
 
 Pairs = Sequence[tuple[int, int]]
 
 
-@KERNELS.register(PACKAGE, "Pad")
+@KERNELS.register(STANDARD, "Pad")
 def pad(call: KernelCall) -> Step | None:
     """Run Pad: copy the inside, then the borders along one axis after the other."""
     element = moved_element(call)
@@ -33,7 +34,7 @@ def pad(call: KernelCall) -> Step | None:
     return launch_all(call, _repeated(call, (x, y), shape, pairs, scheme))
 
 
-@KERNELS.register(PACKAGE, "SpaceToBatch")
+@KERNELS.register(STANDARD, "SpaceToBatch")
 def space_to_batch(call: KernelCall) -> Step | None:
     """Run SpaceToBatch: pad into a scratchpad where needed, then transpose."""
     element = moved_element(call)
@@ -56,7 +57,7 @@ def space_to_batch(call: KernelCall) -> Step | None:
     return launch_all(call, launches)
 
 
-@KERNELS.register(PACKAGE, "BatchToSpace")
+@KERNELS.register(STANDARD, "BatchToSpace")
 def batch_to_space(call: KernelCall) -> Step | None:
     """Run BatchToSpace: transpose, into a scratchpad where the result is cropped."""
     element = moved_element(call)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dovetail.runtime.plan import Branch, KernelCall, Step
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real, pixel_range, written_with_stages
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import element_of, read
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import can_fuse
+from dovetail_opset import STANDARD
 
 _ZERO = "#define START 0.0f\n"
 _SQUARES = _ZERO + "#define STEP(V, m, e) m = m + (e) * (e)\n"
@@ -29,9 +30,9 @@ _WINDOWS = {
 }
 
 
-@KERNELS.register(PACKAGE, "PoolMax2d", can_fuse=can_fuse, branch=Branch.GATE)
-@KERNELS.register(PACKAGE, "PoolAvg2d", can_fuse=can_fuse, branch=Branch.GATE)
-@KERNELS.register(PACKAGE, "L2Pool2d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "PoolMax2d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "PoolAvg2d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "L2Pool2d", can_fuse=can_fuse, branch=Branch.GATE)
 def pool(call: KernelCall) -> Step | None:
     """Run a pooling, and fused nodes as stages."""
     name, window = call.head.op_type, call.op.window

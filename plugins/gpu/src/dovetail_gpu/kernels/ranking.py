@@ -7,17 +7,18 @@ import math
 from dovetail.ir import DType
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real, lanes, row_launch
 from dovetail_gpu.launching import Argument, launch, launch_all
 from dovetail_gpu.layouts import element_of, is_real, is_stored, read, scratch, write
 from dovetail_gpu.programs import Source, type_defines, type_lines
+from dovetail_opset import STANDARD
 
 _GROUP = 8
 
 
-@KERNELS.register(PACKAGE, "Argmax")
-@KERNELS.register(PACKAGE, "Argmin")
+@KERNELS.register(STANDARD, "Argmax")
+@KERNELS.register(STANDARD, "Argmin")
 def search(call: KernelCall) -> Step | None:
     """Run a search of the extreme element along an axis."""
     x_spec, y_spec = call.spec(0), call.outputs[0].spec
@@ -34,7 +35,7 @@ def search(call: KernelCall) -> Step | None:
     return launch_all(call, [row_launch(source, "search", (x, y, size, inner), outer * inner)])
 
 
-@KERNELS.register(PACKAGE, "TopK")
+@KERNELS.register(STANDARD, "TopK")
 def top(call: KernelCall) -> Step | None:
     """Run TopK: an item for each row."""
     spec, size = call.spec(0), call.spec(0).shape[-1]

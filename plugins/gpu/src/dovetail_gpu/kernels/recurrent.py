@@ -18,12 +18,13 @@ from dovetail_gpu.kernels._product import (
     parts_room,
     product_launches,
 )
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import lanes, row_launch
 from dovetail_gpu.kernels._stored import Stored
 from dovetail_gpu.launching import Argument, Launch, launch_all
 from dovetail_gpu.layouts import all_real, element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_lines
+from dovetail_opset import STANDARD
 from dovetail_opset.directions import Direction, can_fuse_sibling, directions_of
 from dovetail_opset.lstm_ports import FORGET, INPUT, RARE, RESET, STATES
 
@@ -33,7 +34,7 @@ from dovetail_opset.lstm_ports import FORGET, INPUT, RARE, RESET, STATES
 _MOST_IN_STEPS = 1 << 19
 
 
-@KERNELS.register(PACKAGE, "Lstm", can_fuse=can_fuse_sibling, branch=Branch.SIBLING)
+@KERNELS.register(STANDARD, "Lstm", can_fuse=can_fuse_sibling, branch=Branch.SIBLING)
 def lstm(call: KernelCall) -> Step | None:
     """Run an Lstm, or both directions of a plain one; None if it keeps its state between runs."""
     directions = directions_of(call)

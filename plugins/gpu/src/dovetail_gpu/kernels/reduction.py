@@ -9,11 +9,12 @@ from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.computing import current
 from dovetail_gpu.elements import VECTOR, Element
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real, axes_of, lanes, row_launch
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, scratch, write
 from dovetail_gpu.programs import Source, type_defines, type_lines
+from dovetail_opset import STANDARD
 
 _LONGEST = 4096  # elements that one item joins: more of them lose digits of a sum
 _SHORTEST = 1024  # elements of a chunk for each item, below which another launch costs more
@@ -55,12 +56,12 @@ class _Part:
         return self.outer * self.chunks * self.inner
 
 
-@KERNELS.register(PACKAGE, "ReduceSum")
-@KERNELS.register(PACKAGE, "ReduceSumSquare")
-@KERNELS.register(PACKAGE, "ReduceMean")
-@KERNELS.register(PACKAGE, "ReduceProd")
-@KERNELS.register(PACKAGE, "ReduceMax")
-@KERNELS.register(PACKAGE, "ReduceMin")
+@KERNELS.register(STANDARD, "ReduceSum")
+@KERNELS.register(STANDARD, "ReduceSumSquare")
+@KERNELS.register(STANDARD, "ReduceMean")
+@KERNELS.register(STANDARD, "ReduceProd")
+@KERNELS.register(STANDARD, "ReduceMax")
+@KERNELS.register(STANDARD, "ReduceMin")
 def reduction(call: KernelCall) -> Step | None:
     """Run a reduction: one launch or two for each run of adjacent axes, the last ones first."""
     if not are_real(call):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real, pixel_range
 from dovetail_gpu.launching import Argument, launch
 from dovetail_gpu.layouts import all_real, element_of, read, write
 from dovetail_gpu.programs import Source, type_lines
+from dovetail_opset import STANDARD
 
 _MOST_SAMPLES = 1 << 16  # of a bin along an axis, as in the op
 
 
-@KERNELS.register(PACKAGE, "RoiAlign")
+@KERNELS.register(STANDARD, "RoiAlign")
 def roi_align(call: KernelCall) -> Step | None:
     """Run RoiAlign; regions that the op rejects result in NaN, since a device cannot raise."""
     x_spec, result = call.spec(0), call.outputs[0].spec
@@ -32,7 +33,7 @@ def roi_align(call: KernelCall) -> Step | None:
     return launch(call, source, "roi_align", arguments, *pixel_range(rows, out_width, channels))
 
 
-@KERNELS.register(PACKAGE, "HeatMapMaxKeyPoint")
+@KERNELS.register(STANDARD, "HeatMapMaxKeyPoint")
 def peaks(call: KernelCall) -> Step | None:
     """Run HeatMapMaxKeyPoint."""
     if not are_real(call):

@@ -8,17 +8,18 @@ import numpy as np
 
 from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real, pixel_range
 from dovetail_gpu.launching import Argument, Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
+from dovetail_opset import STANDARD
 from dovetail_opset.resampling import Taps
 
 
-@KERNELS.register(PACKAGE, "Resize")
-@KERNELS.register(PACKAGE, "ResizeBilinear")
-@KERNELS.register(PACKAGE, "ResizeNearestNeighbor")
+@KERNELS.register(STANDARD, "Resize")
+@KERNELS.register(STANDARD, "ResizeBilinear")
+@KERNELS.register(STANDARD, "ResizeNearestNeighbor")
 def resize(call: KernelCall) -> Step | None:
     """Run a resize: the last two spatial axes at once, others one by one before."""
     if not are_real(call):

@@ -10,12 +10,13 @@ from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.boxes import Box, copied, described, move_group
 from dovetail_gpu.elements import Element
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels.indexing import indices
 from dovetail_gpu.kernels.movement import moved_element
 from dovetail_gpu.launching import GROUP, Argument, Launch, launch, launch_all
 from dovetail_gpu.layouts import read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
+from dovetail_opset import STANDARD
 
 _COMBINE = {
     "ADD": "((a) + (b))",
@@ -25,7 +26,7 @@ _COMBINE = {
 }
 
 
-@KERNELS.register(PACKAGE, "ScatterNd")
+@KERNELS.register(STANDARD, "ScatterNd")
 def scatter_nd(call: KernelCall) -> Step | None:
     """Run ScatterNd."""
     depth = call.spec(1).shape[-1]
@@ -36,7 +37,7 @@ def scatter_nd(call: KernelCall) -> Step | None:
     return _scattered(call, sizes, sizes or (1,), (depth, 0, 0), counts, by_element=0)
 
 
-@KERNELS.register(PACKAGE, "ScatterElements")
+@KERNELS.register(STANDARD, "ScatterElements")
 def scatter_elements(call: KernelCall) -> Step | None:
     """Run ScatterElements."""
     shape, given, axis = call.spec(0).shape, call.spec(1).shape, call.op.axis
@@ -101,7 +102,7 @@ def _scattered(
     return launch_all(call, launches)
 
 
-@KERNELS.register(PACKAGE, "CumulativeSum")
+@KERNELS.register(STANDARD, "CumulativeSum")
 def cumulative_sum(call: KernelCall) -> Step | None:
     """Run CumulativeSum: one work item for each sum."""
     element = moved_element(call)

@@ -6,12 +6,13 @@ import numpy as np
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.boxes import Box, copied, described
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.launching import launch_all
 from dovetail_gpu.layouts import constant_of, element_of, write
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "Shape")
+@KERNELS.register(STANDARD, "Shape")
 def shape(call: KernelCall) -> Step:
     """Run Shape: copy a constant."""
     found, spec = call.spec(0).shape[call.op.start : call.op.end], call.outputs[0].spec
@@ -20,7 +21,7 @@ def shape(call: KernelCall) -> Step:
     return launch_all(call, [copied(call, x, y, Box.of(line, line, line, line))])
 
 
-@KERNELS.register(PACKAGE, "ConstantOfShape")
+@KERNELS.register(STANDARD, "ConstantOfShape")
 def constant_of_shape(call: KernelCall) -> Step | None:
     """Run ConstantOfShape, if its shape is a constant and that of the output."""
     given, spec = call.static(0), call.outputs[0].spec

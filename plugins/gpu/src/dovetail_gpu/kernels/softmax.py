@@ -6,15 +6,16 @@ import math
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_gpu.elements import VECTOR
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real, lanes, row_launch
 from dovetail_gpu.launching import Argument, launch_all
 from dovetail_gpu.layouts import element_of, read, write
 from dovetail_gpu.programs import Source, type_lines
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "Softmax")
-@KERNELS.register(PACKAGE, "LogSoftmax")
+@KERNELS.register(STANDARD, "Softmax")
+@KERNELS.register(STANDARD, "LogSoftmax")
 def softmax(call: KernelCall) -> Step | None:
     """Run a softmax or its logarithm."""
     if not are_real(call):

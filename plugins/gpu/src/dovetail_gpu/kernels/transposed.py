@@ -24,13 +24,14 @@ from dovetail_gpu.kernels._product import (
     product_launches,
     zero_row,
 )
-from dovetail_gpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_gpu.kernels._registry import KERNELS
 from dovetail_gpu.kernels._rows import are_real
 from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.kernels._windows import numbers_of, pads_of, pair
 from dovetail_gpu.launching import Launch, launch_all
 from dovetail_gpu.layouts import element_of, read, write
 from dovetail_gpu.stages import can_fuse, stages_of
+from dovetail_opset import STANDARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class _Phase:
     before: int
 
 
-@KERNELS.register(PACKAGE, "TransposeConv1d", can_fuse=can_fuse, branch=Branch.GATE)
-@KERNELS.register(PACKAGE, "TransposeConv2d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "TransposeConv1d", can_fuse=can_fuse, branch=Branch.GATE)
+@KERNELS.register(STANDARD, "TransposeConv2d", can_fuse=can_fuse, branch=Branch.GATE)
 def transposed_convolution(call: KernelCall) -> Step | None:
     """Run a transposed convolution as one product for each remainder of the strides."""
     if not are_real(call):

@@ -8,9 +8,7 @@ from functools import partial
 
 from dovetail.ir import Array
 from dovetail.ops import NodeView
-from dovetail_opset import PACKAGE as _PACKAGE
-
-PACKAGE = _PACKAGE.name
+from dovetail_opset import STANDARD
 
 # From stored values of a node's inputs, None for omitted ones, to those of its outputs.
 Run = Callable[[Sequence[Array | None]], Sequence[Array]]
@@ -75,7 +73,7 @@ class Definitions:
 
     def of(self, view: NodeView) -> Definition | None:
         """Return the definition of a node; None if there is none for its op, types or encodings."""
-        found = self._found.get(view.op_type) if view.package == PACKAGE else None
+        found = self._found.get(view.op_type) if view.package == STANDARD else None
         if found is not None and found.supports(view):
             return found
         return None if self._fallback is None else self._fallback.of(view)

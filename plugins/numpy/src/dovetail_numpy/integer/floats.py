@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from dovetail.ops import NodeView
-from dovetail_numpy.integer.definitions import DEFINITIONS, PACKAGE
+from dovetail_numpy.integer.definitions import DEFINITIONS
 from dovetail_numpy.integer.grid import is_defined
+from dovetail_opset import STANDARD
 
 
 def _all(view: NodeView) -> bool:
@@ -56,7 +57,7 @@ FLOAT_CASES: Mapping[str, FloatCase] = MappingProxyType(
 
 def float_case(view: NodeView) -> FloatCase | None:
     """Return the case of a quantized node that is named as float; None for all other nodes."""
-    is_standard = view.package == PACKAGE and view.is_quantized and is_defined(view)
+    is_standard = view.package == STANDARD and view.is_quantized and is_defined(view)
     if not is_standard or DEFINITIONS.of(view) is not None:
         return None
     case = FLOAT_CASES.get(view.op_type)

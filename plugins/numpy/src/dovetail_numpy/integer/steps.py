@@ -8,7 +8,8 @@ import numpy as np
 
 from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, KernelRegistry, Step
-from dovetail_numpy.integer.definitions import DEFINITIONS, PACKAGE, Definitions
+from dovetail_numpy.integer.definitions import DEFINITIONS, Definitions
+from dovetail_opset import STANDARD
 
 
 def definition_kernels(definitions: Definitions) -> KernelRegistry:
@@ -16,7 +17,7 @@ def definition_kernels(definitions: Definitions) -> KernelRegistry:
     registry = KernelRegistry("numpy")
     for op_type in definitions:
         kernel = partial(by_definition, definitions)
-        registry.register(PACKAGE, op_type, quantized=True)(kernel)
+        registry.register(STANDARD, op_type, quantized=True)(kernel)
     return registry
 
 

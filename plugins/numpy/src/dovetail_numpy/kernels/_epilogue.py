@@ -14,7 +14,7 @@ from dovetail.ops import NodeView
 from dovetail.runtime.plan import Buffers, KernelCall, Tail, Value
 from dovetail_numpy.kernels._calls import BLOCK, Call, Floats, blocks, constant, ufunc
 from dovetail_numpy.kernels._flat import Passes
-from dovetail_numpy.kernels._registry import PACKAGE
+from dovetail_opset import STANDARD
 
 # A shorter bias is repeated to about this length: one long addition is faster than many short ones.
 _TILE = 2048
@@ -24,7 +24,7 @@ Clip = tuple[float | None, float | None]
 def can_fuse(chain: Sequence[NodeView], after: NodeView) -> bool:
     """Return whether a node can be fused: a clipping activation or an addition of equal shapes."""
     specs = [s for s in (*after.ins, *after.outs) if s is not None]
-    if after.package != PACKAGE or any(s.dtype is not DType.FLOAT_32 for s in specs):
+    if after.package != STANDARD or any(s.dtype is not DType.FLOAT_32 for s in specs):
         return False
     if after.op_type == "ElementWiseAdd":
         return all(s.shape == after.outs[0].shape for s in specs)

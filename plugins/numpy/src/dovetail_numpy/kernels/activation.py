@@ -21,8 +21,9 @@ from dovetail_numpy.kernels._calls import (
 )
 from dovetail_numpy.kernels._epilogue import clip_of, clip_passes
 from dovetail_numpy.kernels._flat import Passes, flat_step
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_float32
+from dovetail_opset import STANDARD
 
 # erf(x) = 1 - (a1 t + ... + a5 t^5) exp(-x^2), t = 1 / (1 + p x), x >= 0, off by at most 1.5e-7.
 # Source: Abramowitz and Stegun 1964, formula 7.1.26, after Hastings. Highest power first.
@@ -127,10 +128,10 @@ def tanh_passes(x: Array, out: Array) -> Iterator[Call]:
     yield ufunc(np.tanh, x, out)
 
 
-@KERNELS.register(PACKAGE, "Relu")
-@KERNELS.register(PACKAGE, "Relu1")
-@KERNELS.register(PACKAGE, "Relu6")
-@KERNELS.register(PACKAGE, "ReluMinMax")
+@KERNELS.register(STANDARD, "Relu")
+@KERNELS.register(STANDARD, "Relu1")
+@KERNELS.register(STANDARD, "Relu6")
+@KERNELS.register(STANDARD, "ReluMinMax")
 def clip(call: KernelCall) -> Step | None:
     """Run Relu, Relu1, Relu6 and ReluMinMax."""
     limits = clip_of(call.head)
@@ -141,14 +142,14 @@ def clip(call: KernelCall) -> Step | None:
 
 def makes_swish(chain: Sequence[NodeView], after: NodeView) -> bool:
     """Return whether a Sigmoid is multiplied by its own input: that is a swish, which has no op."""
-    if len(chain) > 1 or (after.package, after.op_type) != (PACKAGE, "ElementWiseMultiply"):
+    if len(chain) > 1 or (after.package, after.op_type) != (STANDARD, "ElementWiseMultiply"):
         return False
     (x,), result = chain[0].node.inputs, after.outs[0]
     # then all have one shape; empty tensors are left to the reference
     return x in after.node.inputs and result.dtype is DType.FLOAT_32 and 0 not in result.shape
 
 
-@KERNELS.register(PACKAGE, "Sigmoid", can_fuse=makes_swish)
+@KERNELS.register(STANDARD, "Sigmoid", can_fuse=makes_swish)
 def sigmoid(call: KernelCall) -> Step | None:
     """Run Sigmoid, and the product with its own input where that follows."""
     if not is_float32(call):
@@ -158,31 +159,31 @@ def sigmoid(call: KernelCall) -> Step | None:
     return flat_step(call, sigmoid_passes)
 
 
-@KERNELS.register(PACKAGE, "Tanh")
+@KERNELS.register(STANDARD, "Tanh")
 def tanh(call: KernelCall) -> Step | None:
     """Run Tanh."""
     return flat_step(call, tanh_passes) if is_float32(call) else None
 
 
-@KERNELS.register(PACKAGE, "Gelu")
+@KERNELS.register(STANDARD, "Gelu")
 def gelu(call: KernelCall) -> Step | None:
     """Run Gelu in its exact form."""
     return flat_step(call, gelu_passes, scratchpads=3) if is_float32(call) else None
 
 
-@KERNELS.register(PACKAGE, "HardSwish")
+@KERNELS.register(STANDARD, "HardSwish")
 def hard_swish(call: KernelCall) -> Step | None:
     """Run HardSwish."""
     return flat_step(call, hard_swish_passes, scratchpads=1) if is_float32(call) else None
 
 
-@KERNELS.register(PACKAGE, "Elu")
+@KERNELS.register(STANDARD, "Elu")
 def elu(call: KernelCall) -> Step | None:
     """Run Elu."""
     return flat_step(call, elu_passes(call.op.alpha), scratchpads=1) if is_float32(call) else None
 
 
-@KERNELS.register(PACKAGE, "ElementWiseSoftplus")
+@KERNELS.register(STANDARD, "ElementWiseSoftplus")
 def softplus(call: KernelCall) -> Step | None:
     """Run ElementWiseSoftplus with beta 1."""
     return _softplus(call, call.op.beta, call.op.threshold) if is_float32(call) else None
@@ -194,7 +195,7 @@ def _softplus(call: KernelCall, beta: float, threshold: float) -> Step | None:
     return flat_step(call, softplus_passes, scratchpads=3)
 
 
-@KERNELS.register(PACKAGE, "ElementWiseNeuron")
+@KERNELS.register(STANDARD, "ElementWiseNeuron")
 def neuron(call: KernelCall) -> Step | None:
     """Run ElementWiseNeuron."""
     op = call.op
@@ -226,7 +227,7 @@ def _given(value: float | None, default: float) -> float:
     return default if value is None else value
 
 
-@KERNELS.register(PACKAGE, "Prelu")
+@KERNELS.register(STANDARD, "Prelu")
 def prelu(call: KernelCall) -> Step | None:
     """Run Prelu with one constant slope, or one for each element of the last axis."""
     if not is_float32(call):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, copy
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.blocks import arranged
 from dovetail_numpy.kernels.conditions import only_moves
+from dovetail_opset import STANDARD
 
-KERNELS.register(PACKAGE, "Tile")(arranged)
+KERNELS.register(STANDARD, "Tile")(arranged)
 
 
-@KERNELS.register(PACKAGE, "Pack")
+@KERNELS.register(STANDARD, "Pack")
 def pack(call: KernelCall) -> Step | None:
     """Run Pack: copy each input into its slice of the result."""
     given = [i for i in range(len(call.tensors)) if call.has(i)]
@@ -31,7 +32,7 @@ def pack(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@KERNELS.register(PACKAGE, "UnPack")
+@KERNELS.register(STANDARD, "UnPack")
 def unpack(call: KernelCall) -> Step | None:
     """Run UnPack: copy each slice into its output."""
     if not only_moves(call, 0):

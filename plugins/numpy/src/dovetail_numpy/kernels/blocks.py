@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, copy
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import only_moves
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "DepthToSpace")
-@KERNELS.register(PACKAGE, "SpaceToDepth")
+@KERNELS.register(STANDARD, "DepthToSpace")
+@KERNELS.register(STANDARD, "SpaceToDepth")
 def arranged(call: KernelCall) -> Step | None:
     """Run DepthToSpace and SpaceToDepth: one strided copy."""
     if not only_moves(call, 0):
@@ -24,7 +25,7 @@ def arranged(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@KERNELS.register(PACKAGE, "ChannelShuffle")
+@KERNELS.register(STANDARD, "ChannelShuffle")
 def channel_shuffle(call: KernelCall) -> Step | None:
     """Run ChannelShuffle: a strided copy for each group, or each channel of a group if fewer.
 

@@ -23,8 +23,9 @@ from dovetail_numpy.kernels._calls import (
 from dovetail_numpy.kernels._depthwise import depthwise_step
 from dovetail_numpy.kernels._epilogue import Epilogue, can_fuse
 from dovetail_numpy.kernels._geometry import Geometry, Pads, pieces
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_float32
+from dovetail_opset import STANDARD
 
 # Floats of the result computed before the epilogue processes them: 1 MB, the second-level cache.
 # Smaller pieces are too little work for two threads of the BLAS.
@@ -34,9 +35,9 @@ PIECE = 1 << 18
 UNROLLED = 1 << 19
 
 
-@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "Conv3d", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "Conv1d", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "Conv2d", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "Conv3d", can_fuse=can_fuse)
 def convolution(call: KernelCall) -> Step | None:
     """Run Conv1d to Conv3d: a matrix product over pixels for 1x1 filters, else over windows.
 
@@ -56,8 +57,8 @@ def convolution(call: KernelCall) -> Step | None:
     return call.step(_Unrolled(call, geometry, (x, weight, out), epilogue).bind)
 
 
-@KERNELS.register(PACKAGE, "DepthWiseConv1d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "DepthWiseConv2d", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "DepthWiseConv1d", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "DepthWiseConv2d", can_fuse=can_fuse)
 def depthwise_convolution(call: KernelCall) -> Step | None:
     """Run DepthWiseConv1d and DepthWiseConv2d, tap by tap."""
     if not is_float32(call):

@@ -9,8 +9,9 @@ import numpy as np
 from dovetail.ir import Array, DType
 from dovetail.runtime.plan import KernelCall, Make, Step
 from dovetail_numpy.kernels import logic
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_plain, single_op_type
+from dovetail_opset import STANDARD
 
 # The function of both tensors, then functions applied to the result in place.
 _Functions = tuple[np.ufunc, ...]
@@ -101,10 +102,10 @@ _MAKES: dict[str, Make] = {
     "ElementWisePower": _power,
 }
 for _op_type, _make in _MAKES.items():
-    KERNELS.register(PACKAGE, _op_type)(_make)
+    KERNELS.register(STANDARD, _op_type)(_make)
 
 
-@KERNELS.register(PACKAGE, "ElementWiseBinary")
+@KERNELS.register(STANDARD, "ElementWiseBinary")
 def by_number(call: KernelCall) -> Step | None:
     """Run ElementWiseBinary by the kernel of the op that its operation names."""
     op_type = single_op_type(call)

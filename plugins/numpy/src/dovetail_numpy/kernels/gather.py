@@ -10,11 +10,12 @@ import numpy as np
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._flat_indices import FlatIndices, Rows, need_in_range
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import only_moves
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "Gather")
+@KERNELS.register(STANDARD, "Gather")
 def gather(call: KernelCall) -> Step | None:
     """Run Gather; its indices are checked in every run, since NumPy would let some wrap around."""
     if not only_moves(call, 0) or 0 in call.spec(1).shape:
@@ -38,7 +39,7 @@ def gather(call: KernelCall) -> Step | None:
     return call.array_step(run)
 
 
-@KERNELS.register(PACKAGE, "GatherElements")
+@KERNELS.register(STANDARD, "GatherElements")
 def gather_elements(call: KernelCall) -> Step | None:
     """Run GatherElements: one NumPy call that takes elements by their offsets."""
     indices = call.spec(1).shape
@@ -48,7 +49,7 @@ def gather_elements(call: KernelCall) -> Step | None:
     return _taken(call, FlatIndices(call, 1, rows, single=True), ())
 
 
-@KERNELS.register(PACKAGE, "GatherNd")
+@KERNELS.register(STANDARD, "GatherNd")
 def gather_nd(call: KernelCall) -> Step | None:
     """Run GatherNd: one NumPy call that takes slices by their offsets."""
     data, indices = call.spec(0).shape, call.spec(1).shape

@@ -29,7 +29,8 @@ from dovetail_numpy.kernels._integer_layer import (
     looked_up,
     stored_integers,
 )
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
+from dovetail_opset import STANDARD
 from dovetail_opset.directions import Direction, directions_of
 
 # By gate: update, reset, new.
@@ -38,7 +39,7 @@ _BIASES_OF_X, _BIASES_OF_H = (7, 8, 9), (10, 11, 12)
 _STATE, _RESET = 13, 14
 
 
-@KERNELS.register(PACKAGE, "Gru", quantized=True, can_fuse=can_fuse, branch=Branch.SIBLING)
+@KERNELS.register(STANDARD, "Gru", quantized=True, can_fuse=can_fuse, branch=Branch.SIBLING)
 def gru(call: KernelCall) -> Step | None:
     """Run Gru with 8-bit data and constant weights, without `reset`."""
     directions = directions_of(call)

@@ -19,15 +19,16 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.integer.norms import mean_and_variance
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats, block_size, blocks
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.byte_rows import are_bytes, quiet
 from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.norm_numbers import NormNumbers
+from dovetail_opset import STANDARD
 
 _MOST_ADDED = 256  # squares of bytes, whose sum float32 has exactly
 
 
-@KERNELS.register(PACKAGE, "InstanceNorm", quantized=True)
+@KERNELS.register(STANDARD, "InstanceNorm", quantized=True)
 def instance_norm(call: KernelCall) -> Step | None:
     """Run InstanceNorm by mean and deviation over space, with constant factors."""
     if not call.op.is_by_channel:
@@ -35,7 +36,7 @@ def instance_norm(call: KernelCall) -> Step | None:
     return _item_norm(call, call.spec(0).shape[-1])
 
 
-@KERNELS.register(PACKAGE, "GroupNorm", quantized=True)
+@KERNELS.register(STANDARD, "GroupNorm", quantized=True)
 def group_norm(call: KernelCall) -> Step | None:
     """Run GroupNorm with constant factors."""
     return _item_norm(call, call.op.group)

@@ -12,16 +12,17 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.integer.norms import mean_and_variance
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.byte_rows import BYTE, Rows, are_bytes, by_block, divisor, quiet
 from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.norm_numbers import NormNumbers
 from dovetail_numpy.kernels.row_roots import RowRoots
+from dovetail_opset import STANDARD
 
 _EXACT = 1 << 24  # float32 has all whole numbers up to this one
 
 
-@KERNELS.register(PACKAGE, "LayerNorm", quantized=True)
+@KERNELS.register(STANDARD, "LayerNorm", quantized=True)
 def layer_norm(call: KernelCall) -> Step | None:
     """Run LayerNorm along the last axes, with constant factors."""
     roots, factors = RowRoots.of(call), NormFactors.of(call)

@@ -15,15 +15,16 @@ from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.norms import single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import Floats
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.byte_rows import Rows, are_bytes, by_block, quiet
 from dovetail_numpy.kernels.near_ties import LARGEST, ULP, NearTies
+from dovetail_opset import STANDARD
 
 _MOST_SUMS = 1 << 19  # entries of a table by sum of squares: 4 MB in float64
 _MOST_FACTOR = 2.0**100  # levels times these are no infinities
 
 
-@KERNELS.register(PACKAGE, "Lrn", quantized=True)
+@KERNELS.register(STANDARD, "Lrn", quantized=True)
 def lrn(call: KernelCall) -> Step | None:
     """Run Lrn across channels: a table of powers by sum of squares."""
     norm = _Lrn.of(call.head)

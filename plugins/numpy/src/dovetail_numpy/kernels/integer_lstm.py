@@ -40,7 +40,8 @@ from dovetail_numpy.kernels._integer_layer import (
     looked_up_by_direction,
     stored_integers,
 )
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
+from dovetail_opset import STANDARD
 from dovetail_opset.directions import Direction, directions_of
 from dovetail_opset.lstm_ports import CELL, FORGET, INPUT, OUTPUT, RARE, RESET, STATES
 
@@ -50,7 +51,7 @@ _RECURRENT = tuple(gate.recurrent for gate in _GATES)
 _BIASES = tuple(gate.bias for gate in _GATES)
 
 
-@KERNELS.register(PACKAGE, "Lstm", quantized=True, can_fuse=can_fuse, branch=Branch.SIBLING)
+@KERNELS.register(STANDARD, "Lstm", quantized=True, can_fuse=can_fuse, branch=Branch.SIBLING)
 def lstm(call: KernelCall) -> Step | None:
     """Run Lstm with 8-bit data and constant weights, without what is rarely used."""
     directions = directions_of(call)

@@ -9,15 +9,16 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.byte_rows import BYTE, Rows, are_bytes, by_block, divisor, quiet
 from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.norm_numbers import NormNumbers
 from dovetail_numpy.kernels.row_roots import RowRoots
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "RmsNorm", quantized=True)
-@KERNELS.register(PACKAGE, "L2Norm", quantized=True)
+@KERNELS.register(STANDARD, "RmsNorm", quantized=True)
+@KERNELS.register(STANDARD, "L2Norm", quantized=True)
 def plain_norm(call: KernelCall) -> Step | None:
     """Run RmsNorm or L2Norm along the last axes, with constant factors."""
     roots, factors = RowRoots.of(call), NormFactors.of(call)

@@ -12,14 +12,15 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.integer.norms import power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels import wide_norms
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.byte_rows import BYTE, Rows, are_bytes, by_block, divisor, quiet
 from dovetail_numpy.kernels.near_ties import LARGEST, ULP, NearTies
+from dovetail_opset import STANDARD
 
 _PART = 32  # elements that are added in float32
 
 
-@KERNELS.register(PACKAGE, "Softmax", quantized=True)
+@KERNELS.register(STANDARD, "Softmax", quantized=True)
 def softmax(call: KernelCall) -> Step | None:
     """Run Softmax; columns are moved to rows and back."""
     view, shape, op = call.head, call.spec(0).shape, call.op

@@ -10,13 +10,14 @@ import numpy as np
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, copy
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import only_moves
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "Reshape")
-@KERNELS.register(PACKAGE, "ExpandDims")
-@KERNELS.register(PACKAGE, "Squeeze")
+@KERNELS.register(STANDARD, "Reshape")
+@KERNELS.register(STANDARD, "ExpandDims")
+@KERNELS.register(STANDARD, "Squeeze")
 def reshape(call: KernelCall) -> Step | None:
     """Run Reshape, ExpandDims and Squeeze: a view, or a copy into the application's own buffer."""
     if not only_moves(call, 0):
@@ -33,7 +34,7 @@ def reshape(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@KERNELS.register(PACKAGE, "Transpose")
+@KERNELS.register(STANDARD, "Transpose")
 def transpose(call: KernelCall) -> Step | None:
     """Run Transpose: one strided copy."""
     if not only_moves(call, 0):
@@ -47,7 +48,7 @@ def transpose(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@KERNELS.register(PACKAGE, "Concat")
+@KERNELS.register(STANDARD, "Concat")
 def concat(call: KernelCall) -> Step | None:
     """Run Concat: copy each input into its slice of the result."""
     given = [i for i in range(len(call.tensors)) if call.has(i)]
@@ -70,7 +71,7 @@ def concat(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@KERNELS.register(PACKAGE, "Split")
+@KERNELS.register(STANDARD, "Split")
 def split(call: KernelCall) -> Step | None:
     """Run Split: views along the first axis, else copy each slice into its output."""
     if not only_moves(call, 0):

@@ -20,11 +20,12 @@ from dovetail_numpy.kernels._calls import (
     scratch_floats,
     ufunc,
 )
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_float32
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "Lrn")
+@KERNELS.register(STANDARD, "Lrn")
 def lrn(call: KernelCall) -> Step | None:
     """Run Lrn across channels, a block of rows at a time.
 

@@ -13,8 +13,9 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequenc
 from dovetail_numpy.integer.moves import requantizing_table
 from dovetail_numpy.integer.tables import look_up
 from dovetail_numpy.kernels._calls import Call, ufunc
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import NUMBERS, single_op_type
+from dovetail_opset import STANDARD
 
 OnGrid = Callable[[Buffers], tuple[Array, list[Call]]]
 
@@ -58,11 +59,11 @@ def truth(call: KernelCall) -> Step | None:
 
 
 for _op_type in FUNCTIONS:
-    KERNELS.register(PACKAGE, _op_type)(truth)
+    KERNELS.register(STANDARD, _op_type)(truth)
 
 
-@KERNELS.register(PACKAGE, "ElementWiseSelect", quantized=True)
-@KERNELS.register(PACKAGE, "ElementWiseSelect")
+@KERNELS.register(STANDARD, "ElementWiseSelect", quantized=True)
+@KERNELS.register(STANDARD, "ElementWiseSelect")
 def select(call: KernelCall) -> Step | None:
     """Run ElementWiseSelect on the bits: b ^ ((a ^ b) * condition), which does not branch.
 

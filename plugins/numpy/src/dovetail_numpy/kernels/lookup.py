@@ -21,7 +21,8 @@ from dovetail_numpy.integer.conversions import CONVERSIONS
 from dovetail_numpy.integer.tables import FUNCTIONS
 from dovetail_numpy.kernels import wide
 from dovetail_numpy.kernels._calls import Call, blocks, copy
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
+from dovetail_opset import STANDARD
 
 # Elements that one call looks up: NumPy converts them to indices of 8 bytes each.
 _BLOCK = 1 << 17
@@ -234,4 +235,4 @@ def _is_indexed(dtype: DType) -> bool:
 # The ops that `elementwise` may support, by name: asking the op set for all would import it.
 OPS = (*FUNCTIONS, *BINARY, *CONVERSIONS, "Cast")
 for _op_type in OPS:
-    KERNELS.register(PACKAGE, _op_type, quantized=True)(elementwise)
+    KERNELS.register(STANDARD, _op_type, quantized=True)(elementwise)

@@ -10,12 +10,13 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import ufunc
 from dovetail_numpy.kernels._epilogue import Epilogue, can_fuse
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_numpy.kernels.convolution import product
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "FullyConnected", can_fuse=can_fuse)
 def fully_connected(call: KernelCall) -> Step | None:
     """Run FullyConnected: one matrix product; BLAS reads the weights transposed, without a copy."""
     if not is_float32(call):
@@ -34,7 +35,7 @@ def fully_connected(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@KERNELS.register(PACKAGE, "MatMul", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "MatMul", can_fuse=can_fuse)
 def matmul(call: KernelCall) -> Step | None:
     """Run MatMul: one product of all rows by a single right matrix, else a batch of products."""
     if not is_float32(call):

@@ -20,11 +20,12 @@ from dovetail_numpy.kernels._calls import (
     ufunc,
 )
 from dovetail_numpy.kernels._instance import item_norm
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_float32
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "Batchnorm")
+@KERNELS.register(STANDARD, "Batchnorm")
 def batchnorm(call: KernelCall) -> Step | None:
     """Run Batchnorm: a product and a sum for each channel, a block of rows at a time."""
     if not is_float32(call):
@@ -50,13 +51,13 @@ def batchnorm(call: KernelCall) -> Step | None:
     return call.step(bind, in_place=[(0, sum(f is not None for f in factors))])
 
 
-@KERNELS.register(PACKAGE, "LayerNorm")
+@KERNELS.register(STANDARD, "LayerNorm")
 def layer_norm(call: KernelCall) -> Step | None:
     """Run LayerNorm over the last axes in order, a block of rows at a time."""
     return _row_norm(call, is_centred=True)
 
 
-@KERNELS.register(PACKAGE, "RmsNorm")
+@KERNELS.register(STANDARD, "RmsNorm")
 def rms_norm(call: KernelCall) -> Step | None:
     """Run RmsNorm over the last axes in order, a block of rows at a time."""
     return _row_norm(call, is_centred=False)
@@ -93,7 +94,7 @@ def _row_norm(call: KernelCall, *, is_centred: bool) -> Step | None:
     return call.step(bind, in_place=[(0, 0)])
 
 
-@KERNELS.register(PACKAGE, "L2Norm")
+@KERNELS.register(STANDARD, "L2Norm")
 def l2_norm(call: KernelCall) -> Step | None:
     """Run L2Norm over the last axes, a block of rows at a time."""
     rows_of = _rows(call, tuple(sorted(call.op.over())))
@@ -120,7 +121,7 @@ def l2_norm(call: KernelCall) -> Step | None:
     return call.step(bind, in_place=[(0, 0)])
 
 
-@KERNELS.register(PACKAGE, "InstanceNorm")
+@KERNELS.register(STANDARD, "InstanceNorm")
 def instance_norm(call: KernelCall) -> Step | None:
     """Run InstanceNorm by mean and deviation over the spatial axes."""
     if not call.op.is_by_channel:
@@ -128,7 +129,7 @@ def instance_norm(call: KernelCall) -> Step | None:
     return item_norm(call, groups=call.spec(0).shape[-1])
 
 
-@KERNELS.register(PACKAGE, "GroupNorm")
+@KERNELS.register(STANDARD, "GroupNorm")
 def group_norm(call: KernelCall) -> Step | None:
     """Run GroupNorm."""
     return item_norm(call, groups=call.op.group)

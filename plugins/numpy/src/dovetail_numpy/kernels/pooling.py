@@ -12,9 +12,10 @@ import numpy as np
 from dovetail.ir import Array, ScaleOffset
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_numpy.kernels._calls import MOST_BLOCKS, Call, blocks, constant, copy, ufunc
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels._taps import Axis, patches, view_of
 from dovetail_numpy.kernels.conditions import is_float32, only_moves
+from dovetail_opset import STANDARD
 
 # Floats of the result computed at a time: 128 kB, see `_depthwise`.
 _BLOCK = 32768
@@ -107,10 +108,10 @@ class _Pool:
         return calls
 
 
-@KERNELS.register(PACKAGE, "PoolMax2d", quantized=True)
-@KERNELS.register(PACKAGE, "PoolMax2d")
-@KERNELS.register(PACKAGE, "PoolMax3d", quantized=True)
-@KERNELS.register(PACKAGE, "PoolMax3d")
+@KERNELS.register(STANDARD, "PoolMax2d", quantized=True)
+@KERNELS.register(STANDARD, "PoolMax2d")
+@KERNELS.register(STANDARD, "PoolMax3d", quantized=True)
+@KERNELS.register(STANDARD, "PoolMax3d")
 def pool_max(call: KernelCall) -> Step | None:
     """Run PoolMax2d and PoolMax3d; the padding holds 0, and elements beyond it do not count."""
     storage = call.outputs[0].dtype.storage
@@ -132,8 +133,8 @@ def pool_max(call: KernelCall) -> Step | None:
     return _Pool(*axes, np.maximum, start, needs_start=not is_free.all()).step(call)
 
 
-@KERNELS.register(PACKAGE, "PoolAvg2d")
-@KERNELS.register(PACKAGE, "PoolAvg3d")
+@KERNELS.register(STANDARD, "PoolAvg2d")
+@KERNELS.register(STANDARD, "PoolAvg3d")
 def pool_avg(call: KernelCall) -> Step | None:
     """Run PoolAvg2d and PoolAvg3d: sums, divided by the number of elements in each window."""
     if not is_float32(call):

@@ -11,20 +11,21 @@ import numpy as np
 
 from dovetail.ir import Array, ScaleOffset
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import NUMBERS
+from dovetail_opset import STANDARD
 
 _INDEX = np.dtype(np.intp)  # the type of NumPy's indices
 _LEAST_ROW = 4  # elements for each one that is kept: to sort all of fewer takes as long
 
 
-@KERNELS.register(PACKAGE, "Argmax")
+@KERNELS.register(STANDARD, "Argmax")
 def argmax(call: KernelCall) -> Step | None:
     """Run Argmax; the first NaN counts as the maximum."""
     return _indices(call, np.argmax)
 
 
-@KERNELS.register(PACKAGE, "Argmin")
+@KERNELS.register(STANDARD, "Argmin")
 def argmin(call: KernelCall) -> Step | None:
     """Run Argmin; the first NaN counts as the minimum."""
     return _indices(call, np.argmin)
@@ -49,8 +50,8 @@ def _indices(call: KernelCall, function: Callable[..., Any]) -> Step | None:
     return call.step(bind)
 
 
-@KERNELS.register(PACKAGE, "TopK", quantized=True)
-@KERNELS.register(PACKAGE, "TopK")
+@KERNELS.register(STANDARD, "TopK", quantized=True)
+@KERNELS.register(STANDARD, "TopK")
 def top_k(call: KernelCall) -> Step | None:
     """Run TopK where few elements of each row are kept: only those are sorted."""
     data, values, k = call.spec(0), call.outputs[0], int(call.op.k)

@@ -24,7 +24,8 @@ from dovetail_numpy.kernels._recurrence import (
     shifted,
     short,
 )
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
+from dovetail_opset import STANDARD
 from dovetail_opset.lstm_ports import (
     ANY_NORM,
     ANY_PEEPHOLE,
@@ -42,7 +43,7 @@ _LSTM_WEIGHTS = tuple(sorted((*MATRICES, *BIASES, *PEEPHOLES)))
 _GRU_WEIGHTS = tuple(range(1, 13))
 
 
-@KERNELS.register(PACKAGE, "Lstm")
+@KERNELS.register(STANDARD, "Lstm")
 def lstm(call: KernelCall) -> Step | None:
     """Run Lstm with constant weights, without norms, `reset` and the outputs of single gates."""
     if len(call.outputs) > 3 or not is_layer(call, _LSTM_WEIGHTS, left_out=(ANY_NORM, RESET)):
@@ -50,7 +51,7 @@ def lstm(call: KernelCall) -> Step | None:
     return call.step(_Lstm(call).bind)
 
 
-@KERNELS.register(PACKAGE, "Gru")
+@KERNELS.register(STANDARD, "Gru")
 def gru(call: KernelCall) -> Step | None:
     """Run Gru with constant weights and without `reset`."""
     if not is_layer(call, _GRU_WEIGHTS, left_out=(14,)):

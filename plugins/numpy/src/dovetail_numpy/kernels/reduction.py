@@ -10,39 +10,40 @@ import numpy as np
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, constant, ufunc
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_float32
+from dovetail_opset import STANDARD
 
 # Rows up to this length are added by einsum, which takes a fifth of the time of np.add.reduce for
 # 12 elements, and a third for 64. Longer ones are added in pairs.
 _SHORT = 128
 
 
-@KERNELS.register(PACKAGE, "ReduceMean")
+@KERNELS.register(STANDARD, "ReduceMean")
 def reduce_mean(call: KernelCall) -> Step | None:
     """Run ReduceMean: a sum, divided."""
     return _reduced(call, np.add, is_mean=True)
 
 
-@KERNELS.register(PACKAGE, "ReduceSum")
+@KERNELS.register(STANDARD, "ReduceSum")
 def reduce_sum(call: KernelCall) -> Step | None:
     """Run ReduceSum."""
     return _reduced(call, np.add)
 
 
-@KERNELS.register(PACKAGE, "ReduceMax")
+@KERNELS.register(STANDARD, "ReduceMax")
 def reduce_max(call: KernelCall) -> Step | None:
     """Run ReduceMax."""
     return _reduced(call, np.maximum)
 
 
-@KERNELS.register(PACKAGE, "ReduceMin")
+@KERNELS.register(STANDARD, "ReduceMin")
 def reduce_min(call: KernelCall) -> Step | None:
     """Run ReduceMin."""
     return _reduced(call, np.minimum)
 
 
-@KERNELS.register(PACKAGE, "ReduceSumSquare")
+@KERNELS.register(STANDARD, "ReduceSumSquare")
 def reduce_sum_square(call: KernelCall) -> Step | None:
     """Run ReduceSumSquare: rows are multiplied and added at once, elements of a row in pairs."""
     shape = call.spec(0).shape

@@ -26,9 +26,10 @@ from dovetail_numpy.kernels._calls import (
     scratch_floats,
     ufunc,
 )
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_float32, only_moves
 from dovetail_numpy.kernels.wide import rounded, with_number
+from dovetail_opset import STANDARD
 from dovetail_opset.resampling import Taps
 
 Axes = dict[int, Taps]
@@ -40,12 +41,12 @@ _NARROW = 32
 _DOUBLE = 8  # bytes
 
 
-@KERNELS.register(PACKAGE, "Resize", quantized=True)
-@KERNELS.register(PACKAGE, "ResizeBilinear", quantized=True)
-@KERNELS.register(PACKAGE, "ResizeNearestNeighbor", quantized=True)
-@KERNELS.register(PACKAGE, "Resize")
-@KERNELS.register(PACKAGE, "ResizeBilinear")
-@KERNELS.register(PACKAGE, "ResizeNearestNeighbor")
+@KERNELS.register(STANDARD, "Resize", quantized=True)
+@KERNELS.register(STANDARD, "ResizeBilinear", quantized=True)
+@KERNELS.register(STANDARD, "ResizeNearestNeighbor", quantized=True)
+@KERNELS.register(STANDARD, "Resize")
+@KERNELS.register(STANDARD, "ResizeBilinear")
+@KERNELS.register(STANDARD, "ResizeNearestNeighbor")
 def resize(call: KernelCall) -> Step | None:
     """Run any resize with the op's taps, axis by axis as in the reference."""
     old, new = call.spec(0).shape, call.outputs[0].shape

@@ -25,8 +25,9 @@ from dovetail_numpy.kernels._calls import (
     scratch_floats,
     ufunc,
 )
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_float32
+from dovetail_opset import STANDARD
 
 # Positions whose weights and elements are found together, and the fewest whose elements are then
 # gathered together, however many channels there are.
@@ -34,7 +35,7 @@ _BATCH, _LEAST = 8192, 256
 Indices = NDArray[np.intp]
 
 
-@KERNELS.register(PACKAGE, "GridSample")
+@KERNELS.register(STANDARD, "GridSample")
 def grid_sample(call: KernelCall) -> Step | None:
     """Run GridSample with linear interpolation."""
     if not is_float32(call) or call.op.mode.name != "BILINEAR":

@@ -11,13 +11,14 @@ from dovetail.ir import Shape
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, copy
 from dovetail_numpy.kernels._flat_indices import FlatIndices, Rows
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import NUMBERS, only_moves
+from dovetail_opset import STANDARD
 
 _FUNCTIONS = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum}
 
 
-@KERNELS.register(PACKAGE, "ScatterElements")
+@KERNELS.register(STANDARD, "ScatterElements")
 def scatter_elements(call: KernelCall) -> Step | None:
     """Run ScatterElements: copy the data unless updated in place, then one NumPy call."""
     indices = call.spec(1).shape
@@ -27,7 +28,7 @@ def scatter_elements(call: KernelCall) -> Step | None:
     return _updated(call, rows, (), single=True)
 
 
-@KERNELS.register(PACKAGE, "ScatterNd")
+@KERNELS.register(STANDARD, "ScatterNd")
 def scatter_nd(call: KernelCall) -> Step | None:
     """Run ScatterNd: copy the data unless updated in place, then one NumPy call."""
     data, indices = call.spec(0).shape, call.spec(1).shape

@@ -9,14 +9,15 @@ import numpy as np
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import copy, fill
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import only_moves
+from dovetail_opset import STANDARD
 
 # Bytes of a tensor that may be kept for any small part of it.
 _LITTLE = 1 << 16
 
 
-@KERNELS.register(PACKAGE, "Pad")
+@KERNELS.register(STANDARD, "Pad")
 def pad(call: KernelCall) -> Step | None:
     """Run Pad: first the inside, then the ends of each axis."""
     if not call.spec(0).shape or not only_moves(call, 0):
@@ -70,7 +71,7 @@ def _fill_value(call: KernelCall) -> Array:
     return np.asarray(padded.reshape(-1)[0])
 
 
-@KERNELS.register(PACKAGE, "StridedSlice")
+@KERNELS.register(STANDARD, "StridedSlice")
 def strided_slice(call: KernelCall) -> Step | None:
     """Run StridedSlice: a view where the elements are contiguous, else a strided copy."""
     if not only_moves(call, 0):

@@ -11,11 +11,12 @@ import numpy as np
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, constant, floats, scratch_floats, ufunc
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_float32
+from dovetail_opset import STANDARD
 
 
-@KERNELS.register(PACKAGE, "Softmax")
+@KERNELS.register(STANDARD, "Softmax")
 def softmax(call: KernelCall) -> Step | None:
     """Run Softmax, in place where possible; maxima and sums are in a scratchpad."""
     if not is_float32(call):
@@ -39,7 +40,7 @@ def softmax(call: KernelCall) -> Step | None:
     return call.step(bind, in_place=[(0, 0)])
 
 
-@KERNELS.register(PACKAGE, "LogSoftmax")
+@KERNELS.register(STANDARD, "LogSoftmax")
 def log_softmax(call: KernelCall) -> Step | None:
     """Run LogSoftmax, in place where possible; the exponentials are in a scratchpad."""
     if not is_float32(call):

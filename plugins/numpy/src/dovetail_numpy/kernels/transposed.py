@@ -28,16 +28,17 @@ from dovetail_numpy.kernels._calls import (
 )
 from dovetail_numpy.kernels._epilogue import Epilogue, can_fuse
 from dovetail_numpy.kernels._geometry import Geometry, Piece, pieces
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_float32
+from dovetail_opset import STANDARD
 
 # Floats of products at a time: 1 MB, the second-level cache, as in `convolution`.
 PRODUCTS = 1 << 18
 
 
-@KERNELS.register(PACKAGE, "TransposeConv1d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "TransposeConv2d", can_fuse=can_fuse)
-@KERNELS.register(PACKAGE, "TransposeConv3d", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "TransposeConv1d", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "TransposeConv2d", can_fuse=can_fuse)
+@KERNELS.register(STANDARD, "TransposeConv3d", can_fuse=can_fuse)
 def transposed_convolution(call: KernelCall) -> Step | None:
     """Run TransposeConv1d to TransposeConv3d with constant filters."""
     if not call.has_data(1) or not is_float32(call):

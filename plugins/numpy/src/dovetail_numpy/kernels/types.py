@@ -11,21 +11,22 @@ from dovetail.ir import DType
 from dovetail.ir.storage import saturate
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.halves import BLOCK, round_to_half
+from dovetail_opset import STANDARD
 
 _THERE_AND_BACK = (DType.FLOAT_32, DType.FLOAT_16, DType.FLOAT_32)
 
 
 def _can_fuse(chain: Sequence[NodeView], view: NodeView) -> bool:
     """Return whether a cast after another makes the pair a rounding."""
-    if len(chain) != 1 or (view.package, view.op_type) != (PACKAGE, "Cast"):
+    if len(chain) != 1 or (view.package, view.op_type) != (STANDARD, "Cast"):
         return False
     specs = *chain[0].ins, *chain[0].outs, *view.outs
     return tuple(s and s.dtype for s in specs) == _THERE_AND_BACK and 0 not in view.outs[0].shape
 
 
-@KERNELS.register(PACKAGE, "Cast", can_fuse=_can_fuse)
+@KERNELS.register(STANDARD, "Cast", can_fuse=_can_fuse)
 def cast(call: KernelCall) -> Step | None:
     """Cast to types whose values NumPy converts alike on every processor.
 

@@ -10,8 +10,9 @@ from dovetail.ir import Array, DType
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels._calls import Call, ufunc
 from dovetail_numpy.kernels._flat import flat_step
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import is_plain, single_op_type
+from dovetail_opset import STANDARD
 
 _Functions = tuple[np.ufunc, ...]
 _OF_FLOATS: dict[str, _Functions] = {
@@ -65,4 +66,4 @@ def _functions(op_type: str, call: KernelCall) -> _Functions | None:
 
 
 for _op_type in ("ElementWiseUnary", *_OF_FLOATS, *_OF_TRUTHS):
-    KERNELS.register(PACKAGE, _op_type)(_unary)
+    KERNELS.register(STANDARD, _op_type)(_unary)

@@ -18,17 +18,18 @@ from dovetail_numpy.integer.grid import is_single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.sums import sum_rescale
 from dovetail_numpy.kernels._calls import Call, block_size, blocks, copy, fill
-from dovetail_numpy.kernels._registry import KERNELS, PACKAGE
+from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels._taps import Axis
 from dovetail_numpy.kernels.wide import BLOCK, rounded
+from dovetail_opset import STANDARD
 
 _INT, _FLOAT = np.dtype(np.int32), np.dtype(np.float32)
 # Elements of a sum, and distance of the zero point: the sums of levels have 32 bits.
 _MOST = 1 << 14
 
 
-@KERNELS.register(PACKAGE, "PoolAvg2d", quantized=True)
-@KERNELS.register(PACKAGE, "PoolAvg3d", quantized=True)
+@KERNELS.register(STANDARD, "PoolAvg2d", quantized=True)
+@KERNELS.register(STANDARD, "PoolAvg3d", quantized=True)
 def pool_avg(call: KernelCall) -> Step | None:
     """Run PoolAvg2d and PoolAvg3d: sums along one axis after the other."""
     x, op = call.spec(0).shape, call.op
@@ -56,8 +57,8 @@ def pool_avg(call: KernelCall) -> Step | None:
     return _pooled(call, axes, inside, counts)
 
 
-@KERNELS.register(PACKAGE, "ReduceMean", quantized=True)
-@KERNELS.register(PACKAGE, "ReduceSum", quantized=True)
+@KERNELS.register(STANDARD, "ReduceMean", quantized=True)
+@KERNELS.register(STANDARD, "ReduceSum", quantized=True)
 def reduced(call: KernelCall) -> Step | None:
     """Run ReduceMean and ReduceSum along adjacent axes."""
     shape, axes = call.spec(0).shape, sorted(int(axis) for axis in call.op.axes)
