@@ -27,7 +27,7 @@ def clipper(
     x: Tensor,
     encoded: EncodingDecision,
     ops: OpRegistry,
-    given: Mapping[Tensor, EncodingDecision],
+    clipped: Mapping[Tensor, EncodingDecision],
 ) -> str | None:
     """Return the op that the grid of a tensor replaces; None if it clips nothing.
 
@@ -36,12 +36,12 @@ def clipper(
         x: The tensor that is quantized.
         encoded: Its encoding.
         ops: Finds ops.
-        given: Encodings that were extracted before.
+        clipped: Encodings of tensors that stay within the grid.
     """
     if graph.producer(x) is None or encoded.ends is None:
         return None
     minimum, maximum = encoded.ends
-    if minimum != 0 or _is_never_below(graph, x, ops, given):
+    if minimum != 0 or _is_never_below(graph, x, ops, clipped):
         return None
     # the largest value after a Relu6 is 6, except for rounding of the grid
     return "Relu6" if abs(maximum - _SIX) < _SIX_NEAR else "Relu"
@@ -71,9 +71,9 @@ def put_clip(graph: Graph, x: Tensor, op_type: str, y: Tensor | None) -> Tensor:
 
 
 def _is_never_below(
-    graph: Graph, x: Tensor, ops: OpRegistry, given: Mapping[Tensor, EncodingDecision]
+    graph: Graph, x: Tensor, ops: OpRegistry, clipped: Mapping[Tensor, EncodingDecision]
 ) -> bool:
-    if x in given and (given[x].ends or (-1.0, 0.0))[0] >= 0:
+    if x in clipped and (clipped[x].ends or (-1.0, 0.0))[0] >= 0:
         return True
     node = graph.producer(x)
     if node is None:
@@ -87,4 +87,4 @@ def _is_never_below(
     # added values and moved constants are not checked
     if not moved or op.added_range is not None or any(t.kind.is_static for t in moved):
         return False
-    return all(_is_never_below(graph, t, ops, given) for t in moved)
+    return all(_is_never_below(graph, t, ops, clipped) for t in moved)
