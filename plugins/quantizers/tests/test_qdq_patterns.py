@@ -11,7 +11,7 @@ from quantizing import model_of, new_graph, output
 import dovetail as dt
 from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor
 from dovetail_opset.build import add, static
-from dovetail_quantizers.planning.qdq_patterns import QdqPattern, quantizing_of, storage_of
+from dovetail_quantizers.planning.qdq_patterns import QdqPattern, find_pattern, storage_of
 
 RNG = np.random.default_rng(71)
 
@@ -70,7 +70,7 @@ def written(
 
 
 def found(graph: Graph) -> list[QdqPattern]:
-    each = (quantizing_of(graph, node) for node in graph.nodes)
+    each = (find_pattern(graph, node) for node in graph.nodes)
     return [one for one in each if one is not None]
 
 

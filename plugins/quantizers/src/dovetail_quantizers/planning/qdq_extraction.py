@@ -22,9 +22,9 @@ from dovetail_quantizers.planning.qdq_patterns import (
     DequantizePoint,
     QdqPattern,
     begins_quantizing,
+    find_pattern,
     integers_made,
     is_apart,
-    quantizing_of,
 )
 from dovetail_quantizers.planning.qdq_removal import PairRemoval, Replacement
 from dovetail_quantizers.planning.rules import is_quantized
@@ -61,12 +61,12 @@ def extract_qdq(
     for node in graph.nodes:
         if graph.tensors.get(node.outputs[0].name) is not node.outputs[0]:
             continue
-        quantizing = quantizing_of(graph, node)
-        if quantizing is not None and is_quantized(quantizing.x):
-            taken = work.take(quantizing, node)
+        pattern = find_pattern(graph, node)
+        if pattern is not None and is_quantized(pattern.x):
+            taken = work.extract(pattern, node)
             if keeps_nodes and taken is not None:
                 removal.put_convert(taken, node)
-    open_inputs(graph, found, work.take_given)
+    open_inputs(graph, found, work.extract_given)
     if found.changes:
         DeadCode().run(graph)  # the unused scales and zero points
     open_integers(graph, found, work.encoding_of)
@@ -113,33 +113,33 @@ class _Extraction:
     found: Overrides
     removal: PairRemoval
 
-    def take(self, quantizing: QdqPattern, node: Node | None = None) -> Tensor | None:
+    def extract(self, pattern: QdqPattern, node: Node | None = None) -> Tensor | None:
         """Remove all ops that dequantize the integers of a tensor.
 
         Args:
-            quantizing: The quantization of the tensor.
+            pattern: The quantization of the tensor.
             node: The node that quantizes.
 
         Returns:
             The tensor or its replacement, or what a restored clip writes; None if no op is removed,
             or another encoding follows.
         """
-        x = quantizing.x
-        if quantizing.encoding is None:
-            self._drop(quantizing)
+        x = pattern.x
+        if pattern.encoding is None:
+            self._drop(pattern)
             return None
-        encoded = EncodingDecision(quantizing.dtype, quantizing.encoding, quantizing.why)
-        repeated = any(self._is_repeated(x, end) for end in quantizing.ends)
+        encoded = EncodingDecision(pattern.dtype, pattern.encoding, pattern.why)
+        repeated = any(self._is_repeated(x, end) for end in pattern.ends)
         if x not in self.removal.own:
             self.removal.own[x] = self.encoding_of(x, encoded, repeated=repeated)
         own = self.removal.own[x]
         clip = clipper(self.graph, x, encoded, self.ops, self.removal.clipped)
-        op_type = None if self._clip_themselves(quantizing.ends, clip) else clip
+        op_type = None if self._clip_themselves(pattern.ends, clip) else clip
         shares = own is not None and is_same(own, encoded)
         if op_type is None and self.keeps_encodings and not shares:
             op_type = "Convert"
         taken = None
-        for end in quantizing.ends:
+        for end in pattern.ends:
             inserted = "Convert" if op_type is None and self._is_repeated(x, end) else op_type
             kept = self.removal.bypass(x, end, Replacement(encoded, inserted, node))
             if not kept:
@@ -173,7 +173,7 @@ class _Extraction:
             return None  # pairs with other grids were removed
         grids, others = [encoded], []
         for node in self.graph.consumers(x):
-            pair = quantizing_of(self.graph, node)
+            pair = find_pattern(self.graph, node)
             if pair is not None and pair.x is x and pair.encoding is not None:
                 grids.append(EncodingDecision(pair.dtype, pair.encoding, GIVEN_BY_MODEL))
             elif not is_op(node, "Quantize"):
@@ -201,10 +201,10 @@ class _Extraction:
         self.found.encodings.setdefault(tensor, encoded)
         self.found.covered.add(tensor.source)
 
-    def take_given(self, quantizing: QdqPattern, encoded: EncodingDecision) -> None:
+    def extract_given(self, pattern: QdqPattern, encoded: EncodingDecision) -> None:
         """Remove the ops that dequantize integers of the application, which clip nothing."""
-        self.removal.clipped[quantizing.x] = encoded
-        self.take(quantizing)
+        self.removal.clipped[pattern.x] = encoded
+        self.extract(pattern)
 
     def _clip_themselves(self, ends: tuple[DequantizePoint, ...], clip: str | None) -> bool:
         """Return whether all consumers of dequantized tensors clip like the grid."""
@@ -217,11 +217,11 @@ class _Extraction:
                 return False
         return True
 
-    def _drop(self, quantizing: QdqPattern) -> None:
+    def _drop(self, pattern: QdqPattern) -> None:
         """Remove dynamic quantization: it has no fixed grid."""
-        x = quantizing.x
-        dropped = EncodingDecision(quantizing.dtype, None, GIVEN_BY_MODEL)
-        for end in quantizing.ends:
+        x = pattern.x
+        dropped = EncodingDecision(pattern.dtype, None, GIVEN_BY_MODEL)
+        for end in pattern.ends:
             op_type = "Convert" if self._is_repeated(x, end) else None
             kept = self.removal.bypass(x, end, Replacement(dropped, op_type, None))
             if kept:

@@ -82,7 +82,7 @@ class _Integers:
     path: tuple[Tensor, ...] = ()
 
 
-def quantizing_of(graph: Graph, node: Node) -> QdqPattern | None:
+def find_pattern(graph: Graph, node: Node) -> QdqPattern | None:
     """Return the quantization pattern whose integers a node makes; None if there is none.
 
     It has a single scale and zero point, the same in both directions.
