@@ -20,7 +20,7 @@ from dovetail_quantizers.advice.advise import advice_on
 from dovetail_quantizers.advice.noise import noise_of
 from dovetail_quantizers.aimet import with_aimet
 from dovetail_quantizers.algorithms_run import Algorithms
-from dovetail_quantizers.annotation.annotate import annotate
+from dovetail_quantizers.annotation.annotate import Decisions, annotate
 from dovetail_quantizers.annotation.interfaces import join_interfaces
 from dovetail_quantizers.annotation.reporting import (
     already_fixed,
@@ -32,6 +32,7 @@ from dovetail_quantizers.annotation.reporting import (
     without_effect,
 )
 from dovetail_quantizers.annotation.statics import check_statics
+from dovetail_quantizers.calibration.observer import Observed
 from dovetail_quantizers.calibration.ranges import observe_ranges
 from dovetail_quantizers.files import EncodingsFile
 from dovetail_quantizers.judgement.judge import Judge, can_judge
@@ -101,38 +102,30 @@ class GraphQuantizer:
             calibration: The samples; None without any.
         """
         notes: list[str] = []
-        options, target, ops = self.options, self.target, self.ops
         work = self._float_graph(graph, notes)
-        own, changes = self._own_encodings(work, notes, calibrates=calibration is not None)
-        overrides = (
-            own if self.file is None else own.under(self._file_encodings(graph, work, self.file))
-        )
-        algorithms = Algorithms(options)
-        judge = None
-        if algorithms and can_judge(calibration, options):
-            judge = Judge(work, calibration, options, self.recipes, overrides, ops)
+        overrides, changes = self._own_encodings(work, notes, calibrates=calibration is not None)
+        if self.file is not None:
+            overrides = overrides.under(self._file_encodings(graph, work, self.file))
+        algorithms = Algorithms(self.options)
+        judge = self._judge(work, calibration, overrides) if algorithms else None
         learning = calibration if judge is None else judge.learning
-        notes += algorithms.rewrite(work, learning, ops, overrides.given, judge)
-        overrides = with_aimet(work, calibration, options, ops, overrides)
+        notes += algorithms.rewrite(work, learning, self.ops, overrides.given, judge)
+        overrides = with_aimet(work, calibration, self.options, self.ops, overrides)
         float_graph = copy_graph(work)
-        trials = Trials(float_graph, calibration, options, self.recipes, overrides, ops)
+        trials = Trials(float_graph, calibration, self.options, self.recipes, overrides, self.ops)
         chosen, choices = algorithms.choose(trials)
         notes += choices
-        overrides = chosen_overrides(work, chosen, options, ops).under(overrides)
+        overrides = chosen_overrides(work, chosen, self.options, self.ops).under(overrides)
         plan = self._plan(work, calibration, overrides)
         uncovered = None if self.file is None else overrides.uncovered(work)
-        observed = observe_ranges(plan, calibration)
-        plan.notes += unlike_members(plan, observed.members)
-        decisions = annotate(plan, decide(plan, observed.ranges))
-        plan.notes += without_effect(plan, decisions)
-        check_ops(work, ops)
+        observed, decisions = _calibrated(plan, calibration)
         walk = Walk(plan, float_graph, learning, decisions)
         notes += algorithms.refine(walk, decisions, judge)
         measured = None if judge is None else judge.ratio_db
         advice = advice_on(noise_of(plan, float_graph, observed.drawn), measured)
         join_interfaces(plan, decisions)
         DropNanTests().run(work)
-        plan.notes += target.notes(work)
+        plan.notes += self.target.notes(work)
         differences: tuple[Difference, ...] = ()
         if changes:
             differences = (*changes, *differences_of(plan, decisions))
@@ -185,6 +178,14 @@ class GraphQuantizer:
         known = frozenset(tensor.source for tensor in graph.tensors.values())
         return overrides_of(file, work, self.ops, known)
 
+    def _judge(
+        self, work: Graph, calibration: Calibration | None, overrides: Overrides
+    ) -> Judge | None:
+        """Return the judge of the algorithms; None if they are not to be judged."""
+        if not can_judge(calibration, self.options):
+            return None
+        return Judge(work, calibration, self.options, self.recipes, overrides, self.ops)
+
     def _plan(self, work: Graph, calibration: Calibration | None, overrides: Overrides) -> Plan:
         if calibration is None:
             propagate(work, self.ops, self.options, overrides)
@@ -193,6 +194,16 @@ class GraphQuantizer:
         return make_plan(
             work, self.ops, self.options, self.recipes, overrides, floats_only=floats_only
         )
+
+
+def _calibrated(plan: Plan, calibration: Calibration | None) -> tuple[Observed, Decisions]:
+    """Observe the ranges that a plan needs, and quantize its graph; return both."""
+    observed = observe_ranges(plan, calibration)
+    plan.notes += unlike_members(plan, observed.members)
+    decisions = annotate(plan, decide(plan, observed.ranges))
+    plan.notes += without_effect(plan, decisions)
+    check_ops(plan.graph, plan.ops)
+    return observed, decisions
 
 
 def _changes_floats_only(options: QuantizationOptions) -> bool:
