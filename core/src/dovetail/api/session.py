@@ -11,6 +11,7 @@ from dovetail.api.context_cache import ContextCache, Request, chosen_cache
 from dovetail.api.loading import given_models, load_models
 from dovetail.api.preparation import Preparer, backend_of
 from dovetail.api.running import chosen_graph, inputs_by_name, run_graph
+from dovetail.api.session_log import SessionLog
 from dovetail.api.specialization import (
     MAX_SPECIALIZATIONS,
     Specializer,
@@ -23,16 +24,7 @@ from dovetail.errors import BackendError
 from dovetail.files import PathLike
 from dovetail.ir import Array
 from dovetail.ops import NOTHING, Observed, OpRegistry
-from dovetail.runtime import (
-    Backend,
-    Context,
-    Graph,
-    Profile,
-    ProfileLevel,
-    ProfileLog,
-    ProfilingWindow,
-    Signal,
-)
+from dovetail.runtime import Backend, Context, Graph, Profile, ProfileLevel, Signal
 
 if TYPE_CHECKING:
     from dovetail.api.adapting import Adapters, AppliedAdapter
@@ -76,8 +68,7 @@ class Session(Closing):
     """
 
     _specializer: Specializer | None
-    _log: ProfileLog | None
-    _profile: Profile | None
+    _log: SessionLog | None
 
     @check_arguments
     def __init__(
@@ -189,13 +180,10 @@ class Session(Closing):
         self._observed = NOTHING
         self._specializer = None
         self._log = None
-        self._profile = None
-        self._windows: dict[str, ProfilingWindow] = {}
         with self._closed_on_error():
             if profile_log is not None:
-                self._profile = self.backend.create_profile(level)
-                self._log = ProfileLog(profile_log, self._preparer.config.profile.num_max_events)
-                self._profile.stream_to(self._log.write)
+                max_events = self._preparer.config.profile.num_max_events
+                self._log = SessionLog(profile_log, self.backend, level, max_events)
 
     @contextmanager
     def _closed_on_error(self) -> Iterator[None]:
@@ -267,8 +255,8 @@ class Session(Closing):
                 handle = chosen_graph(self._fixed, graph)
             if not isinstance(inputs, dict):
                 inputs = inputs_by_name(inputs, tuple(handle.interface.inputs))
-            if profile is None and self._profile is not None:
-                profile = self._profile_of(handle, self._profile)
+            if profile is None and self._log is not None:
+                profile = self._log.profile_of(handle)
             return run_graph(handle, inputs, profile, signal, native=native)
         self._require_open()
         inputs = inputs_by_name(inputs, self._specializer.names)
@@ -276,8 +264,8 @@ class Session(Closing):
             handle = chosen_graph(context, graph)
             known, constant = handle.interface.inputs, self._specializer.names
             given = {n: v for n, v in inputs.items() if n in known or n not in constant}
-            if profile is None and self._profile is not None:
-                profile = self._profile_of(handle, self._profile)
+            if profile is None and self._log is not None:
+                profile = self._log.profile_of(handle)
             return run_graph(handle, given, profile, signal, native=native)
 
     @check_arguments
@@ -390,12 +378,10 @@ class Session(Closing):
             hint="pass the model or its path, and create a session in each process",
         )
 
-    def _profile_of(self, graph: Graph, profile: Profile) -> Profile | None:
-        """Return the profile of the log if it records a run that begins now."""
-        window = self._windows.get(graph.name)
-        if window is None:  # another thread may be as quick: `setdefault` returns the first one
-            window = self._windows.setdefault(graph.name, ProfilingWindow.of(graph.config))
-        return profile if window.admits() else None
+    @property
+    def _profile(self) -> Profile | None:
+        """The profile of the log; None without a log."""
+        return None if self._log is None else self._log.profile
 
     def _checked(self, models: Sequence[Model]) -> Context:
         """Return a context with the models' graphs, after checking that the config is for them."""
