@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 # Float32 sums of a few thousand products, in another order, through up to 53 convolutions.
 RELATIVE = 1e-4
 
-# Its 1000 logits are equal numbers near 7e9, where neighbouring floats are 512 apart, so that the
+# Its 1000 logits are equal numbers near 7e9, where neighboring floats are 512 apart, so that the
 # softmax makes one-hot of one last bit. NumPy's OpenBLAS rounds some equal columns of a product
 # differently (measured with 0.3.31 on AVX-512: 48 of 64 columns), oneDNN does not.
 SOFTMAX_OF_EQUALS = "squeezenet, constant fill, softmax"

@@ -241,8 +241,8 @@ def test_the_forge_itself_changes_nothing(saved: Path, forge: Forge) -> None:
 )
 def test_unknown_keys_are_refused(path: tuple[str | int, ...], saved: Path, forge: Forge) -> None:
     manifest = manifest_of(saved)
-    at(*path, "colour", value="red")(manifest)
-    with pytest.raises(ContainerError, match="colour"):
+    at(*path, "color", value="red")(manifest)
+    with pytest.raises(ContainerError, match="color"):
         Model.load(forge(manifest))
 
 

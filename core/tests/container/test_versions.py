@@ -112,7 +112,7 @@ PLACES: list[tuple[str | int, ...]] = [
 def test_unknown_keys_of_a_newer_minor_version_are_ignored(saved: Path, forge: Forge) -> None:
     manifest = manifest_of(saved)
     for place in PLACES:
-        at(*place, "colour", value={"deep": ["red"]})(manifest)
+        at(*place, "color", value={"deep": ["red"]})(manifest)
     manifest["minor"] = NEW_MINOR
     path = forge(manifest)
     original, loaded = Model.load(saved), Model.load(path)
@@ -125,23 +125,23 @@ def test_unknown_keys_of_a_newer_minor_version_are_ignored(saved: Path, forge: F
 
 
 def test_a_newer_file_that_requires_nothing_unknown_is_read(saved: Path, forge: Forge) -> None:
-    more = {"minor": NEW_MINOR, "requires": ["dynamic"], "colour": "red"}
+    more = {"minor": NEW_MINOR, "requires": ["dynamic"], "color": "red"}
     assert len(Model.load(forge(manifest_of(saved) | more)).graphs) == 2
 
 
 @pytest.mark.parametrize("minor", [0, 2, NEW_MINOR])
-@pytest.mark.parametrize("colour", [{}, {"colour": "red"}], ids=["known keys", "unknown key"])
+@pytest.mark.parametrize("color", [{}, {"color": "red"}], ids=["known keys", "unknown key"])
 @pytest.mark.parametrize("read", [Model.load, summarize, verify])
 def test_what_a_file_requires_and_we_lack_is_named(
     minor: int,
-    colour: dict[str, str],
+    color: dict[str, str],
     read: Callable[[Path], object],
     saved: Path,
     forge: Forge,
 ) -> None:
-    more = {"minor": minor, "requires": ["smell", "dynamic", "colour"]}
-    path = forge(manifest_of(saved) | more | colour)
-    with pytest.raises(ContainerError, match="requires 'colour', 'smell'") as caught:
+    more = {"minor": minor, "requires": ["smell", "dynamic", "color"]}
+    path = forge(manifest_of(saved) | more | color)
+    with pytest.raises(ContainerError, match="requires 'color', 'smell'") as caught:
         read(path)
     assert caught.value.code == "CONTAINER_VERSION"
     assert "1.2" in caught.value.message
@@ -152,8 +152,8 @@ def test_what_a_file_requires_and_we_lack_is_named(
 def test_unknown_keys_of_a_known_minor_version_are_refused(
     minor: int, saved: Path, forge: Forge
 ) -> None:
-    with pytest.raises(ContainerError, match=r"\$\.colour"):
-        Model.load(forge(manifest_of(saved) | {"minor": minor, "colour": "red"}))
+    with pytest.raises(ContainerError, match=r"\$\.color"):
+        Model.load(forge(manifest_of(saved) | {"minor": minor, "color": "red"}))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_impossible_versions_are_refused(
 
 
 def test_wrong_values_of_a_newer_minor_version_are_still_refused(saved: Path, forge: Forge) -> None:
-    manifest = manifest_of(saved) | {"minor": NEW_MINOR, "colour": "red"}
+    manifest = manifest_of(saved) | {"minor": NEW_MINOR, "color": "red"}
     at("graphs", 0, "tensors", 0, "kind", value=77)(manifest)
     with pytest.raises(ContainerError, match="Invalid enum value 77"):
         Model.load(forge(manifest))

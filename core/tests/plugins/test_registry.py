@@ -119,7 +119,7 @@ def test_interrupt_during_an_import_is_the_users(site: Any) -> None:
 
 def test_conflict_names_both_dists(site: Any) -> None:
     site.module("rival_plugin", verifiers(one=1, two=2, middle=3))
-    # Not neighbours: between the two claims lies another name.
+    # Not neighbors: between the two claims lies another name.
     first = {"same": "rival_plugin:one", "tame": "rival_plugin:middle"}
     site.dist("alpha-dist", {VERIFIERS: first})
     site.dist("omega-dist", {VERIFIERS: {"same": "rival_plugin:two"}}, version="7.0")

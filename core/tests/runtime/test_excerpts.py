@@ -36,7 +36,7 @@ def stored(graph: Graph) -> Graph:
     return load_graph(entry, table.blobs, "test", is_part=True)
 
 
-def test_neighbours_are_there_without_their_constants() -> None:
+def test_neighbors_are_there_without_their_constants() -> None:
     found = checked_excerpt(stored(excerpt_of(chain(), {"second"})), {"second"}, OPS)
     assert [view.node.name for view in found.nodes] == ["first", "second", "third"]
     first, second, third = found.nodes

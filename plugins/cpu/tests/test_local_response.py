@@ -34,7 +34,7 @@ def test_lrn_in_blocks(check_op, monkeypatch, height):
     check_op("Lrn", numbers(1, height, 6), radius=2, rtol=ROUNDINGS)
 
 
-def test_lrn_of_infinity_touches_only_its_neighbours(run_graph, op_graph):
+def test_lrn_of_infinity_touches_only_its_neighbors(run_graph, op_graph):
     x = np.ones((3, 6), np.float32)
     x[1, 5] = np.inf
     graph, feeds = op_graph("Lrn", [x], radius=1, alpha=1.0, beta=0.75)

@@ -12,7 +12,7 @@ from dovetail_opset.build import add
 
 COMPARISONS = ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.5, 1e-40, np.inf, -np.inf, np.nan, 3.0], np.float32)
-# neighbours that float32 does not tell apart
+# neighbors that float32 does not tell apart
 WIDE = np.array([2**31 - 1, 2**31 - 2, 2**24, 2**24 + 1, -(2**31), -1, 0], np.int32)
 SHAPES = st.lists(st.sampled_from((1, 2, 3, 8, 17)), max_size=4).map(tuple)
 

@@ -19,7 +19,7 @@ _GROUP = 64
 
 @KERNELS.register("audio.snake", "Snake")
 def snake(call: KernelCall) -> Step | None:
-    """Create the step of a Snake node; None if alpha varies along axes that are not neighbours."""
+    """Create the step of a Snake node; None if alpha varies along axes that are not neighbors."""
     spec = call.spec(0)
     inner = _inner(spec.shape, call.spec(1).shape)
     if inner is None:
@@ -34,7 +34,7 @@ def snake(call: KernelCall) -> Step | None:
 
 
 def _inner(shape: Shape, alpha: Shape) -> int | None:
-    """Return how many neighbouring elements share one alpha; None if no such number exists."""
+    """Return how many neighboring elements share one alpha; None if no such number exists."""
     aligned = (1,) * (len(shape) - len(alpha)) + tuple(alpha)
     axes = [i for i, size in enumerate(aligned) if size != 1]
     if not axes:

@@ -149,7 +149,7 @@ def test_a_dlc_without_the_member_is_read(tmp_path: Path) -> None:
     [
         (b"{", "not JSON"),
         (b"[1]", "not JSON"),
-        (b'{"net": {"colour": 1}}', "unknown key"),
+        (b'{"net": {"color": 1}}', "unknown key"),
         (b'{"net": {"tensors": {"t": {"source_perm": [1]}}}}', "not a permutation"),
         (b'{"net": {"tensors": {"t": {"name": "u"}}}}', "cannot be renamed in place"),
         (

@@ -143,16 +143,16 @@ def _run(
         raise translated(device, "run the graph", error) from error
 
 
-def spread(neighbours: int) -> tuple[int, int]:
+def spread(neighbors: int) -> tuple[int, int]:
     """Return the work items of a group along two axes of a range.
 
     Args:
-        neighbours: Items along axis 0, which read neighbouring elements. Many small cores read them
+        neighbors: Items along axis 0, which read neighboring elements. Many small cores read them
             in one access; on a processor each item is a group.
     """
     if current().engine.device.is_cpu:
         return 1, 1
-    across = min(GROUP, 1 << max(0, neighbours - 1).bit_length())
+    across = min(GROUP, 1 << max(0, neighbors - 1).bit_length())
     return across, GROUP // across
 
 

@@ -95,8 +95,8 @@ def test_softmax_of_equal_logits_is_exact(node: Make, run_node: Run) -> None:
 
 
 def normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
-    centred = x - x.mean(axes, keepdims=True)
-    return centred / np.sqrt(np.square(centred).mean(axes, keepdims=True) + epsilon)
+    centered = x - x.mean(axes, keepdims=True)
+    return centered / np.sqrt(np.square(centered).mean(axes, keepdims=True) + epsilon)
 
 
 NORMS: list[tuple[str, dict[str, Any], Callable[[Array], Array], tuple[int, ...]]] = [
@@ -216,8 +216,8 @@ def test_lrn_of_a_huge_radius_takes_all(node: Make, run_node: Run) -> None:
 
 def test_moments_are_exact_far_from_0() -> None:
     levels = np.array([[65535, 65535, 65535], [65535, 65534, 65535]]).repeat(1 << 16, 1)
-    centred, variance = moments(levels, (1,))
-    assert not centred[0].any()
+    centered, variance = moments(levels, (1,))
+    assert not centered[0].any()
     assert variance[0, 0] == 0.0
     np.testing.assert_allclose(variance[1, 0], 2 / 9, rtol=1e-15)
 

@@ -197,7 +197,7 @@ def _convolves(shape: Shape, made: int, groups: int) -> bool:
 def _convolves_integers(shape: Shape, made: int, groups: int) -> bool:
     """Return whether a rescaled convolution of bytes equals NumPy's.
 
-    Neighbours have the largest magnitudes, whose sums of two products exceed 16 bits.
+    Neighbors have the largest magnitudes, whose sums of two products exceed 16 bits.
     """
     x, w = _numbers(shape), _numbers((3, 3, shape[3] // groups, made))
     x, w = np.where(x < 0, 0, 255 - x), np.where(w < -5, w, 127 - np.abs(w))

@@ -104,7 +104,7 @@ class Strided(msgspec.Struct, frozen=True):
 
     Attributes:
         shape: Shape after the transpose.
-        strides: Distance of neighbours along each axis, in elements.
+        strides: Distance of neighbors along each axis, in elements.
         type: Type of the elements.
     """
 

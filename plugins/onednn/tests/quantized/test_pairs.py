@@ -1,4 +1,4 @@
-"""Weights of which neighbouring channels would saturate without VNNI, and their split."""
+"""Weights of which neighboring channels would saturate without VNNI, and their split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 
 
 def pair_sums(levels: Any) -> Any:
-    """Return sums of neighbours of one sign, the largest magnitude of a pair."""
+    """Return sums of neighbors of one sign, the largest magnitude of a pair."""
     rows = levels.astype(np.int64)
     pairs = rows[: len(rows) // 2 * 2].reshape(-1, 2, rows.shape[-1])
     return max(np.maximum(pairs, 0).sum(1).max(), -np.minimum(pairs, 0).sum(1).min())

@@ -21,7 +21,7 @@ def test_float32_results(channels: int, units: int, zero: int) -> None:
     if not library().has_vnni:
         pytest.skip("the library has no exact code for bytes on this processor")
     rng = np.random.default_rng(channels)
-    # 255 beside 127: the largest sums of neighbours, with some irregular ones
+    # 255 beside 127: the largest sums of neighbors, with some irregular ones
     x = np.where(rng.random((40, channels)) < 0.8, 255, rng.integers(0, 256, (40, channels)))
     w = np.where(rng.random((channels, units)) < 0.8, 127, -128)
     m = rng.uniform(1e-6, 3e-3, units).astype(np.float32)

@@ -85,9 +85,9 @@ class LstmWeights:
         sums = gates[:, which]
         if self.norm is None:
             return sums
-        centred = sums - sums.mean(-1, keepdims=True)
-        deviation = np.sqrt(np.square(centred).mean(-1, keepdims=True) + _EPSILON)
-        scaled: Array = centred / deviation * self.norm[which] + self.bias[which]
+        centered = sums - sums.mean(-1, keepdims=True)
+        deviation = np.sqrt(np.square(centered).mean(-1, keepdims=True) + _EPSILON)
+        scaled: Array = centered / deviation * self.norm[which] + self.bias[which]
         return scaled
 
 

@@ -1,4 +1,4 @@
-"""Colour conversions against known colours and the inverse conversion."""
+"""Color conversions against known colors and the inverse conversion."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ def test_argb(run_op: Run, order: AlphaOrder, reverse: bool, dtype: Any) -> None
 
 
 def planar(blocks: Array, *, vu: bool) -> Array:
-    """Encode an image whose 2 x 2 blocks have one colour each: (n, h / 2, w / 2, 3), RGB."""
+    """Encode an image whose 2 x 2 blocks have one color each: (n, h / 2, w / 2, 3), RGB."""
     red, green, blue = (blocks[..., i].astype(np.float64) / 255 for i in range(3))
     luma = 0.299 * red + 0.587 * green + 0.114 * blue
     u, v = (blue - luma) / 1.772 * 224 + 128, (red - luma) / 1.402 * 224 + 128
@@ -41,9 +41,7 @@ def declared(n: int, h: int, w: int, dtype: DType = DType.FLOAT_32) -> tuple[Spe
 
 @pytest.mark.parametrize("name", ["Nv12ToRgb", "Nv21ToRgb"])
 @pytest.mark.parametrize("order", ColorOrder)
-def test_planes_give_their_colours_back(
-    run_op: Run, rng: Any, name: str, order: ColorOrder
-) -> None:
+def test_planes_give_their_colors_back(run_op: Run, rng: Any, name: str, order: ColorOrder) -> None:
     blocks = rng.integers(0, 256, (2, 3, 4, 3))
     want = blocks.repeat(2, axis=1).repeat(2, axis=2)[..., :: 1 - 2 * order]
     x = planar(blocks, vu=name == "Nv21ToRgb")

@@ -33,7 +33,7 @@ def test_the_peak_of_a_quadratic_is_found_exactly(run_op: Run) -> None:
     np.testing.assert_allclose(points[0], want, **TOLERANCE)
 
 
-def test_neighbours_are_mirrored_at_the_border(run_op: Run) -> None:
+def test_neighbors_are_mirrored_at_the_border(run_op: Run) -> None:
     # mirrored, the slope across the border is 0, so the peak stays on the corner element
     heatmaps = np.zeros((4, 3, 3, 1), F32)
     for i, corner in enumerate([(0, 0), (0, 2), (2, 0), (2, 2)]):

@@ -12,7 +12,7 @@ from dovetail.errors import OpError
 Run = Callable[..., Any]
 
 
-def neighbours(place: tuple[int, ...], shape: tuple[int, ...], axes: list[int], radius: int) -> Any:
+def neighbors(place: tuple[int, ...], shape: tuple[int, ...], axes: list[int], radius: int) -> Any:
     """Return the indices at most `radius` away along each of some axes."""
     ranges = [
         range(max(p - radius, 0), min(p + radius + 1, n)) if axis in axes else (p,)
@@ -44,7 +44,7 @@ def test_lrn(
     x = rng.standard_normal(shape).astype(np.float32)
     y = run_op("Lrn", x, radius=radius, region=region, alpha=0.3, beta=0.75, bias=2.0)
     for place in np.ndindex(*shape):
-        total = sum(float(x[other]) ** 2 for other in neighbours(place, shape, axes, radius))
+        total = sum(float(x[other]) ** 2 for other in neighbors(place, shape, axes, radius))
         want = float(x[place]) / (2 + 0.3 * total) ** 0.75  # alpha is not divided by the count
         # float32 sums of at most 24 squares, then three operations
         assert y[place] == pytest.approx(want, rel=1e-5)

@@ -63,7 +63,7 @@ def test_two_tensors(
     assert y.shape == shapes.result_shape
 
 
-def test_neighbours_differ(run_op: Run) -> None:
+def test_neighbors_differ(run_op: Run) -> None:
     big = np.array([2**62], np.int64)  # more digits than a float64 has
     assert run_op("ElementWiseLess", big, big + 1).tolist() == [True]
     assert run_op("ElementWiseEqual", big, big + 1).tolist() == [False]

@@ -15,7 +15,7 @@ from dovetail.ir import Array, DType, Spec
 from dovetail_opset.ops.sampling import GridMode, GridPadding, ImageMode
 
 Run = Callable[..., Any]
-# float32 places, up to 9 elements of the image, carry 1e-6; neighbours differ by some units
+# float32 places, up to 9 elements of the image, carry 1e-6; neighbors differ by some units
 TOLERANCE = {"rtol": 1e-4, "atol": 2e-5}
 
 

@@ -101,7 +101,7 @@ def ranges(graph: Graph, name: str) -> tuple[Array, Array]:
 NAMES = ["grouped", "deep", "up", "plain", "flat", "turned", "last"]
 
 
-def test_ranges_of_neighbours_become_equal_and_the_function_stays() -> None:
+def test_ranges_of_neighbors_become_equal_and_the_function_stays() -> None:
     graph = all_kinds()
     # a bias counts as a share of a weight, which this is not about
     for name in NAMES:

@@ -40,7 +40,7 @@ EXPANDED = CHANNELS | {
 def test_channels_and_blocks_come_flat_without_an_axis(read: Any, new: Any) -> None:
     entries = read(new(CHANNELS, BLOCKS | {"name": "b"}, EXPANDED | {"name": "l"})).params
     assert [e.form for e in entries.values()] == [Form.PER_CHANNEL, Form.PER_BLOCK, Form.LPBQ]
-    assert all(e.axis is None and e.is_centred for e in entries.values())
+    assert all(e.axis is None and e.is_centered for e in entries.values())
     assert entries["b"].scales.tolist() == [0.5, 0.25, 1.0, 2.0]
     assert entries["l"].block_scales.tolist() == [[1, 16], [2, 3]]
     assert (entries["l"].bitwidth, entries["l"].compressed_bitwidth) == (8, 4)

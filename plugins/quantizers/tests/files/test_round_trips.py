@@ -36,7 +36,7 @@ def entries(draw: st.DrawFn, name: str) -> TensorEncoding:
     if form is Form.PER_TENSOR and draw(st.integers(0, 4)) == 0:
         return TensorEncoding(name, "float", draw(st.sampled_from([16, 32])), is_param=is_param)
     bitwidth = 8 if form is Form.LPBQ else draw(st.sampled_from([2, 4, 8, 16, 32]))
-    steps, centre = (1 << bitwidth) - 1, -(1 << (bitwidth - 1))
+    steps, center = (1 << bitwidth) - 1, -(1 << (bitwidth - 1))
     shape = {
         Form.PER_TENSOR: (),
         Form.PER_CHANNEL: (draw(st.integers(1, 4)),),
@@ -45,7 +45,7 @@ def entries(draw: st.DrawFn, name: str) -> TensorEncoding:
     }[form]
     count = int(np.prod(shape))
     symmetric = form is not Form.PER_TENSOR or draw(st.booleans())
-    offset = centre if symmetric else draw(st.integers(-steps, 0))
+    offset = center if symmetric else draw(st.integers(-steps, 0))
     made = TensorEncoding(
         name,
         "int",

@@ -1,4 +1,4 @@
-"""Moves of nodes to neighbouring parts, where fewer bytes then pass from part to part."""
+"""Moves of nodes to neighboring parts, where fewer bytes then pass from part to part."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def moved(
 
 
 def _joined(flow: Flow, owner: Sequence[int], part: Sequence[int]) -> list[int]:
-    """Return parts after moves, where some have become empty and their neighbours can be one.
+    """Return parts after moves, where some have become empty and their neighbors can be one.
 
     A new partition is quick to find, but could be worse than these parts, merged.
     """

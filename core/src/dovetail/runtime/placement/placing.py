@@ -173,7 +173,7 @@ class _Placing:
         if node in self._pinned:
             return "pinned by the config"
         if member != self._chosen[node]:
-            return "moved to its neighbours, so that fewer bytes pass from part to part"
+            return "moved to its neighbors, so that fewer bytes pass from part to part"
         return str(self._verdict(node, 0))
 
     # -- what must hold --------------------------------------------------------------------------

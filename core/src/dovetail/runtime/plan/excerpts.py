@@ -1,4 +1,4 @@
-"""Excerpts of graphs: the nodes whose steps are made again, and their neighbours.
+"""Excerpts of graphs: the nodes whose steps are made again, and their neighbors.
 
 An image holds one, so that it needs no model to be restored.
 """

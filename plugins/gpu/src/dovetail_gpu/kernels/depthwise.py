@@ -33,7 +33,7 @@ def depthwise_convolution(call: KernelCall) -> Step | None:
     window = window_of(call)
     channels, x_channels = result.shape[-1], call.spec(0).shape[-1]
     multiplier = channels // x_channels
-    # many small cores read neighbouring channels at a time; NVIDIA's compiler has read wrong halves
+    # many small cores read neighboring channels at a time; NVIDIA's compiler has read wrong halves
     # for vectors here
     is_cpu = current().engine.device.is_cpu
     is_narrow = multiplier > 1 or channels < VECTOR or not is_cpu

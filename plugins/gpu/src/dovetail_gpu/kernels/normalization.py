@@ -29,11 +29,11 @@ class _Kind:
     """Computation of a norm.
 
     Attributes:
-        is_centred: Whether the mean is subtracted.
+        is_centered: Whether the mean is subtracted.
         divisor: The divisor, of `total` and `epsilon`; empty if nothing is divided.
     """
 
-    is_centred: bool
+    is_centered: bool
     divisor: str
 
 
@@ -196,7 +196,7 @@ def _launch(
         if value is not None
     ]
     defines: dict[str, int | str] = {"GROUP": lanes()}
-    defines |= {"CENTRED": int(kind.is_centred), "SCALED": int(bool(kind.divisor))}
+    defines |= {"CENTERED": int(kind.is_centered), "SCALED": int(bool(kind.divisor))}
     lines = f"#define DIVISOR(V, total) {kind.divisor or 'total'}\n"
     lines += f"#define FACTORS(V, LOAD_V, v, i) {{ {' '.join(terms)} }}\n"
     program = ("groups", "norm")

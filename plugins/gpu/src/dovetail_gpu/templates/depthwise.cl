@@ -2,14 +2,14 @@
 //
 //   y[n][oy][ox][k] = sum over taps (ky, kx) of x[n][iy][ix][k / multiplier] * w[ky][kx][k]
 //
-// A work item computes PIXELS neighbours of a line of the result, for a range of channels. Elements
+// A work item computes PIXELS neighbors of a line of the result, for a range of channels. Elements
 // of the input that several windows share are read once. Pixels outside the image are read from a
 // row of zeros; lines outside it are left out.
 //
 // X is the type of x, w and zeros; S that of y and the operands of the stages. NARROW: one channel
 // at a time; otherwise eight, the last of which may be computed twice (there are eight or more).
-// TAPS_X, STRIDE_X, STEP_X: of the window along a line. Work items that are neighbours along axis 0
-// compute neighbouring channels; a group has GROUP_X times GROUP_Y.
+// TAPS_X, STRIDE_X, STEP_X: of the window along a line. Work items that are neighbors along axis 0
+// compute neighboring channels; a group has GROUP_X times GROUP_Y.
 
 #if defined(X_HALF)
 #define X_LOAD(p) vload_half(0, p)

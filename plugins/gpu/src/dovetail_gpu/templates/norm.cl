@@ -1,4 +1,4 @@
-// Normalization of rows: elements less their mean (CENTRED), divided by DIVISOR(total), where
+// Normalization of rows: elements less their mean (CENTERED), divided by DIVISOR(total), where
 // `total` is the sum of squares of what is divided and `inverse` is 1 / count; then changed by
 // FACTORS(V, LOAD_V, v, i), where i is the index in gamma and offset, and by stages.
 
@@ -40,7 +40,7 @@ __kernel void rows(TENSOR_IN(S, x), TENSOR_OUT(S, y), TENSOR_IN(S, gamma), TENSO
   const int block = row / side, factor = (row - block * side) * length;
   const int base = block * side * pieces * length + factor;
   float mean = 0.0f, divisor = 1.0f;
-#if CENTRED
+#if CENTERED
   TOTAL(SUM, sum)
   mean = sum * inverse;
 #endif
@@ -56,7 +56,7 @@ __kernel void rows(TENSOR_IN(S, x), TENSOR_OUT(S, y), TENSOR_IN(S, gamma), TENSO
   { \
     const int first = outer * size * inner + (c), factor = (c) % channels; \
     V mean = (V)(0.0f), divisor = (V)(1.0f), total = (V)(0.0f); \
-    if (CENTRED) { \
+    if (CENTERED) { \
       for (int r = LANE; r < size; r += GROUP) mean += LOAD_V(x + first + r * inner); \
       JOIN(V, mean, shared, ADD) \
       mean *= inverse; \

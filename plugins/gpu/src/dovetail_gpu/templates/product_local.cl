@@ -3,7 +3,7 @@
 // A work group of SIDE times SIDE items computes SIDE * ROWS positions times SIDE * COLUMNS columns. It
 // copies DEPTH channels of both operands to local memory at a time: while it computes with these, it
 // reads the next ones, which hides most of the time of global memory. An item computes vectors of
-// X_SPAN neighbouring positions and W_SPAN neighbouring columns, which it reads in one instruction.
+// X_SPAN neighboring positions and W_SPAN neighboring columns, which it reads in one instruction.
 //
 // SPLIT: axis 2 of the range counts parts of the terms. The result of each is a matrix of its own in
 // y, without stages; the program `product_parts` adds them.
@@ -12,7 +12,7 @@
 #define DEPTH 16
 #define TALL (SIDE * ROWS)
 #define BLOCK (SIDE * COLUMNS)
-#define GAP 4  // between lines of x in local memory, so that neighbours are in different banks
+#define GAP 4  // between lines of x in local memory, so that neighbors are in different banks
 
 #define SPREAD_1(a, p) (a)[0] = *(p);
 #define SPREAD_2(a, p) \

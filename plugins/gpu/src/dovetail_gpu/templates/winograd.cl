@@ -4,8 +4,8 @@
 // as 36 matrices of tiles by channels, and the products are transformed back.
 // Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016.
 //
-// Work items that are neighbours along axis 0 of the range have neighbouring channels, `chunk` for
-// each; those along axis 1 have neighbouring tiles. A group has GROUP_X times GROUP_Y. NARROW: an item
+// Work items that are neighbors along axis 0 of the range have neighboring channels, `chunk` for
+// each; those along axis 1 have neighboring tiles. A group has GROUP_X times GROUP_Y. NARROW: an item
 // computes one channel at a time; otherwise eight. X is the type of x and zeros, float for eight.
 
 #if NARROW

@@ -22,9 +22,9 @@ from dovetail_numpy.integer.functions import exp, log
 from dovetail_numpy.integer.grid import is_fixed, is_tabular, real_of, stored_of
 
 _SOFTMAXES = ("Softmax", "LogSoftmax")
-_CENTRED = ("LayerNorm", "InstanceNorm", "GroupNorm")
+_CENTERED = ("LayerNorm", "InstanceNorm", "GroupNorm")
 _PLAIN = ("RmsNorm", "L2Norm")
-NORMS = (*_SOFTMAXES, *_CENTRED, *_PLAIN, "Lrn")
+NORMS = (*_SOFTMAXES, *_CENTERED, *_PLAIN, "Lrn")
 
 # Bits after the point of the exponentials of softmax.
 _POWER_BITS = 35
@@ -88,8 +88,8 @@ def softmax(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
     return [stored_of(-(step * distance) - logarithm, view.outs[0])]
 
 
-@DEFINITIONS.defines(*_CENTRED, supports=has_grid)
-def centred_norm(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
+@DEFINITIONS.defines(*_CENTERED, supports=has_grid)
+def centered_norm(view: NodeView, ins: Sequence[Array | None]) -> Sequence[Array]:
     """Subtract the mean and divide by the deviation; InstanceNorm may do one of them alone."""
     stored, spec = _data(view, ins)
     shape = stored.shape
@@ -179,8 +179,8 @@ def mean_and_variance(sums: Array, squares: Array, count: int) -> tuple[Array, A
     """
     floor, rest = np.divmod(sums, count)
     share = rest / count
-    centred = squares - 2 * floor * sums + count * floor * floor
-    return floor, share, centred / count - share * share
+    centered = squares - 2 * floor * sums + count * floor * floor
+    return floor, share, centered / count - share * share
 
 
 def _ratio(levels: Array, norm: Array) -> Array:

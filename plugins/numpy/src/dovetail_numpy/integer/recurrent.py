@@ -220,9 +220,9 @@ class _Lstm:
         found = add_up(sums, bias, target)
         if not has_norm:
             return found
-        centred, variance = moments(found.astype(np.int64), (-1,))
+        centered, variance = moments(found.astype(np.int64), (-1,))
         step = grid_of(target)[0]
-        real = centred / np.sqrt(variance + _EPSILON / (step * step))
+        real = centered / np.sqrt(variance + _EPSILON / (step * step))
         real = real * real_of(given(self.ins[gate.norm]), self._view.spec(gate.norm))
         return stored_of(real + self._bias(gate.bias, np.ones(())), ARGUMENT)
 

@@ -25,7 +25,7 @@ class Rows:
     Attributes:
         axis: Axis of the data that the first index of a row belongs to.
         sizes: Size of the axis, for each index of a row.
-        strides: Distance of neighbours on the axis, for each index of a row.
+        strides: Distance of neighbors on the axis, for each index of a row.
         base: Added to every offset; broadcasts to the rows.
     """
 

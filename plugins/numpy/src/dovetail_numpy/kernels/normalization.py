@@ -54,16 +54,16 @@ def batchnorm(call: KernelCall) -> Step | None:
 @KERNELS.register(STANDARD, "LayerNorm")
 def layer_norm(call: KernelCall) -> Step | None:
     """Run LayerNorm over the last axes in order, a block of rows at a time."""
-    return _row_norm(call, is_centred=True)
+    return _row_norm(call, is_centered=True)
 
 
 @KERNELS.register(STANDARD, "RmsNorm")
 def rms_norm(call: KernelCall) -> Step | None:
     """Run RmsNorm over the last axes in order, a block of rows at a time."""
-    return _row_norm(call, is_centred=False)
+    return _row_norm(call, is_centered=False)
 
 
-def _row_norm(call: KernelCall, *, is_centred: bool) -> Step | None:
+def _row_norm(call: KernelCall, *, is_centered: bool) -> Step | None:
     rows_of = _rows(call, tuple(int(axis) for axis in call.op.axes))
     if rows_of is None:
         return None
@@ -84,8 +84,8 @@ def _row_norm(call: KernelCall, *, is_centred: bool) -> Step | None:
         for block in blocks(height, most):
             each = spare[: block.stop - block.start]
             source, result = rows[block], results[block]
-            if is_centred:
-                calls += _centred_calls(source, result, each, count)
+            if is_centered:
+                calls += _centered_calls(source, result, each, count)
                 source = result
             calls += _scaled_calls(source, result, each, count, epsilon)
             calls += _affine_calls(result, scale, shift)
@@ -148,7 +148,7 @@ def _rows(call: KernelCall, axes: tuple[int, ...]) -> tuple[int, int, int] | Non
     return height, width, min(max(1, block_size(width * height) // width), height)
 
 
-def _centred_calls(x: Array, out: Array, each: Array, count: Array) -> list[Call]:
+def _centered_calls(x: Array, out: Array, each: Array, count: Array) -> list[Call]:
     return [
         functools.partial(np.add.reduce, x, 1, None, each),
         ufunc(np.divide, each, count, each),

@@ -84,7 +84,7 @@ class _Sampler:
         positions: Positions in each image.
         group: Images that are sampled together.
         padding: Name of the padding mode.
-        corners: Whether -1 and 1 are the centres of the outermost elements.
+        corners: Whether -1 and 1 are the centers of the outermost elements.
     """
 
     sizes: Shape

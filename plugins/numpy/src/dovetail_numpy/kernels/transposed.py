@@ -1,7 +1,7 @@
 """Transposed convolutions: a matrix product for all taps of some positions, then additions.
 
 The matrix is (c / groups, taps * k / groups), so the channels of a position are read once. The
-target consists of cells of `stride` elements along each axis: neighbouring taps that fall into one
+target consists of cells of `stride` elements along each axis: neighboring taps that fall into one
 cell are added together, in long dense rows instead of short ones.
 """
 
@@ -60,7 +60,7 @@ def transposed_convolution(call: KernelCall) -> Step | None:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Neighbouring taps of one cell: the cell, relative to the position's, and the part of it."""
+    """Neighboring taps of one cell: the cell, relative to the position's, and the part of it."""
 
     taps: slice
     cell: int

@@ -51,14 +51,14 @@ class HeatMapMaxKeyPoint(Op):
         n, height, width, count = heatmaps.shape
         best = heatmaps.reshape(n, height * width, count).argmax(axis=1)
         row, column = np.divmod(best, width)
-        peak, value = _peak(_neighbours(heatmaps, row, column))
+        peak, value = _peak(_neighbors(heatmaps, row, column))
         share = (np.stack([column, row], axis=-1) + peak + 0.5) / np.array([width, height])
         low, high = boxes[:, None, :2], boxes[:, None, 2:]
         found = (low + share * (high - low)).astype(heatmaps.dtype)
         return value, np.rint(found) if points.dtype.is_int else found
 
 
-def _neighbours(heatmaps: Array, row: Array, column: Array) -> Array:
+def _neighbors(heatmaps: Array, row: Array, column: Array) -> Array:
     """Return the 3 x 3 elements around positions, (n, points, 3, 3), mirrored at the border."""
     n, height, width, count = heatmaps.shape
     steps = np.arange(-1, 2)

@@ -148,7 +148,7 @@ class InstanceNorm(Op):
         if self.mode is NormMode.RMS:
             result = x / np.sqrt(np.square(x).sum(axis=axes, keepdims=True) + epsilon)
         elif not self.normalize_variance:
-            result = _centred(x, axes)
+            result = _centered(x, axes)
         else:
             result = _normalized(x, axes, self.epsilon)
         result = result * gamma
@@ -234,16 +234,16 @@ class L2Norm(Op):
         return (self.axis,) if given is None else ints(given)
 
 
-def _centred(x: Array, axes: tuple[int, ...]) -> Array:
+def _centered(x: Array, axes: tuple[int, ...]) -> Array:
     return np.subtract(x, x.mean(axis=axes, keepdims=True)) if x.size else x
 
 
 def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     if not x.size:  # no means to take, of which NumPy warns
         return x
-    centred = _centred(x, axes)
-    variance = np.square(centred).mean(axis=axes, keepdims=True)
-    result: Array = centred / np.sqrt(variance + x.dtype.type(epsilon))
+    centered = _centered(x, axes)
+    variance = np.square(centered).mean(axis=axes, keepdims=True)
+    result: Array = centered / np.sqrt(variance + x.dtype.type(epsilon))
     return result
 
 

@@ -16,7 +16,7 @@ _PIXELS = whole(1, 2, 3, 4, low=0, high=256, dtype=np.uint8)
 _VIDEO = real(1, 24, low=0, high=255)  # 4 rows of 4, then 2 rows of 2 pairs
 
 
-def _colours(x: Array, *, v_first: bool) -> Array:
+def _colors(x: Array, *, v_first: bool) -> Array:
     """Return BT.601 colors in video range, pixel by pixel."""
     luma, pairs = x[0, :16].reshape(4, 4), x[0, 16:].reshape(2, 2, 2)
     made = np.zeros((1, 4, 4, 3))
@@ -96,7 +96,7 @@ CASES: tuple[OpCase, ...] = (
         OpCase(
             op,
             (_VIDEO,),
-            lambda x, v=v_first, step=step: _colours(x, v_first=v)[..., ::step],
+            lambda x, v=v_first, step=step: _colors(x, v_first=v)[..., ::step],
             {"output_order": order},
             name="BGR" if order else "RGB",
             outputs=(Spec(DType.FLOAT_32, (1, 4, 4, 3)),),

@@ -16,8 +16,8 @@ _LOOSE = 1e-4
 
 def _standard(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     wide = x.astype(np.float64)
-    centred = wide - wide.mean(axes, keepdims=True)
-    result: Array = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + epsilon)
+    centered = wide - wide.mean(axes, keepdims=True)
+    result: Array = centered / np.sqrt((centered**2).mean(axes, keepdims=True) + epsilon)
     return result
 
 
@@ -46,7 +46,7 @@ def _grouped(x: Array, group: int, epsilon: float) -> Array:
     return np.concatenate([_standard(part, axes, epsilon) for part in parts], -1)
 
 
-def _neighbours(x: Array, radius: int, axes: tuple[int, ...]) -> Array:
+def _neighbors(x: Array, radius: int, axes: tuple[int, ...]) -> Array:
     """Return sums of squares of the elements at most `radius` away along the axes."""
     sums = np.zeros(x.shape)
     for at in np.ndindex(*x.shape):
@@ -170,13 +170,13 @@ CASES: tuple[OpCase, ...] = (
     OpCase(
         "Lrn",
         (_X,),
-        lambda x: x / (1.5 + 0.25 * _neighbours(x, 2, (3,))) ** 0.75,
+        lambda x: x / (1.5 + 0.25 * _neighbors(x, 2, (3,))) ** 0.75,
         {"radius": 2, "alpha": 0.25, "beta": 0.75, "bias": 1.5},
     ),
     OpCase(
         "Lrn",
         (_X,),
-        lambda x: x / (1 + _neighbours(x, 1, (1, 2))) ** 0.5,
+        lambda x: x / (1 + _neighbors(x, 1, (1, 2))) ** 0.5,
         {"radius": 1, "region": 1},
         name="within channel",
     ),

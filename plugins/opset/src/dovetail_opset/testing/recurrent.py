@@ -41,8 +41,8 @@ def _first(count: int) -> tuple[Array, Array, Array]:
 
 def _normal(sums: Array, norm: Array) -> Array:
     """Return the sums of a gate at mean 0 and variance 1 over the units, times the norm."""
-    centred = sums - sums.mean(-1, keepdims=True)
-    return np.asarray(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-8) * norm)
+    centered = sums - sums.mean(-1, keepdims=True)
+    return np.asarray(centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-8) * norm)
 
 
 def _whole_lstm(*given: Array) -> tuple[Array, ...]:

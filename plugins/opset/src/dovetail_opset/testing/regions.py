@@ -182,7 +182,7 @@ CASES: tuple[OpCase, ...] = (
         "HeatMapMaxKeyPoint",
         (_HILL.reshape(1, 3, 3, 1), floats((0, 0, 30, 60))),
         (floats((1.0,)), floats(((17, 28),))),
-        atol=1e-3,  # differences of neighbours near 1, in float32, times the box's size
+        atol=1e-3,  # differences of neighbors near 1, in float32, times the box's size
     ),
     _rois(
         "RoiAlign",

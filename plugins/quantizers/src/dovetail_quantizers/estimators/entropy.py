@@ -65,13 +65,13 @@ def divergence(bins: Bins, grids: Grids) -> Floats:
     It is infinite for a grid with all values beyond its ends.
     """
     full = bins.counts > 0
-    centres = ((bins.edges[:-1] + bins.edges[1:]) / 2)[full]
+    centers = ((bins.edges[:-1] + bins.edges[1:]) / 2)[full]
     counts = bins.counts[full].astype(np.float64)
     if not counts.size:
         return np.zeros(grids.scales.size)
     return np.array(
         [
-            _of_one(counts, np.rint(centres / scale), below, above)
+            _of_one(counts, np.rint(centers / scale), below, above)
             for scale, below, above in zip(grids.scales, grids.below, grids.above, strict=True)
         ]
     )

@@ -152,7 +152,7 @@ def _entry(
         minimum=minimum,
         maximum=maximum,
     )
-    if first.says_symmetric is None and scales.ndim and made.is_centred:
+    if first.says_symmetric is None and scales.ndim and made.is_centered:
         return dataclasses.replace(made, symmetric=True)  # the only scheme per channel
     return made
 

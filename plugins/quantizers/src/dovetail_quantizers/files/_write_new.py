@@ -105,7 +105,7 @@ def _expansion(entry: TensorEncoding, version: str) -> dict[str, Any]:
     narrow = entry.compressed_bitwidth or 0
     if entry.bitwidth != 2 * narrow or narrow not in (2, 4, 8, 16):
         raise NotHeldError(f"has blocks of {narrow} bits compressed from {entry.bitwidth}")
-    if entry.scales is None or entry.block_scales is None or not entry.is_centred:
+    if entry.scales is None or entry.block_scales is None or not entry.is_centered:
         raise NotHeldError("has blocks with factors and an offset")
     factors, scales = entry.block_scales.tolist(), entry.scales.tolist()
     made: dict[str, Any] = {"output_dtype": f"int{narrow}"}
@@ -120,4 +120,4 @@ def _stored_offsets(entry: TensorEncoding) -> Ints:
         return np.zeros((), np.int64)
     if entry.is_derived:
         return entry.offsets
-    return entry.offsets - entry.centre if entry.is_stored_signed else entry.offsets
+    return entry.offsets - entry.center if entry.is_stored_signed else entry.offsets

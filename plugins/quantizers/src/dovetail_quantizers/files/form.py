@@ -114,7 +114,7 @@ class TensorEncoding:
         return (1 << self.bitwidth) - 1
 
     @property
-    def centre(self) -> int:
+    def center(self) -> int:
         """The offset of a symmetric grid: -2^(bitwidth - 1)."""
         return -(1 << (self.bitwidth - 1))
 
@@ -129,21 +129,21 @@ class TensorEncoding:
         return self.scales is not None and not np.any(self.scales)
 
     @property
-    def is_centred(self) -> bool:
+    def is_centered(self) -> bool:
         """True if every offset is that of a symmetric grid."""
-        return self.offsets is not None and bool(np.all(self.offsets == self.centre))
+        return self.offsets is not None and bool(np.all(self.offsets == self.center))
 
     @property
     def is_stored_signed(self) -> bool:
         """True if integers are stored signed: as the file says, or on a symmetric grid."""
-        return self.signed or (self.symmetric and self.is_centred)
+        return self.signed or (self.symmetric and self.is_centered)
 
     @property
     def role_is_param(self) -> bool:
         """True for a weight or bias; a guess if the file does not say."""
         if self.is_param is not None:
             return self.is_param
-        return self.form is not Form.PER_TENSOR or self.bitwidth == 32 or self.is_centred
+        return self.form is not Form.PER_TENSOR or self.bitwidth == 32 or self.is_centered
 
     @property
     def range(self) -> tuple[Floats, Floats] | None:

@@ -73,12 +73,12 @@ def _of_entry(entry: TensorEncoding) -> Iterator[Remark]:
     if entry.is_derived:
         yield _note(entry, "derived", "scales of 0: they are derived from other tensors")
         return
-    if entry.form is not Form.PER_TENSOR and not entry.is_centred:
+    if entry.form is not Form.PER_TENSOR and not entry.is_centered:
         text = f"{entry.form.value} encodings are not symmetric, which backends require"
-        yield _smell(entry, "asymmetric-per-channel", text, f"every offset {entry.centre}")
-    elif entry.symmetric and not (entry.is_centred or _is_strict(entry)) and np.any(offsets):
+        yield _smell(entry, "asymmetric-per-channel", text, f"every offset {entry.center}")
+    elif entry.symmetric and not (entry.is_centered or _is_strict(entry)) and np.any(offsets):
         text = f"symmetric, but with the offset {int(offsets)}"
-        yield _smell(entry, "symmetric-offset", text, f"{entry.centre} is the symmetric one")
+        yield _smell(entry, "symmetric-offset", text, f"{entry.center} is the symmetric one")
     spans = scales * entry.steps
     if np.any(tiny := spans < MINIMUM_RANGE * (1 - 1e-6)):
         text = f"{_count(tiny)} with a range below {MINIMUM_RANGE}, down to {spans.min():.3g}"
@@ -98,7 +98,7 @@ def _of_range(entry: TensorEncoding, scales: Floats) -> Iterator[Remark]:
         yield _smell(entry, "zero-not-representable", text, "min should be a multiple of the scale")
     ranges = (entry.minimum, entry.maximum)
     apart = _numbers.steps_apart(scales, entry.offsets, entry.bitwidth, ranges)
-    if entry.is_centred:  # a symmetric range may leave out the lowest step
+    if entry.is_centered:  # a symmetric range may leave out the lowest step
         ranges = (entry.minimum - scales, entry.maximum)
         strict = _numbers.steps_apart(scales, entry.offsets, entry.bitwidth, ranges)
         apart = np.minimum(apart, strict)
@@ -166,7 +166,7 @@ def _entry_of(file: EncodingsFile, tensor: Tensor | None) -> TensorEncoding | No
 
 
 def _is_strict(entry: TensorEncoding) -> bool:
-    return entry.offsets is not None and bool(np.all(entry.offsets == entry.centre + 1))
+    return entry.offsets is not None and bool(np.all(entry.offsets == entry.center + 1))
 
 
 def _count(which: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> str:

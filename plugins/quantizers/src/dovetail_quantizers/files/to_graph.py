@@ -65,7 +65,7 @@ def to_encoding(
 
 def _per_tensor(entry: TensorEncoding, scales: Floats, offsets: Ints) -> tuple[DType, ScaleOffset]:
     offset = int(offsets)
-    symmetric = (entry.symmetric or entry.signed) and _centred(entry)
+    symmetric = (entry.symmetric or entry.signed) and _centered(entry)
     offset = 0 if symmetric else offset
     dtype = storage_type(entry.bitwidth, Scheme.SYMMETRIC if symmetric else Scheme.ASYMMETRIC)
     narrow = entry.bitwidth if entry.bitwidth < dtype.bits else None
@@ -73,20 +73,20 @@ def _per_tensor(entry: TensorEncoding, scales: Floats, offsets: Ints) -> tuple[D
 
 
 def _require_symmetric(entry: TensorEncoding, where: str) -> None:
-    if _centred(entry):
+    if _centered(entry):
         return
-    hint = f"every offset of them is {entry.centre}"
+    hint = f"every offset of them is {entry.center}"
     if not np.any(entry.offsets):
         hint += ", not 0: offsets in these files count from the lowest integer, not from zero"
     what = "channels" if entry.form is Form.PER_CHANNEL else "blocks"
     raise QuantizationError(f"its {what} have asymmetric encodings", where=where, hint=hint)
 
 
-def _centred(entry: TensorEncoding) -> bool:
+def _centered(entry: TensorEncoding) -> bool:
     """Return whether the grid is symmetric; strict grids without the lowest integer say so."""
     if entry.offsets is None:
         return False
-    beside = entry.offsets - entry.centre
+    beside = entry.offsets - entry.center
     return bool(np.all((beside == 0) | ((beside == 1) & entry.symmetric)))
 
 

@@ -98,7 +98,7 @@ def _match_sources(first: Graph, second: Graph, found: Matches) -> None:
 
 
 class _Walk:
-    """Matches the neighbours of what is matched, and theirs.
+    """Matches the neighbors of what is matched, and theirs.
 
     Args:
         first: A graph.
@@ -114,7 +114,7 @@ class _Walk:
         self._queue = deque(found.nodes.items())
 
     def run(self) -> None:
-        """Match until nothing is left that has matched neighbours."""
+        """Match until nothing is left that has matched neighbors."""
         for ours, theirs in self._found.inputs.items():
             self._readers(ours, theirs)
         for ours, theirs in _pair_tensors(self._first.outputs, self._second.outputs).items():
