@@ -66,7 +66,7 @@ def outcome_of(run: Callable[[], object]) -> Outcome:
     return Outcome(Status.PASSED)
 
 
-def refusal(call: Callable[[], object], code: str, kind: type[E]) -> E:
+def expect_error(call: Callable[[], object], code: str, kind: type[E]) -> E:
     """Call a function that must raise an error, and return the error.
 
     Args:

@@ -21,8 +21,8 @@ from dovetail.testing.outcome import (
     Outcome,
     Unsupported,
     demand,
+    expect_error,
     outcome_of,
-    refusal,
 )
 
 
@@ -58,7 +58,7 @@ def run_case(bench: Bench, case: OpCase) -> Outcome:
 def _judge_unsupported(graph: runtime.Graph, support: Support) -> None:
     for part in ("rule", "field", "found"):
         demand(getattr(support, part), f"the support verdict has no {part}: {support!r}")
-    error = refusal(graph.finalize, UnsupportedOpError.default_code, UnsupportedOpError)
+    error = expect_error(graph.finalize, UnsupportedOpError.default_code, UnsupportedOpError)
     named = any(graph.ir.nodes[0].name in problem.where for problem in error.problems)
     demand(named, f"finalize does not name the unsupported node: {error}")
 

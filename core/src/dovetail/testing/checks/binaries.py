@@ -16,7 +16,7 @@ from dovetail.testing.checks._plugin import (
     require_support,
     updateable_sample,
 )
-from dovetail.testing.outcome import Unsupported, demand, refusal
+from dovetail.testing.outcome import Unsupported, demand, expect_error
 
 _UNSUPPORTED = "CONTEXT_ERROR_UNSUPPORTED_FEATURE"
 
@@ -35,7 +35,9 @@ def binaries_restore_contexts(bench: Bench) -> None:
         demand(context.get_binary(buffer).size == size, "a buffer is not filled up to the end")
         demand(np.array_equal(buffer[:size], binary), "two binaries of a context differ")
         small = np.zeros(size - 1, np.uint8)
-        refusal(lambda: context.get_binary(small), "CONTEXT_ERROR_INVALID_ARGUMENT", BackendError)
+        expect_error(
+            lambda: context.get_binary(small), "CONTEXT_ERROR_INVALID_ARGUMENT", BackendError
+        )
         verdict = other.validate_binary(binary).verdict
         demand(verdict is runtime.Verdict.OPTIMAL, f"the verdict on a binary is {verdict.name}")
         names = [each.name for each in other.get_binary_info(binary).graphs]
@@ -48,7 +50,7 @@ def binaries_restore_contexts(bench: Bench) -> None:
             np.array_equal(again.get_binary(), binary), "the binary of a restored context differs"
         )
         code = "GRAPH_ERROR_GRAPH_FINALIZED"
-        refusal(restored.finalize, code, BackendError)
+        expect_error(restored.finalize, code, BackendError)
         name = next(iter(graph.interface.inputs))
         demand(restored.retrieve_tensor(name).name == name, "a tensor is not found by its name")
 
@@ -69,7 +71,7 @@ def binaries_load_what_is_enabled(bench: Bench) -> None:
             wanted[1],
             "a chosen graph differs",
         )
-        refusal(
+        expect_error(
             lambda: backend.create_context_from_binary(binary, config={"enable_graphs": ["third"]}),
             "CONTEXT_ERROR_INVALID_CONFIG",
             BackendError,
@@ -152,7 +154,7 @@ def _require_binaries(backend: runtime.Backend, context: runtime.Context) -> Non
         lambda: backend.validate_binary(empty),
     )
     for call in calls:
-        refusal(call, _UNSUPPORTED, BackendError)
+        expect_error(call, _UNSUPPORTED, BackendError)
     raise Unsupported("raises the right error")
 
 
@@ -168,5 +170,5 @@ def _require_sections(backend: runtime.Backend, context: runtime.Context) -> Non
         lambda: context.apply_binary_section(empty),
     )
     for call in calls:
-        refusal(call, _UNSUPPORTED, BackendError)
+        expect_error(call, _UNSUPPORTED, BackendError)
     raise Unsupported("raises the right error")

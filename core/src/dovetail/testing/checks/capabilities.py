@@ -14,7 +14,7 @@ from dovetail.testing import ops
 from dovetail.testing.bench import Bench, compose
 from dovetail.testing.binding import bind, schema_of
 from dovetail.testing.checks._plugin import prepared_on, run_sample
-from dovetail.testing.outcome import Unsupported, demand, refusal
+from dovetail.testing.outcome import Unsupported, demand, expect_error
 
 
 def properties_say_the_same(bench: Bench) -> None:
@@ -26,7 +26,7 @@ def properties_say_the_same(bench: Bench) -> None:
             claims = (backend.has_capability(key), known.holds(able))
             demand(claims[0] is claims[1], f"property {key} and capabilities: {claims}")
         code = "PROPERTY_ERROR_UNKNOWN_KEY"
-        refusal(lambda: backend.has_capability(-1), code, BackendError)
+        expect_error(lambda: backend.has_capability(-1), code, BackendError)
         demand(backend.capabilities == able, "the capabilities change between calls")
         platform = backend.get_platform_info()
         demand(isinstance(platform, contract.Platform), f"the platform is {platform!r}")
@@ -44,7 +44,7 @@ def op_packages(bench: Bench) -> None:
         package = OpPackage("dovetail.testing.another")
         if not backend.capabilities.op_packages:
             code = "BACKEND_ERROR_NOT_SUPPORTED"
-            refusal(lambda: backend.register_op_package(package), code, BackendError)
+            expect_error(lambda: backend.register_op_package(package), code, BackendError)
             raise Unsupported("raises the right error")
         backend.register_op_package(package)
         demand(backend.ops.package(package.name) is package, "the package is not found")
@@ -69,7 +69,7 @@ def opaque_ops(bench: Bench) -> None:
         graph.add_node(node)
         if not backend.capabilities.opaque_ops:
             code = "GRAPH_ERROR_INVALID_OP_CONFIG"
-            error = refusal(lambda: compose(context, graph), code, OpError)
+            error = expect_error(lambda: compose(context, graph), code, OpError)
             demand("unheard.of" in str(error), f"the error does not name the package: {error}")
             raise Unsupported("raises the right error")
         handle = compose(context, graph)
@@ -86,32 +86,32 @@ def cancel(bench: Bench) -> None:
     """Check that signals stop a run between steps, and the graph runs again afterwards."""
     with bench.create() as backend:
         if not backend.capabilities.cancel:
-            refusal(backend.create_signal, "SIGNAL_ERROR_UNSUPPORTED", BackendError)
+            expect_error(backend.create_signal, "SIGNAL_ERROR_UNSUPPORTED", BackendError)
             raise Unsupported("raises the right error")
         graph = bench.finalized(backend.create_context())
         signal = backend.create_signal()
-        refusal(signal.trigger, "SIGNAL_ERROR_SIGNAL_IDLE", BackendError)
+        expect_error(signal.trigger, "SIGNAL_ERROR_SIGNAL_IDLE", BackendError)
         control = RunControl()
         control.stop()  # before the first step: no step may run
         prepared = prepared_on(backend, graph.ir)
-        refusal(
+        expect_error(
             lambda: run_sample(bench, prepared, control=control),
             "GRAPH_ERROR_ABORTED",
             BackendError,
         )
         late = backend.create_signal(SignalKind.TIMEOUT, timeout_us=0)
         code = "GRAPH_ERROR_TIMED_OUT"
-        refusal(lambda: graph.execute(bench.feeds(), signal=late), code, BackendError)
+        expect_error(lambda: graph.execute(bench.feeds(), signal=late), code, BackendError)
         wanted = graph.execute(bench.feeds())
         bench.demand_same(run_sample(bench, prepared), wanted, "a stopped graph runs differently")
         if backend.capabilities.asynchronous:
             run = graph.execute_async(bench.feeds(), bench.outputs(), signal=late)
-            refusal(lambda: run.wait(30), code, BackendError)
+            expect_error(lambda: run.wait(30), code, BackendError)
             taken = bench.outputs()
             demand(graph.execute_async(bench.feeds(), taken).wait(30), "a queued run does not end")
             bench.demand_same(taken, wanted, "a graph stopped in a queue runs differently")
         signal.free()
-        refusal(signal.trigger, "SIGNAL_ERROR_INVALID_HANDLE", BackendError)
+        expect_error(signal.trigger, "SIGNAL_ERROR_INVALID_HANDLE", BackendError)
 
 
 def watch(bench: Bench) -> None:
@@ -124,9 +124,9 @@ def watch(bench: Bench) -> None:
         received = _Watch()
         if not backend.capabilities.watch:
             code = "PROFILE_ERROR_UNSUPPORTED"
-            refusal(lambda: backend.create_profile(ProfileLevel.DETAILED), code, BackendError)
+            expect_error(lambda: backend.create_profile(ProfileLevel.DETAILED), code, BackendError)
             code = "GRAPH_ERROR_UNSUPPORTED_FEATURE"
-            refusal(lambda: graph.execute(bench.feeds(), watch=received), code, BackendError)
+            expect_error(lambda: graph.execute(bench.feeds(), watch=received), code, BackendError)
             raise Unsupported("raises the right error")
         detailed, streamed = backend.create_profile(ProfileLevel.DETAILED), list[ProfileEvent]()
         graph.execute(bench.feeds(), profile=detailed)
@@ -134,7 +134,7 @@ def watch(bench: Bench) -> None:
         parts = detailed.get_sub_events((0,))
         demand(parts == event.sub_events, "the parts of an event are not its children")
         code = "PROFILE_ERROR_INVALID_ARGUMENT"
-        refusal(lambda: detailed.get_sub_events((1,)), code, BackendError)
+        expect_error(lambda: detailed.get_sub_events((1,)), code, BackendError)
         named = (detailed.get_event_data((0,)), detailed.get_extended_event_data((0,)))
         demand(all(d.identifier == event.identifier for d in named), f"the data are {named}")
         detailed.clear()
@@ -155,7 +155,9 @@ def asynchronous(bench: Bench) -> None:
         graph = bench.finalized(backend.create_context())
         if not backend.capabilities.asynchronous:
             code = "GRAPH_ERROR_UNSUPPORTED_FEATURE"
-            refusal(lambda: graph.execute_async(bench.feeds(), bench.outputs()), code, BackendError)
+            expect_error(
+                lambda: graph.execute_async(bench.feeds(), bench.outputs()), code, BackendError
+            )
             raise Unsupported("raises the right error")
         wanted = [graph.execute(bench.feeds(i)) for i in range(3)]
         outputs, received = [bench.outputs() for _ in wanted], list[BaseException | None]()
@@ -176,10 +178,10 @@ def priority(bench: Bench) -> None:
         if not backend.capabilities.priority:
             high = {"context_priority": "high"}
             code = "CONTEXT_ERROR_UNSUPPORTED_FEATURE"
-            refusal(lambda: backend.create_context(config=high), code, BackendError)
+            expect_error(lambda: backend.create_context(config=high), code, BackendError)
             graph = bench.finalized(backend.create_context())
             config, code = {"graph_priority": "high"}, "GRAPH_ERROR_UNSUPPORTED_FEATURE"
-            refusal(lambda: graph.set_config(config), code, BackendError)
+            expect_error(lambda: graph.set_config(config), code, BackendError)
             raise Unsupported("raises the right error")
         context = backend.create_context(config={"context_priority": "high"})
         graph = bench.finalized(context)
@@ -198,7 +200,7 @@ def memory_handles(bench: Bench) -> None:
         if not backend.capabilities.memory_handles:
             name, array = next(iter(given.items()))
             code = "MEM_ERROR_NOT_SUPPORTED"
-            refusal(lambda: context.register_memory(array, dtypes[name]), code, BackendError)
+            expect_error(lambda: context.register_memory(array, dtypes[name]), code, BackendError)
             raise Unsupported("raises the right error")
         inputs = {n: context.register_memory(a, dtypes[n]) for n, a in given.items()}
         outputs = {n: context.register_memory(a, dtypes[n]) for n, a in taken.items()}
@@ -208,7 +210,7 @@ def memory_handles(bench: Bench) -> None:
         dead = next(iter(inputs.values()))
         dead.deregister()
         code = "MEM_ERROR_INVALID_HANDLE"
-        refusal(lambda: graph.execute(inputs, outputs), code, BackendError)
+        expect_error(lambda: graph.execute(inputs, outputs), code, BackendError)
 
 
 CHECKS = (

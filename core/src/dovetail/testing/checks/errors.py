@@ -11,14 +11,14 @@ from dovetail.errors import BackendError, ConfigError, DovetailError, GraphError
 from dovetail.ir import Array, DType, Scalar, TensorKind
 from dovetail.runtime import Context, Graph, Log, LogLevel
 from dovetail.testing.bench import Bench, create_tensors
-from dovetail.testing.outcome import demand, refusal
+from dovetail.testing.outcome import demand, expect_error
 
 
 def execute_before_finalize(bench: Bench) -> None:
     """Check that a graph that is not finalized does not run, and can be finalized afterwards."""
     with bench.create() as backend:
         graph, code = bench.composed(backend.create_context()), "GRAPH_ERROR_GRAPH_NOT_FINALIZED"
-        refusal(lambda: graph.execute(bench.feeds()), code, BackendError)
+        expect_error(lambda: graph.execute(bench.feeds()), code, BackendError)
         graph.finalize()
         graph.execute(bench.feeds())
 
@@ -32,7 +32,7 @@ def change_after_finalize(bench: Bench) -> None:
             lambda: graph.create_tensor("late", DType.FLOAT_32, (1,)),
             lambda: graph.add_node("late", bench.sample.case.package, "any", [], []),
         ):
-            refusal(call, "GRAPH_ERROR_GRAPH_FINALIZED", BackendError)
+            expect_error(call, "GRAPH_ERROR_GRAPH_FINALIZED", BackendError)
         graph.execute(bench.feeds())
 
 
@@ -42,7 +42,7 @@ def a_graph_with_faults(bench: Bench) -> None:
         graph = backend.create_context().create_graph("faulty")
         graph.create_tensor("without_data", DType.FLOAT_32, (2,), TensorKind.STATIC)
         graph.create_tensor("unwritten", DType.FLOAT_32, (2,), TensorKind.APP_READ)
-        error = refusal(graph.finalize, "GRAPH_INVALID", GraphError)
+        error = expect_error(graph.finalize, "GRAPH_INVALID", GraphError)
         for name in ("without_data", "unwritten"):
             demand(name in str(error), f"the error does not name '{name}': {error}")
 
@@ -61,7 +61,7 @@ def nodes_that_do_not_fit_their_op(bench: Bench) -> None:
                 {"shape": (*good.outputs[0].shape, 7)},
             )
         ):
-            error = refusal(
+            error = expect_error(
                 lambda i=i, c=changes: _add_changed(bench, context, f"g{i}", c),  # type: ignore[misc]
                 "GRAPH_ERROR_INVALID_OP_CONFIG",
                 OpError,
@@ -100,13 +100,13 @@ def names_of_graphs(bench: Bench) -> None:
         context = backend.create_context()
         made = context.create_graph("net")
         for name in ("net", ""):
-            refusal(
+            expect_error(
                 lambda n=name: context.create_graph(n),  # type: ignore[misc]
                 "GRAPH_ERROR_INVALID_NAME",
                 BackendError,
             )
         code = "GRAPH_ERROR_GRAPH_DOES_NOT_EXIST"
-        error = refusal(lambda: context.retrieve_graph("nat"), code, BackendError)
+        error = expect_error(lambda: context.retrieve_graph("nat"), code, BackendError)
         demand("net" in error.hint, f"the error does not suggest the existing graph: {error}")
         demand(context.retrieve_graph("net") is made, "another graph was retrieved")
 
@@ -117,8 +117,8 @@ def use_after_free(bench: Bench) -> None:
         device = backend.create_device()
         context = backend.create_context(device)
         graph, profile = bench.finalized(context), backend.create_profile()
-        refusal(device.free, "DEVICE_ERROR_ASSOCIATED_TO_CONTEXT", BackendError)
-        refusal(backend.free, "BACKEND_ERROR_TERMINATE_FAILED", BackendError)
+        expect_error(device.free, "DEVICE_ERROR_ASSOCIATED_TO_CONTEXT", BackendError)
+        expect_error(backend.free, "BACKEND_ERROR_TERMINATE_FAILED", BackendError)
         log = Log.create()
         log.set_level(LogLevel.ERROR)
         for handle in (log, profile, context):
@@ -134,13 +134,13 @@ def use_after_free(bench: Bench) -> None:
         "BACKEND_ERROR_INVALID_HANDLE": backend.create_context,
     }
     for code, call in dead.items():
-        refusal(call, code, BackendError)
+        expect_error(call, code, BackendError)
 
 
 def options_that_nothing_reads(bench: Bench) -> None:
     """Check that unknown options are errors that name all of them, and options may be omitted."""
     unknown = {"unheard_of": 1, "never_seen": 2}
-    error = refusal(lambda: bench.create(unknown), "CONFIG_UNKNOWN_KEY", ConfigError)
+    error = expect_error(lambda: bench.create(unknown), "CONFIG_UNKNOWN_KEY", ConfigError)
     for name in unknown:
         demand(name in str(error), f"the error does not name '{name}': {error}")
     with bench.create({}) as backend:
@@ -182,6 +182,6 @@ def _add_changed(bench: Bench, context: Context, name: str, changes: Mapping[str
 def _rejected_buffers(
     graph: Graph, inputs: Mapping[str, Array], outputs: Mapping[str, Array] | None = None
 ) -> DovetailError:
-    return refusal(
+    return expect_error(
         lambda: graph.execute(inputs, outputs), "GRAPH_ERROR_INVALID_TENSOR", BackendError
     )

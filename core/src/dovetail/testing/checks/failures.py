@@ -11,7 +11,7 @@ from dovetail.testing import ops
 from dovetail.testing.bench import Bench, compose
 from dovetail.testing.checks._kit_ops import composed_case, halvings
 from dovetail.testing.checks._plugin import SubmittedRun, prepared_on
-from dovetail.testing.outcome import COMPUTES_NOTHING, Unsupported, demand, refusal
+from dovetail.testing.outcome import COMPUTES_NOTHING, Unsupported, demand, expect_error
 from dovetail.testing.runner import judge_outputs
 
 
@@ -43,7 +43,9 @@ def an_op_that_fails_is_an_error(bench: Bench) -> None:
         graph, bound = composed_case(backend, ops.FAIL)
         graph.finalize()
         for _ in range(2):  # a second run of a failed graph must fail again
-            error = refusal(lambda: graph.execute(bound.feeds()), "BACKEND_FAILED", BackendError)
+            error = expect_error(
+                lambda: graph.execute(bound.feeds()), "BACKEND_FAILED", BackendError
+            )
             demand("node" in error.where, f"the error does not name the node: {error!s}")
             demand("this op always fails" in str(error), f"the cause is lost: {error!s}")
 
@@ -59,7 +61,7 @@ def an_op_that_fails_in_the_queue_is_an_error(bench: Bench) -> None:
         received, buffer = list[BaseException | None](), bound.expected[0].values.copy()
         outputs = {graph.outputs[0].name: buffer}
         run = graph.execute_async(bound.feeds(), outputs, notify=received.append)
-        refusal(lambda: run.wait(30), "BACKEND_FAILED", BackendError)
+        expect_error(lambda: run.wait(30), "BACKEND_FAILED", BackendError)
         graph.context.free()
         demand(
             len(received) == 1 and isinstance(received[0], BackendError),

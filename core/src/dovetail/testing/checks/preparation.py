@@ -18,7 +18,7 @@ from dovetail.testing.bench import Bench, compose
 from dovetail.testing.binding import BoundCase
 from dovetail.testing.checks._kit_ops import composed_case, halvings
 from dovetail.testing.checks._plugin import run_sample
-from dovetail.testing.outcome import Unsupported, demand, refusal
+from dovetail.testing.outcome import Unsupported, demand, expect_error
 from dovetail.testing.preparing import open_context
 
 _INSIDE = ("t0", "t1", "t2")  # tensors of a chain between its input and its output
@@ -32,7 +32,7 @@ def preparations_can_be_stopped(bench: Bench) -> None:
             raise Unsupported("the backend has no signals")
         graph = bench.composed(backend.create_context())
         late = backend.create_signal(SignalKind.TIMEOUT, timeout_us=0)
-        refusal(lambda: graph.finalize(signal=late), "GRAPH_ERROR_TIMED_OUT", BackendError)
+        expect_error(lambda: graph.finalize(signal=late), "GRAPH_ERROR_TIMED_OUT", BackendError)
         demand(not graph.is_finalized, "a graph is finalized although it was stopped")
         graph.finalize()
         wanted = graph.execute(bench.feeds())
@@ -78,11 +78,11 @@ def observed_tensors_are_received(bench: Bench) -> None:
         if not backend.capabilities.watch:
             graph = compose(backend.create_context(), chain)
             code = "GRAPH_ERROR_UNSUPPORTED_FEATURE"
-            refusal(lambda: graph.finalize(observed=EVERYTHING), code, BackendError)
+            expect_error(lambda: graph.finalize(observed=EVERYTHING), code, BackendError)
             raise Unsupported("raises the right error")
         graph = compose(backend.create_context(), chain)
         unknown = Observed(frozenset({"unheard_of"}))
-        refusal(lambda: graph.finalize(observed=unknown), "GRAPH_INVALID", GraphError)
+        expect_error(lambda: graph.finalize(observed=unknown), "GRAPH_INVALID", GraphError)
         graph.finalize()
         wanted = graph.execute(bound.feeds())
         for observed in (

@@ -12,7 +12,7 @@ from dovetail.runtime import Memory, SharedBuffers, set_io_memory_type
 from dovetail.runtime.contract import RunControl
 from dovetail.testing.bench import Bench, compose
 from dovetail.testing.checks._plugin import SubmittedRun, prepared_on, run_sample
-from dovetail.testing.outcome import Failure, Unsupported, demand, refusal
+from dovetail.testing.outcome import Failure, Unsupported, demand, expect_error
 
 
 def registered_memory_mixes_with_arrays(bench: Bench) -> None:
@@ -51,7 +51,7 @@ def registered_memory_belongs_to_its_context(bench: Bench) -> None:
             graph.context.register_memory(wrong, dtype),
         ):
             inputs: dict[str, Array | Memory] = {**bench.feeds(), name: memory}
-            refusal(lambda i=inputs: graph.execute(i), code, BackendError)  # type: ignore[misc]
+            expect_error(lambda i=inputs: graph.execute(i), code, BackendError)  # type: ignore[misc]
         other.context.free()
         bench.demand_same(graph.execute(bench.feeds()), wanted, "rejected memory changes a graph")
 

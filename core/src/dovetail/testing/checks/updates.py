@@ -19,7 +19,7 @@ from dovetail.testing.checks._plugin import (
     update,
     updateable_sample,
 )
-from dovetail.testing.outcome import Unsupported, refusal
+from dovetail.testing.outcome import Unsupported, expect_error
 
 
 def updated_data_are_used(bench: Bench) -> None:
@@ -60,8 +60,8 @@ def updates_are_used_after_finalize(bench: Bench) -> None:
         )
         if not backend.capabilities.updates:
             code = "TENSOR_ERROR_UNSUPPORTED_FEATURE"
-            refusal(lambda: graph.update_tensor(handles[old], new.data), code, BackendError)
-            refusal(lambda: context.update_tensor(shared, new.data), code, BackendError)
+            expect_error(lambda: graph.update_tensor(handles[old], new.data), code, BackendError)
+            expect_error(lambda: context.update_tensor(shared, new.data), code, BackendError)
             raise Unsupported("raises the right error")
         require_support(backend, first)
         other = compose(context, _renamed(first, "sharing"), {old.name: shared})
@@ -74,13 +74,13 @@ def updates_are_used_after_finalize(bench: Bench) -> None:
         context.update_tensor(shared, new.data)
         for each in (graph, other):
             code = "GRAPH_ERROR_GRAPH_NOT_FINALIZED"
-            refusal(partial(each.execute, feeds), code, BackendError)
+            expect_error(partial(each.execute, feeds), code, BackendError)
             each.finalize()
             bench.demand_same(each.execute(feeds), wanted, "updated data are not used")
         wrong = np.zeros((*old.shape, 2), old.dtype.storage)
         code = "TENSOR_ERROR_INCOMPATIBLE_TENSOR_UPDATE"
-        refusal(lambda: graph.update_tensor(handles[old], wrong), code, GraphError)
-        refusal(lambda: context.update_tensor(shared, wrong), code, GraphError)
+        expect_error(lambda: graph.update_tensor(handles[old], wrong), code, GraphError)
+        expect_error(lambda: context.update_tensor(shared, wrong), code, GraphError)
         for each in (graph, other):
             bench.demand_same(each.execute(feeds), wanted, "a rejected update has an effect")
 
