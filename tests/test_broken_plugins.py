@@ -7,10 +7,8 @@ import subprocess
 from pathlib import Path
 
 import forked
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
+from one_node_model import write_model
 
 SOURCE = """
 from dovetail.ops.frontend import FrontendOptions
@@ -72,12 +70,7 @@ def run(site: Path, command: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """x (1, 4) -> Relu -> y, with an input list."""
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in "xy"]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", ends[:1], ends[1:])
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
-    np.arange(4, dtype=np.float32).tofile(tmp_path / "x.raw")
-    (tmp_path / "list.txt").write_text("x.raw\n")
+    write_model(tmp_path)
     return tmp_path
 
 

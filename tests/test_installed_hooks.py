@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import forked
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
+from one_node_model import write_model
 
 import dovetail as dt
 
@@ -70,12 +68,7 @@ dt.quantize("net.onnx", [np.ones((1, 4), np.float32)])
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A model, an input list, and the dist `watcher` in `site`."""
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in "xy"]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", ends[:1], ends[1:])
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
-    np.arange(4, dtype=np.float32).tofile(tmp_path / "x.raw")
-    (tmp_path / "list.txt").write_text("x.raw\n")
+    write_model(tmp_path)
     info = tmp_path / "site" / "watcher-1.0.dist-info"
     info.mkdir(parents=True)
     (tmp_path / "site" / "watcher.py").write_text(SOURCE)

@@ -9,6 +9,7 @@ import forked
 import numpy as np
 import onnx
 import pytest
+from one_node_model import write_model
 from onnx import TensorProto, helper
 
 import dovetail
@@ -44,13 +45,7 @@ def times(call):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A model with the op my.ops::Times, a list of one input, and ops.py, where it triples."""
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in "xy"]
-    node = helper.make_node("Times", ["x"], ["y"], domain="my.ops")
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.ops", 1)]
-    graph = helper.make_graph([node], "net", ends[:1], ends[1:])
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
-    np.arange(4, dtype=np.float32).tofile(tmp_path / "x.raw")
-    (tmp_path / "list.txt").write_text("x.raw\n")
+    write_model(tmp_path, "Times", "my.ops")
     (tmp_path / "ops.py").write_text(PACKAGE.format(factor=3))
     return tmp_path
 

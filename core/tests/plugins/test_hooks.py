@@ -10,41 +10,13 @@ import types
 from typing import Any
 
 import pytest
+from hook_recorder import Recorder
 
 from dovetail.errors import BackendError, PluginError
 from dovetail.plugins import refresh
 from dovetail.plugins.events import ApiCall, NodeExecuted, PassFinished, Progress
 from dovetail.plugins.hooks import Hooks
 from dovetail.plugins.hookspecs import hookimpl
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.events: list[tuple[str, object]] = []
-
-    @hookimpl
-    def dovetail_api_call(self, call: ApiCall) -> None:
-        self.events.append(("call", call))
-
-    @hookimpl
-    def dovetail_api_return(self, call: ApiCall) -> None:
-        self.events.append(("return", call))
-
-    @hookimpl
-    def dovetail_api_complete(self, call: ApiCall) -> None:
-        self.events.append(("complete", call))
-
-    @hookimpl
-    def dovetail_pass_finished(self, event: PassFinished) -> None:
-        self.events.append(("pass", event))
-
-    @hookimpl
-    def dovetail_node_executed(self, event: NodeExecuted) -> None:
-        self.events.append(("node", event))
-
-    @hookimpl
-    def dovetail_progress(self) -> None:  # an argument that it does not need may be left out
-        self.events.append(("progress", None))
 
 
 def test_every_event_reaches_its_hook() -> None:

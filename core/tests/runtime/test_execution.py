@@ -7,12 +7,13 @@ import threading
 import numpy as np
 import pytest
 import reference_backend
+from hook_recorder import Recorder
 from reference_backend import finalized, out
 
 from dovetail import runtime
 from dovetail.errors import BackendError
 from dovetail.ir import DType, TensorKind
-from dovetail.plugins.events import ApiCall, NodeExecuted
+from dovetail.plugins.events import NodeExecuted
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.hookspecs import hookimpl
 from dovetail.runtime import EventType, ProfileLevel, SignalKind
@@ -184,23 +185,6 @@ def test_profiles(backend: runtime.Backend) -> None:
     assert kinds == [EventType.EXECUTE_QUEUE_WAIT, EventType.NODE, EventType.NODE]
     assert [child.identifier for child in event.children[1:]] == ["n0", "n1"]
     assert sum(child.value for child in event.children[1:]) <= event.value
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.events: list[tuple[str, ApiCall]] = []
-
-    @hookimpl
-    def dovetail_api_call(self, call: ApiCall) -> None:
-        self.events.append(("call", call))
-
-    @hookimpl
-    def dovetail_api_return(self, call: ApiCall) -> None:
-        self.events.append(("return", call))
-
-    @hookimpl
-    def dovetail_api_complete(self, call: ApiCall) -> None:
-        self.events.append(("complete", call))
 
 
 def test_hooks_are_told_of_every_call_and_its_end(backend: runtime.Backend) -> None:
