@@ -15,7 +15,7 @@ T = TypeVar("T")
 Mutation = Callable[[ModelProto, Random], None]
 
 
-def declared_extent(model: ModelProto, random: Random) -> None:
+def declared_size(model: ModelProto, random: Random) -> None:
     """Replace a declared size by another, a symbol or none; or change the rank."""
     info = pick.some(random, pick.infos(model))
     if info is None:
@@ -44,7 +44,7 @@ def declared_type(model: ModelProto, random: Random) -> None:
         info.type.tensor_type.elem_type = random.choice((*range(26), -1, 99, 2**31 - 1))
 
 
-def weight_extent(model: ModelProto, random: Random) -> None:
+def weight_size(model: ModelProto, random: Random) -> None:
     """Replace a size of a weight's shape, or change its rank."""
     tensor = pick.some(random, pick.tensors(model))
     if tensor is None:
@@ -221,9 +221,9 @@ def opset(model: ModelProto, random: Random) -> None:
 
 
 CONTENTS: tuple[Mutation, ...] = (
-    declared_extent,
+    declared_size,
     declared_type,
-    weight_extent,
+    weight_size,
     weight_data,
     weight_number,
     weight_number,

@@ -93,8 +93,8 @@ def known_input(model: ModelProto, random: Random) -> None:
         return
     dims = [max(1, min(d.dim_value, 64)) for d in found.type.tensor_type.shape.dim]
     count = 1
-    for extent in dims:
-        count *= extent
+    for size in dims:
+        count *= size
     kind = found.type.tensor_type.elem_type
     if count <= 4096:
         values = [random.randint(0, 3) for _ in range(count)]

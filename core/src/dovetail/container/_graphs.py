@@ -111,7 +111,7 @@ def _dump_grids(graph: Graph, table: BlobSink, where: str) -> Iterator[GridEntry
 def _load_grid(entry: GridEntry, graph: Graph, blobs: Sequence[Blob], where: str) -> None:
     if entry.source in graph.source_encodings:
         raise ManifestError(f"duplicate grid of '{entry.source}'", where=where)
-    if math.prod(extent for extent in entry.shape if extent) > _MAX_ELEMENTS:
+    if math.prod(size for size in entry.shape if size) > _MAX_ELEMENTS:
         raise ManifestError(f"impossible shape {entry.shape}", where=where)
     encoding = None
     if entry.encoding is not None:
@@ -174,7 +174,7 @@ def _limit_of(tensor: Tensor) -> str | None:
     rank = len(tensor.shape)
     if rank > MAX_RANK:
         return f"rank {rank} exceeds the maximum of {MAX_RANK}"
-    if math.prod(extent for extent in tensor.shape if extent) > _MAX_ELEMENTS:
+    if math.prod(size for size in tensor.shape if size) > _MAX_ELEMENTS:
         return f"impossible shape {tensor.shape}"
     perm = tensor.source_perm
     if perm is not None and sorted(perm) != list(range(rank)):

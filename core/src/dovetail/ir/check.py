@@ -13,7 +13,7 @@ from dovetail.ir.graph import Graph, Node
 from dovetail.ir.tensor import DataFormat, MemoryType, Tensor, TensorKind
 
 # QNN stores dimensions in 32 bits; larger ones are damage.
-MAX_EXTENT = 2**32 - 1
+MAX_AXIS_SIZE = 2**32 - 1
 
 
 def find_faults(graph: Graph, *, is_part: bool = False) -> list[Problem]:
@@ -101,7 +101,7 @@ def value_faults(tensor: Tensor) -> list[str]:
     shape, dtype, kind, data = tensor.shape, tensor.dtype, tensor.kind, tensor.data
     if not tensor.name or "\0" in tensor.name:
         found.append("has no valid name")
-    if shape and (min(shape) < 0 or max(shape) > MAX_EXTENT):
+    if shape and (min(shape) < 0 or max(shape) > MAX_AXIS_SIZE):
         return [*found, f"has the impossible shape {shape}"]
     if dtype is DType.UNDEFINED and kind is not TensorKind.NULL:
         found.append("has no data type")

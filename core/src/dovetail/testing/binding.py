@@ -125,10 +125,10 @@ def encoding_of(values: Array, dtype: DType) -> ScaleOffset:
     """Return an encoding that covers the values and zero; symmetric for signed types."""
     low = min(0.0, float(values.min(initial=0.0, where=np.isfinite(values))))
     high = max(0.0, float(values.max(initial=0.0, where=np.isfinite(values))))
-    least, greatest = dtype.stored_range()
+    lowest, highest = dtype.stored_range()
     if dtype.is_signed:
-        return ScaleOffset(max(-low, high) / greatest or 1.0, 0)
-    scale = (high - low) / (greatest - least) or 1.0
+        return ScaleOffset(max(-low, high) / highest or 1.0, 0)
+    scale = (high - low) / (highest - lowest) or 1.0
     return ScaleOffset(scale, round(low / scale))
 
 

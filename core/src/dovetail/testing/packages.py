@@ -180,8 +180,8 @@ def _variants(node: Node) -> Iterator[tuple[str, Node]]:
 
 def _bent(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield shapes that differ in the size of one axis, or in rank."""
-    for axis, extent in enumerate(shape):
-        for other in (extent + 1, 0):
+    for axis, size in enumerate(shape):
+        for other in (size + 1, 0):
             yield (*shape[:axis], other, *shape[axis + 1 :])
 
 

@@ -37,8 +37,8 @@ from dovetail_onednn import (
 from dovetail_opset import STANDARD
 
 # Strings cannot be computed with, and values of an unknown type cannot be stored.
-_REFUSED = (DType.STRING, DType.UNDEFINED)
-_ALLOWED = tuple(d.name for d in DType if d not in _REFUSED)
+_UNSUPPORTED = (DType.STRING, DType.UNDEFINED)
+_ALLOWED = tuple(d.name for d in DType if d not in _UNSUPPORTED)
 
 
 class MemoryPlan(enum.Enum):
@@ -118,7 +118,7 @@ class CpuBackend(PlanBackend):
     def validate(self, node: NodeView, device: Any, config: Any) -> Support:
         """Support every op whose tensors hold numbers."""
         for where, spec in _specs_of(node):
-            if spec.dtype in _REFUSED:
+            if spec.dtype in _UNSUPPORTED:
                 return Support(
                     ok=False,
                     rule="dtype",

@@ -136,7 +136,7 @@ class Programs:
         try:
             program = built(cl.Program(self._context, text), self._options)
         except cl.RuntimeError as error:
-            raise _refused(self._device, error) from error
+            raise _compilation_error(self._device, error) from error
         self.compiled += 1
         if path:
             (binary,) = program.get_info(cl.program_info.BINARIES)
@@ -155,7 +155,7 @@ class Programs:
             return None
 
 
-def _refused(device: Device, error: Exception) -> BackendError:
+def _compilation_error(device: Device, error: Exception) -> BackendError:
     log = str(error).splitlines()
     text = "\n".join(line for line in log if line.strip())[:2000]
     return BackendError(

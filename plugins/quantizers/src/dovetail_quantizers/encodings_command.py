@@ -48,20 +48,20 @@ def convert(
     need: the axis of channels, and which tensors are weights.
     """
     file = read_encodings(source)
-    misfits: tuple[Problem, ...] = ()
+    mismatches: tuple[Problem, ...] = ()
     if model is not None:
-        file, misfits = fitted(file, model_tensors_in(model))
-    if misfits and not lossy:
+        file, mismatches = fitted(file, model_tensors_in(model))
+    if mismatches and not lossy:
         raise QuantizationError(
-            f"{counted(len(misfits), 'entry', 'entries')} without a match in the model",
+            f"{counted(len(mismatches), 'entry', 'entries')} without a match in the model",
             where=str(source),
-            problems=misfits,
+            problems=mismatches,
             hint="--lossy leaves them out",
         )
     done = write_encodings(file, target, to, lossy=lossy)
     output = current_output()
     written = len(file.entries) - len(done.left_out)
-    left_out = (*misfits, *done.left_out)
+    left_out = (*mismatches, *done.left_out)
     for problem in (*file.notes, *done.notes):
         output.message(f"note: {problem}")
     for problem in left_out:

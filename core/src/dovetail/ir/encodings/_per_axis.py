@@ -69,13 +69,13 @@ class AxisScaleOffset(ByContent, msgspec.Struct, frozen=True, eq=False):
         Raises:
             QuantizationError: `new` has no such axis.
         """
-        before, extent = math.prod(old[: self.axis]), old[self.axis]
+        before, count = math.prod(old[: self.axis]), old[self.axis]
         for axis, size in enumerate(new):
-            if size == extent and math.prod(new[:axis]) == before:
+            if size == count and math.prod(new[:axis]) == before:
                 return self._at(axis)
         raise QuantizationError(
             f"a reshape from {old} to {new} splits or merges axis {self.axis}, which has "
-            f"{extent} scales",
+            f"{count} scales",
             hint="reshape around that axis, or quantize the tensor per tensor",
         )
 

@@ -75,12 +75,12 @@ def _sibling(graph: CheckedGraph, node: Node) -> tuple[Node, ...]:
     if joint is None:
         return ()
     for tensor in joint.inputs:
-        twin = None if tensor is None else graph.producer(tensor)
-        if twin is None or twin is node or twin.inputs[:1] != node.inputs[:1]:
+        sibling = None if tensor is None else graph.producer(tensor)
+        if sibling is None or sibling is node or sibling.inputs[:1] != node.inputs[:1]:
             continue
-        same_op = (twin.package, twin.op_type) == (node.package, node.op_type)
-        if same_op and _only_reader(graph, twin) is joint and _joins(joint, node, twin):
-            return twin, joint
+        same_op = (sibling.package, sibling.op_type) == (node.package, node.op_type)
+        if same_op and _only_reader(graph, sibling) is joint and _joins(joint, node, sibling):
+            return sibling, joint
     return ()
 
 

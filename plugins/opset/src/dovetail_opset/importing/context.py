@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
-from dovetail.ir.check import MAX_EXTENT
+from dovetail.ir.check import MAX_AXIS_SIZE
 from dovetail.ops import OpPackage, unstorable
 from dovetail_opset import build
 from dovetail_opset._package import is_op
@@ -170,7 +170,7 @@ class ImportContext(NodeContext):
         except OverflowError as error:  # attributes may have 64 bits, QNN's params have 32
             raise self.invalid(f"an attribute does not fit 32 bits: {error}") from error
         for tensor in made:
-            if not all(0 <= extent <= MAX_EXTENT for extent in tensor.shape):
+            if not all(0 <= size <= MAX_AXIS_SIZE for size in tensor.shape):
                 raise self.invalid(f"the output would have the impossible shape {tensor.shape}")
         return made
 

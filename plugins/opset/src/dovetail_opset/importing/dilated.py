@@ -113,6 +113,6 @@ def element_counts(window: Window, spatial: Shape, *, padding: bool) -> Array:
 def _sliced(op: ImportContext, x: Tensor, axis: int, row: tuple[int, int, int]) -> Tensor:
     if row == (0, x.shape[axis], 1):
         return x
-    ranges = [(0, extent, 1) for extent in x.shape]
+    ranges = [(0, size, 1) for size in x.shape]
     ranges[axis] = row
     return op.step("slice", "StridedSlice", [x], ranges=ranges)

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping
 
 from dovetail.errors import ConfigError, FrontendError, Problem
 from dovetail.ir import Shape
-from dovetail.ir.check import MAX_EXTENT
+from dovetail.ir.check import MAX_AXIS_SIZE
 from dovetail.ops.frontend import FrontendOptions
 
 _LOG = logging.getLogger("dovetail.importing")
@@ -54,18 +54,18 @@ def bind_shapes(
             hint=_how_to_bind(bound, values, file, type(options).__name__),
         )
     shapes = {name: _shape(bound[name] or (), values) for name in dims if not open_dims[name]}
-    _check_extents(shapes)
+    _check_sizes(shapes)
     return shapes
 
 
-def _check_extents(shapes: Mapping[str, Shape]) -> None:
+def _check_sizes(shapes: Mapping[str, Shape]) -> None:
     problems = [
         Problem(
-            f"unsupported shape {shape}; the maximum size of an axis is {MAX_EXTENT}",
+            f"unsupported shape {shape}; the maximum size of an axis is {MAX_AXIS_SIZE}",
             f"input '{name}'",
         )
         for name, shape in shapes.items()
-        if any(extent > MAX_EXTENT for extent in shape)
+        if any(size > MAX_AXIS_SIZE for size in shape)
     ]
     if problems:
         raise FrontendError("the model has inputs that are too large", problems=problems)
@@ -128,9 +128,9 @@ def _open_dims(name: str, dims: Dims, symbols: Mapping[str, int]) -> Iterator[Pr
             text = f"dimension {axis} is the symbol '{dim}'"
             yield Problem(text, where, f"bind it: --define-symbol {dim} VALUE")
         elif dim is None and axis > 0:
-            extents = ",".join(_extents(dims, symbols))
+            sizes = ",".join(_sizes(dims, symbols))
             text = f"dimension {axis} has no value"
-            yield Problem(text, where, f"bind it: --input-dim {name} {extents}")
+            yield Problem(text, where, f"bind it: --input-dim {name} {sizes}")
 
 
 def _how_to_bind(
@@ -142,9 +142,9 @@ def _how_to_bind(
     values: dict[str, str] = {}
     for name, dims in bound.items():
         if dims is None or None in dims[1:]:
-            extents = [] if dims is None else _extents(dims, symbols)
-            words.append(f"--input-dim {shlex.quote(name)} {','.join(extents) or 'SHAPE'}")
-            shapes.append(f"{name!r}: ({', '.join(extents) or 'SHAPE'})")
+            sizes = [] if dims is None else _sizes(dims, symbols)
+            words.append(f"--input-dim {shlex.quote(name)} {','.join(sizes) or 'SHAPE'}")
+            shapes.append(f"{name!r}: ({', '.join(sizes) or 'SHAPE'})")
             continue
         values |= {d: "VALUE" for d in dims if isinstance(d, str) and d not in symbols}
     words += [f"--define-symbol {shlex.quote(symbol)} VALUE" for symbol in values]
@@ -160,9 +160,9 @@ def _how_to_bind(
     )
 
 
-def _extents(dims: tuple[Dim, ...], symbols: Mapping[str, int]) -> list[str]:
+def _sizes(dims: tuple[Dim, ...], symbols: Mapping[str, int]) -> list[str]:
     known = [symbols.get(d) if isinstance(d, str) else d for d in dims]
-    return ["VALUE" if extent is None else str(extent) for extent in known]
+    return ["VALUE" if size is None else str(size) for size in known]
 
 
 def _shape(dims: tuple[Dim, ...], symbols: Mapping[str, int]) -> Shape:

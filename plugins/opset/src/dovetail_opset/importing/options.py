@@ -46,7 +46,7 @@ def _input_dims(dims: Mapping[str, Dims], options: FrontendOptions) -> Iterator[
             yield unknown_name("input", where, name, dims)
         elif (known := dims[name]) is not None and len(known) != len(shape):
             yield Problem(f"expected rank {len(known)}, got {len(shape)}", where)
-        if any(not 0 <= extent <= _INT32_MAX for extent in shape):
+        if any(not 0 <= size <= _INT32_MAX for size in shape):
             text = ",".join(map(str, shape))
             yield Problem(f"impossible shape {text}: sizes must be {_SIZES}", where)
 

@@ -91,7 +91,7 @@ def _contradict(dims: Dims, shape: Shape) -> bool:
     if len(dims) != len(shape):
         return True
     pairs = zip(dims, shape, strict=True)
-    return any(isinstance(dim, int) and dim not in (0, extent) for dim, extent in pairs)
+    return any(isinstance(dim, int) and dim not in (0, size) for dim, size in pairs)
 
 
 def _text(dims: tuple[int | str | None, ...]) -> str:

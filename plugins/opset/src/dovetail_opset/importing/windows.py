@@ -40,15 +40,15 @@ class Window:
 
     def counts(self, spatial: Shape) -> Shape:
         """Return the number of windows along each axis; none begins in the end padding."""
-        return tuple(self._count(axis, extent) for axis, extent in enumerate(spatial))
+        return tuple(self._count(axis, size) for axis, size in enumerate(spatial))
 
-    def _count(self, axis: int, extent: int) -> int:
+    def _count(self, axis: int, size: int) -> int:
         before, after = self.pads[axis]
-        stride, room = self.strides[axis], extent + before + after - self._span(axis)
+        stride, room = self.strides[axis], size + before + after - self._span(axis)
         if not self.ceil:
             return room // stride + 1
         count = -(-room // stride) + 1
-        return count - 1 if (count - 1) * stride >= extent + before else count
+        return count - 1 if (count - 1) * stride >= size + before else count
 
     def fitted(self, spatial: Shape) -> Window:
         """Return a window for which QNN's formula results in as many windows.
@@ -72,17 +72,17 @@ class Window:
         For pooling whose padding has no effect, so that more of it is allowed.
         """
         pads = []
-        for axis, (extent, count) in enumerate(zip(spatial, self.counts(spatial), strict=True)):
+        for axis, (size, count) in enumerate(zip(spatial, self.counts(spatial), strict=True)):
             before, reach = self.pads[axis][0], (count - 1) * self.strides[axis] + self._span(axis)
-            pads.append((before, reach - extent - before))
+            pads.append((before, reach - size - before))
         return replace(self, pads=tuple(pads), ceil=False)
 
-    def _trimmed(self, axis: int, extent: int, count: int) -> tuple[int, int]:
+    def _trimmed(self, axis: int, size: int, count: int) -> tuple[int, int]:
         before, after = self.pads[axis]
-        room = extent + before + after - self._span(axis)
+        room = size + before + after - self._span(axis)
         if -(-room // self.strides[axis]) + 1 == count:
             return before, after
-        return before, (count - 1) * self.strides[axis] + self._span(axis) - extent - before
+        return before, (count - 1) * self.strides[axis] + self._span(axis) - size - before
 
     def _span(self, axis: int) -> int:
         return (self.kernel[axis] - 1) * self.dilations[axis] + 1
@@ -95,8 +95,8 @@ def cropped(op: ImportContext, x: Tensor, window: Window) -> tuple[Tensor, Windo
         FrontendError: Nothing would be left.
     """
     rows = [(0, x.shape[0], 1)]
-    for extent, (before, after) in zip(x.shape[1:-1], window.pads, strict=True):
-        rows.append((max(-before, 0), extent - max(-after, 0), 1))
+    for size, (before, after) in zip(x.shape[1:-1], window.pads, strict=True):
+        rows.append((max(-before, 0), size - max(-after, 0), 1))
     rows.append((0, x.shape[-1], 1))
     if all((begin, end) == (0, n) for (begin, end, _), n in zip(rows, x.shape, strict=True)):
         return x, window
@@ -116,8 +116,8 @@ def same_pads(spatial: Shape, spans: Shape, strides: Shape, *, upper: bool = Tru
         upper: Whether an odd element is added after the input, and not before it.
     """
     pairs = []
-    for extent, span, stride in zip(spatial, spans, strides, strict=True):
-        total = max((-(-extent // stride) - 1) * stride + span - extent, 0)
+    for size, span, stride in zip(spatial, spans, strides, strict=True):
+        total = max((-(-size // stride) - 1) * stride + span - size, 0)
         less, more = total // 2, total - total // 2
         pairs.append((less, more) if upper else (more, less))
     return tuple(pairs)

@@ -59,11 +59,11 @@ def clip(x: Array, low: float, high: float) -> Array:
     if x.dtype.kind == "f":
         return np.asarray(np.clip(x, x.dtype.type(low), x.dtype.type(high)))
     if x.dtype.kind == "b":
-        least, greatest = 0, 1
+        lowest, highest = 0, 1
     else:
-        least, greatest = int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max)
+        lowest, highest = int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max)
     # integers between the bounds; a bound beyond the type would wrap around in it
-    lower, upper = (min(max(v, least), greatest) for v in (low, high))
+    lower, upper = (min(max(v, lowest), highest) for v in (low, high))
     above = np.maximum(x, x.dtype.type(math.ceil(lower)))
     return np.asarray(np.minimum(above, x.dtype.type(math.floor(upper))))
 

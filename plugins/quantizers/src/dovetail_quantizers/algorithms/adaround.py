@@ -104,10 +104,10 @@ class AdaRound(ParameterizedAlgorithm):
                 learned = [learn(task.problem, schedule) for task in tasks]
             for task, found in zip(tasks, learned, strict=True):
                 task.store(found.up)
-            yield f"{title(each.node)}: {_told(learned)}"
+            yield f"{title(each.node)}: {_summary(learned)}"
 
 
-def _told(learned: Sequence[Learned]) -> str:
+def _summary(learned: Sequence[Learned]) -> str:
     before = sum(each.before for each in learned)
     share = sum(each.after for each in learned) / before if before else 1.0
     return (

@@ -296,9 +296,9 @@ def _moved(old: Floats, new: Floats) -> Floats:
     return np.where(old != new, old, np.float32(0))
 
 
-def _pieces(extent: int, size: int) -> Iterator[slice]:
-    for first in range(0, extent, size):
-        yield slice(first, min(first + size, extent))
+def _pieces(count: int, size: int) -> Iterator[slice]:
+    for first in range(0, count, size):
+        yield slice(first, min(first + size, count))
 
 
 @dataclass(frozen=True, slots=True)

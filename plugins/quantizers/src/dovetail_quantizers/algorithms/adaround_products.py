@@ -161,19 +161,19 @@ class _Sliding:
         return taken, self.groups, made // self.groups
 
     def _read(
-        self, at: tuple[Positions, ...], tap: tuple[int, ...], extents: Shape
+        self, at: tuple[Positions, ...], tap: tuple[int, ...], sizes: Shape
     ) -> tuple[NDArray[np.bool_], list[Positions]]:
         """Return which output positions a tap reads data for, and the index along each axis."""
         within = np.ones(len(at[0]), np.bool_)
         where = []
-        axes = zip(at, tap, extents, self.stride, self.dilation, self.before, strict=True)
-        for position, t, extent, stride, dilation, before in axes:
+        axes = zip(at, tap, sizes, self.stride, self.dilation, self.before, strict=True)
+        for position, t, size, stride, dilation, before in axes:
             if self.spreads:
                 position, rest = np.divmod(position + before - t * dilation, stride)
                 within &= rest == 0
             else:
                 position = position * stride + t * dilation - before
-            within &= (position >= 0) & (position < extent)
+            within &= (position >= 0) & (position < size)
             where.append(position)
         return within, where
 

@@ -153,7 +153,7 @@ def moved_axis(node: Node, axis: int, count: int, ops: OpRegistry, *, relu6: boo
 
 def _reshaped(before: tuple[int, ...], after: tuple[int, ...], axis: int, count: int) -> int | None:
     within = math.prod(before[axis + 1 :])
-    for i, extent in enumerate(after):
-        if math.prod(after[i + 1 :]) == within and extent and extent % count == 0:
+    for i, size in enumerate(after):
+        if math.prod(after[i + 1 :]) == within and size and size % count == 0:
             return i
     return None

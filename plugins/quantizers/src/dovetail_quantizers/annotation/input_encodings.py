@@ -45,17 +45,17 @@ InputEncodings = dict[tuple[Node, int], EncodingDecision]
 def input_encodings(plan: Plan, decided: Mapping[Group, EncodingDecision]) -> InputEncodings:
     """Return the decision on each input of each node; unchanged inputs have no entry."""
     found: InputEncodings = {}
-    refused: dict[str, dict[str, None]] = {}
+    rejected: dict[str, dict[str, None]] = {}
     for node in plan.graph.nodes:
         if plan.is_fixed(node):
             _fixed(plan, decided, node, found)
         elif node in plan.floats:
             for option in _float(plan, node, found):
-                refused.setdefault(option, {})[node.where] = None
+                rejected.setdefault(option, {})[node.where] = None
     plan.notes += [
         f"{option} does not apply to {', '.join(nodes)}: the op takes these inputs only in the "
         "type of its data"
-        for option, nodes in refused.items()
+        for option, nodes in rejected.items()
     ]
     return found
 

@@ -48,8 +48,8 @@ def decisions_of(
 ) -> tuple[TensorDecision, ...]:
     """Return the decisions on the tensors of a plan's graph."""
     roles = _roles(plan)
-    told = [tensor for tensor in plan.graph.tensors.values() if tensor in decisions]
-    lines = Counter(tensor.source for tensor in told)
+    decided = [tensor for tensor in plan.graph.tensors.values() if tensor in decisions]
+    lines = Counter(tensor.source for tensor in decided)
     return tuple(
         _line(
             plan,
@@ -58,7 +58,7 @@ def decisions_of(
             decisions,
             name=tensor.name if lines[tensor.source] > 1 else None,
         )
-        for tensor in told
+        for tensor in decided
     )
 
 

@@ -41,8 +41,8 @@ class Extremes:
     """The smallest and the largest finite value so far."""
 
     def __init__(self) -> None:
-        self._least = np.inf
-        self._greatest = -np.inf
+        self._minimum = np.inf
+        self._maximum = -np.inf
 
     def observe(self, batch: Array) -> None:
         """Observe the finite elements of a batch of any shape."""
@@ -51,8 +51,8 @@ class Extremes:
 
     def widen(self, minimum: float, maximum: float) -> None:
         """Observe the extremes of some values."""
-        self._least = min(self._least, minimum)
-        self._greatest = max(self._greatest, maximum)
+        self._minimum = min(self._minimum, minimum)
+        self._maximum = max(self._maximum, maximum)
 
     def range(self) -> tuple[float, float]:
         """Return the minimum and the maximum.
@@ -60,9 +60,9 @@ class Extremes:
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
         """
-        if self._least > self._greatest:
+        if self._minimum > self._maximum:
             raise nothing_observed()
-        return self._least, self._greatest
+        return self._minimum, self._maximum
 
 
 class MinMax:

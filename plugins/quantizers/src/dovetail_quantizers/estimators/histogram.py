@@ -21,7 +21,7 @@ from dovetail_quantizers.estimators.extremes import Extremes, pieces
 # 8 to 16 bins for a step of an 8-bit grid over the whole range.
 DEFAULT_BINS = 4096
 # 2^126 and 2^-126 are normal float32 numbers both.
-_LEAST_EXPONENT, _GREATEST_FLOAT_32_EXPONENT = -126, 126
+_MIN_EXPONENT, _MAX_FLOAT_32_EXPONENT = -126, 126
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -69,7 +69,7 @@ class Histogram:
             )
         self._bins = bins
         self._extremes = Extremes()
-        self._exponent = _LEAST_EXPONENT
+        self._exponent = _MIN_EXPONENT
         self._first = 0  # index of the first bin: minus the number of those below zero
         self._counts: Counts = np.zeros(1, np.int64)
         self._zeros = 0
@@ -112,7 +112,7 @@ class Histogram:
 
     def _indices(self, values: Array) -> NDArray[np.intp]:
         """Return the index in `counts` of each value; all values must be covered by the bins."""
-        if self._exponent > _GREATEST_FLOAT_32_EXPONENT:
+        if self._exponent > _MAX_FLOAT_32_EXPONENT:
             values = values.astype(np.float64)
         # A product with a power of two is exact.
         scaled: Array = values * values.dtype.type(math.ldexp(1.0, -self._exponent))

@@ -93,7 +93,7 @@ def _placed_blocks(entry: TensorEncoding, shape: Shape, channel: int) -> TensorE
         count = 0 if numbers is None else numbers.size
         wanted = f"{channels} x {blocks}"
         raise _mismatch(entry, f"has {count} blocks, where shape {shape} needs {wanted}")
-    full = tuple(blocks if i == axis else extent for i, extent in enumerate(shape))
+    full = tuple(blocks if i == axis else count for i, count in enumerate(shape))
     if entry.form is Form.PER_BLOCK:
         return dataclasses.replace(
             entry,

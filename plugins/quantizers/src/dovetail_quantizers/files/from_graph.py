@@ -160,13 +160,13 @@ def _blocks(tensor: Tensor, encoding: Block, bitwidth: int) -> TensorEncoding:
 def _expansion(tensor: Tensor, encoding: BlockwiseExpansion, bitwidth: int) -> TensorEncoding:
     shape, channel = tensor.shape, encoding.axis
     rest = [i for i in range(len(shape)) if i != channel]
-    extents = tuple(shape[i] for i in rest)
-    length = math.prod(extents) // encoding.block_scales.shape[1]
-    cut, size = _cut_axis(extents, length)
+    sizes = tuple(shape[i] for i in rest)
+    length = math.prod(sizes) // encoding.block_scales.shape[1]
+    cut, size = _cut_axis(sizes, length)
     if cut is None or (encoding.offsets is not None and np.any(encoding.offsets)):
         raise _unheld(tensor, f"blocks of {length} elements that follow no axis, or has offsets")
-    every = np.repeat(encoding.block_scales, length, axis=1).reshape(shape[channel], *extents)
-    factors = np.moveaxis(every, 0, channel).take(range(0, extents[cut], size), axis=rest[cut])
+    every = np.repeat(encoding.block_scales, length, axis=1).reshape(shape[channel], *sizes)
+    factors = np.moveaxis(every, 0, channel).take(range(0, sizes[cut], size), axis=rest[cut])
     perm = _to_source(tensor)
     scales = encoding.scales.reshape([-1 if i == channel else 1 for i in range(len(shape))])
     narrow = bitwidth
@@ -182,19 +182,14 @@ def _expansion(tensor: Tensor, encoding: BlockwiseExpansion, bitwidth: int) -> T
     return made.with_factors(factors.transpose(perm).astype(np.int64), narrow)
 
 
-def _cut_axis(extents: Shape, length: int) -> tuple[int | None, int]:
+def _cut_axis(sizes: Shape, length: int) -> tuple[int | None, int]:
     """Return the axis that blocks of `length` elements in C order divide, and their size."""
     behind = 1
-    for axis in reversed(range(len(extents))):
+    for axis in reversed(range(len(sizes))):
         size, left = divmod(length, behind)
-        if (
-            left == 0
-            and 1 <= size <= extents[axis]
-            and extents[axis] % size == 0
-            and (extents[axis] > 1)
-        ):
+        if left == 0 and 1 <= size <= sizes[axis] and sizes[axis] % size == 0 and (sizes[axis] > 1):
             return axis, size
-        behind *= extents[axis]
+        behind *= sizes[axis]
     return None, 0
 
 

@@ -74,9 +74,9 @@ class Overrides:
 
     def change(self, tensor: Tensor, kind: str, text: str) -> None:
         """Record a change of the model's quantization of a tensor, once."""
-        told = Difference(tensor=tensor.source, kind=kind, text=text)
-        if told not in self.changes:
-            self.changes.append(told)
+        difference = Difference(tensor=tensor.source, kind=kind, text=text)
+        if difference not in self.changes:
+            self.changes.append(difference)
 
     @property
     def claims(self) -> Mapping[Tensor, Claim]:
@@ -94,8 +94,8 @@ class Overrides:
             names.setdefault(remark, []).append(f"'{tensor.source}'")
         found = [f"weights {listed(them, _SHOWN)} {remark}" for remark, them in names.items()]
         if self.idle:
-            told = listed([f"'{name}'" for name in self.idle], _SHOWN)
-            found.append(f"entries without effect, for tensors without float numbers: {told}")
+            idle = listed([f"'{name}'" for name in self.idle], _SHOWN)
+            found.append(f"entries without effect, for tensors without float numbers: {idle}")
         return found
 
     @property

@@ -52,8 +52,8 @@ def gather(
 class _Stream:
     def __init__(self, wanted: Observation) -> None:
         self._wanted = wanted
-        self._least: NDArray[np.float64] = np.asarray(np.inf)
-        self._greatest: NDArray[np.float64] = np.asarray(-np.inf)
+        self._minimum: NDArray[np.float64] = np.asarray(np.inf)
+        self._maximum: NDArray[np.float64] = np.asarray(-np.inf)
         self._sum: NDArray[np.float64] = np.asarray(0.0)
         self._squares: NDArray[np.float64] = np.asarray(0.0)
         self._count = 0
@@ -62,8 +62,8 @@ class _Stream:
     def take(self, values: Array) -> None:
         axis = self._wanted.axis
         others = None if axis is None else tuple(i for i in range(values.ndim) if i != axis)
-        self._least = np.minimum(self._least, values.min(axis=others, initial=np.inf))
-        self._greatest = np.maximum(self._greatest, values.max(axis=others, initial=-np.inf))
+        self._minimum = np.minimum(self._minimum, values.min(axis=others, initial=np.inf))
+        self._maximum = np.maximum(self._maximum, values.max(axis=others, initial=-np.inf))
         self._sum = self._sum + values.sum(axis=others, dtype=np.float64)
         self._squares = self._squares + np.square(values, dtype=np.float64).sum(axis=others)
         self._count += values.size // (1 if axis is None else max(values.shape[axis], 1))
@@ -73,8 +73,8 @@ class _Stream:
     def statistics(self) -> Statistics:
         count = max(self._count, 1)
         return Statistics(
-            np.asarray(self._least, np.float64),
-            np.asarray(self._greatest, np.float64),
+            np.asarray(self._minimum, np.float64),
+            np.asarray(self._maximum, np.float64),
             self._sum / count,
             self._squares / count,
             self._count,

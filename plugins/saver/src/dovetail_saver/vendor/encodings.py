@@ -191,9 +191,9 @@ def _mapping(scope: Scope, at: At) -> EncodingMapping:
 def _blocks(scope: Scope, at: At, shape: Shape) -> tuple[Shape, Shape]:
     """Return the size of a block, and the number of blocks along each axis."""
     size = tuple(_whole(scope, scope.numbers(at, (UINT,), len(shape)), np.uint32, at).tolist())
-    if any(block < 1 or extent % block for block, extent in zip(size, shape, strict=True)):
+    if any(block < 1 or count % block for block, count in zip(size, shape, strict=True)):
         raise scope.error(f"blocks of {size} do not divide the shape {shape}", at.offset)
-    return size, tuple(extent // block for block, extent in zip(size, shape, strict=True))
+    return size, tuple(count // block for block, count in zip(size, shape, strict=True))
 
 
 def _pairs(scope: Scope, at: At, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -48,12 +48,12 @@ def cases_module(definitions: Definitions, names: Names) -> list[str]:
     functions: list[str] = []
     made: list[Part] = []
     for op in definitions.ops:
-        answer = fresh(variable(_snake(op.name), set()), taken, "_answer")
-        functions += ["", "", *_answer(op, names.classes[op.name], answer)]
+        answer = fresh(variable(_snake(op.name), set()), taken, "_expected")
+        functions += ["", "", *_expected(op, names.classes[op.name], answer)]
         made.append(_case(op, schemas[op.name], names, answer))
     unwritten = [literal(op.name) for op in definitions.ops]
     code = [
-        *_UNWRITTEN_TOLD,
+        *_UNWRITTEN_COMMENT,
         *laid_out(Group("", _CURLY, tuple(unwritten)), before="UNWRITTEN = "),
         *("", "", *_RAMP.strip().splitlines()),
         *functions,
@@ -67,13 +67,13 @@ def cases_module(definitions: Definitions, names: Names) -> list[str]:
     return [*head, "", *imports(code, *own), "", *code]
 
 
-_UNWRITTEN_TOLD = (
+_UNWRITTEN_COMMENT = (
     "# Ops without a `reference`: their tests are expected to fail, for that reason only. Once the",
     "# reference of an op and its expected outputs below are written, remove it.",
 )
 
 
-def _answer(op: OpDefinition, name: str, function: str) -> Iterator[str]:
+def _expected(op: OpDefinition, name: str, function: str) -> Iterator[str]:
     taken: set[str] = {*TAKEN, "found"}
     items: list[Part] = []
     for tensor in op.inputs:
@@ -105,8 +105,8 @@ def _case(op: OpDefinition, schema: OpSchema, names: Names, answer: str) -> Part
 
 def _sample(op: OpDefinition, schema: OpSchema) -> tuple[list[Part], list[Spec], bool]:
     """Return consistent inputs, and the outputs: inferred, or of a likely shape."""
-    for extents in (_Extents(2), _Extents(8)):
-        ins = [Spec(_dtype(t), extents.shape(t)) for t in op.inputs]
+    for sizes in (_Sizes(2), _Sizes(8)):
+        ins = [Spec(_dtype(t), sizes.shape(t)) for t in op.inputs]
         inputs: list[Part] = [
             call("ramp", f"DType.{s.dtype.name}", *map(str, s.shape)) for s in ins
         ]
@@ -132,7 +132,7 @@ def _spec(spec: Spec) -> Part:
     return call("Spec", f"DType.{spec.dtype.name}", sequence(*map(str, spec.shape)))
 
 
-class _Extents:
+class _Sizes:
     """Sizes by the names in shape texts; each new name gets a new number.
 
     Args:

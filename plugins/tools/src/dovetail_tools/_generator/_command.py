@@ -58,7 +58,7 @@ def run(request: Request) -> None:
     backends = _backends(request.backends)
     text = None if request.configs else _spelled(request)
     if request.configs:
-        _refuse_both(request)
+        _reject_both(request)
     collections = [text.definitions()] if text else _read(request.configs)
     with _written(request.write_xml, text):
         found, kept = generate(collections, request.output, backends, force=request.force)
@@ -91,7 +91,7 @@ def _backends(given: Sequence[str]) -> list[str]:
     return names
 
 
-def _refuse_both(request: Request) -> None:
+def _reject_both(request: Request) -> None:
     given = {
         "--package-name": request.package,
         "--domain": request.domain,
@@ -154,10 +154,10 @@ def _report(found: Sequence[Generated]) -> None:
         }
         for each in found
     ]
-    current_output().data({"packages": data}, "\n".join(map(_told, found)))
+    current_output().data({"packages": data}, "\n".join(map(_summary, found)))
 
 
-def _told(each: Generated) -> str:
+def _summary(each: Generated) -> str:
     names = ", ".join(op.name for op in each.definitions.ops)
     # with ./, since pip would look up a bare name on an index
     place = each.folder if each.folder.is_absolute() else f"./{each.folder}"

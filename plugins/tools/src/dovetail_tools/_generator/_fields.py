@@ -115,7 +115,7 @@ def _kind(dtype: DType) -> str:
 
 def _shape(param: Parameter) -> Part:
     shape = param_field(param).shape
-    return "None" if shape is None else sequence(*(str(extent) for extent in shape))
+    return "None" if shape is None else sequence(*(str(size) for size in shape))
 
 
 def _with_head(head: str, part: Part) -> Part:

@@ -23,14 +23,14 @@ def ops_module(definitions: Definitions, names: Names) -> list[str]:
     classes = [line for op in definitions.ops for line in _op(op, definitions, names)]
     # the file imports no other one, so that it can be passed without installation (--op-packages)
     code = [*package, *classes, "", "", *UNWRITTEN.strip().splitlines()]
-    head = docstring(f"The op package `{definitions.package}`.", [[_TOLD]], "")
+    head = docstring(f"The op package `{definitions.package}`.", [[_DESCRIPTION]], "")
     quiet = ["# ruff: noqa: D102 - the class documents `reference`"]
     if any(width(line) > WIDTH for line in classes):
         quiet.append("# ruff: noqa: E501 - a shape is one text")
     return [*head, "", *quiet, "", *imports(code), "", *code]
 
 
-_TOLD = (
+_DESCRIPTION = (
     "Schemas and shapes come from the definitions of the ops; `reference` of each op is to be "
     "written here. An op whose shapes need code has an `infer`, too."
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dovetail_tools._generator._imports import TAKEN, imports
 from dovetail_tools._generator._layout import call, laid_out
 from dovetail_tools._generator._names import Names, fresh
-from dovetail_tools._generator._templates import IMPORTERS_TOLD, KERNELS_TOLD
+from dovetail_tools._generator._templates import IMPORTERS_DOCSTRING, KERNELS_DOCSTRING
 from dovetail_tools._generator._text import literal
 from dovetail_tools.op_definitions import Definitions
 
@@ -32,15 +32,15 @@ def kernels_module(definitions: Definitions, names: Names, backends: Sequence[st
                 "    return None",
             ]
     own = (f"{names.module}.ops", "PACKAGE")
-    return [*_lines(KERNELS_TOLD), "", *imports(code, own), "", *code]
+    return [*_lines(KERNELS_DOCSTRING), "", *imports(code, own), "", *code]
 
 
 def importers_module(definitions: Definitions, names: Names) -> list[str]:
     """Return the lines of the module `importers`: operators become the ops of the same names."""
     arguments = call("PackageImporters", "PACKAGE", literal(definitions.domain))
     code = laid_out(arguments, before="IMPORTERS = ")
-    told = _lines(IMPORTERS_TOLD.replace("@domain@", definitions.domain))
-    return [*told, "", *imports(code, (f"{names.module}.ops", "PACKAGE")), "", *code]
+    head = _lines(IMPORTERS_DOCSTRING.replace("@domain@", definitions.domain))
+    return [*head, "", *imports(code, (f"{names.module}.ops", "PACKAGE")), "", *code]
 
 
 def _lines(text: str) -> list[str]:

@@ -41,15 +41,15 @@ def ask() -> XmlText:
 def _ask_op() -> SpelledOp:
     while True:
         name = _asked("name of the op")
-        parts = [part for side, told in _SIDES for part in _ask_parts(side, told)]
+        parts = [part for side, question in _SIDES for part in _ask_parts(side, question)]
         problems: list[Problem] = []
         op = spelled_op(f"{name}({', '.join(parts)})", problems, "op")
         if not _shown(problems):
             return op
 
 
-def _ask_parts(side: str, told: str) -> list[str]:
-    current_output().message(told)
+def _ask_parts(side: str, question: str) -> list[str]:
+    current_output().message(question)
     parts: list[str] = []
     while text := _asked(f"  {side}", ""):
         problems: list[Problem] = []

@@ -62,7 +62,7 @@ def _remarks(definitions: Definitions) -> str:
     found = unexpressed(definitions)
     if not found:
         return "None: the schemas express the definitions in full."
-    told = "The docstrings of the classes have the parts about meaning. No code checks them yet."
+    head = "The docstrings of the classes have the parts about meaning. No code checks them yet."
     # indented, so that it is not read as markup
     lines = [f"    {r.op}: {one_line(r.text)}" for r in found]
-    return "\n".join([told, "", *lines])
+    return "\n".join([head, "", *lines])

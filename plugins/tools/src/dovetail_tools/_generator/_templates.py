@@ -73,7 +73,7 @@ def _unwritten(name: str) -> UnsupportedOpError:
     )
 '''
 
-KERNELS_TOLD = '''
+KERNELS_DOCSTRING = '''
 """Kernels: faster code for the ops, one for each backend and op.
 
 An op without a kernel runs by its `reference`. A kernel returns None for a call that it does not
@@ -96,7 +96,7 @@ The backend `gpu` runs no reference and no function of arrays: its kernels retur
 """
 '''
 
-IMPORTERS_TOLD = '''
+IMPORTERS_DOCSTRING = '''
 """Importers of the ONNX operators of `@domain@`.
 
 By default an operator becomes the op of the same name, and its attributes become the params of the

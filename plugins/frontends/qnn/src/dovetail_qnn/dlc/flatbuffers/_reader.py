@@ -185,7 +185,7 @@ class _Reader:
         if isinstance(type, Text):
             return self._string(target)
         if isinstance(type, RawBytes):
-            start, count = self._extent(target, type.width)
+            start, count = self._span(target, type.width)
             return self._data[start : start + count * type.width]
         if not isinstance(type, Vector):
             raise AssertionError(f"{type} is no type of a field")
@@ -193,7 +193,7 @@ class _Reader:
 
     def _vector(self, target: int, element: Number | Text | Table, path: Path, depth: int) -> Any:
         width = element.size if isinstance(element, Number) else UINT32.size
-        start, count = self._extent(target, width)
+        start, count = self._span(target, width)
         self._take(count * width)
         if isinstance(element, Number):
             code = element.code.format.lstrip("<")
@@ -219,7 +219,7 @@ class _Reader:
             raise _DamageError(f"the offset at {at} leads outside the {len(self._data)} bytes")
         return target
 
-    def _extent(self, target: int, width: int) -> tuple[int, int]:
+    def _span(self, target: int, width: int) -> tuple[int, int]:
         """Return the start and the number of elements of a vector."""
         count: int = _U32.unpack_from(self._data, target)[0]
         if target + 4 + count * width > len(self._data):
@@ -231,7 +231,7 @@ class _Reader:
     def _string(self, target: int) -> str:
         if (known := self._strings.get(target)) is not None:
             return known
-        start, count = self._extent(target, 1)
+        start, count = self._span(target, 1)
         self._take(count)
         try:
             text = str(self._data[start : start + count], "utf-8")
