@@ -47,9 +47,9 @@ def test_cached_sets_outlive_their_files(three: list[Any], run: Any, monkeypatch
     """A file that is removed during the run is missed only if its set is not cached."""
     from pathlib import Path
 
-    from dovetail_tools import _executor
+    from dovetail_tools._net_run import executor
 
-    write = _executor.JobRunner._write
+    write = executor.JobRunner._write
 
     def then_remove(self: Any, slot: Any) -> None:
         write(self, slot)
@@ -57,7 +57,7 @@ def test_cached_sets_outlive_their_files(three: list[Any], run: Any, monkeypatch
             for i in range(3):
                 Path(f"{i}.raw").rename(f"{i}.gone")
 
-    monkeypatch.setattr(_executor.JobRunner, "_write", then_remove)
+    monkeypatch.setattr(executor.JobRunner, "_write", then_remove)
     given = ("--model", "net.dvt", "--input-list", "list.txt", "--synchronous")
     done = run("net-run", *given, "--num-inferences", 6, "--max-input-cache-tensor-sets", -1)
     assert done.code == 0, done.err

@@ -182,20 +182,20 @@ def test_a_list_without_an_end_is_none(two_steps: str, run: Any) -> None:
 def test_a_file_that_shrinks_is_told(
     new_net: Any, run: Any, raw: Any, listing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dovetail_tools import _jobs
+    from dovetail_tools._net_run import jobs
 
     net = new_net()
     net.save(net.node("Relu", net.input("x", 1, 4), name="y"))
     raw("a.raw", np.zeros(4))
     listing("a.raw")
-    checked = _jobs.make_feed
+    checked = jobs.make_feed
 
     def then_shrink(*args: Any) -> Any:
         found = checked(*args)
         raw("a.raw", np.zeros(2))
         return found
 
-    monkeypatch.setattr(_jobs, "make_feed", then_shrink)
+    monkeypatch.setattr(jobs, "make_feed", then_shrink)
     done = net_run(run)
     assert done.code == 3
     assert "expected 16 bytes, got 8" in done.error["message"]

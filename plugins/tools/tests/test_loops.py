@@ -19,7 +19,7 @@ from dovetail.plugins.hooks import hooks
 from dovetail.plugins.hookspecs import hookimpl
 from dovetail.runtime import EventType, ProfiledCall, read_profile_log
 from dovetail.runtime.base import PreparedBase
-from dovetail_tools import _executor
+from dovetail_tools._net_run import executor
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_reading_goes_on_while_the_backend_executes(
     from dovetail_cpu import CpuBackend
 
     third_read = threading.Event()
-    read = _executor.JobRunner._read
+    read = executor.JobRunner._read
     prepare = CpuBackend.prepare
     waited: list[bool] = []
 
@@ -97,7 +97,7 @@ def test_reading_goes_on_while_the_backend_executes(
             waited.append(third_read.wait(20))
             self._inner.run(inputs, outputs, control)
 
-    monkeypatch.setattr(_executor.JobRunner, "_read", noting)
+    monkeypatch.setattr(executor.JobRunner, "_read", noting)
     monkeypatch.setattr(CpuBackend, "prepare", lambda *args: Waiting(prepare(*args)))
     assert net_run(run).code == 0
     assert waited == [True, True, True]
@@ -240,7 +240,7 @@ def test_short_executions_stop_overlapping(
     limit_us: float,
     asynchronous: Sequence[int],
 ) -> None:
-    monkeypatch.setattr(_executor, "_PAYS_US", limit_us)
+    monkeypatch.setattr(executor, "_PAYS_US", limit_us)
     calls: Counter[str] = Counter()
 
     class Count:

@@ -12,8 +12,8 @@ from commands import net_run
 
 from dovetail.files import staged_folder
 from dovetail.ir import DType, Tensor
-from dovetail_tools import _output_files
-from dovetail_tools._output_folder import replace_results
+from dovetail_tools._net_run import output_files
+from dovetail_tools._net_run.output_folder import replace_results
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_a_full_disk_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     before = entries()
-    monkeypatch.setattr(_output_files, "write_raw", full)
+    monkeypatch.setattr(output_files, "write_raw", full)
     done = net_run(run, *mode)
     assert (done.code, done.error["code"]) == (3, "FILE_UNWRITABLE")
     assert done.error["where"] == "output/Result_0"

@@ -12,8 +12,8 @@ import pytest
 from dovetail.runtime.base import PreparedBase
 from dovetail.runtime.config_file import OverlapConfig
 from dovetail_cpu import CpuBackend
-from dovetail_tools import _executor
-from dovetail_tools._overlap import OverlapLimits
+from dovetail_tools._net_run import executor
+from dovetail_tools._net_run.overlap import OverlapLimits
 
 INPUT_SETS = "input_tensors_creation_tasks_limit"
 EXECUTIONS = "execute_enqueue_tasks_limit"
@@ -30,8 +30,8 @@ def ahead(
     for i in range(40):
         raw(f"{i}.raw", np.arange(6.0) + i)
     listing(*(f"{i}.raw" for i in range(40)))
-    monkeypatch.setattr(_executor, "_PAYS_US", 0)
-    read, landed, prepare = _executor.JobRunner._read, _executor._landed, CpuBackend.prepare
+    monkeypatch.setattr(executor, "_PAYS_US", 0)
+    read, landed, prepare = executor.JobRunner._read, executor._landed, CpuBackend.prepare
     reads = 0
     waits = threading.Event()  # the command waits for the fourth execution
 
@@ -63,8 +63,8 @@ def ahead(
         nonlocal reads
         reads = Waiting.count = Waiting.seen = 0
         waits.clear()
-        monkeypatch.setattr(_executor, "_landed", noting_wait)
-        monkeypatch.setattr(_executor.JobRunner, "_read", noting)
+        monkeypatch.setattr(executor, "_landed", noting_wait)
+        monkeypatch.setattr(executor.JobRunner, "_read", noting)
         monkeypatch.setattr(CpuBackend, "prepare", lambda *args: Waiting(prepare(*args)))
         Path("run.toml").write_text(config)
         given = ("--model", two_steps, "--input-list", "list.txt", "--config-file", "run.toml")

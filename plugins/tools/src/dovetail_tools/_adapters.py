@@ -11,7 +11,7 @@ from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.files import atomic_write, safe_name
 from dovetail.ir import Encoding
 from dovetail.runtime import Context, Graph
-from dovetail_tools._jobs import Job
+from dovetail_tools._net_run.jobs import Job
 
 _SUFFIX = ".bin"
 

@@ -13,7 +13,7 @@ from dovetail.ops import OpRegistry
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import Backend, ProfileLevel, backend_name
 from dovetail.runtime.names import members_of
-from dovetail_tools._request import Profiling
+from dovetail_tools._net_run.request import Profiling
 
 
 def new_preparer(

@@ -29,11 +29,11 @@ from dovetail_tools._backend import new_preparer, profile_level
 from dovetail_tools._errors import usage
 from dovetail_tools._model_options import model_options
 from dovetail_tools._models import load_graphs, model_of, unknown_names
+from dovetail_tools._net_run.request import Profiling
 from dovetail_tools._option_faults import OptionFaults, Rule
 from dovetail_tools._option_values import parse_platform_options, parse_set_outputs
 from dovetail_tools._preparation import prepare_models
 from dovetail_tools._profiling import write_chrome_trace
-from dovetail_tools._request import Profiling
 from dovetail_tools._run_log import RunLog
 from dovetail_tools._timings import Timings
 

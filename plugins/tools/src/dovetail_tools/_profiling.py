@@ -10,7 +10,7 @@ from typing import Any
 from dovetail.cli.output import table
 from dovetail.files import atomic_write
 from dovetail.runtime import chrome_trace, read_profile_log
-from dovetail_tools._request import Profiling
+from dovetail_tools._net_run.request import Profiling
 from dovetail_tools._run_log import NAME
 from dovetail_tools._timings import Timings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dovetail.container import Closing
 from dovetail.runtime import EventType, ProfiledCall, ProfileEvent, ProfileLog
-from dovetail_tools._request import Profiling
+from dovetail_tools._net_run.request import Profiling
 
 # The SDK's name for its log, whose content is not documented; ours is in docs/profiling.md.
 NAME = "qnn-profiling-data_0.log"

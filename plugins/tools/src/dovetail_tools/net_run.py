@@ -10,9 +10,9 @@ import typer
 from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.map_weights_option import NoMapWeights
 from dovetail.cli.op_package_option import OpPackages
-from dovetail_tools._net_run_options import request_of
+from dovetail_tools._net_run.options import request_of
+from dovetail_tools._net_run.request import MemoryHandle, OutputData, Profiling
 from dovetail_tools._pairs import Counts, PairCommand
-from dovetail_tools._request import MemoryHandle, OutputData, Profiling
 from dovetail_tools._shared_options import (
     BackendName,
     ConfigFile,
@@ -256,9 +256,9 @@ def net_run(
     note_without_effect("--perf-profile", perf_profile)
     note_without_effect("--io-tensor-mem-handle-type", io_tensor_mem_handle_type)
     # imported here: the help needs no numpy
-    from dovetail_tools._run import execute
-    from dovetail_tools._sigterm import unwound_by_sigterm
-    from dovetail_tools._summary import report
+    from dovetail_tools._net_run.run import execute
+    from dovetail_tools._net_run.sigterm import unwound_by_sigterm
+    from dovetail_tools._net_run.summary import report
 
     with unwound_by_sigterm():
         outcome = execute(request)

@@ -11,12 +11,12 @@ from pathlib import Path
 from dovetail.cli.progress import Advance
 from dovetail.files import unwritable
 from dovetail.runtime import Graph, ProfilingWindow
-from dovetail_tools._input_sets import InputSets
-from dovetail_tools._jobs import Job
-from dovetail_tools._output_files import write_result
-from dovetail_tools._overlap import OverlapLimits
-from dovetail_tools._request import Request
-from dovetail_tools._slots import Slot, Slots
+from dovetail_tools._net_run.input_sets import InputSets
+from dovetail_tools._net_run.jobs import Job
+from dovetail_tools._net_run.output_files import write_result
+from dovetail_tools._net_run.overlap import OverlapLimits
+from dovetail_tools._net_run.request import Request
+from dovetail_tools._net_run.slots import Slot, Slots
 from dovetail_tools._timings import Timings
 
 # For shorter executions, overlap was measured to increase latency and to reduce throughput: the

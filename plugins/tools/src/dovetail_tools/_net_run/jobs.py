@@ -15,20 +15,21 @@ from dovetail.cli.inputs.selection import computed
 from dovetail.cli.inputs.spellings import spellings
 from dovetail.errors import ConfigError, Problem
 from dovetail.ir import Graph
-from dovetail_tools import _metadata, _profiling
+from dovetail_tools import _profiling
 from dovetail_tools._errors import usage
 from dovetail_tools._models import unknown_names
-from dovetail_tools._option_values import parse_native_names
-from dovetail_tools._output_files import (
+from dovetail_tools._net_run import metadata
+from dovetail_tools._net_run.output_files import (
     Files,
     distinct,
     graph_folder,
     output_files,
     unsplittable,
 )
-from dovetail_tools._outputs_chosen import chosen_outputs
-from dovetail_tools._parts import multiplied
-from dovetail_tools._request import Request
+from dovetail_tools._net_run.outputs_chosen import chosen_outputs
+from dovetail_tools._net_run.parts import multiplied
+from dovetail_tools._net_run.request import Request
+from dovetail_tools._option_values import parse_native_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def make_jobs(request: Request, graphs: Sequence[Graph]) -> list[Job]:
     native = _check_references(request, graphs)
     folders = {graph.name: graph_folder(graph.name, graphs) for graph in graphs}
     if len(graphs) > 1:
-        folders = distinct("graphs", folders, taken=(_metadata.NAME, _profiling.NAME))
+        folders = distinct("graphs", folders, taken=(metadata.NAME, _profiling.NAME))
     problems: list[Problem] = []
     jobs: list[Job] = []
     for graph, path in zip(graphs, request.input_lists, strict=True):

@@ -24,10 +24,10 @@ from dovetail.runtime import SignalKind
 from dovetail.runtime.compatibility import Verdict
 from dovetail.runtime.context_binaries import enabled_graphs
 from dovetail_tools._adapters import apply_adapter, apply_sections, use_encodings
-from dovetail_tools._jobs import Job
 from dovetail_tools._models import load_graphs, model_of
+from dovetail_tools._net_run.jobs import Job
+from dovetail_tools._net_run.request import Request
 from dovetail_tools._preparation import prepare_models
-from dovetail_tools._request import Request
 from dovetail_tools._timings import Timings
 
 _LOG = logging.getLogger("dovetail.net-run")

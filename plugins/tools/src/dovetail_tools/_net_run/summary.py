@@ -8,8 +8,8 @@ from typing import Any
 from dovetail.cli.output import current_output
 from dovetail.errors import counted
 from dovetail_tools import _profiling
-from dovetail_tools._job_run import JobOutcome
-from dovetail_tools._run import Outcome
+from dovetail_tools._net_run.job_run import JobOutcome
+from dovetail_tools._net_run.run import Outcome
 
 
 def report(outcome: Outcome) -> None:

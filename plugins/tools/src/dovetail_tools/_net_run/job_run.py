@@ -12,10 +12,10 @@ from dovetail.cli.progress import progress
 from dovetail.runtime import Graph, ProfilingWindow
 from dovetail.runtime.config_file import OverlapConfig
 from dovetail.runtime.placement import Placement
-from dovetail_tools._executor import JobRunner
-from dovetail_tools._jobs import Job
-from dovetail_tools._overlap import OverlapLimits
-from dovetail_tools._request import Request
+from dovetail_tools._net_run.executor import JobRunner
+from dovetail_tools._net_run.jobs import Job
+from dovetail_tools._net_run.overlap import OverlapLimits
+from dovetail_tools._net_run.request import Request
 from dovetail_tools._timings import Timings
 
 _LOG = logging.getLogger("dovetail.net-run")

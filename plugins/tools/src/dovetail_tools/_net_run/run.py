@@ -10,16 +10,17 @@ from typing import Any
 from dovetail.api.preparation import backend_of
 from dovetail.files import Staging, staged_folder, unwritable
 from dovetail.runtime import backend_name
-from dovetail_tools import _metadata, _profiling
+from dovetail_tools import _profiling
 from dovetail_tools._backend import new_preparer, profile_level
-from dovetail_tools._job_run import JobOutcome, JobRun
-from dovetail_tools._jobs import make_jobs
-from dovetail_tools._metadata import graph_metadata, write_metadata
-from dovetail_tools._output_folder import check_replaceable, replace_results
+from dovetail_tools._net_run import metadata
+from dovetail_tools._net_run.job_run import JobOutcome, JobRun
+from dovetail_tools._net_run.jobs import make_jobs
+from dovetail_tools._net_run.metadata import graph_metadata, write_metadata
+from dovetail_tools._net_run.output_folder import check_replaceable, replace_results
+from dovetail_tools._net_run.request import Request
+from dovetail_tools._net_run.sources import source_of
 from dovetail_tools._profiling import profiling_data, write_chrome_trace
-from dovetail_tools._request import Request
 from dovetail_tools._run_log import RunLog
-from dovetail_tools._sources import source_of
 from dovetail_tools._timings import Timings
 
 
@@ -74,7 +75,7 @@ def execute(request: Request) -> Outcome:
                 profiling = profiling_data(request.profiling, name, timings)
             _write_summaries(request.output_dir, staging, name, outcomes)
             folders = [job.folder for job in jobs]
-            replace_results(staging, request.output_dir, folders, (_metadata.NAME, _profiling.NAME))
+            replace_results(staging, request.output_dir, folders, (metadata.NAME, _profiling.NAME))
     if request.chrome_trace is not None:
         write_chrome_trace(request.output_dir / _profiling.NAME, request.chrome_trace)
     return Outcome(name, request.output_dir, tuple(outcomes), profiling)

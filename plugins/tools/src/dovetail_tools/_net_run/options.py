@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from dovetail.cli.op_package_option import split_list
 from dovetail.errors import suggest_name
 from dovetail_tools._model_options import model_options
+from dovetail_tools._net_run.request import CacheLimit, OutputData, Profiling, Request
 from dovetail_tools._option_faults import OptionFaults, Rule, option
 from dovetail_tools._option_values import (
     parse_input_lists,
@@ -19,7 +20,6 @@ from dovetail_tools._option_values import (
     parse_set_outputs,
 )
 from dovetail_tools._pairs import split_values
-from dovetail_tools._request import CacheLimit, OutputData, Profiling, Request
 
 T = TypeVar("T")
 

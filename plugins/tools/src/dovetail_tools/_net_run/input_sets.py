@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dovetail.cli.inputs.feed import Feed
 from dovetail.cli.inputs.raw_files import RawReader
 from dovetail.ir import Array
-from dovetail_tools._request import CacheLimit
+from dovetail_tools._net_run.request import CacheLimit
 
 
 class InputSets:

@@ -12,7 +12,7 @@ from dovetail.cli.inputs.raw_files import RawFormat, write_raw
 from dovetail.errors import FrontendError, Problem
 from dovetail.files import safe_name
 from dovetail.ir import Array, DType, Tensor
-from dovetail_tools._request import OutputData
+from dovetail_tools._net_run.request import OutputData
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -10,10 +10,10 @@ import numpy as np
 from dovetail.cli.inputs.raw_files import RawReader
 from dovetail.ir import Array
 from dovetail.runtime import Execution, Graph, Memory, Profile, ProfileLevel, Signal, SignalKind
-from dovetail_tools._input_sets import InputSets
-from dovetail_tools._jobs import Job
-from dovetail_tools._parts import multiplied, split_parts
-from dovetail_tools._shared_buffers import SharedBuffers
+from dovetail_tools._net_run.input_sets import InputSets
+from dovetail_tools._net_run.jobs import Job
+from dovetail_tools._net_run.parts import multiplied, split_parts
+from dovetail_tools._net_run.shared_buffers import SharedBuffers
 
 # Arrays or memory handles, by tensor name.
 Buffers = Mapping[str, Array | Memory]

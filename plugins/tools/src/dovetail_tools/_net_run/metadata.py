@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dovetail.cli.inputs.raw_files import RawFormat
 from dovetail.ir import Shape, Tensor
-from dovetail_tools._output_files import Files
+from dovetail_tools._net_run.output_files import Files
 
 NAME = "execution_metadata.yaml"
 

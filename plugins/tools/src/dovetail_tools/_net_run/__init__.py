@@ -1,0 +1,1 @@
+"""Runs of models on input lists, for `dovetail net-run`."""
