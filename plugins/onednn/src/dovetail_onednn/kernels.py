@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_onednn import movement
@@ -32,6 +34,45 @@ from dovetail_opset import STANDARD
 from dovetail_opset.directions import can_fuse_sibling
 
 
+def _first_of(*makes: Make) -> Make:
+    """Return a kernel that tries several in order and returns the first step."""
+    return lambda call: next((step for make in makes if (step := make(call)) is not None), None)
+
+
+_MATRICES: Mapping[str, Make] = {"FullyConnected": fully_connected, "MatMul": matmul}
+_CONVOLUTIONS: Mapping[str, Make] = {
+    "Conv1d": convolution,
+    "Conv2d": _first_of(winograd_convolution, convolution),
+    "Conv3d": convolution,
+    **{f"DepthWiseConv{axes}d": depthwise_convolution for axes in (1, 2)},
+    **{f"TransposeConv{axes}d": transposed_convolution for axes in (1, 2, 3)},
+}
+_RECURRENT: Mapping[str, Make] = {"Lstm": lstm, "Gru": gru}
+# The kernels below use one thread for small tensors. Some fuse the nodes after them.
+_FUSING: Mapping[str, Make] = {
+    **dict.fromkeys(BINARY, binary),
+    **dict.fromkeys(FUNCTIONS, eltwise),
+    **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
+    "Batchnorm": batchnorm,
+    "ElementWisePower": power,
+}
+_MAXIMA: Mapping[str, Make] = {f"PoolMax{axes}d": pool_max for axes in (2, 3)}
+_NORMS_BY_ITEM: Mapping[str, Make] = {"GroupNorm": group_norm, "InstanceNorm": instance_norm}
+_OTHERS: Mapping[str, Make] = {
+    "ChannelShuffle": movement.channel_shuffle,
+    "Concat": movement.concat,
+    **dict.fromkeys(("ExpandDims", "Reshape", "Squeeze"), movement.reshape),
+    "LayerNorm": layer_norm,
+    "Lrn": lrn,
+    "ReduceMean": reduce_mean,
+    "ReduceSum": reduce_sum,
+    "Resize": banded_resize,
+    "ResizeBilinear": resize_bilinear,
+    "ResizeNearestNeighbor": resize_nearest_neighbor,
+    "Transpose": movement.transpose,
+}
+
+
 def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     """Return the kernels for ops of the standard op set.
 
@@ -45,76 +86,36 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         PluginError: A check failed, and `strict`.
     """
     kernels = KernelRegistry(backend)
-    sums_of_products: dict[str, Make] = {"FullyConnected": fully_connected, "MatMul": matmul}
+
+    def register(makes: Mapping[str, Make], **how: Any) -> None:
+        for op_type, make in makes.items():
+            kernels.register(STANDARD, op_type, **how)(make)
+
     has_convolutions = is_right(Kind.CONVOLUTION, strict=strict)
+    register(_MATRICES, can_fuse=can_fuse, branch=Branch.GATE)
     if has_convolutions:
-        sums_of_products |= {
-            "Conv1d": convolution,
-            "Conv2d": _first_of(winograd_convolution, convolution),
-            "Conv3d": convolution,
-            **{f"DepthWiseConv{axes}d": depthwise_convolution for axes in (1, 2)},
-            **{f"TransposeConv{axes}d": transposed_convolution for axes in (1, 2, 3)},
-        }
-    for op_type, make in sums_of_products.items():
-        kernels.register(STANDARD, op_type, can_fuse=can_fuse, branch=Branch.GATE)(make)
-    for op_type, make in {"Lstm": lstm, "Gru": gru}.items():
-        kernels.register(STANDARD, op_type, can_fuse=can_fuse_sibling, branch=Branch.SIBLING)(make)
-    fusing: dict[str, Make] = {
-        **dict.fromkeys(BINARY, binary),
-        **dict.fromkeys(FUNCTIONS, eltwise),
-        **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
-        "Batchnorm": batchnorm,
-        "ElementWisePower": power,
-    }
-    for op_type, make in fusing.items():
-        kernels.register(STANDARD, op_type, can_fuse=can_fuse)(_alone_if_small(make))
-    by_item = functools.partial(kernels.register, can_fuse=can_fuse_after_norm, branch=Branch.GATE)
-    by_item(STANDARD, "GroupNorm")(_alone_if_small(group_norm))
-    by_item(STANDARD, "InstanceNorm")(_alone_if_small(instance_norm))
-    kernels.register(STANDARD, "Softmax", can_fuse=can_fuse_test, branch=Branch.GATE)(
-        _alone_if_small(softmax)
-    )
-    for axes in (2, 3):
-        register = kernels.register(STANDARD, f"PoolMax{axes}d", can_fuse=can_fuse_after_maximum)
-        register(_alone_if_small(pool_max))
-    others: dict[str, Make] = {
-        "ChannelShuffle": movement.channel_shuffle,
-        "Concat": movement.concat,
-        **dict.fromkeys(("ExpandDims", "Reshape", "Squeeze"), movement.reshape),
-        "LayerNorm": layer_norm,
-        "Lrn": lrn,
-        "ReduceMean": reduce_mean,
-        "ReduceSum": reduce_sum,
-        "Resize": banded_resize,
-        "ResizeBilinear": resize_bilinear,
-        "ResizeNearestNeighbor": resize_nearest_neighbor,
-        "Transpose": movement.transpose,
-    }
-    for op_type, make in others.items():
-        kernels.register(STANDARD, op_type)(_alone_if_small(make))
-    for op_type, make in OF_INTEGERS.items():
-        kernels.register(STANDARD, op_type, quantized=True)(_alone_if_small(make))
-    kernels.register(STANDARD, "Quantize", can_fuse=can_fuse_dequantize, quantized=True)(
-        _alone_if_small(quantize)
-    )
+        register(_CONVOLUTIONS, can_fuse=can_fuse, branch=Branch.GATE)
+    register(_RECURRENT, can_fuse=can_fuse_sibling, branch=Branch.SIBLING)
+    register(_alone_if_small(_FUSING), can_fuse=can_fuse)
+    register(_alone_if_small(_NORMS_BY_ITEM), can_fuse=can_fuse_after_norm, branch=Branch.GATE)
+    register(_alone_if_small({"Softmax": softmax}), can_fuse=can_fuse_test, branch=Branch.GATE)
+    register(_alone_if_small(_MAXIMA), can_fuse=can_fuse_after_maximum)
+    register(_alone_if_small(_OTHERS))
+    register(_alone_if_small(OF_INTEGERS), quantized=True)
+    conversions = _alone_if_small({"Quantize": quantize})
+    register(conversions, can_fuse=can_fuse_dequantize, quantized=True)
     if has_convolutions and is_right(Kind.INTEGER, strict=strict):
-        for op_type, make in PRODUCTS.items():
-            kernels.register(STANDARD, op_type, can_fuse=can_fuse_integers, quantized=True)(make)
+        register(PRODUCTS, can_fuse=can_fuse_integers, quantized=True)
     return kernels
 
 
-def _first_of(*makes: Make) -> Make:
-    """Return a kernel that tries several in order and returns the first step."""
-    return lambda call: next((step for make in makes if (step := make(call)) is not None), None)
+def _alone_if_small(makes: Mapping[str, Make]) -> dict[str, Make]:
+    """Return kernels that use one thread for small tensors."""
+    return {op_type: functools.partial(_make_alone, make) for op_type, make in makes.items()}
 
 
-def _alone_if_small(make: Make) -> Make:
-    """Return a kernel that uses one thread for small tensors."""
-
-    def make_step(call: KernelCall) -> Step | None:
-        tensors = (*call.tensors, *call.outputs)
-        elements = max(math.prod(t.shape) for t in tensors if t is not None)
-        with threads(1 if elements < LEAST_SHARED_ELEMENTS else 0):
-            return make(call)
-
-    return make_step
+def _make_alone(make: Make, call: KernelCall) -> Step | None:
+    tensors = (*call.tensors, *call.outputs)
+    elements = max(math.prod(t.shape) for t in tensors if t is not None)
+    with threads(1 if elements < LEAST_SHARED_ELEMENTS else 0):
+        return make(call)
