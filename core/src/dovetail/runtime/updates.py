@@ -60,7 +60,9 @@ def checked_update(
         update = replace(update, data=owned_blob(data, tensor.dtype))
     if encoding is not None:
         update = replace(update, encoding=encoding)
-    faults += value_faults(_updated(tensor, update))
+    updated = ir.copy_tensor(tensor)
+    assign({updated: update})
+    faults += value_faults(updated)
     if faults:
         raise GraphError(
             "the update does not match the tensor",
@@ -106,17 +108,3 @@ def assign(updates: Mapping[ir.Tensor, Update]) -> None:
     """Assign data and encodings to tensors."""
     for tensor, update in updates.items():
         tensor.data, tensor.encoding = update.data, update.encoding
-
-
-def _updated(tensor: ir.Tensor, update: Update) -> ir.Tensor:
-    return ir.Tensor(
-        tensor.name,
-        tensor.dtype,
-        tensor.shape,
-        tensor.kind,
-        encoding=update.encoding,
-        data=update.data,
-        dynamic=tensor.dynamic,
-        memory_type=tensor.memory_type,
-        data_format=tensor.data_format,
-    )
