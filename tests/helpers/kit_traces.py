@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from choosy_backends import LeftBackend
+from partial_backends import LeftBackend
 from reference_backend import BareBackend, ReferenceBackend
 from updating_backend import UpdatingBackend
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, ClassVar
 
-from choosy_backends import ChoosyDevice, ChoosyGraph, ChoosyPrepared, LeftBackend
 from msgspec.structs import replace
+from partial_backends import LeftBackend, PartialDevice, PartialGraph, PartialPrepared
 
 from dovetail.errors import BackendError
 from dovetail.ops import CheckedGraph
@@ -29,7 +29,7 @@ class RacingOptions(contract.Options, frozen=True):
     records_only: bool = False
 
 
-class RacingPrepared(ChoosyPrepared):
+class RacingPrepared(PartialPrepared):
     def __init__(self, name: str, graph: CheckedGraph, options: RacingOptions) -> None:
         super().__init__(name, graph)
         self.options = options
@@ -48,7 +48,7 @@ class RacingPrepared(ChoosyPrepared):
 class FirstBackend(LeftBackend):
     name: ClassVar[str] = "first"
     configs: ClassVar[contract.Configs] = contract.Configs(
-        backend=RacingOptions, device=ChoosyDevice, graph=ChoosyGraph
+        backend=RacingOptions, device=PartialDevice, graph=PartialGraph
     )
     is_native: ClassVar[bool] = True
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from choosy_backends import EVENTS
+from partial_backends import EVENTS
 from racing_backends import RUNS
 from reference_backend import PACKAGE, chain
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import choosy_backends
 import msgspec
 import numpy as np
+import partial_backends
 import pytest
-from choosy_backends import EVENTS
 from msgspec.structs import replace
+from partial_backends import EVENTS
 from reference_backend import PACKAGE, chain
 
 from dovetail import Session
@@ -62,9 +62,9 @@ REFUSING = {"members": {"left": {"refuse": ["Wait"]}}}
 @pytest.fixture(autouse=True)
 def installed(site: Any) -> None:
     """Two backends, `left` and `right`, installed."""
-    names = {n: f"choosy_backends:{n.title()}Backend" for n in ("left", "right")}
+    names = {n: f"partial_backends:{n.title()}Backend" for n in ("left", "right")}
     site.dist("choosy-dist", {"dovetail.backends": names})
-    choosy_backends.EVENTS.clear()
+    partial_backends.EVENTS.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 from choosy_backend import ChoosyBackend
-from choosy_backends import ChoosyPrepared, LeftBackend
 from foreign_backend import ForeignBackend, ForeignContext
 from null_backend import NullBackend
+from partial_backends import LeftBackend, PartialPrepared
 from recording_backend import RecordingBackend
 from reference_backend import PACKAGE, BareBackend, ReferenceBackend
 from sections_backend import SectionsBackend, SectionsPrepared
@@ -366,7 +366,7 @@ def without_outputs(self: ForeignContext, image: Image, graph: Any, request: Any
 
 def choosy(**methods: Any) -> type[LeftBackend]:
     """Create a backend with binaries and sections whose prepared graphs have other methods."""
-    broken = type("P", (ChoosyPrepared,), methods)
+    broken = type("P", (PartialPrepared,), methods)
     return type("BrokenLeft", (LeftBackend,), {"prepared": broken})
 
 

@@ -20,20 +20,20 @@ from dovetail.runtime.interface import Interface
 EVENTS: list[str] = []  # what was prepared, restored and closed
 
 
-class ChoosyOptions(contract.Options, frozen=True):
+class PartialOptions(contract.Options, frozen=True):
     refuse: tuple[str, ...] = ()
     fail: bool = False
 
 
-class ChoosyDevice(DeviceConfig, frozen=True):
+class PartialDevice(DeviceConfig, frozen=True):
     refuse: tuple[str, ...] = ()
 
 
-class ChoosyGraph(GraphConfig, frozen=True):
+class PartialGraph(GraphConfig, frozen=True):
     refuse: tuple[str, ...] = ()
 
 
-class ChoosyPrepared(PreparedBase):
+class PartialPrepared(PreparedBase):
     def __init__(self, name: str, graph: CheckedGraph) -> None:
         self.name = name
         self.graph = graph
@@ -81,7 +81,7 @@ class ChoosyPrepared(PreparedBase):
         EVENTS.append(f"{self.name} closed {self.graph.name}")
 
 
-class ChoosyContext(ContextBase):
+class PartialContext(ContextBase):
     def image(self, graphs: Mapping[str, Any]) -> Image:
         """One opaque blob, as of a foreign runtime, and blobs of the data."""
         blobs = {f"{n}/{key}": x for n, one in graphs.items() for key, x in one.data.items()}
@@ -121,9 +121,9 @@ def _like(array: Array, blobs: Mapping[str, Array], key: str) -> Array:
 
 class LeftBackend(BackendBase):
     name: ClassVar[str] = "left"
-    prepared: ClassVar[type[ChoosyPrepared]] = ChoosyPrepared
+    prepared: ClassVar[type[PartialPrepared]] = PartialPrepared
     configs: ClassVar[contract.Configs] = contract.Configs(
-        backend=ChoosyOptions, device=ChoosyDevice, graph=ChoosyGraph
+        backend=PartialOptions, device=PartialDevice, graph=PartialGraph
     )
 
     def __init__(self, ops: OpRegistry, options: Any) -> None:
@@ -149,12 +149,12 @@ class LeftBackend(BackendBase):
             return Support(False, "op", "type", node.op_type, rewrite="use another op")
         return contract.SUPPORTED
 
-    def open_context(self, device: Any, config: Any, weights: WeightStore) -> ChoosyContext:
-        return ChoosyContext(self, device, config, weights)
+    def open_context(self, device: Any, config: Any, weights: WeightStore) -> PartialContext:
+        return PartialContext(self, device, config, weights)
 
     def prepare(
         self, graph: CheckedGraph, request: PrepareRequest, context: ContextBase
-    ) -> ChoosyPrepared:
+    ) -> PartialPrepared:
         EVENTS.append(f"{self.name} prepared {graph.name}")
         return self.prepared(self.name, graph)
 
