@@ -32,8 +32,8 @@ def annotate(plan: Plan, decided: Mapping[Group, EncodingDecision]) -> Decisions
         plan: The plan; its graph is changed.
         decided: Encodings of groups.
     """
-    wants = input_encodings(plan, decided)
-    writer = _Writer(plan, decided, wants)
+    inputs = input_encodings(plan, decided)
+    writer = _Writer(plan, decided, inputs)
     for tensor in list(plan.graph.tensors.values()):
         if not is_quantized(tensor):
             continue
@@ -46,22 +46,23 @@ def annotate(plan: Plan, decided: Mapping[Group, EncodingDecision]) -> Decisions
 
 class _Writer:
     def __init__(
-        self, plan: Plan, decided: Mapping[Group, EncodingDecision], wants: InputEncodings
+        self, plan: Plan, decided: Mapping[Group, EncodingDecision], inputs: InputEncodings
     ) -> None:
         self.decisions: Decisions = {}
         self._plan = plan
         self._graph: Graph = plan.graph
         self._decided = decided
-        self._wants: dict[Tensor, list[tuple[Node, int, EncodingDecision]]] = {}
-        for (node, i), wanted in wants.items():
+        # the inputs that read each tensor, with the encodings that they need
+        self._readers: dict[Tensor, list[tuple[Node, int, EncodingDecision]]] = {}
+        for (node, i), wanted in inputs.items():
             tensor = node.inputs[i]
             assert tensor is not None
-            self._wants.setdefault(tensor, []).append((node, i, wanted))
+            self._readers.setdefault(tensor, []).append((node, i, wanted))
 
     def write_static(self, tensor: Tensor) -> None:
         """Store a static tensor once for each encoding that its consumers need."""
         variants: dict[Spec, tuple[EncodingDecision, list[tuple[Node, int]]]] = {}
-        for node, i, wanted in self._wants.get(tensor, ()):
+        for node, i, wanted in self._readers.get(tensor, ()):
             spec = Spec(wanted.dtype, tensor.shape, wanted.encoding)
             variants.setdefault(spec, (wanted, []))[1].append((node, i))
         values = values_of(tensor) if variants else np.zeros(0, np.float32)
@@ -84,7 +85,7 @@ class _Writer:
         inner.dtype, inner.encoding = stored.dtype, stored.encoding
         self.decisions[tensor] = stored if shown is None else as_float(tensor.dtype, "an interface")
         copies: dict[Spec, list[tuple[Node, int]]] = {}
-        for node, i, wanted in self._wants.get(tensor, ()):
+        for node, i, wanted in self._readers.get(tensor, ()):
             spec = Spec(wanted.dtype, tensor.shape, wanted.encoding)
             if spec != inner.spec:
                 copies.setdefault(spec, []).append((node, i))
@@ -100,7 +101,7 @@ class _Writer:
         if producer is not None and producer in self._plan.floats:
             chosen = self._plan.floats[producer]
             return as_float(float_type(chosen.bitwidth), chosen.why)
-        readers = self._wants.get(tensor, [])
+        readers = self._readers.get(tensor, [])
         if tensor in self._plan.overrides.float_inputs:
             bitwidth = self._plan.overrides.float_inputs[tensor]
             return as_float(float_type(bitwidth), "the encodings file sets float")

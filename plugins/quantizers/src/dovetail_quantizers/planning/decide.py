@@ -39,13 +39,13 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
     """
     found: dict[Group, EncodingDecision] = {}
     problems: list[Problem] = []
-    reach = GroupRanges(plan, seen)
+    ranges = GroupRanges(plan, seen)
     is_whole = whole_groups(plan.graph, plan.ops)
     for group in plan.needed():
         if group in plan.given:
             found[group] = plan.given[group]
             continue
-        minimum, maximum = reach.range(group)
+        minimum, maximum = ranges.range(group)
         exact = None
         try:
             recipe = plan.recipe(group)
@@ -58,7 +58,7 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
             problems.append(Problem(error.message, f"tensor '{group.leader.source}'", error.hint))
             continue
         observed = seen.get(group.leader.name)
-        has_infinity = reach.value_range(group).has_infinity
+        has_infinity = ranges.value_range(group).has_infinity
         if has_infinity:
             plan.note_infinities(group.leader)
         why = _reason(plan, group, observed, has_infinity)
