@@ -128,7 +128,7 @@ class _WithoutNan:
         are_dense = all(value.layout is None for value in values)
         is_float = read.dtype is DType.FLOAT_32
         if not are_dense or not is_float or math.prod(read.shape) != math.prod(written.shape):
-            raise RecipeError(f"'{values[1].name}' is no conversion of '{values[0].name}'")
+            raise RecipeError(f"'{values[1].name}' cannot hold what '{values[0].name}' becomes")
         if values[1].root.storage not in (Storage.ARENA, Storage.OUTPUT):
             raise RecipeError(f"a conversion writes '{values[1].name}', which is only read")
         limits = written.dtype.stored_range() if written.dtype in TYPES else (-np.inf, np.inf)
