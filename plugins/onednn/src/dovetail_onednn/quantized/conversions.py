@@ -1,4 +1,4 @@
-"""Conversions of float32 to stored bytes and back, and both in a row.
+"""Conversions of float32 to stored bytes and back; both in a row also by way of 16 bits.
 
     q = clip(rint(x / s) + z),   real = (q - z) * s
 
@@ -29,6 +29,7 @@ from dovetail.runtime.plan import (
     Storage,
     Value,
 )
+from dovetail_numpy.integer.grid import is_single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn.attributes import Eltwise
@@ -46,28 +47,30 @@ _QUANTIZE = "onednn.quantize"
 
 
 def can_fuse_dequantize(group: Sequence[NodeView], node: NodeView) -> bool:
-    """Return whether a Dequantize follows a Quantize: the bytes between them are not written."""
+    """Return whether a Dequantize follows a Quantize: the integers are not written then."""
+    real = group[0].ins[0], node.outs[0]
     return (
         len(group) == 1
         and (node.package, node.op_type) == (group[0].package, "Dequantize")
-        and _is_converted(group[0].ins[0], group[0].outs[0])
-        and node.outs[0].dtype is DType.FLOAT_32
+        and all(each is not None and each.dtype is DType.FLOAT_32 for each in real)
+        and is_single(group[0].outs[0])
     )
 
 
 def quantize(call: KernelCall) -> Step | None:
-    """Run Quantize of float32 to bytes, and Dequantize after it; see `Kernel.make`."""
+    """Run Quantize of float32 to bytes, or Dequantize after it; see `Kernel.make`."""
     x, grid = call.spec(0), call.head.outs[0]
     count = math.prod(x.shape)
-    if count < _LEAST or not _is_converted(x, grid):
+    if count < _LEAST or not (call.fused or _is_converted(x, grid)):
         return None
     scale, zero, (low, high) = grid_of(grid)
-    flat, kind = vector(count), TYPES[grid.dtype]
+    flat, kind = vector(count), DataType.F32
     ops = [Eltwise(Algorithm.ROUND)]
     if call.fused:
         clip = Eltwise(Algorithm.CLIP, float(low - zero), float(high - zero))
-        ops, kind = [*ops, clip, Eltwise(Algorithm.LINEAR, scale)], DataType.F32
+        ops += [clip, Eltwise(Algorithm.LINEAR, scale)]
     else:
+        kind = TYPES[grid.dtype]
         ops += [Eltwise(Algorithm.LINEAR, 1.0, float(zero))] if zero else []
         is_whole = (low, high) == grid.dtype.stored_range()  # then the conversion clips
         ops += [] if is_whole else [Eltwise(Algorithm.CLIP, float(low), float(high))]
