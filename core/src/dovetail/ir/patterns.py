@@ -17,7 +17,7 @@ in which it reads a model.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -58,12 +58,25 @@ class Match(Generic[Value, NodeT]):
     nodes: tuple[NodeT, ...] = ()
 
 
-Pattern: TypeAlias = Callable[[View[Any, Any], Any, Match[Any, Any]], Iterator[Match[Any, Any]]]
+Matches: TypeAlias = Callable[[View[Any, Any], Any, Match[Any, Any]], Iterator[Match[Any, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The form of a value.
+
+    Attributes:
+        matches: Returns every way in which a value has this form, added to a match so far.
+        may_occur: Returns whether a graph of nodes of these op types may have such values.
+    """
+
+    matches: Matches
+    may_occur: Callable[[Collection[str]], bool] = lambda _: True
 
 
 def find(pattern: Pattern, view: View[Value, NodeT], value: Value) -> Iterator[Match[Value, NodeT]]:
     """Return every way in which a value has the form of a pattern."""
-    return pattern(view, value, Match())
+    return pattern.matches(view, value, Match())
 
 
 def value(name: str, pattern: Pattern | None = None) -> Pattern:
@@ -75,9 +88,9 @@ def value(name: str, pattern: Pattern | None = None) -> Pattern:
                 yield so_far
             return
         named = Match({**so_far.values, name: found}, so_far.nodes)
-        yield from [named] if pattern is None else pattern(view, found, named)
+        yield from [named] if pattern is None else pattern.matches(view, found, named)
 
-    return match
+    return Pattern(match) if pattern is None else Pattern(match, pattern.may_occur)
 
 
 def number(wanted: float, *, near: float = 0.0) -> Pattern:
@@ -93,7 +106,7 @@ def number(wanted: float, *, near: float = 0.0) -> Pattern:
         if known is not None and math.isclose(known, wanted, rel_tol=near):
             yield so_far
 
-    return match
+    return Pattern(match)
 
 
 def any_number(name: str) -> Pattern:
@@ -102,9 +115,9 @@ def any_number(name: str) -> Pattern:
 
     def match(view: View[Any, Any], found: Any, so_far: Match[Any, Any]) -> Iterator[Any]:
         if view.number(found) is not None:
-            yield from named(view, found, so_far)
+            yield from named.matches(view, found, so_far)
 
-    return match
+    return Pattern(match)
 
 
 def op(
@@ -135,7 +148,10 @@ def op(
                 nodes = each.nodes if node in each.nodes else (*each.nodes, node)
                 yield Match(each.values, nodes)
 
-    return match
+    def may_occur(op_types: Collection[str]) -> bool:
+        return op_type in op_types and all(each.may_occur(op_types) for each in inputs)
+
+    return Pattern(match, may_occur)
 
 
 def commutative(op_type: str, first: Pattern, second: Pattern) -> Pattern:
@@ -148,9 +164,9 @@ def either(*patterns: Pattern) -> Pattern:
 
     def match(view: View[Any, Any], found: Any, so_far: Match[Any, Any]) -> Iterator[Any]:
         for pattern in patterns:
-            yield from pattern(view, found, so_far)
+            yield from pattern.matches(view, found, so_far)
 
-    return match
+    return Pattern(match, lambda op_types: any(each.may_occur(op_types) for each in patterns))
 
 
 def _match_all(
@@ -163,7 +179,7 @@ def _match_all(
     if not patterns:
         yield so_far
         return
-    for found in patterns[0](view, values[0], so_far):
+    for found in patterns[0].matches(view, values[0], so_far):
         yield from _match_all(view, patterns[1:], values[1:], found)
 
 

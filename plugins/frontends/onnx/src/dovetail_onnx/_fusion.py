@@ -41,12 +41,10 @@ def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
     x * (0.5 + 0.5 * erf). Numbers may be computed from constants, as in the function that ONNX
     itself defines for Gelu. The scaled x and the erf must have no other readers.
     """
-    if not any(node.op_type == "Erf" for node in source.nodes):
-        return source
-    return replace_matches(SourceView(source, reader), _GELU, _gelu)
+    return replace_matches(source, reader, _GELU, _gelu)
 
 
-def _gelu(match: Found) -> list[SourceNode]:
+def _gelu(_: SourceView, match: Found) -> list[SourceNode]:
     x, last = match.values["x"], match.nodes[-1]
     sources = tuple(node.name for node in match.nodes)
     proto = helper.make_node("Gelu", [x], list(last.outputs), name=last.name)

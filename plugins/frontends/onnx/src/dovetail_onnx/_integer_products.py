@@ -39,10 +39,7 @@ _SCALED = either(
 
 def fuse_integer_products(source: SourceGraph, reader: TensorReader) -> SourceGraph:
     """Return the graph with every such product as two DequantizeLinear and a real product."""
-    if not any(node.op_type in _PRODUCTS for node in source.nodes):
-        return source
-    view = SourceView(source, reader)
-    return replace_matches(view, _SCALED, lambda match: _real(view, match))
+    return replace_matches(source, reader, _SCALED, _real)
 
 
 def _scale_of(view: SourceView, product: SourceNode) -> str | None:

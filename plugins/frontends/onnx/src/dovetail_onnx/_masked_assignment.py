@@ -46,10 +46,7 @@ _ASSIGNED = op(
 
 def fuse_masked_assignments(source: SourceGraph, reader: TensorReader) -> SourceGraph:
     """Return the graph with every such assignment as a Where."""
-    if not any(node.op_type == "NonZero" for node in source.nodes):
-        return source
-    view = SourceView(source, reader)
-    return replace_matches(view, _ASSIGNED, lambda match: _chosen(view, match))
+    return replace_matches(source, reader, _ASSIGNED, _chosen)
 
 
 def _chosen(view: SourceView, match: Found) -> Iterator[SourceNode]:

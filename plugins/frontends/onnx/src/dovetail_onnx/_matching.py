@@ -116,30 +116,37 @@ def _step(node: SourceNode) -> Callable[[float], float] | None:
 
 
 def replace_matches(
-    view: SourceView, pattern: Pattern, nodes_of: Callable[[Found], Iterable[SourceNode]]
+    source: SourceGraph,
+    reader: TensorReader,
+    pattern: Pattern,
+    nodes_of: Callable[[SourceView, Found], Iterable[SourceNode]],
 ) -> SourceGraph:
     """Return a model in which everything that matches a pattern is replaced.
 
     Args:
-        view: The model.
+        source: The model.
+        reader: Reads its constants.
         pattern: A pattern of the results to replace.
         nodes_of: Returns the nodes instead of a match, none for one that has to stay.
     """
+    if not pattern.may_occur({node.full_type for node in source.nodes}):
+        return source
+    view = SourceView(source, reader)
     gone: set[str] = set()
     made: dict[str, list[SourceNode]] = {}
-    for node in view.source.nodes:
+    for node in source.nodes:
         for match in find(pattern, view, node.outputs[0]) if node.outputs else ():
             names = {inner.name for inner in match.nodes}
             if not gone.isdisjoint(names) or not view.is_closed(match.nodes, node):
                 continue
-            if new := list(nodes_of(match)):
+            if new := list(nodes_of(view, match)):
                 gone |= names
                 made[node.name] = new
                 break
     nodes: list[SourceNode] = []
-    for node in view.source.nodes:
+    for node in source.nodes:
         nodes += made.get(node.name, [] if node.name in gone else [node])
-    return replace(view.source, nodes=_still_read(nodes, view.source))
+    return replace(source, nodes=_still_read(nodes, source))
 
 
 def _still_read(nodes: Iterable[SourceNode], source: SourceGraph) -> tuple[SourceNode, ...]:

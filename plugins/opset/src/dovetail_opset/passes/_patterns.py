@@ -80,6 +80,8 @@ def fuse_matches(graph: Graph, pattern: Pattern, fuse: Callable[[Graph, Found], 
         pattern: A pattern of the results to fuse.
         fuse: Fuses a match; returns whether this was possible.
     """
+    if not pattern.may_occur({node.op_type for node in graph.nodes}):
+        return False
     view, changed = GraphView(graph, PACKAGE.name), False
     for node in graph.nodes:
         for result in node.outputs[:1]:
