@@ -1,4 +1,4 @@
-"""The garbage collector while much is made that lives on: plans, and modules."""
+"""The garbage collector while much is made that lives on: graphs, plans, and modules."""
 
 from __future__ import annotations
 

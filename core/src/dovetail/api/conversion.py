@@ -15,6 +15,7 @@ from dovetail.api.plugin_options import options_for, options_text
 from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode, make_encodings_updateable
 from dovetail.arguments import check_arguments, without_numpy
+from dovetail.collecting import collection_paused
 from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import ConfigError, FrontendError, PluginError
 from dovetail.files import PathLike, open_regular, unreadable
@@ -83,20 +84,21 @@ def convert(
     steps = (*before, *pipeline_passes(passes, only_chosen=not optimize))
     hashed = _in_thread(lambda: hash_source(source))  # which leaves the interpreter to the rest
     graphs: list[Graph] = []
-    for each in shape_sets(shapes or {}):
-        dims = dict(options.input_dims) | dict(each.dims)
-        chosen = msgspec.structs.replace(options, input_dims=dims)
-        read = _read(frontend, source, chosen, registry)
-        _rename(read, name, each.suffix, source)
-        _require_constants(options, read, source)
-        for graph in read:
-            if on_read is not None:
-                on_read(graph)
-            checker = OpChecker(registry)
-            checker.require(graph)  # passes require a valid graph; these faults are not theirs
-            _optimize(graph, steps, checker)
-            make_encodings_updateable(graph, quant_updatable_mode, registry)
-        graphs += read
+    with collection_paused():
+        for each in shape_sets(shapes or {}):
+            dims = dict(options.input_dims) | dict(each.dims)
+            chosen = msgspec.structs.replace(options, input_dims=dims)
+            read = _read(frontend, source, chosen, registry)
+            _rename(read, name, each.suffix, source)
+            _require_constants(options, read, source)
+            for graph in read:
+                if on_read is not None:
+                    on_read(graph)
+                checker = OpChecker(registry)
+                checker.require(graph)  # passes require a valid graph; these faults are not theirs
+                _optimize(graph, steps, checker)
+                make_encodings_updateable(graph, quant_updatable_mode, registry)
+            graphs += read
     if len(graphs) > 1:
         share_blobs(graphs)
     said = options_text(options) | _steps_text(before, passes, shapes)
