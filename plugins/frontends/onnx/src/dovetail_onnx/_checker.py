@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import onnx.checker
 import onnx.defs
 from onnx import NodeProto
@@ -9,6 +12,9 @@ from onnx import NodeProto
 from dovetail.errors import Problem
 from dovetail_onnx._control import CONTROL
 from dovetail_onnx._source import SourceNode
+
+# onnx's type stubs lack the definitions.
+OpSchema = Any
 
 
 class NodeChecker:
@@ -70,9 +76,16 @@ def breaks_inference(node: NodeProto) -> str:
     return ""
 
 
+@lru_cache(maxsize=1024)  # of a model's thousands of nodes, only few differ in this
+def schema_of(op_type: str, opset: int) -> OpSchema | None:
+    """Return the schema of ONNX's own operator in an operator set; None if it has none there."""
+    try:
+        return onnx.defs.get_schema(op_type, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+
+
 def _is_current(op_type: str, opset: int) -> bool:
     """Return whether ONNX has an operator in an operator set, and does not deprecate it."""
-    try:
-        return not onnx.defs.get_schema(op_type, opset, "").deprecated
-    except onnx.defs.SchemaError:
-        return False
+    schema = schema_of(op_type, opset)
+    return schema is not None and not schema.deprecated

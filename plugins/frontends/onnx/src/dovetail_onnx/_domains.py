@@ -45,7 +45,8 @@ def _normalize_part(
     """
     used = set().union(*more)
     for node in all_nodes(nodes):
-        node.domain = _normalized(node.domain)
+        if node.domain == _ALIAS:
+            node.domain = ""
         used.add(node.domain)
     versions = {_normalized(entry.domain): entry.version for entry in part.opset_import}
     versions |= dict.fromkeys(sorted(used - versions.keys() - known), _DEFAULT_VERSION)

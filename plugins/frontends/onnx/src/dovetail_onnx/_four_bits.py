@@ -20,6 +20,7 @@ _MOVING = frozenset(
     )
 )  # fmt: skip
 _READING = frozenset(("Cast", "CastLike", "DequantizeLinear", "QuantizeLinear", "Shape", "Size"))
+_SUPPORTING = _MOVING | _READING
 
 
 def moves(node: SourceNode) -> bool:
@@ -37,12 +38,10 @@ def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> No
     Raises:
         UnsupportedOpError: It reads some.
     """
-    if node.domain in ("", "com.microsoft") and node.op_type in _MOVING | _READING:
-        return
-    if node.has_subgraphs:  # their nodes are checked one by one
+    if node.domain in ("", "com.microsoft") and node.op_type in _SUPPORTING:
         return
     for name, code in types:
-        if code is not None:
+        if code is not None and not node.has_subgraphs:  # whose nodes are checked one by one
             raise UnsupportedOpError(
                 f"unsupported element type {element_type_name(code)} of '{name}' for this operator",
                 where=node.where,
@@ -58,24 +57,27 @@ def output_type(node: SourceNode, types: Sequence[int | None]) -> int | None:
         types: The element types of its inputs that are of 4 bits, None for the others.
     """
     code: int | None = None
-    attributes = Attributes(node.proto)
     if moves(node):
         code = types[0] if types else None
     elif node.op_type == "QuantizeLinear" and node.domain in ("", "com.microsoft"):
         by_zero = len(node.inputs) > 2 and node.inputs[2]
-        code = types[2] if by_zero else attributes.integer("output_dtype", TensorProto.UNDEFINED)
+        code = types[2] if by_zero else _number(node, "output_dtype")
     elif node.domain == "":
-        code = _said(node, types, attributes)
+        code = _said(node, types)
     return code if code in PACKED else None
 
 
-def _said(node: SourceNode, types: Sequence[int | None], attributes: Attributes) -> int | None:
+def _number(node: SourceNode, name: str) -> int:
+    return Attributes(node.proto).integer(name, TensorProto.UNDEFINED)
+
+
+def _said(node: SourceNode, types: Sequence[int | None]) -> int | None:
     match node.op_type:
         case "Cast":
-            return attributes.integer("to", TensorProto.UNDEFINED)
+            return _number(node, "to")
         case "CastLike":
             return types[1] if len(types) > 1 else None
         case "ConstantOfShape":
-            proto = attributes.tensor("value")
+            proto = Attributes(node.proto).tensor("value")
             return None if proto is None else int(proto.data_type)
     return None

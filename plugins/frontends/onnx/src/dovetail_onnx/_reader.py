@@ -280,7 +280,7 @@ class GraphReader:
         ins = {name: self._values.get(name) for name in node.reads}
         if any(value is None for value in ins.values()):
             return  # a node that depends on an unsupported one
-        if node.has_subgraphs and found.importer is None:
+        if found.importer is None and node.has_subgraphs:
             read_control(node, self)
             return
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}

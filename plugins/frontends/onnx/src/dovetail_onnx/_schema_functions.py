@@ -49,10 +49,12 @@ def write_out(model: ModelProto, tables: Tables) -> ModelProto:
 
 def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto | None:
     opsets = {entry.domain: entry.version for entry in model.opset_import}
-    schemas = {i: _schema(node, opsets, tables) for i, node in enumerate(model.graph.node)}
-    wanted = {i: schema for i, schema in schemas.items() if schema is not None}
-    if not wanted:
+    operators = dict.fromkeys((node.domain, node.op_type) for node in model.graph.node)
+    schemas = {key: _schema(*key, opsets, tables) for key in operators}
+    if all(schema is None for schema in schemas.values()):
         return None
+    each = ((i, schemas[node.domain, node.op_type]) for i, node in enumerate(model.graph.node))
+    wanted = {i: schema for i, schema in each if schema is not None}
     types = _types(model) if any(s.has_context_dependent_function for s in wanted.values()) else {}
     made, count = ModelProto(), len(model.graph.node)
     made.CopyFrom(model)
@@ -79,19 +81,20 @@ def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto 
         ) from error
 
 
-def _schema(node: NodeProto, opsets: dict[str, int], tables: Tables) -> OpSchema | None:
+def _schema(
+    domain: str, op_type: str, opsets: dict[str, int], tables: Tables
+) -> OpSchema | None:
     """Return the schema of an operator that has a definition, but no importer."""
-    domain = node.domain
     if domain not in opsets:
         return None
     try:
-        schema: OpSchema = onnx.defs.get_schema(node.op_type, opsets[domain], domain)
+        schema: OpSchema = onnx.defs.get_schema(op_type, opsets[domain], domain)
     except onnx.defs.SchemaError:
         return None
     if not schema.has_function and not schema.has_context_dependent_function:
         return None
-    table = tables.of(domain, node.op_type)
-    known = isinstance(table, Importers) and table.find(node.op_type, schema.since_version)
+    table = tables.of(domain, op_type)
+    known = isinstance(table, Importers) and table.find(op_type, schema.since_version)
     return None if known else schema
 
 

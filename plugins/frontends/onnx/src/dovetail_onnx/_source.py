@@ -49,7 +49,8 @@ class SourceNode:
     @property
     def reads(self) -> tuple[str, ...]:
         """All tensors that it needs, by name."""
-        return tuple(name for name in (*self.inputs, *self.captured) if name)
+        names = self.inputs + self.captured
+        return names if "" not in names else tuple(filter(None, names))
 
     @property
     def where(self) -> str:
@@ -194,8 +195,11 @@ def _texts(model: ModelProto) -> Iterator[str | bytes]:
             yield from (text for tensor in part.initializer for text in _texts_of(tensor))
         for node in part.node:
             yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-            yield from (text for a in node.attribute for text in (a.name, *_texts_of(a.t)))
-            waiting.extend(any_graphs(node))
+            for attribute in node.attribute:
+                yield attribute.name
+                if attribute.HasField("t"):
+                    yield from _texts_of(attribute.t)
+                waiting.extend(_any_graphs(attribute))
 
 
 def _extents(info: ValueInfoProto) -> Iterator[str | bytes]:
@@ -271,9 +275,13 @@ def any_graphs(node: NodeProto) -> Iterator[GraphProto]:
     ONNX's own code may read these.
     """
     for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
+        yield from _any_graphs(attribute)
+
+
+def _any_graphs(attribute: AttributeProto) -> Iterator[GraphProto]:
+    if attribute.HasField("g"):
+        yield attribute.g
+    yield from attribute.graphs
 
 
 def _twice(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Problem]:
@@ -285,13 +293,15 @@ def _twice(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Problem]:
         for name, count in Counter(names).items():
             if count > 1:
                 yield Problem(f"duplicate name, used {count} times", f"{word} '{name}'", hint)
-    given = {i.name: "an input of the model" for i in graph.input}
+    given: dict[str, str | SourceNode] = {i.name: "an input of the model" for i in graph.input}
     given |= {t.name: "an initializer" for t in graph.initializer}
     for node in nodes:
         for name in filter(None, node.outputs):
             if name in given:
-                yield Problem(f"output '{name}' is also {given[name]}", node.where, hint)
-            given[name] = f"an output of {node.where}"
+                other = given[name]
+                what = other if isinstance(other, str) else f"an output of {other.where}"
+                yield Problem(f"output '{name}' is also {what}", node.where, hint)
+            given[name] = node
 
 
 def _undefined(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ import onnx.defs
 
 from dovetail.errors import Problem, suggest_name
 from dovetail.ops.frontend import OpUse
-from dovetail_onnx._checker import NodeChecker
+from dovetail_onnx._checker import NodeChecker, schema_of
 from dovetail_onnx._control import CONTROL
 from dovetail_onnx._fold import can_fold
 from dovetail_onnx._packages import PackageImporters, importer_hint
@@ -108,14 +108,12 @@ def _is_control(domain: str, op_type: str) -> bool:
 
 def _foldable(source: SourceGraph) -> set[str]:
     """Return the names of the nodes that are certain to be computed at import."""
-    known = set(source.initializers)
+    known = {"", *source.initializers}
     names = set()
     for node in source.nodes:
         if node.domain == "" and node.op_type == "Constant":
             known.update(node.outputs)
-        elif can_fold(node) and (
-            node.op_type in _SHAPES or all(n in known for n in node.inputs if n)
-        ):
+        elif (node.op_type in _SHAPES or known.issuperset(node.inputs)) and can_fold(node):
             known.update(node.outputs)
             names.add(node.name)
     return names
@@ -123,11 +121,9 @@ def _foldable(source: SourceGraph) -> set[str]:
 
 def _version(node: SourceNode, table: Importers | str) -> int:
     """Return the version of a node's operator; 0 where the operator is unknown."""
-    if node.domain == "":
-        try:
-            return int(onnx.defs.get_schema(node.op_type, node.opset, "").since_version)
-        except onnx.defs.SchemaError:
-            pass  # some are ONNX Runtime's, which puts them in ONNX's domain
+    schema = schema_of(node.op_type, node.opset) if node.domain == "" else None
+    if schema is not None:  # some are ONNX Runtime's, which puts them in ONNX's domain
+        return int(schema.since_version)
     known = table.versions(node.op_type) if isinstance(table, Importers) else ()
     default = node.opset if node.domain else 0
     return max((v for v in known if v <= node.opset), default=default)
