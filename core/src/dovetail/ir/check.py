@@ -169,14 +169,14 @@ def _link_faults(graph: Graph, node: Node) -> list[str]:
     known, outputs = graph.tensors, node.outputs
     found = [
         f"uses tensor '{tensor.name}', which is not in the graph"
-        for tensor in dict.fromkeys(node.inputs + outputs)
+        for tensor in node.inputs + outputs
         if tensor is not None and known.get(tensor.name) is not tensor
     ]
-    for tensor in dict.fromkeys(outputs):
+    for tensor in outputs:
         producer = graph.producer(tensor)
         if producer is not node:
             other = "nothing" if producer is None else producer.where
             found.append(f"writes tensor '{tensor.name}', whose producer is {other}")
         if outputs.count(tensor) > 1:
             found.append(f"writes tensor '{tensor.name}' twice")
-    return found
+    return list(dict.fromkeys(found))

@@ -170,7 +170,8 @@ def pack(values: Array, dtype: DType) -> Blob:
         GraphError: An integer or fixed-point type cannot hold a value: a fraction, NaN, or a
             number out of range.
     """
-    if (dtype.is_int or dtype.is_fixed_point) and (wrong := find_unfit(values, dtype)).any():
+    is_whole = dtype.is_int or dtype.is_fixed_point
+    if is_whole and not _all_fit(values, dtype) and (wrong := find_unfit(values, dtype)).any():
         raise GraphError(
             f"{np.asarray(values)[wrong][0]} cannot be stored as {dtype.name}",
             hint="use a wider type, or clip the values",
@@ -200,7 +201,7 @@ def find_unfit(values: Array, dtype: DType) -> NDArray[np.bool_]:
     """
     is_bool = dtype is DType.BOOL_8
     is_whole = is_bool or dtype.is_int or dtype.is_fixed_point
-    if not is_whole or (values.dtype == dtype.storage and not dtype.is_packed):
+    if not is_whole or _all_fit(values, dtype):
         return np.zeros(values.shape, np.bool_)
     low, high = (0, 1) if is_bool else dtype.stored_range()
     if values.dtype.kind == "f":
@@ -209,6 +210,11 @@ def find_unfit(values: Array, dtype: DType) -> NDArray[np.bool_]:
         fits = (values >= values.dtype.type(low)) & (values < values.dtype.type(high + 1))
         return np.asarray(~(fits & (np.trunc(values) == values)), np.bool_)
     return np.asarray((values < low) | (values > high), np.bool_)
+
+
+def _all_fit(values: Array, dtype: DType) -> bool:
+    """Return whether all values are of the type in which they are stored."""
+    return values.dtype == dtype.storage and not dtype.is_packed
 
 
 def saturate(values: Array, dtype: DType) -> Array:

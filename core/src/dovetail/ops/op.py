@@ -138,16 +138,16 @@ class Op:
         Raises:
             TypeError: A param is unknown, or a required one is missing.
         """
-        fields = self._fields
-        if unknown := params.keys() - fields.keys():
-            raise TypeError(f"unknown params of {type(self).__name__}: {sorted(unknown)}")
-        for name, field in fields.items():
+        values = self.__dict__
+        for name, field in self._fields.items():
             if name in params:
-                self.__dict__[name] = params[name]
+                values[name] = params.pop(name)
             elif field.is_required:
                 raise TypeError(f"missing required param '{name}' of {type(self).__name__}")
             else:
-                self.__dict__[name] = field.default_value(ins)
+                values[name] = field.default_value(ins)
+        if params:
+            raise TypeError(f"unknown params of {type(self).__name__}: {sorted(params)}")
 
     def work(self, ins: Specs, outs: Specs) -> int:
         """Return the multiply-accumulates of one execution, 0 unless a subclass counts them.

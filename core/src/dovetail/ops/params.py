@@ -56,6 +56,7 @@ class ParamField(Generic[T]):
         self.is_tensor = is_tensor
         self.shape = shape
         self.choices = choices
+        self._numbers = frozenset(map(int, choices or ()))
 
     def __set_name__(self, owner: type[object], name: str) -> None:
         self.name = name
@@ -103,7 +104,7 @@ class ParamField(Generic[T]):
             found.append(
                 f"param '{self.name}' is {param.dtype.name}, which cannot hold {param.value!r}"
             )
-        elif self.choices is not None and param.value not in {int(c) for c in self.choices}:
+        elif self.choices is not None and param.value not in self._numbers:
             names = ", ".join(f"{c.name}={int(c)}" for c in self.choices)
             found.append(f"param '{self.name}' is {param.value}; allowed: {names}")
         return found
@@ -137,7 +138,7 @@ class ParamField(Generic[T]):
         return Scalar(dtype, int(value) if isinstance(value, enum.IntEnum) else value)
 
     def _shape_faults(self, param: Tensor) -> list[str]:
-        if self.shape is None:
+        if self.shape is None or self.shape == param.shape:
             return []
         fits = len(param.shape) == len(self.shape) and all(
             want is None or want == have

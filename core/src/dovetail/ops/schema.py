@@ -36,6 +36,7 @@ class OpSchema(msgspec.Struct, frozen=True):
     params: Mapping[str, ParamField[Any]]
     _infer: Callable[..., Any]
     _reference: Callable[..., Any]
+    _counts: tuple[tuple[str, int, int | None], ...]  # a word for the ports, minimum, maximum
 
     @property
     def full_name(self) -> str:
@@ -58,9 +59,7 @@ class OpSchema(msgspec.Struct, frozen=True):
     def arity_faults(self, ins: int, outs: int) -> list[str]:
         """Return the faults of a node's numbers of inputs and outputs."""
         found = []
-        for word, ports, count in (("input", self.inputs, ins), ("output", self.outputs, outs)):
-            least = sum(not p.optional and not p.variadic for p in ports)
-            most = None if ports and ports[-1].variadic else len(ports)
+        for (word, least, most), count in zip(self._counts, (ins, outs), strict=True):
             if count < least or (most is not None and count > most):
                 wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
                 found.append(f"has {count} {word}s; {self.full_name} takes {wanted}")
@@ -96,10 +95,11 @@ class OpSchema(msgspec.Struct, frozen=True):
         Raises:
             OpError: The inputs do not match each other, or a required one is missing.
         """
-        for port, spec in zip(self.inputs, _filled(ins, self.inputs), strict=False):
+        given = _filled(ins, self.inputs)
+        for port, spec in zip(self.inputs, given, strict=False):
             if spec is None and not port.optional:
                 raise OpError(f"missing required input {port.name}")
-        return _as_tuple(self._infer(op, _filled(ins, self.inputs), _filled(outs, self.outputs)))
+        return _as_tuple(self._infer(op, given, _filled(outs, self.outputs)))
 
     def reference(self, op: Op, ins: Arrays, outs: Sequence[Spec]) -> tuple[Array, ...]:
         """Return the outputs computed in NumPy, in the op's domain.
@@ -181,7 +181,14 @@ def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
         params,
         _normalized(op, "infer", where, needs_outs=True),
         _normalized(op, "reference", where, needs_outs=False),
+        (("input", *_arity(op.inputs)), ("output", *_arity(op.outputs))),
     )
+
+
+def _arity(ports: tuple[Port, ...]) -> tuple[int, int | None]:
+    """Return the minimum and maximum number of tensors; None for any number."""
+    least = sum(not p.optional and not p.variadic for p in ports)
+    return least, None if ports and ports[-1].variadic else len(ports)
 
 
 def _normalized(op: type[Op], name: str, where: str, *, needs_outs: bool) -> Callable[..., Any]:

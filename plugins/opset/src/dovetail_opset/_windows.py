@@ -51,7 +51,7 @@ class Window:
             OpError: A stride, a dilation or a size is 0.
         """
         sizes = ints(size)
-        strides, dilations = (ints(np.broadcast_to(v, len(sizes))) for v in (stride, dilation))
+        strides, dilations = _along(stride, len(sizes)), _along(dilation, len(sizes))
         for name, values in (("filter", sizes), ("stride", strides), ("dilation", dilations)):
             if 0 in values:
                 raise OpError(f"{name} sizes must be at least 1, but they are {values}")
@@ -69,7 +69,8 @@ class Window:
         Raises:
             OpError: A window does not fit the padded input.
         """
-        return tuple(self._count(axis, size) for axis, size in enumerate(spatial))
+        spans = self.spans
+        return tuple(self._count(axis, size, spans[axis]) for axis, size in enumerate(spatial))
 
     def padded(self, x: Array, value: float = 0) -> Array:
         """Pad the spatial axes of (n, *spatial, c) with a constant."""
@@ -115,12 +116,12 @@ class Window:
         taps = tuple(slice(None, None, d) for d in self.dilation)
         return found[(slice(None), *steps, slice(None), *taps)]
 
-    def _count(self, axis: int, size: int) -> int:
+    def _count(self, axis: int, size: int, span: int) -> int:
         padded = size + sum(self.pads[axis])
-        room, stride = padded - self.spans[axis], self.stride[axis]
+        room, stride = padded - span, self.stride[axis]
         if room < 0:
             raise OpError(
-                f"a window of {self.spans[axis]} does not fit spatial axis {axis}, which has "
+                f"a window of {span} does not fit spatial axis {axis}, which has "
                 f"{size} elements and {padded} with padding"
             )
         return (-(-room // stride) if self.ceil else room // stride) + 1
@@ -131,6 +132,12 @@ class Window:
             last_end = -(-(size - span) // stride) * stride + span
             found.append((0, last_end - size))
         return found
+
+
+def _along(values: Array | int, axes: int) -> Shape:
+    """Return one number for each axis; a scalar is that of all."""
+    found = ints(np.ravel(values))
+    return found if len(found) == axes else ints(np.broadcast_to(values, axes))
 
 
 def _pad(x: Array, pairs: Pairs, value: float) -> Array:
