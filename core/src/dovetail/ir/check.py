@@ -101,8 +101,9 @@ def value_faults(tensor: Tensor) -> list[str]:
     shape, dtype, kind, data = tensor.shape, tensor.dtype, tensor.kind, tensor.data
     if not tensor.name or "\0" in tensor.name:
         found.append("has no valid name")
-    if shape and (min(shape) < 0 or max(shape) > MAX_AXIS_SIZE):
-        return [*found, f"has the impossible shape {shape}"]
+    for size in shape:  # faster than `min` and `max`
+        if not 0 <= size <= MAX_AXIS_SIZE:
+            return [*found, f"has the impossible shape {shape}"]
     if dtype is DType.UNDEFINED and kind is not TensorKind.NULL:
         found.append("has no data type")
     if tensor.encoding is not None:

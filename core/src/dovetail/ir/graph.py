@@ -326,6 +326,8 @@ class Graph:
         Raises:
             GraphError: Two tensors or two nodes would have one name.
         """
+        if not tensors and not nodes:
+            return
         for kind, names in (
             ("tensor", [tensors.get(t, t.name) for t in self._tensors.values()]),
             ("node", [nodes.get(n, n.name) for n in self._nodes.values()]),

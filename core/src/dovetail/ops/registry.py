@@ -116,14 +116,16 @@ class OpRegistry:
         Raises:
             UnsupportedOpError: The name is unknown.
         """
-        found = self._packages.get(name) or self._load(name)
+        found = self._packages.get(name)
         if found is None:
-            raise UnsupportedOpError(
-                f"op package '{name}' not found",
-                code="BACKEND_ERROR_OP_PACKAGE_NOT_FOUND",
-                hint=suggest_name(name, [*self._names(), *self._packages]),
-            )
-        self._packages[name] = found
+            found = self._load(name)
+            if found is None:
+                raise UnsupportedOpError(
+                    f"op package '{name}' not found",
+                    code="BACKEND_ERROR_OP_PACKAGE_NOT_FOUND",
+                    hint=suggest_name(name, [*self._names(), *self._packages]),
+                )
+            self._packages[name] = found
         return found
 
     def find(self, package: str, name: str) -> OpSchema:

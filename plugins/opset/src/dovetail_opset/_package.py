@@ -69,9 +69,10 @@ class _Schemas(Mapping[str, OpSchema]):
         self._homes = homes
 
     def __getitem__(self, name: str) -> OpSchema:
-        if name not in self._registered and name in self._homes:
+        found = self._registered.get(name)
+        if found is None and name in self._homes:
             importlib.import_module(self._homes[name])
-        return self._registered[name]
+        return found or self._registered[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._homes

@@ -36,6 +36,11 @@ def is_to_last(perm: Shape) -> bool:
     return len(perm) > 2 and perm == to_last(len(perm))
 
 
+def is_to_first(perm: Shape) -> bool:
+    """Return whether a perm leads from channels-last to channels-first."""
+    return len(perm) > 2 and perm == to_first(len(perm))
+
+
 def perm_of(node: Node) -> Shape:
     """Return the perm of a Transpose node."""
     param = node.params["perm"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
+import msgspec
 from onnx import TensorProto, helper
 
 from dovetail.ir import Spec
@@ -29,7 +30,6 @@ class OpContext(ImportContext):
     Attributes:
         node: As given.
         version: As given.
-        attr: Its attributes.
     """
 
     node: SourceNode
@@ -45,7 +45,11 @@ class OpContext(ImportContext):
     ) -> None:
         super().__init__(node, values, wanted, read)
         self.version = version
-        self.attr = Attributes(node.proto)
+
+    @cached_property
+    def attr(self) -> Attributes:
+        """The node's attributes."""
+        return Attributes(self.node.proto)
 
     def declared(self, i: int) -> Spec | None:
         """Return an output's declared type and shape; None if they are incomplete."""
@@ -98,7 +102,7 @@ class OpContext(ImportContext):
         # an empty list has no type in Python, and means the same as none
         given = {key: value for key, value in attributes.items() if not _is_none(value)}
         proto = helper.make_node(op_type, names, outputs, name=name, **given)
-        node = replace(
+        node = msgspec.structs.replace(
             self.node,
             name=name,
             op_type=op_type,

@@ -87,7 +87,7 @@ def fold(
     Raises:
         FrontendError: The result would be too large, or the inputs do not go together.
     """
-    packed = output_type(node, [ins[name].packed if name else None for name in node.inputs])
+    packed = output_type(node, {name: value.packed for name, value in ins.items()})
     if packed is not None and not moves(node):
         return None  # releases of onnx convert numbers beyond 4 bits differently
     if _crops(node, ins):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 
 from onnx import TensorProto
 
@@ -28,19 +28,19 @@ def moves(node: SourceNode) -> bool:
     return node.domain == "" and node.op_type in _MOVING
 
 
-def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> None:
+def check_reads(node: SourceNode, types: Mapping[str, int | None]) -> None:
     """Raise if a node reads 4-bit integers that its operator does not support.
 
     Args:
         node: The node.
-        types: The names of its inputs; with the element type if that has 4 bits.
+        types: The element types of its inputs that are of 4 bits by name, None for the others.
 
     Raises:
         UnsupportedOpError: It reads some.
     """
     if node.domain in ("", "com.microsoft") and node.op_type in _SUPPORTING:
         return
-    for name, code in types:
+    for name, code in types.items():
         if code is not None and not node.has_subgraphs:  # whose nodes are checked one by one
             raise UnsupportedOpError(
                 f"unsupported element type {element_type_name(code)} of '{name}' for this operator",
@@ -49,19 +49,19 @@ def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> No
             )
 
 
-def output_type(node: SourceNode, types: Sequence[int | None]) -> int | None:
+def output_type(node: SourceNode, types: Mapping[str, int | None]) -> int | None:
     """Return the element type of a node's output if that is of 4 bits, else None.
 
     Args:
         node: The node.
-        types: The element types of its inputs that are of 4 bits, None for the others.
+        types: As in `check_reads`.
     """
     code: int | None = None
     if moves(node):
-        code = types[0] if types else None
+        code = types.get(node.inputs[0]) if node.inputs else None
     elif node.op_type == "QuantizeLinear" and node.domain in ("", "com.microsoft"):
         by_zero = len(node.inputs) > 2 and node.inputs[2]
-        code = types[2] if by_zero else _number(node, "output_dtype")
+        code = types.get(node.inputs[2]) if by_zero else _number(node, "output_dtype")
     elif node.domain == "":
         code = _said(node, types)
     return code if code in PACKED else None
@@ -71,12 +71,12 @@ def _number(node: SourceNode, name: str) -> int:
     return Attributes(node.proto).integer(name, TensorProto.UNDEFINED)
 
 
-def _said(node: SourceNode, types: Sequence[int | None]) -> int | None:
+def _said(node: SourceNode, types: Mapping[str, int | None]) -> int | None:
     match node.op_type:
         case "Cast":
             return _number(node, "to")
         case "CastLike":
-            return types[1] if len(types) > 1 else None
+            return types.get(node.inputs[1]) if len(node.inputs) > 1 else None
         case "ConstantOfShape":
             proto = Attributes(node.proto).tensor("value")
             return None if proto is None else int(proto.data_type)

@@ -284,7 +284,8 @@ class GraphReader:
             read_control(node, self)
             return
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
-        check_reads(node, ((name, self._values.packed(name)) for name in ins))
+        packed = {name: self._values.packed(name) for name in ins}
+        check_reads(node, packed)
         if len(constants) == len(ins) and can_fold(node):
             version, known = self._source.ir_version, self._folded
             results = fold(node, constants, version, self._budget, known)
@@ -296,16 +297,17 @@ class GraphReader:
             raise UnsupportedOpError("the node can be neither computed at import nor converted")
         context = OpContext(node, found.version, self._values, self._wanted, self._read_names)
         given = found.importer(context)
-        self._keep(node, given)
+        self._keep(node, given, output_type(node, packed))
 
-    def _keep(self, node: SourceNode, given: Result | Sequence[Result | None]) -> None:
+    def _keep(
+        self, node: SourceNode, given: Result | Sequence[Result | None], packed: int | None
+    ) -> None:
         single = isinstance(given, Tensor | Constant | np.ndarray)
         results: Sequence[Result | None] = [given] if single else given  # type: ignore[list-item,assignment]
         if any(name in self._wanted for name in node.outputs[len(results) :]):
             raise FrontendError(
                 f"the node has {len(node.outputs)} outputs, but the operator has {len(results)}"
             )
-        packed = output_type(node, [self._values.packed(name) for name in node.inputs])
         for name, result in zip(node.outputs, results, strict=False):
             if name and result is not None:
                 self._set(name, as_value(result, name), packed)

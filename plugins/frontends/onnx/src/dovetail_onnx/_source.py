@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 from onnx import (
     AttributeProto,
     FunctionProto,
@@ -22,8 +23,7 @@ from dovetail.ir import topological_order
 _SUBGRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SourceNode:
+class SourceNode(msgspec.Struct, frozen=True, eq=False):
     """A node of the model.
 
     Attributes:
@@ -244,7 +244,7 @@ def source_node(
         tuple(proto.output),
         proto,
         sources or (name,),
-        captured_names(proto),
+        captured_names(proto) if proto.attribute else (),
     )
 
 

@@ -146,14 +146,14 @@ def _is_file(path: Path) -> bool:
 
 def _shape(proto: TensorProto, where: str) -> tuple[int, ...]:
     shape = tuple(proto.dims)
-    if any(extent < 0 for extent in shape):
+    if min(shape, default=0) < 0:
         raise FrontendError(f"the shape {shape} has a negative size", where=where)
     if len(shape) > MAX_RANK:
         raise FrontendError(
             f"unsupported rank {len(shape)}; the maximum is {MAX_RANK}", where=where
         )
     # also of a tensor without elements, whose other sizes NumPy multiplies
-    if math.prod(extent for extent in shape if extent) > _MAX_ELEMENTS:
+    if math.prod(filter(None, shape)) > _MAX_ELEMENTS:
         raise FrontendError(f"the shape {shape} is too large for any memory", where=where)
     if proto.HasField("segment"):
         raise FrontendError(

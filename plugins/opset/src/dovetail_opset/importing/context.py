@@ -170,8 +170,9 @@ class ImportContext(NodeContext):
         except OverflowError as error:  # attributes may have 64 bits, QNN's params have 32
             raise self.invalid(f"an attribute does not fit 32 bits: {error}") from error
         for tensor in made:
-            if not all(0 <= size <= MAX_AXIS_SIZE for size in tensor.shape):
-                raise self.invalid(f"the output would have the impossible shape {tensor.shape}")
+            for size in tensor.shape:
+                if not 0 <= size <= MAX_AXIS_SIZE:
+                    raise self.invalid(f"the output would have the impossible shape {tensor.shape}")
         return made
 
     def static(self, suffix: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:

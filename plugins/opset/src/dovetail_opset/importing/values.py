@@ -56,10 +56,11 @@ class Values:
             FrontendError: It is a constant that cannot be read.
             UnsupportedOpError: It is one of a type that cannot be converted.
         """
-        if name not in self._known and (stored := self._load(name)) is not None:
-            is_updateable = name in self._updateable
-            self._known[name] = self._updateable_tensor(stored) if is_updateable else stored
-        return self._known.get(name)
+        found = self._known.get(name)
+        if found is None and (stored := self._load(name)) is not None:
+            found = self._updateable_tensor(stored) if name in self._updateable else stored
+            self._known[name] = found
+        return found
 
     def set(self, name: str, value: Value) -> None:
         """Store a value under its name."""
@@ -88,7 +89,7 @@ class Values:
     def fresh(self, stem: str) -> str:
         """Return a name that begins with `stem` and is unused in the graph and the model."""
         name, count = stem, 1
-        while any(name in used for used in (self.graph.tensors, self._reserved, self._known)):
+        while name in self._reserved or name in self.graph.tensors or name in self._known:
             name, count = f"{stem}_{count}", count + 1
         return name
 

@@ -16,7 +16,7 @@ from dovetail_opset.passes._rewrite import (
     keeps_stored_values,
     source_perm_after,
 )
-from dovetail_opset.perms import inverse, is_to_last, perm_of
+from dovetail_opset.perms import inverse, is_to_first, is_to_last, perm_of
 
 # Ops of sequences, which have no layout with channels.
 _OF_TOKENS = ("MatMul", "FullyConnected", "Gather", "GatherNd", "Lstm", "Gru")
@@ -133,7 +133,7 @@ def turns_to_first(node: Node) -> bool:
     """Return whether a node is a transpose from channels-last to channels-first."""
     if not is_op(node, "Transpose") or not keeps_stored_values(node):
         return False
-    return not first_input(node).kind.is_updateable and is_to_last(inverse(perm_of(node)))
+    return not first_input(node).kind.is_updateable and is_to_first(perm_of(node))
 
 
 def leads_to_first(graph: Graph, node: Node) -> bool:

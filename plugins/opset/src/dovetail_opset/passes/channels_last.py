@@ -13,7 +13,6 @@ through the Reshape before or after that, and cancel, too.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -162,11 +161,11 @@ def _write_moved(
 def _common_perm(graph: Graph, node: Node) -> Shape | None:
     """Return the common perm of the transposes that a node reads; None if they differ."""
     perms = set()
+    is_reshape = is_op(node, "Reshape")
     for tensor in node.inputs:
         maker = None if tensor is None else graph.producer(tensor)
-        moves = (
-            turns_to_first if is_op(node, "Reshape") else functools.partial(leads_to_first, graph)
-        )
-        if maker is not None and moves(maker):
+        if maker is None or not is_op(maker, "Transpose"):
+            continue
+        if turns_to_first(maker) if is_reshape else leads_to_first(graph, maker):
             perms.add(perm_of(maker))
     return perms.pop() if len(perms) == 1 else None

@@ -31,8 +31,8 @@ class FoldConstants:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
-            schema = schema_of(node)
-            if schema is not None and schema.op.is_pure and self._may_fold(node):
+            schema = schema_of(node) if self._may_fold(node) else None
+            if schema is not None and schema.op.is_pure:
                 _fold(graph, node, schema)
                 changed = True
         return changed

@@ -178,6 +178,8 @@ def narrow(
     Returns:
         The nodes that compute in narrower types.
     """
+    if not tensors:
+        return []
     constants = {t for t in tensors if is_constant(t)}
     inner = {t for t in tensors if t not in constants and t.dtype in types}
     nodes = _narrowed(graph, types, inner, constants, takes)

@@ -120,10 +120,10 @@ def _part_names(graph: Graph, before: dict[Node, str]) -> dict[Tensor, str]:
     taken = set(graph.tensors)
     found = {}
     for node, old in before.items():
+        if node.name == old:
+            continue
         for tensor in node.inputs:
-            if tensor is None or not tensor.kind.is_static or node.name == old:
-                continue
-            if tensor.name.startswith(f"{old}."):
+            if tensor is not None and tensor.kind.is_static and tensor.name.startswith(f"{old}."):
                 found[tensor] = _free(f"{node.name}{tensor.name[len(old) :]}", taken)
     return found
 
