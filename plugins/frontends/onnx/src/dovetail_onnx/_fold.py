@@ -13,7 +13,6 @@ import numpy as np
 import onnx.defs
 from onnx import GraphProto, TypeProto, helper, numpy_helper, shape_inference
 from onnx.checker import ValidationError
-from onnx.reference import ReferenceEvaluator
 
 from dovetail.errors import FrontendError
 from dovetail.ir import Array, Shape
@@ -144,6 +143,9 @@ def _evaluated(node: SourceNode, ins: dict[str, Constant]) -> list[Array] | None
     """
     if node.op_type == "GatherElements" and (gathered := _gathered(node, ins)) is not None:
         return [gathered]
+    # imported when a node is computed: this takes longer than the conversion of a small model
+    from onnx.reference import ReferenceEvaluator
+
     try:
         evaluator = ReferenceEvaluator(_as_graph(node, list(ins)), opsets={"": node.opset})
     except ValueError as error:

@@ -20,7 +20,7 @@ from dovetail.errors import FrontendError
 
 Bytes = NDArray[np.uint8]
 
-ZIP_MAGIC = b"PK\x03\x04"
+_MAGIC = b"PK\x03\x04"
 # Names of members may end with a version: `dlc.metadata2.3.0`.
 _VERSION = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})*)?")
 _LOCAL = struct.Struct("<4s5H3I2H")
@@ -29,6 +29,15 @@ _MAX_RATIO = 1032  # of deflate
 _MAX_MEMBERS = 1000
 # What reading a damaged directory can raise.
 _DAMAGE = (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, EOFError)
+
+
+def is_zip(path: Path) -> bool:
+    """Return whether a file begins as a zip archive."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -144,7 +153,7 @@ class Archive:
             raise _fault(f"the header at {at} is outside the {size} bytes of the file", where)
         magic, *_, name, extra = _LOCAL.unpack_from(self._file.data.data, at)
         start = at + _LOCAL.size + name + extra
-        if magic != ZIP_MAGIC:
+        if magic != _MAGIC:
             raise _fault(f"header at {at} not found", where)
         if info.flag_bits & _ENCRYPTED:
             raise _fault("the member is encrypted", where)

@@ -12,7 +12,7 @@ from dovetail.errors import DovetailError, FrontendError, Problem
 from dovetail.ir import Graph, find_faults
 from dovetail_qnn._assembly import complete
 from dovetail_qnn._extras import KEY, NOTHING, read_extras
-from dovetail_qnn.dlc._archive import ZIP_MAGIC, Archive, Member
+from dovetail_qnn.dlc._archive import Archive, Member
 from dovetail_qnn.dlc._graphs import GraphReader
 from dovetail_qnn.dlc._old_graphs import OLD_MAJOR, read_old_graph
 from dovetail_qnn.dlc._payloads import NO_PAYLOADS, BlobSource, Payloads, read_payloads
@@ -26,11 +26,8 @@ EXTRAS = f"{KEY}.json"
 
 
 def looks_like_dlc(path: Path) -> bool:
-    """Return whether a file is a zip archive with a stream of graphs."""
+    """Return whether a zip archive has a stream of graphs."""
     try:
-        with path.open("rb") as file:
-            if file.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
-                return False
         model = Archive(path).find(MODEL)
         if model is None:
             return False

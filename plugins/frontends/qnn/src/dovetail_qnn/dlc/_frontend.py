@@ -1,4 +1,4 @@
-"""The frontend for DLC files."""
+"""The frontend for DLC files, whose reader is imported for files that may be one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from dovetail.ir import Graph
 from dovetail_qnn._base import GraphFileFrontend
-from dovetail_qnn.dlc._file import looks_like_dlc, read_dlc
+from dovetail_qnn.dlc._archive import is_zip
 
 
 class DlcFrontend(GraphFileFrontend):
@@ -19,7 +19,13 @@ class DlcFrontend(GraphFileFrontend):
 
     def recognises(self, path: Path) -> bool:
         """Return whether a file is a zip archive with a stream of graphs."""
+        if not is_zip(path):
+            return False
+        from dovetail_qnn.dlc._file import looks_like_dlc
+
         return looks_like_dlc(path)
 
     def _load(self, path: Path) -> Sequence[Graph]:
+        from dovetail_qnn.dlc._file import read_dlc
+
         return read_dlc(path)
