@@ -81,9 +81,7 @@ def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto 
         ) from error
 
 
-def _schema(
-    domain: str, op_type: str, opsets: dict[str, int], tables: Tables
-) -> OpSchema | None:
+def _schema(domain: str, op_type: str, opsets: dict[str, int], tables: Tables) -> OpSchema | None:
     """Return the schema of an operator that has a definition, but no importer."""
     if domain not in opsets:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
-from dovetail.ir.check import MAX_AXIS_SIZE
+from dovetail.ir.check import is_possible
 from dovetail.ops import OpPackage, unstorable
 from dovetail_opset import build
 from dovetail_opset._package import is_op
@@ -170,9 +170,8 @@ class ImportContext(NodeContext):
         except OverflowError as error:  # attributes may have 64 bits, QNN's params have 32
             raise self.invalid(f"an attribute does not fit 32 bits: {error}") from error
         for tensor in made:
-            for size in tensor.shape:
-                if not 0 <= size <= MAX_AXIS_SIZE:
-                    raise self.invalid(f"the output would have the impossible shape {tensor.shape}")
+            if not is_possible(tensor.shape):
+                raise self.invalid(f"the output would have the impossible shape {tensor.shape}")
         return made
 
     def static(self, suffix: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:
