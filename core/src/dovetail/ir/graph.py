@@ -195,6 +195,10 @@ class Graph:
         """Return the nodes that read a tensor, each once."""
         return tuple(self._consumers.get(tensor, ()))
 
+    def is_read(self, tensor: Tensor) -> bool:
+        """Return whether a node reads a tensor."""
+        return bool(self._consumers.get(tensor))
+
     def only_reader(self, tensor: Tensor) -> Node | None:
         """Return the only node that reads an internal tensor, None if anything else does."""
         readers = self._consumers.get(tensor, ())
@@ -260,7 +264,7 @@ class Graph:
             raise GraphError("the node writes one of its outputs twice", where=node.where)
         # It may come last if nothing reads its outputs yet, not even the node itself.
         ready = self._order is not None and not any(
-            t in node.inputs or self._consumers.get(t) for t in node.outputs
+            t in node.inputs or self.is_read(t) for t in node.outputs
         )
         self._nodes[node.name] = node
         self._link(node)
@@ -283,7 +287,7 @@ class Graph:
         Raises:
             ValueError: A node uses it.
         """
-        if tensor in self._producers or self._consumers.get(tensor):
+        if tensor in self._producers or self.is_read(tensor):
             raise ValueError(f"tensor {tensor.name} is still in use")
         del self._tensors[tensor.name]
         self._taken.clear()

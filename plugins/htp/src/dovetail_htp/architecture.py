@@ -186,7 +186,7 @@ class MultiplyByReciprocal:
             name = f"{divisor.name}_reciprocal"
             factor = static(graph, name, values, divisor.dtype, encoding=encoding)
             replace_op(graph, node, "ElementWiseMultiply", [_first(node), factor])
-            if not graph.consumers(divisor):
+            if not graph.is_read(divisor):
                 graph.remove_tensor(divisor)
         return bool(found)
 
@@ -221,7 +221,7 @@ class ReluForPrelu:
         for node in found:
             slope = _input(node, 1)
             replace_op(graph, node, "Relu", [_first(node)])
-            if slope.kind is TensorKind.STATIC and not graph.consumers(slope):
+            if slope.kind is TensorKind.STATIC and not graph.is_read(slope):
                 graph.remove_tensor(slope)
         return bool(found)
 

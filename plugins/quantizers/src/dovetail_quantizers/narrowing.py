@@ -66,7 +66,7 @@ def _cast_inputs(graph: Graph, types: Collection[DType], interfaces: Collection[
     """Insert a Cast of the same type after inputs that keep theirs, if a node reads them."""
     for tensor in graph.inputs:
         is_kept = tensor.dtype in types and tensor.name not in interfaces
-        if not is_kept or not graph.consumers(tensor):
+        if not is_kept or not graph.is_read(tensor):
             continue
         inner = add_like(graph, tensor, f"{tensor.name}.inner")
         graph.replace_uses(tensor, inner)

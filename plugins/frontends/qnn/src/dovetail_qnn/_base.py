@@ -71,7 +71,7 @@ class GraphFileFrontend:
                 for (package, op_type), count in sorted(counts.items())
             ),
             problems=tuple(p for graph in graphs for p in find_op_faults(graph, registry)),
-            unused_inputs=tuple(t.name for g in graphs for t in g.inputs if not g.consumers(t)),
+            unused_inputs=tuple(t.name for g in graphs for t in g.inputs if not g.is_read(t)),
         )
 
     def _load(self, path: Path) -> Sequence[Graph]:

@@ -80,7 +80,7 @@ def _copied(values: Values, tensor: Tensor, name: str) -> Tensor:
 def _drop_unread(graph: Graph) -> None:
     """Remove constants that became static tensors and are not used."""
     for tensor in list(graph.tensors.values()):
-        if tensor.kind.is_static and not graph.consumers(tensor):
+        if tensor.kind.is_static and not graph.is_read(tensor):
             graph.remove_tensor(tensor)
 
 

@@ -21,7 +21,7 @@ class DeadCode:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in reversed(graph.nodes):
-            if all(is_inner(t) and not graph.consumers(t) for t in node.outputs):
+            if all(is_inner(t) and not graph.is_read(t) for t in node.outputs):
                 graph.remove_node(node)
                 changed = True
         for tensor in tuple(graph.tensors.values()):
@@ -34,4 +34,4 @@ class DeadCode:
 def _is_loose(graph: Graph, tensor: Tensor) -> bool:
     if tensor.kind not in (TensorKind.NATIVE, TensorKind.STATIC, TensorKind.NULL):
         return False
-    return graph.producer(tensor) is None and not graph.consumers(tensor)
+    return graph.producer(tensor) is None and not graph.is_read(tensor)

@@ -221,7 +221,7 @@ def _write(graph: Graph, result: Tensor, found: dict[Tensor, _Joined]) -> None:
     """Replace the scatter of a result by the Concat of its parts, if anything reads that."""
     node, known = graph.producer(result), found[result]
     assert node is not None
-    is_read = bool(graph.consumers(result)) or result.kind.is_output
+    is_read = graph.is_read(result) or result.kind.is_output
     graph.remove_node(node)
     if not is_read:
         graph.remove_tensor(result)

@@ -102,7 +102,7 @@ def _step(
 def _remove_unread(graph: Graph, node: Node) -> None:
     """Remove the constants that only this node read."""
     for tensor in node.inputs:
-        if tensor is not None and is_constant(tensor) and not graph.consumers(tensor):
+        if tensor is not None and is_constant(tensor) and not graph.is_read(tensor):
             graph.remove_tensor(tensor)
 
 

@@ -58,7 +58,7 @@ def read_old_graph(
         except DovetailError as error:
             faults.add(error.message, where)
     for tensor in reader.graph.tensors.values():
-        if tensor.kind is TensorKind.NATIVE and not reader.graph.consumers(tensor):
+        if tensor.kind is TensorKind.NATIVE and not reader.graph.is_read(tensor):
             tensor.kind = TensorKind.APP_READ
     return reader.graph
 
