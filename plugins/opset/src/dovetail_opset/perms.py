@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dovetail.ir import Node, Shape, Tensor
-from dovetail_opset._shapes import ints
 
 
 def inverse(perm: Shape) -> Shape:
@@ -46,4 +45,4 @@ def perm_of(node: Node) -> Shape:
     param = node.params["perm"]
     if not isinstance(param, Tensor):
         raise AssertionError(f"{node.where}: perm is not a tensor")
-    return ints(param.values())
+    return tuple(param.values().tolist())

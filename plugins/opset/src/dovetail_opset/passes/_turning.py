@@ -20,6 +20,8 @@ def turn_sources(graph: Graph) -> list[Node]:
         The inverse transposes.
     """
     leading = _leading_to_last(graph)
+    if not leading:
+        return []
     made = (t for n in graph.nodes if rule_of(n) is None for t in n.outputs)
     added: list[Node] = []
     for tensor in (*graph.inputs, *made):

@@ -114,7 +114,8 @@ def _share(graph: Graph, node: Node) -> bool:
 
 def _sink(graph: Graph, node: Node) -> bool:
     """Move the transposes before a node to its outputs, if its op allows it and it helps."""
-    schema, perm = schema_of(node), _common_perm(graph, node)
+    perm = _common_perm(graph, node)
+    schema = None if perm is None else schema_of(node)
     if schema is None or perm is None:
         return False
     rule = rule_of(node)
@@ -161,11 +162,10 @@ def _write_moved(
 def _common_perm(graph: Graph, node: Node) -> Shape | None:
     """Return the common perm of the transposes that a node reads; None if they differ."""
     perms = set()
-    is_reshape = is_op(node, "Reshape")
     for tensor in node.inputs:
         maker = None if tensor is None else graph.producer(tensor)
         if maker is None or not is_op(maker, "Transpose"):
             continue
-        if turns_to_first(maker) if is_reshape else leads_to_first(graph, maker):
+        if turns_to_first(maker) if is_op(node, "Reshape") else leads_to_first(graph, maker):
             perms.add(perm_of(maker))
     return perms.pop() if len(perms) == 1 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Tensor
@@ -56,9 +56,9 @@ def _tensor_names(graph: Graph) -> dict[Tensor, str]:
 
 def _is_renamable(tensor: Tensor) -> bool:
     """Return whether a tensor is internal or constant, and its name differs from its source's."""
-    is_own = is_inner(tensor) or tensor.kind.is_static
-    is_rearranged = any(mark in tensor.name for mark in (COLUMNS_LAST, COLUMNS_MOVED))
-    return is_own and tensor.name != tensor.source and not is_rearranged
+    if tensor.name == tensor.source or not (is_inner(tensor) or tensor.kind.is_static):
+        return False
+    return not any(mark in tensor.name for mark in (COLUMNS_LAST, COLUMNS_MOVED))
 
 
 def _other_form(tensor: Tensor) -> str:
@@ -98,10 +98,9 @@ def _main_source(node: Node) -> str | None:
     return next((s for s in node.sources if node.name.startswith(f"{s}.")), None)
 
 
-def _main_node(nodes: Iterable[Node], source: str) -> Node:
+def _main_node(nodes: Sequence[Node], source: str) -> Node:
     """Return the main node of an operator: the last that computes, or one with its name."""
-    *_, last = sorted(nodes, key=lambda n: (not _is_arranging(n), n.name == source))
-    return last
+    return max(reversed(nodes), key=lambda n: (not _is_arranging(n), n.name == source))
 
 
 def _is_arranging(node: Node) -> bool:
