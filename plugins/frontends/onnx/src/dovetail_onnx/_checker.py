@@ -27,6 +27,7 @@ class NodeChecker:
     def __init__(self, ir_version: int) -> None:
         self._context = onnx.checker.C.CheckerContext()
         self._context.ir_version = ir_version
+        self._newest = onnx.defs.onnx_opset_version()
 
     def fault(self, node: SourceNode, *, converted: bool) -> Problem | None:
         """Return the fault of a node; None if it has none, or if that is unknown.
@@ -46,7 +47,7 @@ class NodeChecker:
         if node.op_type in CONTROL:  # its subgraphs are checked when they are read
             return ""
         # an operator set newer than ONNX knows is read as the newest known one
-        opset = min(node.opset, onnx.defs.onnx_opset_version())
+        opset = min(node.opset, self._newest)
         if converted and not _is_current(node.op_type, opset):
             return ""  # the checker rejects it, although it is converted
         if wrong := breaks_inference(node.proto):

@@ -40,6 +40,8 @@ MAX_BODY_NODES = 10_000
 # The same with nested subgraphs, which are copied even if they never run.
 MAX_COPIED_NODES = 10 * MAX_BODY_NODES
 
+_RESULT = (Tensor, Constant, np.ndarray)
+
 
 class GraphReader:
     """Builds one graph.
@@ -277,14 +279,15 @@ class GraphReader:
             self.invalid += problems_of(node, error)
 
     def _read(self, node: SourceNode, found: OperatorMatch) -> None:
-        ins = {name: self._values.get(name) for name in node.reads}
-        if any(value is None for value in ins.values()):
+        values = {name: self._values.get(name) for name in node.reads}
+        ins = {name: value for name, value in values.items() if value is not None}
+        if len(ins) < len(values):
             return  # a node that depends on an unsupported one
         if found.importer is None and node.has_subgraphs:
             read_control(node, self)
             return
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
-        packed = {name: self._values.packed(name) for name in ins}
+        packed = {name: self._values.packed(value) for name, value in ins.items()}
         check_reads(node, packed)
         if len(constants) == len(ins) and can_fold(node):
             version, known = self._source.ir_version, self._folded
@@ -302,9 +305,8 @@ class GraphReader:
     def _keep(
         self, node: SourceNode, given: Result | Sequence[Result | None], packed: int | None
     ) -> None:
-        single = isinstance(given, Tensor | Constant | np.ndarray)
-        results: Sequence[Result | None] = [given] if single else given  # type: ignore[list-item,assignment]
-        if any(name in self._wanted for name in node.outputs[len(results) :]):
+        results = [given] if isinstance(given, _RESULT) else given
+        if not self._wanted.isdisjoint(node.outputs[len(results) :]):
             raise FrontendError(
                 f"the node has {len(node.outputs)} outputs, but the operator has {len(results)}"
             )

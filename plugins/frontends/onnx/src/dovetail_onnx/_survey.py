@@ -68,13 +68,16 @@ def survey(source: SourceGraph, tables: Tables) -> Survey:
     _warn_of_newer(source)
     foldable = _foldable(source)
     found: dict[str, OperatorMatch] = {}
+    matches: dict[tuple[str, str, int], OperatorMatch] = {}
     refusals: list[Refusal] = []
     counts: Counter[tuple[str, str, int]] = Counter()
     folded: Counter[tuple[str, str, int]] = Counter()
     for node in source.nodes:
-        match look_up(node, tables):
+        operator = node.domain, node.op_type, node.opset
+        match matches.get(operator) or look_up(node, tables):
             case OperatorMatch() as how:
-                found[node.name], version = how, how.version
+                found[node.name] = matches[operator] = how
+                version = how.version
             case Refusal() as refusal:
                 version = refusal.version
                 if node.name in foldable:

@@ -78,7 +78,7 @@ class NodeContext:
 
     def packed(self, i: int) -> int | None:
         """Return the element type of an input if it has 4 bits, stored in bytes; else None."""
-        return self._values.packed(self.node.inputs[i]) if self.has(i) else None
+        return self._values.packed(self.value(i)) if self.has(i) else None
 
     def constant(self, i: int) -> Array | None:
         """Return the values of an input, None if it is omitted or not known at import."""

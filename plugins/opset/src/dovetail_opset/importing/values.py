@@ -66,12 +66,9 @@ class Values:
         """Store a value under its name."""
         self._known[name] = value
 
-    def packed(self, name: str) -> int | None:
+    def packed(self, value: Value) -> int | None:
         """Return the element type that a value has in the model if that is of 4 bits, else None."""
-        value = self.get(name)
-        if isinstance(value, Constant):
-            return value.packed
-        return None if value is None else self._packed.get(value)
+        return value.packed if isinstance(value, Constant) else self._packed.get(value)
 
     def as_packed(self, value: Value, code: int) -> Value:
         """Return a value that is stored in bytes as one of a 4-bit element type of the format."""
