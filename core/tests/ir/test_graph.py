@@ -151,12 +151,14 @@ def test_a_node_that_reads_a_tensor_twice_counts_once() -> None:
     x, y, z = (tensor(graph, n) for n in "xyz")
     first, square = node(graph, "a", [], [x]), node(graph, "b", [x, x], [y])
     assert graph.consumers(x) == (square,)
+    assert graph.is_read(x)
     assert graph.nodes == (first, square)
     graph.set_inputs(square, [x, z])
     assert graph.consumers(x) == graph.consumers(z) == (square,)
     graph.replace_uses(x, z)
     assert square.inputs == (z, z)
     assert graph.consumers(x) == ()
+    assert not graph.is_read(x)
 
 
 def test_tensors_of_a_single_node_are_replaced() -> None:

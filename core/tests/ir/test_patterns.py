@@ -154,3 +154,12 @@ def test_scaled_products_have_any_grouping(
         {"x": net.x, "y": net.y}
     ]
     assert net.find(products.scaled_of(X, op("Abs", Y), 0.25), result) == []
+
+
+@pytest.mark.parametrize(
+    ("op_types", "expected"),
+    [({"Add", "Exp"}, True), ({"Add", "Abs"}, True), ({"Exp", "Abs"}, False), ({"Add"}, False)],
+)
+def test_a_pattern_occurs_only_among_its_ops(op_types: set[str], expected: bool) -> None:
+    pattern = commutative("Add", value("inner", either(op("Exp", X), op("Abs"))), any_number("n"))
+    assert pattern.may_occur(op_types) is expected
