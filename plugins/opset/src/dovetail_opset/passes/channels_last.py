@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from dovetail.errors import QuantizationError
 from dovetail.ir import Encoding, Graph, Node, Shape
 from dovetail.ops import bind_node
-from dovetail_opset._package import is_op, schema_of
-from dovetail_opset.build import add
+from dovetail_opset._package import PACKAGE, is_op, schema_of
 from dovetail_opset.layouts import Moved, rule_of
 from dovetail_opset.passes._moving import (
     leads_to_first,
@@ -155,8 +154,11 @@ def _write_moved(
     made = [moved_tensor(graph, old, back, encoding) for old, encoding in pairs]
     graph.set_outputs(node, made)
     for (old, _), new in zip(pairs, made, strict=True):
-        name = f"{old.name}.to_source"
-        add(graph, "Transpose", [new], name=name, outputs=old, sources=node.sources, perm=back)
+        # unchecked: most of these are moved on, and removed
+        name = graph.fresh_name(f"{old.name}.to_source")
+        params = {"perm": perm_param(back, name)}
+        turned = Node(name, PACKAGE.name, "Transpose", [new], [old], params, sources=node.sources)
+        graph.add_node(turned)
 
 
 def _common_perm(graph: Graph, node: Node) -> Shape | None:
