@@ -55,7 +55,7 @@ class Window:
         for name, values in (("filter", sizes), ("stride", strides), ("dilation", dilations)):
             if 0 in values:
                 raise OpError(f"{name} sizes must be at least 1, but they are {values}")
-        pairs = tuple((int(before), int(after)) for before, after in np.reshape(pads, (-1, 2)))
+        pairs = tuple((before, after) for before, after in np.reshape(pads, (-1, 2)).tolist())
         return cls(sizes, strides, pairs, dilations, ceil)
 
     @property
