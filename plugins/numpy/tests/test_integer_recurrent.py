@@ -2,139 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recurrent_layers import (
+    GRU,
+    LSTM,
+    S8,
+    S16,
+    U8,
+    U16,
+    Net,
+    both_directions,
+    gru,
+    lstm,
+)
 
-from dovetail.container import WeightStore
-from dovetail.ir import Array, AxisScaleOffset, DType, Graph, ScaleOffset, Tensor, TensorKind
-from dovetail.ops import OpRegistry, check_ops
-from dovetail.runtime.contract import RunControl
-from dovetail.runtime.plan import PlanPrepared, build_plan
+from dovetail.ir import DType, ScaleOffset, Spec
 from dovetail_numpy import KERNELS
-from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.kernels import integer_gru, integer_lstm
-from dovetail_opset import PACKAGE
-from dovetail_opset.build import add, add_all
+from dovetail_numpy.integer.gates import UNIT, rounded
+from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.kernels.integer_layer import Grids
 
-U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
-S16, S32 = DType.SFIXED_POINT_16, DType.SFIXED_POINT_32
-LSTM, GRU = integer_lstm.__name__, integer_gru.__name__
-
+REGISTRY = KERNELS.for_backend("test")
 TYPES = st.sampled_from([U8, S8])
 CELLS = st.sampled_from([(S16, 2.0**-12, 0), (S16, 0.0003, 77), (U8, 0.007, 109), (S8, 0.03, -128)])
 SIZES = st.sampled_from([(1, 1, 3, 4), (20, 1, 24, 32), (7, 3, 5, 6), (3, 16, 70, 130)])
 GRIDS = st.sampled_from([(0.02, 123), (0.7, 0), (0.004, 255), (3.0, 128)])
 SEEDS = st.integers(0, 9)
-
-
-class Net:
-    """A graph of recurrent layers on stored integers, with random data."""
-
-    def __init__(self, seed: int, *, is_extreme: bool = False) -> None:
-        self.graph, self.rng = Graph("net"), np.random.default_rng(seed)
-        self.is_extreme = is_extreme
-        self.feeds: dict[str, Array] = {}
-
-    def stored(self, shape: tuple[int, ...], dtype: DType) -> Array:
-        low, high = (-(1 << 20), 1 << 20) if dtype is S32 else dtype.stored_range()
-        if self.is_extreme:
-            return np.where(self.rng.random(shape) < 0.8, high, low).astype(dtype.storage)
-        return self.rng.integers(low, high, shape, endpoint=True).astype(dtype.storage)
-
-    def input(self, name: str, shape: tuple[int, ...], dtype: DType, grid: Any) -> Tensor:
-        encoding = ScaleOffset(grid[0], -_within(dtype, grid[1]))
-        tensor = Tensor(name, dtype, shape, TensorKind.APP_WRITE, encoding=encoding)
-        self.feeds[name] = self.stored(shape, dtype)
-        return self.graph.add_tensor(tensor)
-
-    def constant(self, name: str, shape: tuple[int, ...], dtype: DType, encoding: Any) -> Tensor:
-        stored = self.stored(shape, dtype)
-        return self.graph.add_tensor(Tensor.static(name, stored, dtype, encoding=encoding))
-
-    def weights(self, name: str, shape: tuple[int, ...], dtype: DType) -> Tensor:
-        if dtype is S8 and self.rng.random() < 0.5:
-            steps = self.rng.uniform(0.001, 0.02, shape[0]).astype(np.float32)
-            return self.constant(name, shape, dtype, AxisScaleOffset(0, steps))
-        zero = int(self.rng.integers(*dtype.stored_range()))
-        return self.constant(name, shape, dtype, ScaleOffset(0.005, -zero))
-
-    def bias(self, name: str, units: int) -> Tensor | None:
-        if self.rng.random() < 0.2:
-            return None
-        return self.constant(name, (units,), S32, ScaleOffset(1e-6, 0))
-
-    def results(self, name: str, *specs: tuple[tuple[int, ...], DType, Any]) -> list[Tensor]:
-        return [
-            Tensor(
-                f"{name}.out{i}",
-                dtype,
-                shape,
-                TensorKind.APP_READ,
-                encoding=ScaleOffset(grid[0], -_within(dtype, grid[1])),
-            )
-            for i, (shape, dtype, grid) in enumerate(specs)
-        ]
-
-    def check(self, modules: Sequence[str]) -> None:
-        """Compare all outputs with the definition, twice, with other data."""
-        checked = check_ops(self.graph, OpRegistry.of(PACKAGE))
-        prepared = PlanPrepared(
-            build_plan(checked, KERNELS.for_backend("test"), WeightStore(), None)
-        )
-        assert [s.bind.__module__ for s in prepared.steps] == list(modules)
-        for _ in range(2):
-            found = {t.name: np.zeros(t.shape, t.dtype.storage) for t in self.graph.outputs}
-            prepared.run(self.feeds, found, RunControl())
-            tensors = self.graph.tensors.values()
-            known = {t.name: t.stored() for t in tensors if t.data is not None} | self.feeds
-            for view in checked.nodes:
-                definition = DEFINITIONS.of(view)
-                assert definition is not None
-                ins = [None if t is None else known[t.name] for t in view.node.inputs]
-                wanted = definition.compute(view, ins)
-                known |= {t.name: r for t, r in zip(view.node.outputs, wanted, strict=True)}
-            for name, result in found.items():
-                np.testing.assert_array_equal(result, known[name], name)
-            self.feeds = {
-                name: self.stored(array.shape, self.graph.tensors[name].dtype)
-                for name, array in self.feeds.items()
-            }
-
-
-def _within(dtype: DType, zero: int) -> int:
-    low, high = dtype.stored_range()
-    return min(max(zero, low), high)
-
-
-def lstm(net: Net, name: str, x: Tensor, units: int, **options: Any) -> list[Tensor]:
-    """Add an Lstm; return its results."""
-    params = dict(options)
-    weights, h, cell = params.pop("weights"), params.pop("h"), params.pop("cell")
-    states, last = params.pop("states", False), params.pop("last", h)
-    features, ins = x.shape[-1], [x, *[None] * 21]
-    for of_x, of_h, bias in ((1, 4, 7), (2, 5, 8), (3, 6, 9), (16, 17, 21)):
-        ins[of_x] = net.weights(f"{name}.{of_x}", (units, features), weights)
-        ins[of_h] = net.weights(f"{name}.{of_h}", (units, units), weights)
-        # of a group, all are given
-        ins[bias] = net.constant(f"{name}.{bias}", (units,), S32, ScaleOffset(1e-6, 0))
-    is_major = params.get("time_major", True)
-    batch = x.shape[0] if len(x.shape) == 2 or not is_major else x.shape[1]
-    if states:
-        ins[10] = net.input(f"{name}.h", (batch, units), U8, (0.01, 100))
-        ins[11] = net.input(f"{name}.c", (batch, units), S16, (0.001, 0))
-    outs = net.results(
-        name,
-        ((*x.shape[:-1], units), *h),
-        ((batch, units), cell[0], cell[1:]),
-        ((batch, units), *last),
-    )
-    add_all(net.graph, "Lstm", ins, name=name, outputs=outs, **params)
-    return outs
 
 
 @given(
@@ -169,7 +67,7 @@ def test_lstm(
     x = net.input("x", (*first, features), *data)
     options = {"weights": weights, "h": h, "last": last, "cell": cell, "states": states}
     lstm(net, "n", x, units, cell_clip_threshold=limit, **options, **form)
-    net.check([LSTM])
+    net.check([LSTM], REGISTRY)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -177,19 +75,10 @@ def test_lstm(
 @pytest.mark.parametrize("cells", [[(S16, 2.0**-12, 0)] * 2, [(U8, 0.007, 109), (S8, 0.01, 3)]])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_both_directions(order: Any, is_major: bool, cells: Any, batch: int) -> None:
-    net = Net(3)
-    shape = (6, batch, 9) if is_major else (batch, 6, 9)
-    x, h = net.input("x", shape, U8, (0.02, 100)), (U8, (0.006, 120))
-    made: dict[int, Tensor] = {}
-    for direction, cell in zip(order, cells, strict=True):
-        options = {"weights": S8, "h": h, "cell": cell}
-        form = {"time_major": is_major, "direction": direction}
-        made[direction], *others = lstm(net, f"n{direction}", x, 5, **options, **form)
-        for tensor in (made[direction], *others):
-            tensor.kind = TensorKind.NATIVE
-    joined = add(net.graph, "Concat", [made[0], made[1]], name="y", axis=2)
-    joined.dtype, joined.encoding, joined.kind = U8, made[0].encoding, TensorKind.APP_READ
-    net.check([LSTM])
+    net, shape = Net(3), (6, batch, 9) if is_major else (batch, 6, 9)
+    options = {"h": (U8, (0.006, 120)), "time_major": is_major}
+    both_directions(net, "Lstm", shape, 5, cells=cells, order=order, **options)
+    net.check([LSTM], REGISTRY)
 
 
 def test_sums_beyond_float32() -> None:
@@ -197,23 +86,7 @@ def test_sums_beyond_float32() -> None:
     x = net.input("x", (2, 1, 700), U8, (0.0001, 0))
     options = {"weights": S8, "h": (U8, (1 / 128, 255)), "cell": (S16, 2.0**-12, 0)}
     lstm(net, "n", x, 600, **options)
-    net.check([LSTM])
-
-
-def gru(net: Net, name: str, x: Tensor, units: int, **options: Any) -> list[Tensor]:
-    """Add a Gru; return its results."""
-    params = dict(options)
-    weights, h, last = params.pop("weights"), params.pop("h"), params.pop("last")
-    batch = x.shape[1] if params.get("time_major", True) else x.shape[0]
-    ins: list[Tensor | None] = [x]
-    ins += [net.weights(f"{name}.{i}", (units, x.shape[-1]), weights) for i in (1, 2, 3)]
-    ins += [net.weights(f"{name}.{i}", (units, units), weights) for i in (4, 5, 6)]
-    ins += [net.bias(f"{name}.{i}", units) for i in range(7, 13)]
-    if params.pop("states", False):
-        ins.append(net.input(f"{name}.h", (1, batch, units), U8, (0.01, 100)))
-    outs = net.results(name, ((*x.shape[:-1], units), *h), ((1, batch, units), *last))
-    add_all(net.graph, "Gru", ins, name=name, outputs=outs, **params)
-    return outs
+    net.check([LSTM], REGISTRY)
 
 
 @given(
@@ -246,20 +119,69 @@ def test_gru(
     x = net.input("x", (*first, features), *data)
     options = {"weights": weights, "h": h, "last": last, "states": states}
     gru(net, "n", x, units, linear_before_reset=linear, **options, **form)
-    net.check([GRU])
+    net.check([GRU], REGISTRY)
 
 
 @pytest.mark.parametrize("linear", [0, 1])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_both_directions_of_gru(linear: int, batch: int) -> None:
-    net, h = Net(3), (U8, (0.006, 120))
-    x, made = net.input("x", (6, batch, 9), U8, (0.02, 100)), []
-    for direction in (0, 1):
-        options = {"weights": S8, "h": h, "last": h, "direction": direction}
-        outs = gru(net, f"n{direction}", x, 5, linear_before_reset=linear, **options)
-        for tensor in outs:
-            tensor.kind = TensorKind.NATIVE
-        made.append(outs[0])
-    joined = add(net.graph, "Concat", made, name="y", axis=2)
-    joined.dtype, joined.encoding, joined.kind = U8, made[0].encoding, TensorKind.APP_READ
-    net.check([GRU])
+    net = Net(3)
+    options = {"h": (U8, (0.006, 120)), "linear_before_reset": linear}
+    both_directions(net, "Gru", (6, batch, 9), 5, **options)
+    net.check([GRU], REGISTRY)
+
+
+WIDE_GRIDS = [(2.0**-15, 0), (0.00004, 30000), (0.0001, -5)]
+
+
+@pytest.mark.parametrize("types", [(U16, U16), (S16, S16), (U8, S16), (U16, U8)])
+@pytest.mark.parametrize("grid", WIDE_GRIDS)
+@pytest.mark.parametrize(
+    ("op_type", "form"), [("Lstm", {}), *(("Gru", {"linear_before_reset": i}) for i in (0, 1))]
+)
+@pytest.mark.parametrize("is_extreme", [False, True])
+def test_words(types: Any, grid: Any, op_type: str, form: Any, is_extreme: bool) -> None:
+    net = Net(5, is_extreme=is_extreme)
+    x, h = net.input("x", (4, 3, 7), types[0], (0.0001, 200)), (types[1], grid)
+    options = {"weights": S8, "h": h, "last": h, "states": True} | form
+    if op_type == "Lstm":
+        lstm(net, "n", x, 6, cell=(S16, 2.0**-12, 0), **options)
+    else:
+        gru(net, "n", x, 6, **options)
+    net.check([LSTM if op_type == "Lstm" else GRU], REGISTRY)
+
+
+@pytest.mark.parametrize(
+    ("scale", "is_apart"),
+    [
+        (2.0**-7, True),
+        (2.0**-8, True),
+        (0.003, True),
+        (0.0051, True),
+        (0.0078, False),
+        (0.02, False),
+    ],
+)
+@pytest.mark.parametrize("zero", [0, 127, 128])
+def test_products_next_to_ties(scale: float, is_apart: bool, zero: int) -> None:
+    spec = Spec(U8, (), ScaleOffset(scale, -zero))
+    step, _, limits = grid_of(spec)
+    ties = np.arange(limits[0], limits[1]) + 0.5 - zero
+    numbers = np.add.outer(np.rint(ties * step * 2.0**30), np.arange(-1, 2)).astype(np.int64)
+    found = [(d, int(n) // d) for n in numbers.ravel() if (d := _factor(int(n)))]
+    assert len(found) > 3
+    gate, value = np.array(found, np.float64).T[:, None, None] / 2.0**15
+    grids, index = Grids([spec], gate.shape), np.empty(gate.shape, np.int64)
+    assert grids.is_apart is is_apart
+    steps = gate * (value / step) if grids.is_apart else gate * value * grids.per_unit
+    for call in grids.rounding(steps, is_any_order=grids.is_apart)(index):
+        call()
+    expected = rounded(gate * value * 2.0**30 * (UNIT * UNIT / step), spec)
+    np.testing.assert_array_equal(index.clip(*limits), expected)
+
+
+def _factor(number: int) -> int:
+    """Return a factor such that it and the other one are at most 2**15, or 0."""
+    factors = np.arange(1, 2**15 + 1)
+    fitting = factors[(number % factors == 0) & (abs(number) <= factors << 15)]
+    return int(fitting[0]) if fitting.size else 0

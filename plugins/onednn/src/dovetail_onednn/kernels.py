@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
+from dovetail_numpy.kernels.integer_layer import can_fuse as can_fuse_direction
 from dovetail_onednn import movement
 from dovetail_onednn.banded import banded_resize
 from dovetail_onednn.convolution import convolution, depthwise_convolution
@@ -19,7 +20,7 @@ from dovetail_onednn.matrix import fully_connected, matmul
 from dovetail_onednn.normalization import batchnorm, layer_norm
 from dovetail_onednn.pooling import can_fuse_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, can_fuse
-from dovetail_onednn.quantized import PRODUCTS
+from dovetail_onednn.quantized import LAYERS, PRODUCTS
 from dovetail_onednn.quantized import can_fuse as can_fuse_integers
 from dovetail_onednn.quantized.conversions import can_fuse_dequantize, quantize
 from dovetail_onednn.quantized.functions import FUNCTIONS as OF_INTEGERS
@@ -106,6 +107,8 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     register(conversions, can_fuse=can_fuse_dequantize, quantized=True)
     if has_convolutions and is_right(Kind.INTEGER, strict=strict):
         register(PRODUCTS, can_fuse=can_fuse_integers, quantized=True)
+        branching = {"can_fuse": can_fuse_direction, "branch": Branch.SIBLING}
+        register(LAYERS, **branching, quantized=True)
     return kernels
 
 

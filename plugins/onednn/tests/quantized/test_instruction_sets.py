@@ -25,6 +25,7 @@ FAMILIES = (
     "plain_norm",
     "planes",
     "pooling",
+    "recurrent",
     "resampling",
     "softmax",
     "word_functions",
@@ -35,7 +36,7 @@ FILES = [
     "test_fused_integers.py",
     "test_pairs.py",
 ]
-PRODUCTS = [f"test_integer_{name}.py" for name in ("convolution", "matrix", "words")]
+PRODUCTS = [f"test_integer_{name}.py" for name in ("convolution", "matrix", "recurrent", "words")]
 
 
 @pytest.mark.parametrize(

@@ -13,23 +13,28 @@ from dovetail_numpy.integer.gates import ARGUMENT, offsets, requantized
 from dovetail_numpy.integer.recurrent import start_of
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import Call
-from dovetail_numpy.kernels._integer_layer import (
-    MOST_ARGUMENT,
-    Arrays,
-    Grids,
+from dovetail_numpy.kernels._registry import KERNELS
+from dovetail_numpy.kernels.gate_products import (
+    NUMPY,
+    Engine,
     Matrices,
+    Products,
     Room,
-    Sequences,
-    StepProducts,
-    are_bytes,
-    bias_of,
-    can_fuse,
-    function_of_arguments,
-    levels_of,
+    indices_of,
     looked_up,
     stored_integers,
 )
-from dovetail_numpy.kernels._registry import KERNELS
+from dovetail_numpy.kernels.integer_layer import (
+    MOST_ARGUMENT,
+    Arrays,
+    Grids,
+    Sequences,
+    bias_of,
+    can_fuse,
+    function_of_arguments,
+    is_narrow,
+    levels_of,
+)
 from dovetail_opset import STANDARD
 from dovetail_opset.directions import Direction, directions_of
 
@@ -40,13 +45,17 @@ _STATE, _RESET = 13, 14
 
 
 @KERNELS.register(STANDARD, "Gru", quantized=True, can_fuse=can_fuse, branch=Branch.SIBLING)
-def gru(call: KernelCall) -> Step | None:
-    """Run Gru with 8-bit data and constant weights, without `reset`."""
+def _on_numpy(call: KernelCall) -> Step | None:
+    return gru(call, NUMPY)
+
+
+def gru(call: KernelCall, engine: Engine) -> Step | None:
+    """Run Gru with constant weights of 8 bits, without `reset`."""
     directions = directions_of(call)
     is_linear = bool(call.op.linear_before_reset)
     for each in directions:
         biases = (*_BIASES_OF_X, *_BIASES_OF_H)
-        if each.has(_RESET) or not are_bytes(each, (*_INPUTS, *_RECURRENT), biases):
+        if each.has(_RESET) or not is_narrow(each, (*_INPUTS, *_RECURRENT), biases):
             return None
         if bool(each.op.linear_before_reset) != is_linear:
             return None
@@ -63,11 +72,10 @@ def gru(call: KernelCall) -> Step | None:
     most = 2 * max(each.most for each in (*of_x, *early, *late))
     if not most + float(np.abs(bias).max() + np.abs(of_new).max()) < MOST_ARGUMENT:
         return None
-    type_of_h = np.result_type(*(each.levels for each in (*early, *late)))
-    sequences = Sequences(call, directions, of_x, bias, type_of_h)
-    products = tuple(
-        StepProducts(call, sequences.steps, matrices, type_of_h) for matrices in (early, late)
+    sequences = Sequences(
+        call, directions, engine.inputs(call, of_x, bias), [len(_RECURRENT) - 1, 1]
     )
+    products = [engine.products(call, sequences.sizes, matrices) for matrices in (early, late)]
     gated = of_new if is_linear else None
     return call.step(_Gru(call, directions, sequences, products, gated).bind)
 
@@ -91,105 +99,102 @@ class _Gru:
         call: KernelCall,
         directions: Sequence[Direction],
         sequences: Sequences,
-        products: Sequence[StepProducts],
+        products: Sequence[Products],
         of_new: Array | None,
     ) -> None:
         self._directions, self._sequences, self._of_new = directions, sequences, of_new
         self._early, self._late = products
-        shape = self._shape = (*sequences.steps, sequences.units)
+        shape = self._shape = (*sequences.sizes, sequences.units)
         self._index = Room(call, (2, *shape), np.int64)
         self._opened = Room(call, (2, *shape), np.float64)
         self._reals = Room(call, (3, *shape), np.float64)  # levels of h, new state, spare
-        self._gated = Room(call, shape, sequences.type_of_h)  # levels of what reset leaves of h
-        self._h_index = Room(call, shape, np.int64)
-        self._state = call.read(_STATE) if call.has(_STATE) else None
+        self._gated = Room(call, shape, np.int64)  # the index of what reset leaves of h
+        self._sums = Room(call, shape, np.float32)  # of the new state, with `linear_before_reset`
+        self._start_of = call.read(_STATE) if call.has(_STATE) else None
         self._last = None if call.fused else call.write(1)
+        self._grids = Grids([each.view.outs[0] for each in directions], shape)
         state, last = directions[0].view.outs
         self._to_last = requantized(stored_integers(state), state, last)
         self._steps: Bound | None = None
 
     def bind(self, buffers: Buffers) -> Bound:
         arrays = self._sequences.bind(buffers)
-        level, index = self._reals.array(buffers)[0], self._h_index.array(buffers)
         if self._steps is None:  # on scratchpads, which never move
             self._steps = self._bound_steps(buffers, arrays)
-        before = [*arrays.before, *self._start(buffers, arrays.h[0], level)]
+        before = [*arrays.before, *self._start(buffers, self._reals.array(buffers)[0])]
         after = list(arrays.after)
         if self._last is not None:
-            after.append(looked_up(self._to_last, index, buffers.array(self._last)))
+            after.append(looked_up(self._to_last, arrays.states[-1], buffers.array(self._last)))
         return call_sequence([*before, self._steps, *after])
 
-    def _start(self, buffers: Buffers, h: Array, level: Array) -> list[Call]:
+    def _start(self, buffers: Buffers, level: Array) -> list[Call]:
         """Return the calls that set the state."""
-        if self._state is None:
-            return [partial(h.fill, 0), partial(level.fill, 0)]
-        view, given = self._directions[0].view, buffers.array(self._state)
+        products = [self._early] if self._of_new is None else [self._early, self._late]
+        if self._start_of is None:
+            return [*(each.clear(buffers) for each in products), partial(level.fill, 0)]
+        view, given = self._directions[0].view, buffers.array(self._start_of)
         ins = [None] * _STATE + [given, None]
         zero = float(grid_of(view.outs[0])[1])
 
         def start() -> None:
             (stored,) = start_of(view, ins, (_STATE,), _RESET, [])
+            for each in products:
+                each.set(stored, buffers)
             np.subtract(stored, zero, level)
-            np.copyto(h, level, "same_kind")
 
         return [start]
 
     def _bound_steps(self, buffers: Buffers, arrays: Arrays) -> Bound:
         level, new, spare = self._reals.array(buffers)
         index, opened = self._index.array(buffers), self._opened.array(buffers)
-        h_index, gated = self._h_index.array(buffers), self._gated.array(buffers)
-        early, late = self._early, self._late
-        grids = Grids([each.view.outs[0] for each in self._directions], self._shape)
-        take = levels_of(grids.specs[0], gated.dtype).take
-        opening = early.arguments(buffers, index)
-        opening.append(looked_up(function_of_arguments("sigmoid"), index, opened))
-        if self._of_new is not None:
-            opening += self._linear(buffers, opened[1], spare)
-        else:
+        early, late, grids = self._early, self._late, self._grids
+        is_exact, is_linear = grids.is_exact, self._of_new is not None
+        opening: list[Call] = [looked_up(function_of_arguments("sigmoid"), index, opened)]
+        if not is_linear:
+            gated = self._gated.array(buffers)
             opening += [
                 partial(np.multiply, opened[1], level, spare),
-                *grids.rounding(spare, h_index),
-                partial(take, h_index, None, gated, "clip"),
-                *late.of(gated, buffers),
+                *grids.rounding(spare, is_any_order=False)(gated),
+                *late.take(gated, buffers),
             ]
-        sums, hidden = early.sums.array(buffers), late.sums.array(buffers)
-        closing = late.arguments(buffers, index[:1])
-        closing += [
-            looked_up(function_of_arguments("tanh"), index[0], new),
+        tanh = function_of_arguments("tanh")
+        closing: list[Call] = [
+            looked_up(tanh / grid_of(grids.specs[0])[0] if is_exact else tanh, index[0], new),
             partial(np.subtract, np.ones(self._shape), opened[0], spare),
             partial(np.multiply, spare, new, spare),
-            partial(np.multiply, spare, grids.per_unit, spare),
+            *([] if is_exact else [partial(np.multiply, spare, grids.per_unit, spare)]),
             partial(np.multiply, level, opened[0], level),
             partial(np.add, spare, level, spare),
-            *grids.rounding(spare, h_index),
-            looked_up(levels_of(grids.specs[0]), h_index, level),
         ]
-        width = sums.shape[-1]
+        levels, rounded = (
+            levels_of(grids.specs[0]),
+            grids.rounding(spare, is_any_order=is_exact),
+        )
         calls: list[Call] = []
-        for before, x, after in zip(arrays.h[:-1], arrays.of_x, arrays.h[1:], strict=True):
+        for x, of_new, state in zip(*arrays.of_x, arrays.states, strict=True):
             calls += [
-                *([] if self._of_new is None else late.of(before, buffers)),
-                *early.of(before, buffers),
-                partial(np.add, sums, x[..., :width], sums),
+                *early.indices(x, index, buffers),
                 *opening,
-                partial(np.add, hidden, x[..., width:], hidden),
+                *(self._linear if is_linear else late.indices)(of_new, index[:1], buffers),
                 *closing,
-                partial(take, h_index, None, after, "clip"),
+                *rounded(state),
+                looked_up(levels, state, level),
+                *early.take(state, buffers),
+                *(late.take(state, buffers) if is_linear else ()),
             ]
         return call_sequence(calls)
 
-    def _linear(self, buffers: Buffers, reset: Array, spare: Array) -> list[Call]:
-        """Return the calls that multiply the sum with h by the reset gate."""
+    def _linear(self, x: Array, index: Array, buffers: Buffers) -> list[Call]:
+        """Return the calls that compute the new state's index, as `Products.indices` does."""
         if self._of_new is None:
             raise AssertionError("a bias that is not there")
-        hidden = self._late.sums.array(buffers)
-        bias = np.ascontiguousarray(np.broadcast_to(self._of_new[:, None], hidden.shape))
-        low, high = (np.full_like(hidden, end) for end in ARGUMENT.dtype.stored_range())
+        sums, spare = self._sums.array(buffers), self._reals.array(buffers)[2]
+        bias = np.ascontiguousarray(np.broadcast_to(self._of_new[:, None], sums.shape))
         return [
-            partial(np.add, hidden, bias, hidden),
-            partial(np.rint, hidden, hidden),
-            partial(np.clip, hidden, low, high, hidden),
-            partial(np.copyto, spare, hidden),
-            partial(np.multiply, spare, reset, spare),
-            partial(np.copyto, hidden, spare, "same_kind"),
+            *self._late.indices(bias, index, buffers),
+            looked_up(levels_of(ARGUMENT), index[0], spare),
+            partial(np.multiply, spare, self._opened.array(buffers)[1], spare),
+            partial(sums.__setitem__, ..., spare),
+            partial(np.add, sums, x, sums),
+            *indices_of(sums, index),
         ]

@@ -11,6 +11,7 @@ from dovetail_onednn.quantized.convolution import (
 )
 from dovetail_onednn.quantized.matrix import fully_connected, matmul
 from dovetail_onednn.quantized.normalization import batchnorm
+from dovetail_onednn.quantized.recurrent import gru, lstm
 
 PRODUCTS: Mapping[str, Make] = {
     "Batchnorm": batchnorm,
@@ -20,5 +21,6 @@ PRODUCTS: Mapping[str, Make] = {
     "MatMul": matmul,
     **{f"TransposeConv{axes}d": transposed_convolution for axes in (1, 2, 3)},
 }
+LAYERS: Mapping[str, Make] = {"Lstm": lstm, "Gru": gru}
 
-__all__ = ["PRODUCTS", "can_fuse"]
+__all__ = ["LAYERS", "PRODUCTS", "can_fuse"]
