@@ -131,6 +131,33 @@ def test_both_directions_of_gru(linear: int, batch: int) -> None:
     net.check([GRU], REGISTRY)
 
 
+RARE = [
+    {"coupled": True},
+    {"coupled": True, "states": True, "peepholes": S16, "projection": 3},
+    {"peepholes": S16, "states": True},
+    {"peepholes": U8, "direction": 1},
+    {"projection": 3, "output_clip_threshold": 0.4, "states": True},
+    {"projection": 9, "hidden_state_qscale": 1 / 127, "hidden_state_offset": -128.0},
+    {"projection": 3, "peepholes": S16, "cell_clip_threshold": 0.8},
+    {"reset": True, "states": True},
+    {"reset": True, "peepholes": S16, "projection": 4},
+]
+
+
+@pytest.mark.parametrize("options", RARE)
+@pytest.mark.parametrize("h", [(U8, (1 / 128, 128)), (S8, (0.003, 17)), (S16, (2.0**-15, 0))])
+@pytest.mark.parametrize("cell", [(S16, 2.0**-12, 0), (S16, 0.0003, 77), (U8, 0.007, 109)])
+@pytest.mark.parametrize("is_extreme", [False, True])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_rare_inputs(options: Any, h: Any, cell: Any, is_extreme: bool, batch: int) -> None:
+    net = Net(8, is_extreme=is_extreme)
+    if options.get("hidden_state_offset") and h[0] is not U8:
+        options = {**options, "hidden_state_offset": 0.0}
+    x = net.input("x", (4, batch, 7), U8, (0.02, 100))
+    lstm(net, "n", x, 6, weights=S8, h=h, cell=cell, **options)
+    net.check([LSTM], REGISTRY)
+
+
 WIDE_GRIDS = [(2.0**-15, 0), (0.00004, 30000), (0.0001, -5)]
 
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from dovetail.container import WeightStore
 from dovetail.ir import Array, AxisScaleOffset, DType, Graph, ScaleOffset, Tensor, TensorKind
-from dovetail.ops import OpRegistry, check_ops
+from dovetail.ops import NodeView, OpRegistry, check_ops
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import KernelRegistry, PlanPrepared, build_plan
 from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.definitions import Run
 from dovetail_numpy.kernels import integer_gru, integer_lstm
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, add_all
@@ -41,6 +42,11 @@ class Net:
         tensor = Tensor(name, dtype, shape, TensorKind.APP_WRITE, encoding=encoding)
         self.feeds[name] = self.stored(shape, dtype)
         return self.graph.add_tensor(tensor)
+
+    def flag(self, name: str) -> Tensor:
+        """Add an input that is a single bool."""
+        self.feeds[name] = np.ones((), np.bool_)
+        return self.graph.add_tensor(Tensor(name, DType.BOOL_8, (), TensorKind.APP_WRITE))
 
     def constant(self, name: str, shape: tuple[int, ...], dtype: DType, encoding: Any) -> Tensor:
         stored = self.stored(shape, dtype)
@@ -71,7 +77,7 @@ class Net:
         ]
 
     def check(self, modules: Sequence[str], kernels: KernelRegistry, **plan: Any) -> None:
-        """Compare all outputs with the definition, twice, with other data.
+        """Compare all outputs with the definition, several times, with other data.
 
         Args:
             modules: That of the kernel of each step.
@@ -81,23 +87,34 @@ class Net:
         checked = check_ops(self.graph, OpRegistry.of(PACKAGE))
         prepared = PlanPrepared(build_plan(checked, kernels, WeightStore(), None, **plan))
         assert [s.bind.__module__ for s in prepared.steps] == list(modules)
-        for _ in range(2):
+        definitions = [_prepared(view) for view in checked.nodes]
+        for _ in range(4):
             found = {t.name: np.zeros(t.shape, t.dtype.storage) for t in self.graph.outputs}
             prepared.run(self.feeds, found, RunControl())
             tensors = self.graph.tensors.values()
             known = {t.name: t.stored() for t in tensors if t.data is not None} | self.feeds
-            for view in checked.nodes:
-                definition = DEFINITIONS.of(view)
-                assert definition is not None
+            for view, compute in zip(checked.nodes, definitions, strict=True):
                 ins = [None if t is None else known[t.name] for t in view.node.inputs]
-                wanted = definition.compute(view, ins)
+                wanted = compute(ins)
                 known |= {t.name: r for t, r in zip(view.node.outputs, wanted, strict=True)}
             for name, result in found.items():
                 np.testing.assert_array_equal(result, known[name], name)
             self.feeds = {
                 name: self.stored(array.shape, self.graph.tensors[name].dtype)
                 for name, array in self.feeds.items()
+                if array.dtype != np.bool_
+            } | {
+                name: np.asarray(~array)
+                for name, array in self.feeds.items()
+                if array.dtype == np.bool_
             }
+
+
+def _prepared(view: NodeView) -> Run:
+    """Return the function of a node by definition, which may keep a state between runs."""
+    definition = DEFINITIONS.of(view)
+    assert definition is not None
+    return definition.prepare(view)
 
 
 def _within(dtype: DType, zero: int) -> int:
@@ -106,26 +123,49 @@ def _within(dtype: DType, zero: int) -> int:
 
 
 def lstm(net: Net, name: str, x: Tensor, units: int, **options: Any) -> list[Tensor]:
-    """Add an Lstm; return its results."""
+    """Add an Lstm; return its results.
+
+    Args:
+        net: The graph.
+        name: Of the node.
+        x: The data.
+        units: Of the cell.
+        options: `weights`, the type of the weights; `h`, `cell` and perhaps `last`, types and grids
+            of results; `states` for given states; `coupled` without an input gate; `peepholes`,
+            their type; `projection`, the number of its units; `reset`; and params.
+    """
     params = dict(options)
     weights, h, cell = params.pop("weights"), params.pop("h"), params.pop("cell")
     states, last = params.pop("states", False), params.pop("last", h)
-    features, ins = x.shape[-1], [x, *[None] * 21]
-    for of_x, of_h, bias in ((1, 4, 7), (2, 5, 8), (3, 6, 9), (16, 17, 21)):
+    size = projection = params.pop("projection", 0)
+    size = size or units
+    features, ins = x.shape[-1], [x, *[None] * 24]
+    ports = [(1, 4, 7, 19), (2, 5, 8, None), (3, 6, 9, 20)]
+    ports += [] if params.pop("coupled", False) else [(16, 17, 21, 18)]
+    peepholes = params.pop("peepholes", None)
+    for of_x, of_h, bias, peephole in ports:
         ins[of_x] = net.weights(f"{name}.{of_x}", (units, features), weights)
-        ins[of_h] = net.weights(f"{name}.{of_h}", (units, units), weights)
+        ins[of_h] = net.weights(f"{name}.{of_h}", (units, size), weights)
         # of a group, all are given
         ins[bias] = net.constant(f"{name}.{bias}", (units,), S32, ScaleOffset(1e-6, 0))
+        if peepholes is not None and peephole is not None:
+            encoding = ScaleOffset(0.7 * 2.0**-15 if peepholes is S16 else 0.005, 0)
+            ins[peephole] = net.constant(f"{name}.{peephole}", (units,), peepholes, encoding)
     is_major = params.get("time_major", True)
     batch = x.shape[0] if len(x.shape) == 2 or not is_major else x.shape[1]
     if states:
-        ins[10] = net.input(f"{name}.h", (batch, units), U8, (0.01, 100))
+        ins[10] = net.input(f"{name}.h", (batch, size), U8, (0.01, 100))
         ins[11] = net.input(f"{name}.c", (batch, units), S16, (0.001, 0))
+    if projection:
+        ins[22] = net.weights(f"{name}.22", (size, units), weights)
+        ins[23] = net.bias(f"{name}.23", size)
+    if params.pop("reset", False):
+        ins[24] = net.flag(f"{name}.reset")
     outs = net.results(
         name,
-        ((*x.shape[:-1], units), *h),
+        ((*x.shape[:-1], size), *h),
         ((batch, units), cell[0], cell[1:]),
-        ((batch, units), *last),
+        ((batch, size), *last),
     )
     add_all(net.graph, "Lstm", ins, name=name, outputs=outs, **params)
     return outs

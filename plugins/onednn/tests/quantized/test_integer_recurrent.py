@@ -83,3 +83,14 @@ def test_both_directions(shape: Any, op_type: str, is_extreme: bool) -> None:
         options = {"linear_before_reset": int(op_type != "Gru")}
     both_directions(net, op_type.split()[-1], shape, 5, h=h, **options)
     check(net, LSTM if op_type == "Lstm" else GRU)
+
+
+@pytest.mark.parametrize(
+    "options", [{"coupled": True}, {"projection": 3}, {"reset": True}, {"states": True}]
+)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_rare_inputs(options: dict[str, Any], batch: int) -> None:
+    net = Net(8)
+    x = net.input("x", (4, batch, 7), U8, (0.02, 100))
+    lstm(net, "n", x, 6, weights=S8, h=(U8, (0.003, 17)), cell=CELL, **options)
+    check(net, LSTM)

@@ -179,9 +179,9 @@ class _Lstm:
         self._gates = gates_of(ins)
         self._x = {g: self._matrix(g.weights, view.spec(0), self._sum(g)) for g in self._gates}
         self._h = {g: self._matrix(g.recurrent, view.outs[0], self._sum(g)) for g in self._gates}
-        self._hidden = self._hidden_spec()
-        self._projection = None
+        self._hidden, self._projection = view.outs[0], None
         if ins[PROJECTION] is not None:
+            self._hidden = hidden_of(view)
             self._projection = self._matrix(PROJECTION, self._hidden, view.outs[0])
 
     def step(self, x: Array, h: Array, c: Array) -> tuple[Array, Array, list[Array]]:
@@ -244,22 +244,21 @@ class _Lstm:
             return ARGUMENT
         return replace(ARGUMENT, encoding=ScaleOffset(step))
 
-    def _hidden_spec(self) -> Spec:
-        """Return the grid of h before the projection, which the params give, or of h."""
-        out = self._view.outs[0]
-        if self.ins[PROJECTION] is None:
-            return out
-        step = single(self._op.hidden_state_qscale)
-        if step <= 0:
-            return replace(ARGUMENT, encoding=ScaleOffset(UNIT))
-        return replace(out, encoding=ScaleOffset(step, int(self._op.hidden_state_offset)))
-
     def _matrix(self, port: int, vectors: Spec, target: Spec) -> Matrix:
         return Matrix(vectors, given(self.ins[port]), self._view.spec(port), target)
 
     def _bias(self, port: int, products: Array) -> Array | float:
         stored = self.ins[port]
         return 0.0 if stored is None else real_bias(stored, self._view.spec(port), products)
+
+
+def hidden_of(view: NodeView) -> Spec:
+    """Return the grid of h before the projection, which the params of an Lstm give."""
+    op = view.op
+    step = single(op.hidden_state_qscale)
+    if step <= 0:
+        return replace(ARGUMENT, encoding=ScaleOffset(UNIT))
+    return replace(view.outs[0], encoding=ScaleOffset(step, int(op.hidden_state_offset)))
 
 
 @DEFINITIONS.prepares("Gru", supports=_is_gru)

@@ -21,7 +21,7 @@ from dovetail_numpy.integer.rescaling import grid_of, scales
 from dovetail_numpy.kernels._calls import Call, Floats
 from dovetail_opset.directions import Direction
 
-_EXACT = 1 << 24  # below this, float32 has each whole number
+EXACT = 1 << 24  # below this, float32 has each whole number
 _F32 = np.float32
 
 
@@ -70,20 +70,19 @@ class Matrices:
     span: tuple[float, float]
 
     @classmethod
-    def of(cls, each: Direction, ports: Sequence[int], vectors: Spec) -> Matrices:
+    def of(
+        cls, each: Direction, ports: Sequence[int], vectors: Spec, target: Spec = ARGUMENT
+    ) -> Matrices:
         """Return the matrices of a direction for any stored vectors of up to 16 bits."""
-        low, high = vectors.dtype.stored_range()
         shifts = byte_shifts(vectors)
-        ends = np.arange(low, high + 1).astype(vectors.dtype.storage)
-        farthest = max(float(np.abs(part(ends, vectors, shift)).max()) for shift in shifts)
         specs = [each.view.spec(port) for port in ports]
         levels = _levels([each.static(port) for port in ports], specs)
         units, found = specs[0].shape[0], []
         for spec in specs:
             products = scales(vectors) * scales(spec).reshape(-1)
-            found.append(np.broadcast_to(multipliers(products, ARGUMENT), (units,)))
+            found.append(np.broadcast_to(multipliers(products, target), (units,)))
         factors = np.array([[2**shift] for shift in shifts], np.float32)
-        largest = float(np.abs(levels).sum(0).max()) * farthest
+        largest = float(np.abs(levels).sum(0).max()) * farthest(vectors)
         span = float(levels.min()), float(levels.max())
         return cls(each, ports, vectors, np.concatenate(found) * factors, largest, span)
 
@@ -100,13 +99,20 @@ class Matrices:
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """float32 if that has each sum, else float64."""
-        return np.dtype(np.float32 if self.largest < _EXACT else np.float64)
+        return np.dtype(np.float32 if self.largest < EXACT else np.float64)
 
     @property
     def levels(self) -> Array:
         """Levels of the weights, (k, gates * units)."""
         dtype = self.dtype
         return packed([self], dtype.name, lambda levels: np.ascontiguousarray(levels[0], dtype))
+
+
+def farthest(spec: Spec) -> float:
+    """Return the largest magnitude of a part of the levels of a tensor of up to 16 bits."""
+    low, high = spec.dtype.stored_range()
+    stored = np.arange(low, high + 1).astype(spec.dtype.storage)
+    return max(float(np.abs(part(stored, spec, shift)).max()) for shift in byte_shifts(spec))
 
 
 def packed(matrices: Sequence[Matrices], form: str, make: Callable[[Array], Array]) -> Array:
@@ -276,6 +282,14 @@ class StepProducts:
 
     def indices(self, first: Array, index: Array, buffers: Buffers) -> list[Call]:
         """See `Products`."""
+        return [*self.add_up(first, buffers), *indices_of(self.sums(buffers), index)]
+
+    def sums(self, buffers: Buffers) -> Array:
+        """Return the array of the sums, float32, (directions, batch, gates * units)."""
+        return self._parts(buffers)[0]
+
+    def add_up(self, first: Array, buffers: Buffers) -> list[Call]:
+        """Return the calls that compute the sums; `first` is as in `indices`."""
         levels, exact = self._levels.array(buffers), self._exact.array(buffers)
         rows = [each.reshape(-1, each.shape[-1]) for each in levels]
         sums = [each.reshape(-1, each.shape[-1]) for each in exact]
@@ -285,7 +299,6 @@ class StepProducts:
             *(functools.partial(np.dot, *each) for each in operands),
             *multiplied(exact, self._multipliers, self._scaled.array(buffers)),
             *(functools.partial(np.add, total, each, total) for each in (first, *further)),
-            *indices_of(total, index),
         ]
 
     def _parts(self, buffers: Buffers) -> list[Array]:

@@ -72,9 +72,8 @@ def gru(call: KernelCall, engine: Engine) -> Step | None:
     most = 2 * max(each.most for each in (*of_x, *early, *late))
     if not most + float(np.abs(bias).max() + np.abs(of_new).max()) < MOST_ARGUMENT:
         return None
-    sequences = Sequences(
-        call, directions, engine.inputs(call, of_x, bias), [len(_RECURRENT) - 1, 1]
-    )
+    widths = [each[0].shape[1] for each in (early, late)]
+    sequences = Sequences(call, directions, engine.inputs(call, of_x, bias), widths)
     products = [engine.products(call, sequences.sizes, matrices) for matrices in (early, late)]
     gated = of_new if is_linear else None
     return call.step(_Gru(call, directions, sequences, products, gated).bind)

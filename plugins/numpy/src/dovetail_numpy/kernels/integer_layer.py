@@ -94,7 +94,7 @@ class Sequences:
         call: The call of the layer.
         directions: Its directions.
         inputs: Products of all x with the weights of all directions.
-        gates: Number of gates in each group of gates.
+        widths: Number of sums of each group of gates.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Sequences:
         call: KernelCall,
         directions: Sequence[Direction],
         inputs: Inputs,
-        gates: Sequence[int],
+        widths: Sequence[int],
     ) -> None:
         shape, count = call.spec(0).shape, len(directions)
         one = np.broadcast_to(np.empty((), np.int8), shape)  # of one element
@@ -111,15 +111,13 @@ class Sequences:
         self.sizes, self.units = (count, batch), directions[0].view.outs[0].shape[-1]
         self._stored = stored_integers(directions[0].view.outs[0])
         self._x, self._out = call.read(0), call.write(0)
-        ends = [self.units * sum(gates[:i]) for i in range(len(gates) + 1)]
-        self._groups = [slice(*ends[i : i + 2]) for i in range(len(gates))]
+        ends = [sum(widths[:i]) for i in range(len(widths) + 1)]
+        self._groups = [slice(*ends[i : i + 2]) for i in range(len(widths))]
         # one group of one direction is used where the product with x is
-        is_in_place = len(gates) == count == 1 and (batch == 1 or call.op.time_major)
+        is_in_place = len(widths) == count == 1 and (batch == 1 or call.op.time_major)
         self._of_x = [
-            None
-            if is_in_place
-            else Room(call, (steps, *self.sizes, each.stop - each.start), np.float32)
-            for each in self._groups
+            None if is_in_place else Room(call, (steps, *self.sizes, width), np.float32)
+            for width in widths
         ]
         self._states = Room(call, (steps, *self.sizes, self.units), np.int64)
         self._ordered: tuple[list[Call], list[Array]] | None = None

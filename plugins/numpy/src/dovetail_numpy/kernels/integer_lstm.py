@@ -33,6 +33,8 @@ from dovetail_numpy.kernels.gate_products import (
     Matrices,
     Products,
     Room,
+    StepProducts,
+    indices_of,
     looked_up,
     stored_integers,
 )
@@ -47,14 +49,25 @@ from dovetail_numpy.kernels.integer_layer import (
     is_narrow,
     looked_up_by_direction,
 )
+from dovetail_numpy.kernels.lstm_extras import Peepholes, Projection, ProjectionNumbers
 from dovetail_opset import STANDARD
 from dovetail_opset.directions import Direction, directions_of
-from dovetail_opset.lstm_ports import CELL, FORGET, INPUT, OUTPUT, RARE, RESET, STATES
+from dovetail_opset.lstm_ports import (
+    CELL,
+    FORGET,
+    INPUT,
+    NORMS,
+    OUTPUT,
+    PEEPHOLES,
+    PROJECTION,
+    PROJECTION_BIAS,
+    RESET,
+    STATES,
+    Gate,
+)
 
-_GATES = (FORGET, INPUT, OUTPUT, CELL)
-_INPUTS = tuple(gate.weights for gate in _GATES)
-_RECURRENT = tuple(gate.recurrent for gate in _GATES)
-_BIASES = tuple(gate.bias for gate in _GATES)
+_GATES = (INPUT, FORGET, OUTPUT, CELL)
+_ALONE = (*NORMS, *PEEPHOLES, *STATES, PROJECTION, RESET)  # not in layers of both directions
 
 
 @KERNELS.register(STANDARD, "Lstm", quantized=True, can_fuse=can_fuse, branch=Branch.SIBLING)
@@ -63,29 +76,60 @@ def _on_numpy(call: KernelCall) -> Step | None:
 
 
 def lstm(call: KernelCall, engine: Engine) -> Step | None:
-    """Run Lstm with constant weights of 8 bits, without what is rarely used."""
+    """Run Lstm with constant weights of 8 bits, without norms and without gates as results."""
     directions = directions_of(call)
-    for each in directions:
-        has_more = len(each.view.outs) > 3 or any(map(each.has, RARE))
-        if has_more or not is_narrow(each, (*_INPUTS, *_RECURRENT), _BIASES):
-            return None
-        if len(directions) > 1 and any(map(each.has, STATES)):
-            return None
+    if not all(map(_is_supported, directions)) or not _are_alike(directions):
+        return None
+    gates = _gates(directions[0])
     data, state = call.spec(0), directions[0].view.outs[0]
-    of_x = [Matrices.of(each, _INPUTS, data) for each in directions]
-    of_h = [Matrices.of(each, _RECURRENT, state) for each in directions]
-    bias = np.stack([_bias(each, data) for each in directions])
+    of_x = [Matrices.of(each, [gate.weights for gate in gates], data) for each in directions]
+    of_h = [Matrices.of(each, [gate.recurrent for gate in gates], state) for each in directions]
+    bias = np.stack([_bias(each, gates, data) for each in directions])
     most = 2 * max(each.most for each in (*of_x, *of_h)) + float(np.abs(bias).max())
     if not most < MOST_ARGUMENT:
         return None
-    sequences = Sequences(call, directions, engine.inputs(call, of_x, bias), [len(_GATES)])
-    products = engine.products(call, sequences.sizes, of_h)
-    return call.step(_Lstm(call, directions, sequences, products).bind)
+    having = [gate for gate in gates if gate.peephole and directions[0].has(gate.peephole)]
+    if not Peepholes.are_exact(directions[0], having):
+        return None
+    numbers = None
+    if directions[0].has(PROJECTION) and (numbers := ProjectionNumbers.of(directions[0])) is None:
+        return None
+    sequences = Sequences(call, directions, engine.inputs(call, of_x, bias), [of_x[0].shape[1]])
+    shape = (*sequences.sizes, of_x[0].shape[1] // len(gates))
+    products = (NUMPY if having else engine).products(call, sequences.sizes, of_h)
+    peepholes = Peepholes(call, directions[0], having, shape) if having else None
+    projection = None
+    if numbers is not None:
+        projection = Projection(call, directions[0], numbers, shape)
+    layer = _Lstm(call, directions, shape, sequences, products, peepholes, projection)
+    return call.step(layer.bind)
 
 
-def _bias(each: Direction, data: Spec) -> Array:
-    ports = zip(_BIASES, _INPUTS, strict=True)
-    found = [bias_of(each, port, each.view.spec(weights), data) for port, weights in ports]
+def _gates(each: Direction) -> tuple[Gate, ...]:
+    return _GATES if each.has(INPUT.weights) else _GATES[1:]
+
+
+def _is_supported(each: Direction) -> bool:
+    """Return whether the kernel supports a direction."""
+    gates = _gates(each)
+    weights = [port for gate in gates for port in (gate.weights, gate.recurrent)]
+    others = [*(gate.bias for gate in gates), PROJECTION_BIAS, *PEEPHOLES]
+    if each.has(PROJECTION):
+        weights.append(PROJECTION)
+    has_more = len(each.view.outs) > 3 or any(map(each.has, NORMS))
+    return not has_more and is_narrow(each, weights, others)
+
+
+def _are_alike(directions: Sequence[Direction]) -> bool:
+    """Return whether directions can take their steps together."""
+    if len(directions) == 1:
+        return True
+    is_plain = not any(each.has(port) for each in directions for port in _ALONE)
+    return is_plain and len({_gates(each) for each in directions}) == 1
+
+
+def _bias(each: Direction, gates: Sequence[Gate], data: Spec) -> Array:
+    found = [bias_of(each, gate.bias, each.view.spec(gate.weights), data) for gate in gates]
     return offsets(np.concatenate(found), ARGUMENT)
 
 
@@ -94,26 +138,35 @@ class _Lstm:
         self,
         call: KernelCall,
         directions: Sequence[Direction],
+        shape: tuple[int, ...],
         sequences: Sequences,
         products: Products,
+        peepholes: Peepholes | None,
+        projection: Projection | None,
     ) -> None:
         self._directions, self._sequences, self._products = directions, sequences, products
-        shape = (*sequences.sizes, sequences.units)
-        self._index = Room(call, (4, *shape), np.int64)
+        self._peepholes, self._projection = peepholes, projection
+        self._gates, self._shape = _gates(directions[0]), shape
+        self._index = Room(call, (len(self._gates), *shape), np.int64)
         self._opened = Room(call, (3, *shape), np.float64)
-        self._pair = Room(call, (2, *shape), np.float64)  # the cell's levels, and its new values
+        self._pair = Room(call, (2, *shape), np.float64)  # new values, and the cell's levels
         self._spare = Room(call, (2, *shape), np.float64)
         self._c_index = Room(call, shape, np.int64)
-        self._start_of = [call.read(i) if call.has(i) else None for i in STATES]
+        ports = (*STATES, RESET)
+        self._given = [call.read(i) if call.has(i) else None for i in ports]
         self._last = None if call.fused else (call.write(1), call.write(2))
         outs = [each.view.outs for each in directions]
         self._states, self._cells = (Grids([each[i] for each in outs], shape) for i in (0, 1))
+        if projection is not None:
+            self._states = projection.grids
         state, _, last = outs[0]
-        self._to_last = requantized(stored_integers(state), state, last)
+        self._stored = stored_integers(state)
+        self._to_last = requantized(self._stored, state, last)
+        self._left: list[tuple[Array, ...]] = []  # h and c after the last run, with `reset`
         self._steps: Bound | None = None
 
     def bind(self, buffers: Buffers) -> Bound:
-        arrays, c = self._sequences.bind(buffers), self._pair.array(buffers)[0]
+        arrays, c = self._sequences.bind(buffers), self._pair.array(buffers)[1]
         if self._steps is None:  # on scratchpads, which never move
             self._steps = self._bound_steps(buffers, arrays)
         before = [*arrays.before, *self._start(buffers, c)]
@@ -121,41 +174,83 @@ class _Lstm:
         return call_sequence([*before, self._steps, *after])
 
     def _bound_steps(self, buffers: Buffers, arrays: Arrays) -> Bound:
-        products, index = self._products, self._index.array(buffers)
-        opened, new = self._opened.array(buffers), self._pair.array(buffers)[1]
-        out = self._spare.array(buffers)[1]
+        index, states = self._index.array(buffers), self._states
+        opened, new = self._opened.array(buffers), self._pair.array(buffers)[0]
+        first, out = 4 - len(self._gates), self._spare.array(buffers)[0]
         inner: list[Call] = [
-            looked_up(function_of_arguments("sigmoid"), index[:3], opened),
-            *looked_up_by_direction(self._new_tables(), index[3], new),
+            looked_up(function_of_arguments("sigmoid"), index[:-1], opened[first:])
+        ]
+        if first:
+            inner.append(functools.partial(np.subtract, np.ones(self._shape), opened[1], opened[0]))
+        inner += [
+            *looked_up_by_direction(self._new_tables(), index[-1], new),
             *self._cell(buffers),
+            *self._with_new_cell(buffers),
             functools.partial(np.multiply, opened[2], out, out),
         ]
-        if not self._states.is_apart:
-            inner.append(functools.partial(np.multiply, out, self._states.per_unit, out))
-        rounded = self._states.rounding(out, is_any_order=self._states.is_apart)
+        if not states.is_apart:
+            inner.append(functools.partial(np.multiply, out, states.per_unit, out))
+        finished = states.rounding(out, is_any_order=states.is_apart)
+        if self._projection is not None:
+            finished = self._projection.projecting(finished, buffers)
         calls: list[Call] = []
         for x, state in zip(*arrays.of_x, arrays.states, strict=True):
             calls += [
-                *products.indices(x, index, buffers),
+                *self._indices(x, buffers),
                 *inner,
-                *rounded(state),
-                *products.take(state, buffers),
+                *finished(state),
+                *self._products.take(state, buffers),
             ]
         return call_sequence(calls)
 
+    def _indices(self, x: Array, buffers: Buffers) -> list[Call]:
+        """Return the calls that compute the indices of the arguments of all gates."""
+        index, products, peepholes = self._index.array(buffers), self._products, self._peepholes
+        if peepholes is None:
+            return products.indices(x, index, buffers)
+        if not isinstance(products, StepProducts):
+            raise AssertionError("peepholes without the sums of gates")
+        sums, calls = products.sums(buffers), products.add_up(x, buffers)
+        for gate, part in zip(self._gates, np.split(sums, len(self._gates), axis=-1), strict=True):
+            late = peepholes.late(buffers) if gate is OUTPUT else None
+            if late is None:
+                calls += peepholes.add_up(gate, part, buffers)
+            else:
+                calls.append(functools.partial(late.__setitem__, ..., part))
+        return [*calls, *indices_of(sums, index)]
+
+    def _with_new_cell(self, buffers: Buffers) -> list[Call]:
+        """Return the calls that multiply the new cell with peepholes."""
+        peepholes, index = self._peepholes, self._index.array(buffers)[-2:-1]
+        if peepholes is None:
+            return []
+        calls = peepholes.take(self._c_index.array(buffers), buffers)
+        if (late := peepholes.late(buffers)) is None:
+            return calls
+        opened = self._opened.array(buffers)[2]
+        return [
+            *calls,
+            *peepholes.add_up(OUTPUT, late, buffers),
+            *indices_of(late, index),
+            looked_up(function_of_arguments("sigmoid"), index[0], opened),
+        ]
+
     def _start(self, buffers: Buffers, c: Array) -> list[Call]:
         """Return the calls that set the states."""
-        if self._last is None or self._start_of == [None, None]:
-            return [self._products.clear(buffers), functools.partial(c.fill, 0)]
-        view = self._directions[0].view
-        given = [None if v is None else buffers.array(v) for v in self._start_of]
-        ins = [None] * STATES[0] + given + [None] * (RESET - STATES[1])
-        zero = float(grid_of(view.outs[1])[1])
+        if self._last is None or not any(self._given):
+            calls: list[Call] = [self._products.clear(buffers), functools.partial(c.fill, 0)]
+            return calls if self._peepholes is None else [*calls, self._peepholes.clear(buffers)]
+        view, zero = self._directions[0].view, float(grid_of(self._cells.specs[0])[1])
+        ins: list[Array | None] = [None] * (RESET + 1)
+        for port, value in zip((*STATES, RESET), self._given, strict=True):
+            ins[port] = None if value is None else buffers.array(value)
 
         def start() -> None:
-            h, stored = start_of(view, ins, STATES, RESET, [])
+            h, stored = start_of(view, ins, STATES, RESET, self._left)
             self._products.set(h, buffers)
             np.subtract(stored, zero, c[0])
+            if self._peepholes is not None:
+                self._peepholes.set(stored, buffers)
 
         return [start]
 
@@ -168,13 +263,13 @@ class _Lstm:
 
     def _cell(self, buffers: Buffers) -> list[Call]:
         """Return the calls that compute c, and look up its tanh."""
-        cells, (kept, added) = self._cells, self._spare.array(buffers)
+        cells, (added, kept) = self._cells, self._spare.array(buffers)
         opened, pair = self._opened.array(buffers), self._pair.array(buffers)
         index = self._c_index.array(buffers)
         thresholds = [each.op.cell_clip_threshold for each in self._directions]
         pairs = zip(cells.specs, thresholds, strict=True)
         levels, tanhs = zip(*(_cell_tables(*each) for each in pairs), strict=True)
-        if self._states.is_apart:
+        if self._states.is_apart:  # a factor of the table instead of one of the product
             tanhs = tuple(each / grid_of(self._states.specs[0])[0] for each in tanhs)
         calls: list[Call] = [
             functools.partial(np.multiply, opened[:2], pair, self._spare.array(buffers))
@@ -185,7 +280,7 @@ class _Lstm:
             *calls,
             functools.partial(np.add, kept, added, kept),
             *cells.rounding(kept, is_any_order=cells.is_exact)(index),
-            *looked_up_by_direction(levels, index, pair[0]),
+            *looked_up_by_direction(levels, index, pair[1]),
             *looked_up_by_direction(tanhs, index, added),
         ]
 
@@ -193,13 +288,17 @@ class _Lstm:
         """Return the calls that store the states."""
         if self._last is None:
             return []
-        cell = self._directions[0].view.outs[1]
         out_c, out_h = (buffers.array(value) for value in self._last)
-        zero = float(grid_of(cell)[1])
-        return [
+        zero = float(grid_of(self._cells.specs[0])[1])
+        calls: list[Call] = [
             functools.partial(np.add, c[0], zero, out_c, casting="unsafe"),
             looked_up(self._to_last, h_index, out_h),
         ]
+
+        def leave() -> None:
+            self._left[:] = [(self._stored.take(h_index, mode="clip"), out_c.copy())]
+
+        return calls if self._given[-1] is None else [*calls, leave]
 
 
 def _cell_tables(spec: Spec, threshold: float) -> tuple[Array, Array]:
