@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from dovetail.ir import Array, Spec
-from dovetail.runtime.plan import Buffers, KernelCall
+from dovetail.runtime.plan import Buffers, KernelCall, Value
 from dovetail_numpy.integer.gates import ARGUMENT, multipliers
 from dovetail_numpy.integer.products import byte_shifts, part
 from dovetail_numpy.integer.rescaling import grid_of, scales
@@ -153,8 +153,8 @@ class Inputs(Protocol):
     def sums(self, buffers: Buffers) -> Array:
         """Return the array of the sums, float32, (rows of x, directions * gates * units)."""
 
-    def multiply(self, x: Array, buffers: Buffers) -> list[Call]:
-        """Return the calls that compute them."""
+    def multiply(self, x: Value, buffers: Buffers) -> list[Call]:
+        """Return the calls that compute them, of stored integers."""
 
 
 class InputProducts:
@@ -183,7 +183,7 @@ class InputProducts:
         found: Array = self._sums.array(buffers)[0]
         return found
 
-    def multiply(self, x: Array, buffers: Buffers) -> list[Call]:
+    def multiply(self, x: Value, buffers: Buffers) -> list[Call]:
         """See `Inputs`."""
         levels, exact = self._x.array(buffers), self._exact.array(buffers)
         rows = levels.reshape(-1, levels.shape[-1])
@@ -196,7 +196,7 @@ class InputProducts:
                 *(functools.partial(np.add, sums, each, sums) for each in (self._bias, *further)),
             ]
         return [
-            *split_levels(self._vectors, x.reshape(levels.shape[1:]), levels),
+            *split_levels(self._vectors, buffers.array(x).reshape(levels.shape[1:]), levels),
             *self._products,
         ]
 

@@ -121,18 +121,26 @@ class Sequences:
         ]
         self._states = Room(call, (steps, *self.sizes, self.units), np.int64)
         self._ordered: tuple[list[Call], list[Array]] | None = None
+        self._after: list[Call] = []
 
     def bind(self, buffers: Buffers) -> Arrays:
         """Return the arrays and calls for these buffers."""
-        x, out = buffers.array(self._x), buffers.array(self._out)
-        states, after = self._states.array(buffers), list[Call]()
+        states = self._states.array(buffers)
         if self._ordered is None:
             self._ordered = self._in_order(buffers)
+        if not self._after or self._out.is_application:
+            self._after = self._stores(buffers.array(self._out), states)
         copies, of_x = self._ordered
+        before = [*self._inputs.multiply(self._x, buffers), *copies]
+        return Arrays(before, of_x, states, self._after)
+
+    def _stores(self, out: Array, states: Array) -> list[Call]:
+        """Return the calls that store all h."""
+        calls: list[Call] = []
         for i, each in enumerate(self._directions):
             stored = each.op.in_order(out)[..., i * self.units : (i + 1) * self.units]
-            after.append(looked_up(self._stored, states[:, i], stored))
-        return Arrays([*self._inputs.multiply(x, buffers), *copies], of_x, states, after)
+            calls.append(looked_up(self._stored, states[:, i], stored))
+        return calls
 
     def _in_order(self, buffers: Buffers) -> tuple[list[Call], list[Array]]:
         """Return the calls that sort sums with x by steps and directions, and the result."""

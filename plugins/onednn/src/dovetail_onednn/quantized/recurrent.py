@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dovetail.ir import Array, Spec
-from dovetail.runtime.plan import Buffers, KernelCall, Step
+from dovetail.runtime.plan import Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer.gates import ARGUMENT
 from dovetail_numpy.integer.rescaling import grid_of, levels
 from dovetail_numpy.kernels import integer_gru, integer_lstm
@@ -211,25 +211,25 @@ class _Inputs:
         """See `Inputs`."""
         return self._sums.array(buffers)
 
-    def multiply(self, x: Array, buffers: Buffers) -> list[Call]:
+    def multiply(self, x: Value, buffers: Buffers) -> list[Call]:
         """See `Inputs`."""
-        data, split = x, list[Call]()
-        if self._levels is not None:
-            data = self._levels.array(buffers)
-            split = split_levels(self._product.form.vectors, x.reshape(data.shape[1:]), data)
         if self._execute is None:
             arrays = {
-                Arg.SOURCE: data,
                 Arg.DESTINATION: self._sums.array(buffers),
                 Arg.SCRATCHPAD: self._pad.array(buffers),
                 self._product.added: self._bias,
+                Arg.SOURCE: self._levels.array(buffers) if self._levels else buffers.array(x),
             }
             memories = self._product.constants() | self._product.memories(arrays)
             self._execute = BoundPrimitive(
                 self._product.primitive, memories, self._release_gil, self
             )
-        self._execute.memory(Arg.SOURCE).move(data.ctypes.data)
-        return [*split, self._execute]
+        if self._levels is None:
+            self._execute.memory(Arg.SOURCE).move(buffers.address(x))
+            return [self._execute]
+        levels = self._levels.array(buffers)
+        stored = buffers.array(x).reshape(levels.shape[1:])
+        return [*split_levels(self._product.form.vectors, stored, levels), self._execute]
 
 
 class _Products:
