@@ -139,6 +139,9 @@ RARE = [
     {"projection": 3, "output_clip_threshold": 0.4, "states": True},
     {"projection": 9, "hidden_state_qscale": 1 / 127, "hidden_state_offset": -128.0},
     {"projection": 3, "peepholes": S16, "cell_clip_threshold": 0.8},
+    {"norms": True, "input_gate_qscale": 0.001, "cell_gate_qscale": 0.0007},
+    {"norms": True, "peepholes": S16, "coupled": True, "projection": 3, "output_gate_qscale": 0.01},
+    {"norms": True, "peepholes": S16, "states": True, "reset": True, "output_gate_qscale": 0.003},
     {"reset": True, "states": True},
     {"reset": True, "peepholes": S16, "projection": 4},
 ]

@@ -132,7 +132,7 @@ def lstm(net: Net, name: str, x: Tensor, units: int, **options: Any) -> list[Ten
         units: Of the cell.
         options: `weights`, the type of the weights; `h`, `cell` and perhaps `last`, types and grids
             of results; `states` for given states; `coupled` without an input gate; `peepholes`,
-            their type; `projection`, the number of its units; `reset`; and params.
+            their type; `projection`, the number of its units; `norms`; `reset`; and params.
     """
     params = dict(options)
     weights, h, cell = params.pop("weights"), params.pop("h"), params.pop("cell")
@@ -140,14 +140,18 @@ def lstm(net: Net, name: str, x: Tensor, units: int, **options: Any) -> list[Ten
     size = projection = params.pop("projection", 0)
     size = size or units
     features, ins = x.shape[-1], [x, *[None] * 24]
-    ports = [(1, 4, 7, 19), (2, 5, 8, None), (3, 6, 9, 20)]
-    ports += [] if params.pop("coupled", False) else [(16, 17, 21, 18)]
+    ports = [(1, 4, 7, 13, 19), (2, 5, 8, 14, None), (3, 6, 9, 15, 20)]
+    ports += [] if params.pop("coupled", False) else [(16, 17, 21, 12, 18)]
+    norms = params.pop("norms", False)
     peepholes = params.pop("peepholes", None)
-    for of_x, of_h, bias, peephole in ports:
+    for of_x, of_h, bias, norm, peephole in ports:
         ins[of_x] = net.weights(f"{name}.{of_x}", (units, features), weights)
         ins[of_h] = net.weights(f"{name}.{of_h}", (units, size), weights)
         # of a group, all are given
         ins[bias] = net.constant(f"{name}.{bias}", (units,), S32, ScaleOffset(1e-6, 0))
+        if norms:
+            encoding = ScaleOffset(1.5 * 2.0**-15, 0)
+            ins[norm] = net.constant(f"{name}.{norm}", (units,), S16, encoding)
         if peepholes is not None and peephole is not None:
             encoding = ScaleOffset(0.7 * 2.0**-15 if peepholes is S16 else 0.005, 0)
             ins[peephole] = net.constant(f"{name}.{peephole}", (units,), peepholes, encoding)

@@ -55,7 +55,7 @@ from dovetail_opset.recurrent_weights import given
 
 LAYERS = ("Lstm", "Gru")
 _SCALES = (2.0**-32, 2.0**16)
-_EPSILON = 1e-8  # added to the variance of a gate
+EPSILON = 1e-8  # added to the variance of a gate
 
 _GATES = {INPUT: "input", FORGET: "forget", CELL: "cell", OUTPUT: "output"}
 
@@ -222,7 +222,7 @@ class _Lstm:
             return found
         centered, variance = moments(found.astype(np.int64), (-1,))
         step = grid_of(target)[0]
-        real = centered / np.sqrt(variance + _EPSILON / (step * step))
+        real = centered / np.sqrt(variance + EPSILON / (step * step))
         real = real * real_of(given(self.ins[gate.norm]), self._view.spec(gate.norm))
         return stored_of(real + self._bias(gate.bias, np.ones(())), ARGUMENT)
 
@@ -238,11 +238,7 @@ class _Lstm:
         ]
 
     def _sum(self, gate: Gate) -> Spec:
-        """Return the grid of a gate's sum: with norms, the one that the params give."""
-        step = single(getattr(self._op, f"{_GATES[gate]}_gate_qscale"))
-        if self.ins[gate.norm] is None or step <= 0:
-            return ARGUMENT
-        return replace(ARGUMENT, encoding=ScaleOffset(step))
+        return sum_of(self._view, gate, has_norm=self.ins[gate.norm] is not None)
 
     def _matrix(self, port: int, vectors: Spec, target: Spec) -> Matrix:
         return Matrix(vectors, given(self.ins[port]), self._view.spec(port), target)
@@ -250,6 +246,14 @@ class _Lstm:
     def _bias(self, port: int, products: Array) -> Array | float:
         stored = self.ins[port]
         return 0.0 if stored is None else real_bias(stored, self._view.spec(port), products)
+
+
+def sum_of(view: NodeView, gate: Gate, *, has_norm: bool) -> Spec:
+    """Return the grid of a gate's sum in an Lstm: with a norm, the one that the params give."""
+    step = single(getattr(view.op, f"{_GATES[gate]}_gate_qscale"))
+    if not has_norm or step <= 0:
+        return ARGUMENT
+    return replace(ARGUMENT, encoding=ScaleOffset(step))
 
 
 def hidden_of(view: NodeView) -> Spec:

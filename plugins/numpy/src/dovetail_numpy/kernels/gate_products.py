@@ -71,14 +71,25 @@ class Matrices:
 
     @classmethod
     def of(
-        cls, each: Direction, ports: Sequence[int], vectors: Spec, target: Spec = ARGUMENT
+        cls,
+        each: Direction,
+        ports: Sequence[int],
+        vectors: Spec,
+        targets: Sequence[Spec] | None = None,
     ) -> Matrices:
-        """Return the matrices of a direction for any stored vectors of up to 16 bits."""
+        """Return the matrices of a direction for any stored vectors of up to 16 bits.
+
+        Args:
+            each: The direction.
+            ports: The weights.
+            vectors: Type and encoding of the vectors.
+            targets: The grid of the sums with each of the weights, by default that of arguments.
+        """
         shifts = byte_shifts(vectors)
         specs = [each.view.spec(port) for port in ports]
         levels = _levels([each.static(port) for port in ports], specs)
         units, found = specs[0].shape[0], []
-        for spec in specs:
+        for spec, target in zip(specs, targets or [ARGUMENT] * len(specs), strict=True):
             products = scales(vectors) * scales(spec).reshape(-1)
             found.append(np.broadcast_to(multipliers(products, target), (units,)))
         factors = np.array([[2**shift] for shift in shifts], np.float32)

@@ -23,7 +23,7 @@ from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import Bound, Branch, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer.functions import tanh
 from dovetail_numpy.integer.gates import ARGUMENT, UNIT, clipped, offsets, requantized, unit
-from dovetail_numpy.integer.recurrent import start_of
+from dovetail_numpy.integer.recurrent import start_of, sum_of
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import Call
 from dovetail_numpy.kernels._registry import KERNELS
@@ -49,10 +49,11 @@ from dovetail_numpy.kernels.integer_layer import (
     is_narrow,
     looked_up_by_direction,
 )
-from dovetail_numpy.kernels.lstm_extras import Peepholes, Projection, ProjectionNumbers
+from dovetail_numpy.kernels.lstm_extras import Norms, Peepholes, Projection, ProjectionNumbers
 from dovetail_opset import STANDARD
 from dovetail_opset.directions import Direction, directions_of
 from dovetail_opset.lstm_ports import (
+    ANY_NORM,
     CELL,
     FORGET,
     INPUT,
@@ -76,15 +77,24 @@ def _on_numpy(call: KernelCall) -> Step | None:
 
 
 def lstm(call: KernelCall, engine: Engine) -> Step | None:
-    """Run Lstm with constant weights of 8 bits, without norms and without gates as results."""
+    """Run Lstm with constant weights of 8 bits, without gates as results."""
     directions = directions_of(call)
     if not all(map(_is_supported, directions)) or not _are_alike(directions):
         return None
     gates = _gates(directions[0])
     data, state = call.spec(0), directions[0].view.outs[0]
-    of_x = [Matrices.of(each, [gate.weights for gate in gates], data) for each in directions]
-    of_h = [Matrices.of(each, [gate.recurrent for gate in gates], state) for each in directions]
+    has_norms = directions[0].has(ANY_NORM)
+    targets = [sum_of(directions[0].view, gate, has_norm=has_norms) for gate in gates]
+    of_x, of_h = (
+        [Matrices.of(each, ports, vectors, targets) for each in directions]
+        for ports, vectors in (
+            ([gate.weights for gate in gates], data),
+            ([gate.recurrent for gate in gates], state),
+        )
+    )
     bias = np.stack([_bias(each, gates, data) for each in directions])
+    if has_norms:  # which come first
+        bias = np.zeros_like(bias)
     most = 2 * max(each.most for each in (*of_x, *of_h)) + float(np.abs(bias).max())
     if not most < MOST_ARGUMENT:
         return None
@@ -96,12 +106,14 @@ def lstm(call: KernelCall, engine: Engine) -> Step | None:
         return None
     sequences = Sequences(call, directions, engine.inputs(call, of_x, bias), [of_x[0].shape[1]])
     shape = (*sequences.sizes, of_x[0].shape[1] // len(gates))
-    products = (NUMPY if having else engine).products(call, sequences.sizes, of_h)
+    products = (NUMPY if having or has_norms else engine).products(call, sequences.sizes, of_h)
     peepholes = Peepholes(call, directions[0], having, shape) if having else None
     projection = None
     if numbers is not None:
         projection = Projection(call, directions[0], numbers, shape)
-    layer = _Lstm(call, directions, shape, sequences, products, peepholes, projection)
+    norms = Norms(directions[0], gates) if has_norms else None
+    extras = peepholes, projection, norms
+    layer = _Lstm(call, directions, shape, sequences, products, *extras)
     return call.step(layer.bind)
 
 
@@ -113,11 +125,12 @@ def _is_supported(each: Direction) -> bool:
     """Return whether the kernel supports a direction."""
     gates = _gates(each)
     weights = [port for gate in gates for port in (gate.weights, gate.recurrent)]
-    others = [*(gate.bias for gate in gates), PROJECTION_BIAS, *PEEPHOLES]
+    norms = [gate.norm for gate in gates]
+    others = [*(gate.bias for gate in gates), PROJECTION_BIAS, *PEEPHOLES, *norms]
     if each.has(PROJECTION):
         weights.append(PROJECTION)
-    has_more = len(each.view.outs) > 3 or any(map(each.has, NORMS))
-    return not has_more and is_narrow(each, weights, others)
+    are_all = len({each.has(port) for port in norms}) == 1
+    return len(each.view.outs) == 3 and are_all and is_narrow(each, weights, others)
 
 
 def _are_alike(directions: Sequence[Direction]) -> bool:
@@ -143,9 +156,10 @@ class _Lstm:
         products: Products,
         peepholes: Peepholes | None,
         projection: Projection | None,
+        norms: Norms | None,
     ) -> None:
         self._directions, self._sequences, self._products = directions, sequences, products
-        self._peepholes, self._projection = peepholes, projection
+        self._peepholes, self._projection, self._norms = peepholes, projection, norms
         self._gates, self._shape = _gates(directions[0]), shape
         self._index = Room(call, (len(self._gates), *shape), np.int64)
         self._opened = Room(call, (3, *shape), np.float64)
@@ -206,18 +220,26 @@ class _Lstm:
     def _indices(self, x: Array, buffers: Buffers) -> list[Call]:
         """Return the calls that compute the indices of the arguments of all gates."""
         index, products, peepholes = self._index.array(buffers), self._products, self._peepholes
-        if peepholes is None:
+        if peepholes is None and self._norms is None:
             return products.indices(x, index, buffers)
         if not isinstance(products, StepProducts):
-            raise AssertionError("peepholes without the sums of gates")
+            raise AssertionError("products without the sums of gates")
         sums, calls = products.sums(buffers), products.add_up(x, buffers)
         for gate, part in zip(self._gates, np.split(sums, len(self._gates), axis=-1), strict=True):
+            if peepholes is None:
+                continue
             late = peepholes.late(buffers) if gate is OUTPUT else None
             if late is None:
                 calls += peepholes.add_up(gate, part, buffers)
             else:
                 calls.append(functools.partial(late.__setitem__, ..., part))
-        return [*calls, *indices_of(sums, index)]
+        return [*calls, *self._rounded(sums, index, self._gates)]
+
+    def _rounded(self, sums: Array, index: Array, gates: Sequence[Gate]) -> list[Call]:
+        """Return the calls that round the sums of some gates to indices of arguments."""
+        if self._norms is None:
+            return indices_of(sums, index)
+        return [self._norms.indices(sums, index, gates)]
 
     def _with_new_cell(self, buffers: Buffers) -> list[Call]:
         """Return the calls that multiply the new cell with peepholes."""
@@ -231,7 +253,7 @@ class _Lstm:
         return [
             *calls,
             *peepholes.add_up(OUTPUT, late, buffers),
-            *indices_of(late, index),
+            *self._rounded(late, index, [OUTPUT]),
             looked_up(function_of_arguments("sigmoid"), index[0], opened),
         ]
 

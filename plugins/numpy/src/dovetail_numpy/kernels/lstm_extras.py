@@ -1,4 +1,4 @@
-"""Peepholes and the projection of an Lstm on stored integers."""
+"""Norms, peepholes and the projection of an Lstm on stored integers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import numpy as np
 from dovetail.ir import Array, Spec
 from dovetail.runtime.plan import Buffers, KernelCall
 from dovetail_numpy.integer.gates import ARGUMENT, clipped, multipliers, offsets
+from dovetail_numpy.integer.grid import real_of, stored_of
+from dovetail_numpy.integer.norms import moments
 from dovetail_numpy.integer.products import byte_shifts, part
-from dovetail_numpy.integer.recurrent import hidden_of
+from dovetail_numpy.integer.recurrent import EPSILON, hidden_of, sum_of
 from dovetail_numpy.integer.rescaling import grid_of, real_bias, scales
 from dovetail_numpy.kernels._calls import Call, Floats
 from dovetail_numpy.kernels.gate_products import (
@@ -28,6 +30,51 @@ from dovetail_numpy.kernels.gate_products import (
 from dovetail_numpy.kernels.integer_layer import MOST_ARGUMENT, Grids
 from dovetail_opset.directions import Direction
 from dovetail_opset.lstm_ports import OUTPUT, PROJECTION, PROJECTION_BIAS, Gate
+
+
+class Norms:
+    """Norms of the sums of all gates.
+
+    Args:
+        each: The only direction.
+        gates: Its gates.
+    """
+
+    def __init__(self, each: Direction, gates: Sequence[Gate]) -> None:
+        view, self._gates = each.view, tuple(gates)
+        steps = [grid_of(sum_of(view, gate, has_norm=True))[0] for gate in gates]
+        self._epsilons = np.array([EPSILON / (step * step) for step in steps])
+        factors, biases = [], []
+        for gate in gates:
+            stored, bias = each.static(gate.norm), each.static(gate.bias)
+            if stored is None:
+                raise AssertionError("a norm that is not constant")
+            factors.append(real_of(stored, view.spec(gate.norm)))
+            found = 0.0 if bias is None else real_bias(bias, view.spec(gate.bias), np.ones(()))
+            biases.append(np.broadcast_to(found, stored.shape))
+        self._factors, self._biases = np.stack(factors), np.stack(biases)
+
+    def indices(self, sums: Array, index: Array, gates: Sequence[Gate]) -> Call:
+        """Return the call that normalizes sums of some gates, and writes indices of arguments.
+
+        Args:
+            sums: On the gates' grids, float32, (1, batch, gates * units).
+            index: Receives the indices, (gates, 1, batch, units).
+            gates: Those whose sums these are.
+        """
+        at = [self._gates.index(gate) for gate in gates]
+        epsilons = self._epsilons[at].reshape(-1, 1, 1, 1)
+        factors, biases = (n[at][:, None, None] for n in (self._factors, self._biases))
+        found = sums.reshape(*sums.shape[:2], len(at), -1).transpose(2, 0, 1, 3)
+        low, high = ARGUMENT.dtype.stored_range()
+
+        def normalize() -> None:
+            levels = np.clip(np.rint(found), low, high).astype(np.int64)
+            centred, variance = moments(levels, (-1,))
+            real = centred / np.sqrt(variance + epsilons) * factors
+            np.subtract(stored_of(real + biases, ARGUMENT), low, index, dtype=np.int64)
+
+        return normalize
 
 
 class Peepholes:
@@ -55,7 +102,9 @@ class Peepholes:
             weights, spec = each.static(gate.peephole or 0), each.view.spec(gate.peephole or 0)
             if weights is None:
                 raise AssertionError("a peephole that is not constant")
-            factor = multipliers(scales(spec) * scales(self._cell), ARGUMENT)
+            has_norm = each.has(gate.norm)
+            target = sum_of(each.view, gate, has_norm=has_norm)
+            factor = multipliers(scales(spec) * scales(self._cell), target)
             for wide, (i, narrow) in itertools.product(byte_shifts(spec), enumerate(shifts)):
                 levels, scaled = (
                     part(weights, spec, wide),
@@ -120,7 +169,7 @@ class ProjectionNumbers:
     def of(cls, each: Direction) -> ProjectionNumbers | None:
         """Return those of a layer; None if results may exceed 64 bits before they are clipped."""
         hidden, target = hidden_of(each.view), each.view.outs[0]
-        matrices = Matrices.of(each, (PROJECTION,), hidden, target)
+        matrices = Matrices.of(each, (PROJECTION,), hidden, [target])
         stored, bias = each.static(PROJECTION_BIAS), np.zeros(())
         if stored is not None:
             weights = scales(hidden) * scales(each.view.spec(PROJECTION)).reshape(-1)
