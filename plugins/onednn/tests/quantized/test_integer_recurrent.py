@@ -94,3 +94,18 @@ def test_rare_inputs(options: dict[str, Any], batch: int) -> None:
     x = net.input("x", (4, batch, 7), U8, (0.02, 100))
     lstm(net, "n", x, 6, weights=S8, h=(U8, (0.003, 17)), cell=CELL, **options)
     check(net, LSTM)
+
+
+@pytest.mark.parametrize("op_type", ["Lstm", "Gru", "linear Gru"])
+@pytest.mark.parametrize("scale", [30.0, 1000.0, 60000.0])
+def test_arguments_beyond_32_bits(op_type: str, scale: float) -> None:
+    """Sums saturate, of either sign, however large they are."""
+    net = Net(2)
+    options: dict[str, Any] = {"weights": S8, "h": (U8, (scale / 128, 128)), "states": True}
+    x = net.input("x", (6, 2, 24), U8, (scale, 128))
+    if op_type == "Lstm":
+        lstm(net, "n", x, 32, cell=CELL, **options)
+    else:
+        linear = int(op_type != "Gru")
+        gru(net, "n", x, 32, last=options["h"], linear_before_reset=linear, **options)
+    check(net, LSTM if op_type == "Lstm" else GRU)

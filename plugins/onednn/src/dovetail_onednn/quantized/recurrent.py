@@ -1,8 +1,8 @@
 """Recurrent layers on stored integers: their products on oneDNN, the rest on NumPy.
 
 The product of all x is one primitive, and that of h in a step is another, which also adds what
-comes from x and rounds to indices of tables. With VNNI they multiply bytes; otherwise they add
-whole numbers in float32, if that is exact.
+comes from x and rounds to indices of tables, which saturate in 32 bits. With VNNI they multiply
+bytes; otherwise they add whole numbers in float32, if that is exact.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import is_slow
 from dovetail_onednn.threads import threads_for
 
-_LARGEST = 2.0**30  # arguments below this are 32-bit indices
 _HALF = float(-ARGUMENT.dtype.stored_range()[0])
 # Bytes take a small part of the time of floats, and between a step's products other threads wait.
 _LESS_SHARED = 16
@@ -76,7 +75,7 @@ def _inputs(call: KernelCall, matrices: Sequence[Matrices], bias: Floats) -> Inp
 def _products(call: KernelCall, sizes: tuple[int, int], matrices: Sequence[Matrices]) -> Products:
     """Return products of h on oneDNN, or on NumPy, as for x."""
     form = _form_of(matrices)
-    if form is not None and all(each.most < _LARGEST for each in matrices):
+    if form is not None:
         directions, batch = sizes
         shape = (batch, *matrices[0].shape)
         product = _Product(form, matrices, shape if directions == 1 else (directions, *shape))
