@@ -41,6 +41,7 @@ from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.execution import release_gil
 from dovetail_onednn.layouts import OneDnnLayout, dense
 from dovetail_onednn.primitives import ENGINE, Description, Primitive, PrimitiveDesc
+from dovetail_onednn.quantized.products import LARGEST
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import is_slow
@@ -115,6 +116,7 @@ def _form_of(matrices: Sequence[Matrices]) -> _Form | None:
         library().has_vnni
         and low <= grid_of(vectors)[1] <= high
         and all(least >= -128 and most <= 127 for least, most in (each.span for each in matrices))
+        and all(each.largest <= LARGEST for each in matrices)
     )
     is_exact = are_bytes or all(each.dtype == np.float32 for each in matrices)
     return _Form(vectors, are_bytes=are_bytes) if is_exact else None
