@@ -70,8 +70,8 @@ class Norms:
 
         def normalize() -> None:
             levels = np.clip(np.rint(found), low, high).astype(np.int64)
-            centred, variance = moments(levels, (-1,))
-            real = centred / np.sqrt(variance + epsilons) * factors
+            centered, variance = moments(levels, (-1,))
+            real = centered / np.sqrt(variance + epsilons) * factors
             np.subtract(stored_of(real + biases, ARGUMENT), low, index, dtype=np.int64)
 
         return normalize
