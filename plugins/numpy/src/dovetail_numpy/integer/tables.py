@@ -26,7 +26,7 @@ from dovetail_numpy.integer.grid import (
     single_of,
     stored_of,
 )
-from dovetail_numpy.integer.rescaling import grid_of
+from dovetail_numpy.integer.rescaling import LARGEST_MULTIPLIER, grid_of
 from dovetail_opset.families import FAMILIES
 
 FUNCTIONS = tuple(op for op in (*FAMILIES["activation"], *FAMILIES["unary"]) if op != "Prelu")
@@ -70,8 +70,8 @@ class HardSwish:
     def of(cls, view: NodeView) -> HardSwish | None:
         """Return those of a node; None for other functions, and if it is computed in float64.
 
-        That is so of 8 bits alone, where float32 does not hold all levels, and where the result's
-        scale is so small that roundings would show.
+        That is so of 8 bits alone, where float32 does not hold all levels, and where scales are so
+        extreme that roundings would show or a product overflow.
         """
         source, target = view.ins[0], view.outs[0]
         if function_name(view) != "HardSwish" or source is None:
@@ -81,7 +81,8 @@ class HardSwish:
         (scale, zero, _), (step, target_zero, limits) = grid_of(source), grid_of(target)
         factor, slope = scale / step, step / 6
         are_bytes = max(source.dtype.bits, target.dtype.bits) <= _BYTE
-        if are_bytes or factor > _LARGEST_FACTOR or slope < _SMALLEST_SLOPE:
+        is_usual = factor <= _LARGEST_FACTOR and _SMALLEST_SLOPE <= slope <= LARGEST_MULTIPLIER
+        if are_bytes or not is_usual:
             return None
         return cls(np.float32(factor), np.float32(slope), zero, target.dtype, target_zero, limits)
 
