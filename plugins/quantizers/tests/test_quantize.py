@@ -128,6 +128,18 @@ def test_weights_per_channel(op_type: str) -> None:
     np.testing.assert_allclose(made.encoding.scales, most / 127, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"use_per_row_quantization": True}, {"weights_block_size": 4}],
+    ids=["rows", "blocks"],
+)
+def test_weights_without_elements_have_one_scale(options: dict[str, Any]) -> None:
+    weight = np.zeros((0, 8), np.float32)
+    graph = quantized(dense(weight, None), np.ones((1, 1, 8)), **options)
+    assert isinstance(graph.tensor("w").encoding, ScaleOffset)
+    assert graph.tensor("y").shape == (1, 0)
+
+
 def test_4_bit_weights_are_narrow_or_packed() -> None:
     weight = RNG.standard_normal((2, 2, 3, 5)).astype(np.float32)
     samples = RNG.standard_normal((2, 1, 5, 5, 3))

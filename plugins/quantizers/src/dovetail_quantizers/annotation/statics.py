@@ -57,8 +57,11 @@ def constant_encoding(
 def weight_encoding(
     values: Array, node: Node, role: Weight, recipe: Recipe, options: QuantizationOptions
 ) -> EncodingDecision:
-    """Return the encoding of a weight: per tensor, per channel or row, or per block."""
-    axis, summed = weight_axes(role, node, values.ndim)
+    """Return the encoding of a weight: per tensor, per channel or row, or per block.
+
+    One without elements has one scale: no channel has a range.
+    """
+    axis, summed = weight_axes(role, node, values.ndim) if values.size else (None, None)
     block = options.weights_block_size
     if block is not None and summed is not None and values.shape[summed] % block == 0:
         return _per_block(values, summed, block, recipe, options)
