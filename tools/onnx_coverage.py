@@ -23,6 +23,7 @@ import onnx.defs
 from dovetail.errors import DovetailError
 from dovetail.ir import TensorKind
 from dovetail_onnx import backend
+from dovetail_onnx._control import REPLACED
 from dovetail_onnx.operators import CLASSICAL, ONNX
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +41,6 @@ from onnx_cases import (  # noqa: E402 - helpers of tests are in no dist
 )
 from onnx_coverage_microsoft import lines as microsoft_lines  # noqa: E402 - it needs the same
 
-_CONTROL = ("If", "Loop", "Scan")
 RULES = (
     "**Operator sets.** `ai.onnx` is another name of ONNX's own domain. Any other domain that"
     " a model uses without importing it counts as version 1, as in ONNX Runtime.",
@@ -64,6 +64,9 @@ RULES = (
     "Lstm or Gru, of up to 65,536 steps: Keras (tf2onnx) and JAX export such loops, in many "
     "spellings. On the HTP, an Lstm has 8 bits. LSTM and GRU with other activations than these ops "
     "have are written out like RNN: up to 500 steps of an LSTM, 555 of a GRU, 2000 of an RNN.",
+    "**Sequences** are lists of tensors that are known at import, also those that a loop builds: "
+    "their lengths, the sizes of their parts and positions in them must be known. Inputs and "
+    "outputs of the model must be tensors.",
     "**External data** is mapped. A dry run reads none of it; a conversion reads a weight "
     "when a pass needs its values or when the `.dvt` is written.",
     "**Experimental operators** of opset 7 to 9 (`Affine`, `Crop`, `GivenTensorFill`, "
@@ -217,7 +220,7 @@ def versions(operator: str) -> str:
     table = CLASSICAL if domain == CLASSICAL.domain else ONNX
     if known := table.versions(op_type):
         return " ".join(map(str, known))
-    if operator in _CONTROL:
+    if operator in REPLACED:
         return "written out"
     try:
         schema = onnx.defs.get_schema(op_type, domain)

@@ -1,4 +1,4 @@
-"""If, Loop and Scan: their subgraphs replace them, once for each iteration.
+"""If, Loop and Scan: their subgraphs replace them, once for each iteration; and sequences.
 
 The condition of If and the number of iterations of Loop must therefore be known at import. Scan
 has one iteration for each slice of its inputs, a number that is always known. A Loop or Scan that
@@ -13,19 +13,19 @@ import numpy as np
 
 from dovetail_onnx._recurrent_layer import read_recurrent_loop
 from dovetail_onnx._scan import scan
+from dovetail_onnx._sequences import SEQUENCES
 from dovetail_onnx._source import SourceNode
 from dovetail_onnx._subgraph_node import Reader, SubgraphNode
 
 
-def read_control(node: SourceNode, reader: Reader) -> None:
-    """Read a node that has subgraphs, and make its outputs known.
+def read_replaced(node: SourceNode, reader: Reader) -> None:
+    """Read a node that other nodes replace, and make its outputs known.
 
     Raises:
         FrontendError: It lacks a graph, or does not fit it.
-        UnsupportedOpError: The number of iterations is not known, or they run too
-            often.
+        UnsupportedOpError: A number of iterations or elements is not known, or too large.
     """
-    _CONTROL[node.op_type](SubgraphNode(node, reader))
+    _REPLACED[node.op_type](SubgraphNode(node, reader))
 
 
 def _branch(control: SubgraphNode) -> None:
@@ -69,3 +69,5 @@ def _loop(control: SubgraphNode) -> None:
 
 _CONTROL: dict[str, Callable[[SubgraphNode], None]] = {"If": _branch, "Loop": _loop, "Scan": scan}
 CONTROL = frozenset(_CONTROL)
+_REPLACED = _CONTROL | SEQUENCES
+REPLACED = frozenset(_REPLACED)

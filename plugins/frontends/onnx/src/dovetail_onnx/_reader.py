@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from dovetail.errors import DovetailError, FrontendError, OpError, Problem, Unsu
 from dovetail.ir import Graph, Spec, Tensor, TensorKind
 from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._control import read_control
+from dovetail_onnx._control import REPLACED, read_replaced
 from dovetail_onnx._dtypes import ELEMENT_TYPES, PACKED
 from dovetail_onnx._fold import Folded, can_fold, fold
 from dovetail_onnx._four_bits import check_reads, output_type
@@ -87,6 +87,7 @@ class GraphReader:
         self._body_nodes = self._copied_nodes = 0
         self.form_budget = FormBudget()
         self._folded: Folded = {}
+        self._sequences: dict[str, tuple[str, ...]] = {}
         self._checker = NodeChecker(source.ir_version)
         self.unsupported: list[Refusal] = list(survey.unsupported)
         self.invalid: list[Problem] = list(survey.malformed.values())
@@ -100,9 +101,17 @@ class GraphReader:
             found = self._survey.found.get(node.name)
             if found is not None and node.name not in self._survey.malformed:
                 self._try(node, found)
+        self.unsupported += self._sequence_outputs()
         if not self.unsupported and not self.invalid:
             self._finish()
         return self._graph
+
+    def _sequence_outputs(self) -> Iterator[Refusal]:
+        for name in self._source.outputs:
+            if name in self._sequences:
+                why = f"output '{name}' of the model is a sequence; expected a tensor"
+                hint = "join the sequence in the model, or name its elements with --out-name"
+                yield Refusal(self._makers[name], 0, why, hint)
 
     def needed_inputs(self) -> tuple[str, ...]:
         """Return the inputs whose values unsupported nodes need, in the model's order."""
@@ -218,7 +227,7 @@ class GraphReader:
     def _body_fault(self, node: SourceNode, found: OperatorMatch | Refusal) -> Problem | None:
         """Return the fault of a node of a subgraph; subgraphs are not checked before."""
         for name in filter(None, node.outputs):
-            if self._values.get(name) is not None or name in self._graph.tensors:
+            if self.is_known(name) or name in self._graph.tensors:
                 return Problem(f"output '{name}' is defined already", node.where)
         return self._checker.fault(node, converted=isinstance(found, OperatorMatch))
 
@@ -236,13 +245,13 @@ class GraphReader:
                 return False
             if node.has_subgraphs or self._checker.fault(node, converted=True) is not None:
                 return False
-            if any(name not in known and self.value(name) is None for name in node.reads):
+            if any(name not in known and not self.is_known(name) for name in node.reads):
                 return False
             written = {name for name in node.outputs if name}
             if not known.isdisjoint(written):
                 return False
             known |= written
-        return all(o.name in known or self.value(o.name) is not None for o in graph.output)
+        return all(o.name in known or self.is_known(o.name) for o in graph.output)
 
     def fresh(self, name: str) -> str:
         """Return a name like this that the model does not have."""
@@ -255,6 +264,25 @@ class GraphReader:
     def set(self, name: str, value: Value) -> None:
         """Store a value under its name."""
         self._values.set(name, value)
+
+    def is_known(self, name: str) -> bool:
+        """Return whether a name is that of a value or a sequence."""
+        return name in self._sequences or self._values.get(name) is not None
+
+    def alias(self, name: str, other: str) -> None:
+        """Store a value or sequence, if it is known, under another name."""
+        if other in self._sequences:
+            self._sequences[name] = self._sequences[other]
+        elif (value := self._values.get(other)) is not None:
+            self._values.set(name, value)
+
+    def sequence(self, name: str) -> tuple[str, ...] | None:
+        """Return the names of a sequence's elements; None if it is none."""
+        return self._sequences.get(name)
+
+    def set_sequence(self, name: str, elements: Sequence[str]) -> None:
+        """Store the names of a sequence's elements under its name."""
+        self._sequences[name] = tuple(elements)
 
     def set_initializer(self, name: str, proto: TensorProto) -> None:
         """Store a constant of a subgraph under its name."""
@@ -281,10 +309,14 @@ class GraphReader:
     def _read(self, node: SourceNode, found: OperatorMatch) -> None:
         values = {name: self._values.get(name) for name in node.reads}
         ins = {name: value for name, value in values.items() if value is not None}
-        if len(ins) < len(values):
+        others = [name for name in values if name not in ins]
+        if any(name not in self._sequences for name in others):
             return  # a node that depends on an unsupported one
-        if found.importer is None and node.has_subgraphs:
-            read_control(node, self)
+        if found.importer is None and node.domain == "" and node.op_type in REPLACED:
+            read_replaced(node, self)
+            return
+        if others:
+            self._read_sequence(node, others[0])
             return
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
         packed = {name: self._values.packed(value) for name, value in ins.items()}
@@ -301,6 +333,12 @@ class GraphReader:
         context = OpContext(node, found.version, self._values, self._wanted, self._read_names)
         given = found.importer(context)
         self._keep(node, given, output_type(node, packed))
+
+    def _read_sequence(self, node: SourceNode, name: str) -> None:
+        """Read a node that has a sequence as input: an Identity."""
+        if node.full_type != "Identity":
+            raise FrontendError(f"input '{name}' is a sequence; expected a tensor")
+        self.alias(node.outputs[0], name)
 
     def _keep(
         self, node: SourceNode, given: Result | Sequence[Result | None], packed: int | None

@@ -1,4 +1,4 @@
-"""Nodes with subgraphs, and the operations to read them."""
+"""Nodes with subgraphs or sequences, and the operations to read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
-from dovetail.ir import Array, Graph, Spec
+from dovetail.ir import Array, Graph, Shape, Spec
 from dovetail_onnx._attributes import Attributes
 from dovetail_onnx._bodies import Body, instantiate
 from dovetail_onnx._source import SourceNode
@@ -72,16 +72,28 @@ class Reader(Protocol):
     def set(self, name: str, value: Value) -> None:
         """Store a value under its name."""
 
+    def is_known(self, name: str) -> bool:
+        """Return whether a name is that of a value or a sequence."""
+
+    def alias(self, name: str, other: str) -> None:
+        """Store a value or sequence, if it is known, under another name."""
+
+    def sequence(self, name: str) -> tuple[str, ...] | None:
+        """Return the names of a sequence's elements; None if it is none."""
+
+    def set_sequence(self, name: str, elements: Sequence[str]) -> None:
+        """Store the names of a sequence's elements under its name."""
+
     def set_initializer(self, name: str, proto: TensorProto) -> None:
         """Make a constant known under its name."""
 
 
 class SubgraphNode:
-    """One node with subgraphs, and the operations to read it.
+    """One node that other nodes replace, and the operations to read these.
 
     Args:
-        node: The node.
-        reader: Reads its subgraphs.
+        node: The node, which has subgraphs, or reads or writes sequences.
+        reader: Reads the other nodes.
 
     Attributes:
         node: As given.
@@ -139,7 +151,7 @@ class SubgraphNode:
         for name, proto in body.initializers.items():
             self.reader.set_initializer(name, proto)
         done = self.reader.read_body(body.nodes, body.outputs, self.node)
-        if done and any(self.reader.value(name) is None for name in body.outputs):
+        if done and not all(map(self.reader.is_known, body.outputs)):
             raise self.invalid(
                 f"the graph '{graph.name}' reads undefined tensors, or is not sorted"
             )
@@ -195,11 +207,25 @@ class SubgraphNode:
         return self._names[suffix]
 
     def give(self, outputs: Sequence[str]) -> None:
-        """Make the outputs of the subgraph the node's outputs."""
+        """Make values or sequences of these names the node's outputs."""
         for name, inner in zip(self.node.outputs, outputs, strict=False):
-            value = self.reader.value(inner)
-            if name and value is not None:
-                self.reader.set(name, value)
+            if name:
+                self.reader.alias(name, inner)
+
+    def give_sequence(self, elements: Sequence[str]) -> None:
+        """Make a sequence of these elements the node's output."""
+        self.reader.set_sequence(self.node.outputs[0], elements)
+
+    def read(self, nodes: Sequence[NodeProto], outputs: Sequence[str]) -> bool:
+        """Read nodes, whose `outputs` are used; return whether there was no problem."""
+        return self.reader.read_body(nodes, outputs, self.node)
+
+    def shape(self, name: str) -> Shape:
+        """Return the shape of a value."""
+        value = self.reader.value(name)
+        if value is None:
+            raise self.invalid(f"input '{name}' is not a tensor")
+        return tuple(value.shape)
 
     def check_count(self, given: int) -> None:
         """Raise if a node has more outputs than its graph."""
@@ -243,7 +269,7 @@ class SubgraphNode:
             nodes.append(self._unsqueeze(part, axis, rows[-1]))
         made = f"{stem}.made"
         nodes.append(helper.make_node("Concat", rows, [made], f"{stem}.concat", axis=axis))
-        return made if self.reader.read_body(nodes, [made], self.node) else None
+        return made if self.read(nodes, [made]) else None
 
     def taken(
         self, suffix: str, names: Sequence[str], axes: Sequence[int], indices: Sequence[int]
@@ -262,7 +288,7 @@ class SubgraphNode:
             made = f"{self.node.name}.{suffix}.{i}"
             nodes.append(helper.make_node("Gather", [name, at], [made], made, axis=axis))
         made_names = [node.output[0] for node in nodes]
-        return made_names if self.reader.read_body(nodes, made_names, self.node) else None
+        return made_names if self.read(nodes, made_names) else None
 
     def _unsqueeze(self, part: str, axis: int, row: str) -> NodeProto:
         if self.node.opset < 13:

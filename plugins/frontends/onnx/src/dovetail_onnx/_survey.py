@@ -12,7 +12,7 @@ import onnx.defs
 from dovetail.errors import Problem, suggest_name
 from dovetail.ops.frontend import OpUse
 from dovetail_onnx._checker import NodeChecker, schema_of
-from dovetail_onnx._control import CONTROL
+from dovetail_onnx._control import REPLACED
 from dovetail_onnx._fold import can_fold
 from dovetail_onnx._packages import PackageImporters, importer_hint
 from dovetail_onnx._registry import Importer, Importers
@@ -35,7 +35,7 @@ class OperatorMatch:
 
     Attributes:
         version: Version of its operator's schema.
-        importer: Converts it; None if it must be folded, or has subgraphs.
+        importer: Converts it; None if it must be folded, or other nodes replace it.
     """
 
     version: int
@@ -100,13 +100,13 @@ def look_up(node: SourceNode, tables: Tables) -> OperatorMatch | Refusal:
     table = tables.of(node.domain, node.op_type)
     version = _version(node, table)
     importer = table.find(node.op_type, version) if isinstance(table, Importers) else None
-    if importer is not None or _is_control(node.domain, node.op_type):
+    if importer is not None or _is_replaced(node.domain, node.op_type):
         return OperatorMatch(version, importer)
     return _unsupported(node, version, table)
 
 
-def _is_control(domain: str, op_type: str) -> bool:
-    return domain == "" and op_type in CONTROL
+def _is_replaced(domain: str, op_type: str) -> bool:
+    return domain == "" and op_type in REPLACED
 
 
 def _foldable(source: SourceGraph) -> set[str]:
@@ -195,7 +195,7 @@ def _uses(
         domain, op_type, version = key
         table = tables.of(domain, op_type)
         known = isinstance(table, Importers) and table.find(op_type, version) is not None
-        known = known or _is_control(domain, op_type)
+        known = known or _is_replaced(domain, op_type)
         yield OpUse(
             domain=domain,
             op_type=op_type,
