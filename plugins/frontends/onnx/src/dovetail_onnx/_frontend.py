@@ -26,6 +26,7 @@ from dovetail_onnx._proto import looks_like_onnx, read_proto
 from dovetail_onnx._reader import GraphReader
 from dovetail_onnx._schema_functions import write_out
 from dovetail_onnx._source import SourceGraph, check_text, cut, parse_model
+from dovetail_onnx._stored_tables import dequantize_tables
 from dovetail_onnx._survey import Survey, survey
 from dovetail_onnx._tables import Tables
 from dovetail_onnx._tensors import TensorReader
@@ -153,6 +154,7 @@ def _prepare(path: Path, options: OnnxOptions, ops: OpRegistry | None) -> _Prepa
     whole, options = with_values(whole, options)
     source = fuse_gelu(cut(whole, options.out_names, keep_nodes=options.keep_disconnected), tensors)
     source = fuse_integer_products(source, tensors)
+    source = dequantize_tables(source, tensors)
     source = fuse_masked_assignments(source, tensors)
     return _PreparedModel(source, options, tensors, survey(source, tables), tables)
 

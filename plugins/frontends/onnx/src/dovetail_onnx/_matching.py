@@ -56,6 +56,10 @@ class SourceView:
         """Return the node that has a tensor among its outputs, or None."""
         return self._makers.get(value)
 
+    def readers(self, value: str) -> list[SourceNode]:
+        """Return the nodes that read a tensor, one as often as it does."""
+        return self._readers[value]
+
     def op_type(self, node: SourceNode) -> str:
         """Return the operator with its domain, where that is not ONNX's own."""
         return node.full_type
