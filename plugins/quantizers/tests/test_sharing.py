@@ -9,9 +9,21 @@ import pytest
 from quantizing import decisions, dense, encoding, model_of, new_graph, output, quantized
 
 import dovetail as dt
+from dovetail.api.quantization import quantize_with_report
 from dovetail.container import Model, Producer
 from dovetail.errors import QuantizationError
-from dovetail.ir import AxisScaleOffset, DType, Graph, Node, ScaleOffset, Spec, Tensor
+from dovetail.ir import (
+    AxisScaleOffset,
+    Block,
+    DType,
+    Encoding,
+    Graph,
+    Node,
+    ScaleOffset,
+    Spec,
+    Tensor,
+    dequantize,
+)
 from dovetail.ops import In, Op, OpPackage, OpRegistry, Range, float32
 from dovetail.quantization import Bias, Granularity, Weight
 from dovetail_opset import PACKAGE
@@ -331,3 +343,27 @@ def test_ops_of_others_state_what_they_do_to_ranges() -> None:
     for name in ("negative", "below", "sorted"):
         assert encoding(done, name) == ScaleOffset(3 / 255)
     assert encoding(done, "soft") == ScaleOffset(2 / 255, -128)
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        AxisScaleOffset(0, np.full(5, 0.02, np.float32)),
+        AxisScaleOffset(1, np.full(4, 0.02, np.float32)),
+        Block((1, 2), np.full((5, 2), 0.02, np.float32)),
+    ],
+    ids=["rows", "columns", "blocks"],
+)
+def test_rows_of_a_table_with_several_scales_get_one(grid: Encoding) -> None:
+    """The rows, (1, 3, 4), cannot have the scales of the table."""
+    stored = np.arange(-10, 10, dtype=np.int8).reshape(5, 4)
+    graph, x = new_graph((1, 4))
+    table = static(graph, "table", dequantize(stored, grid))
+    graph.source_encodings["table"] = Spec(DType.SFIXED_POINT_8, (5, 4), grid)
+    indices = static(graph, "i", np.array([[0, 4, 2]], np.int32))
+    rows = add(graph, "Gather", [table, indices], name="rows", axis=0)
+    output(add(graph, "ElementWiseAdd", [rows, x], name="y"))
+    found = quantized(graph, np.ones((2, 1, 4), np.float32))
+    assert encoding(found, "rows") == encoding(found, "table")
+    report = quantize_with_report(model_of(graph), np.ones((2, 1, 4), np.float32)).report
+    assert any("several scales in the model" in note for note in report.notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import NoneType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from dovetail.ir import (
     quantize,
 )
 from dovetail.ops import OpRegistry
-from dovetail.quantization import Bias, Difference, Granularity, Weight
+from dovetail.quantization import Bias, Difference, Granularity, Sharing, Weight
 from dovetail_quantizers.annotation.statics import values_of
 from dovetail_quantizers.planning.columns import put_back_where
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
@@ -36,11 +37,15 @@ from dovetail_quantizers.planning.overrides import (
 )
 from dovetail_quantizers.planning.precision import Float
 from dovetail_quantizers.planning.roles import inputs_with_roles, weight_axes
-from dovetail_quantizers.planning.rules import is_quantized
+from dovetail_quantizers.planning.rules import is_quantized, kept_by
 
 _ON_NO_GRID = "are on no grid of 8 or 16 bits: they are quantized as float weights"
 _ASYMMETRIC = (
     "keep the offsets of channels or blocks from the model; the SDK accepts only scales there"
+)
+_SHARES_ONE_SCALE = (
+    "has several scales in the model, but parts of it become a tensor that can have only one: "
+    "quantized with one scale"
 )
 # Scales may be float16: their products with 8-bit integers have errors of up to 1/16 of a step.
 _NEAR = 0.125
@@ -58,12 +63,15 @@ def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
     searches = any(change_of(encoded) == "encoding" for encoded in found.encodings.values())
     is_stated = _states_activations(graph)
     put_back_where(graph, lambda tensor: _has_blocks(graph.source_encodings.get(tensor.source)))
+    shared = {t for node in graph.nodes for t in kept_by(node, ops, Sharing.SHARE)[0]}
     for node, tensor, role in inputs_with_roles(graph, ops):
         if not tensor.kind.is_static or not is_quantized(tensor) or not tensor.shape:
             continue
         if _is_open(graph, tensor) or (is_stated and _take_stated(graph, tensor, found)):
             continue
-        if isinstance(role, Bias):
+        if tensor in shared and _has_several_scales(graph, tensor):
+            found.remarks[tensor] = _SHARES_ONE_SCALE
+        elif isinstance(role, Bias):
             if searches or tensor.source in graph.source_encodings:
                 _take_bias(graph, tensor, found)
         elif isinstance(role, Weight) and tensor not in found.encodings:
@@ -76,6 +84,11 @@ def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
 
 def _has_blocks(grid: Spec | None) -> bool:
     return grid is not None and isinstance(grid.encoding, Block | BlockwiseExpansion)
+
+
+def _has_several_scales(graph: Graph, tensor: Tensor) -> bool:
+    spec = _recorded(graph, tensor)
+    return spec is not None and not isinstance(spec.encoding, ScaleOffset | NoneType)
 
 
 def _is_sum(graph: Graph, tensor: Tensor) -> bool:
