@@ -10,7 +10,7 @@ from microsoft_cases import Known, case, make_model, run_peer
 from onnx import helper
 
 from dovetail import plugins
-from dovetail.ir import TensorKind
+from dovetail.ir import Block, DType, TensorKind
 
 F32 = np.float32
 TWO = {"num_heads": 2}
@@ -50,6 +50,17 @@ def test_weights_of_a_few_bits_are_spelt_out(read, rng, bits) -> None:
             stored = byte >> (place * bits % 8) & (2**bits - 1)
             point = int(points[unit, which * bits // 8]) >> (which * bits % 8) & (2**bits - 1)
             assert found[unit, row] == F32(stored - point) * scales[unit, which]
+
+
+def test_a_table_of_few_bits_keeps_its_grid(read, rng) -> None:
+    table, scales = rng.integers(0, 256, (5, 16), np.uint8), rng.uniform(0.01, 0.1, (5, 2))
+    given = [Known(table), np.zeros((1, 3), np.int64), Known(scales.astype(F32))]
+    graph = read(case("GatherBlockQuantized", "", given, block_size=16).model)
+    assert kinds(graph)[-1] == "Gather"
+    grid = graph.source_encodings["c0"]
+    assert (grid.dtype, grid.shape) == (DType.SFIXED_POINT_8, (5, 32))
+    assert isinstance(grid.encoding, Block)
+    assert grid.encoding.bitwidth == 4
 
 
 def test_known_weights_are_transposed_at_import(read, rng) -> None:

@@ -101,6 +101,14 @@ INVALID = {
         case("MatMulNBits", "", [fed(2, 16), held(3, 1, 9, dtype=np.uint8), held(3, 1)], **NBITS),
         r"weights must have shape \(3, 1, 8\), got \(3, 1, 9\)",
     ),
+    "a table of signed bytes": (
+        case("GatherBlockQuantized", "", [held(3, 16, dtype=np.int8), IDS, held(3, 1)]),
+        "INT_8 data must be bytes, with blocks along the last axis",
+    ),
+    "scales that do not fit": (
+        case("GatherBlockQuantized", "", [held(3, 16, dtype=np.uint8), IDS, held(3, 5)]),
+        r"of shape \(3, 5\) does not match the input \(3, 32\)",
+    ),
     "tensors without their scales": (
         case("QLinearConcat", "", [held(), held(), X], axis=0),
         "expected 2 inputs and then 3 for each tensor, got 3",

@@ -19,7 +19,12 @@ _MOVING = frozenset(
         "Unsqueeze",
     )
 )  # fmt: skip
-_READING = frozenset(("Cast", "CastLike", "DequantizeLinear", "QuantizeLinear", "Shape", "Size"))
+_READING = frozenset(
+    (
+        "Cast", "CastLike", "DequantizeLinear", "GatherBlockQuantized", "QuantizeLinear", "Shape",
+        "Size",
+    )
+)  # fmt: skip
 _SUPPORTING = _MOVING | _READING
 
 

@@ -45,6 +45,7 @@ PROMPT = [fed(1, 2, 32), *[fed(1, 2, 16)] * 2]
 LENGTHS = [np.array([1], I32), np.array(2, I32)]
 GQA = [*PROMPT, None, None, *LENGTHS]
 BITS = [fed(2, 16), held(3, 1, 8, dtype=np.uint8), held(3, 1)]
+ROWS_OF_BITS = [held(3, 16, dtype=np.uint8), fed(2, dtype=np.int64), held(3, 1)]
 NBITS = {"N": 3, "K": 16, "block_size": 16}
 TWO = {"num_heads": 2}
 GROUPED = {"num_heads": 4, "kv_num_heads": 2}
@@ -170,6 +171,11 @@ REFUSED = (
     Refused(
         case("MatMulNBits", "bits other than 2, 4, 8", BITS, bits=3, **NBITS),
         "unsupported weights of 3 bits; expected 2, 4 or 8",
+        "",
+    ),
+    Refused(
+        case("GatherBlockQuantized", "bits other than 4, 8", ROWS_OF_BITS, bits=2),
+        "unsupported table of 2 bits; expected 4 or 8",
         "",
     ),
     Refused(

@@ -7,6 +7,7 @@ from dovetail_onnx.operators.microsoft import (  # noqa: F401 - registers their 
     decoder_masked,
     dropout,
     embedding,
+    gathered_blocks,
     grouped_query,
     matmul_nbits,
     matrix,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dovetail.ir import DType
+import numpy as np
+
+from dovetail.ir import Array, DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._between import emit_stored
 from dovetail_onnx.operators._formula import Expr
@@ -53,3 +55,10 @@ def need_one(op: OpContext, i: int, what: str) -> None:
             f"unsupported {what} of shape {op.spec(i).shape}; expected a single number",
             hint="quantize that matrix as a whole",
         )
+
+
+def unpacked(packed: Array, bits: int) -> Array:
+    """Return (..., n * 8 / bits) of numbers that (..., n) bytes hold, the lowest bits first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    numbers = packed[..., None] >> shifts & np.uint8(2**bits - 1)
+    return numbers.reshape(*packed.shape[:-1], -1)

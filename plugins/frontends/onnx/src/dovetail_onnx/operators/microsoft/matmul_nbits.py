@@ -8,6 +8,7 @@ from dovetail.ir import Array, DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._grids import grid_of
 from dovetail_onnx.operators._parts import refuse_attributes, refuse_inputs
+from dovetail_onnx.operators.microsoft._stored import unpacked
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
 _BITS = (2, 4, 8)
@@ -52,7 +53,7 @@ def _weights(op: OpContext, units: int, blocks: int, block: int, bits: int) -> A
     """Return (units, blocks * block) of weights."""
     packed = _bytes(op, 1, "weights", (units, blocks, block * bits // 8))
     scales = _shaped(op, 2, "scales", (units, blocks)).astype(np.float32)
-    stored = _unpacked(packed, bits).astype(np.float32)
+    stored = unpacked(packed, bits).astype(np.float32)
     with np.errstate(all="ignore"):  # inf and nan are results
         stored -= _zeros(op, units, blocks, bits)[..., None]
         stored *= scales[..., None]
@@ -67,14 +68,7 @@ def _zeros(op: OpContext, units: int, blocks: int, bits: int) -> Array:
     if op.spec(3).dtype.is_float:
         return _shaped(op, 3, "zero points", (units, blocks)).astype(np.float32)
     packed = _bytes(op, 3, "zero points", (units, -(-blocks * bits // 8)))
-    return _unpacked(packed, bits)[:, :blocks].astype(np.float32)
-
-
-def _unpacked(packed: Array, bits: int) -> Array:
-    """Return (..., n * 8 / bits) of numbers that (..., n) bytes hold, the lowest bits first."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    numbers = packed[..., None] >> shifts & np.uint8(2**bits - 1)
-    return numbers.reshape(*packed.shape[:-1], -1)
+    return unpacked(packed, bits)[:, :blocks].astype(np.float32)
 
 
 def _bytes(op: OpContext, i: int, what: str, shape: tuple[int, ...]) -> Array:
