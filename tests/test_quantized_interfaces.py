@@ -81,7 +81,7 @@ def test_everything_between_is_fixed_point(
 
 def test_the_integers_need_no_work(tmp_path: Path) -> None:
     made = converted(layer(tmp_path / "net.onnx", *TYPES[0]))
-    assert ops_of(made) == ["Cast", "Transpose", "Conv2d", "Cast", "Transpose"]
+    assert ops_of(made) == ["Cast", "Transpose", "Conv2d", "Transpose", "Cast"]
     kinds_of = [
         [t.dtype for t in (node.inputs[0], node.outputs[0]) if t is not None]
         for node in only_graph(made.model).nodes
@@ -89,6 +89,12 @@ def test_the_integers_need_no_work(tmp_path: Path) -> None:
     ]
     fixed, plain = DType.UFIXED_POINT_8, DType.UINT_8
     assert kinds_of == [[plain, fixed], [fixed, plain]]
+
+
+def test_a_processor_without_moves_of_bytes_takes_them(tmp_path: Path) -> None:
+    made, x = converted(layer(tmp_path / "net.onnx", *TYPES[0])).model, drawn(np.uint8)
+    with dt.Session(made, "htp") as session:
+        np.testing.assert_array_equal(session.run({"x": x})["y"], run(made, x))
 
 
 @pytest.mark.parametrize(("code", "dtype", "zero"), TYPES)

@@ -52,6 +52,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "fold-reversals",
         "narrow-integers",
         "cast-last",
+        "move-stored",
         "reshape-transposes",
         "join-axes",
         "remove-identities",

@@ -23,6 +23,7 @@ from dovetail_opset.passes.interface import Interface, TensorForm
 from dovetail_opset.passes.join_axes import JoinAxes
 from dovetail_opset.passes.join_scatters import JoinScatters
 from dovetail_opset.passes.merge_convolutions import MergeConvolutions
+from dovetail_opset.passes.move_stored import MoveStored
 from dovetail_opset.passes.narrow_integers import NarrowIntegers
 from dovetail_opset.passes.narrow_types import NARROWER, NarrowTypes
 from dovetail_opset.passes.pipeline import Pipeline, ThirdPartyPass
@@ -77,6 +78,7 @@ CONVERT_DEFAULT = Pipeline(
     late=(
         NarrowIntegers(),
         CastLast(),
+        MoveStored(),
         ReshapeTransposes(),
         JoinAxes(),
         RemoveIdentities(),
@@ -117,6 +119,7 @@ __all__ = [
     "JoinAxes",
     "JoinScatters",
     "MergeConvolutions",
+    "MoveStored",
     "NarrowIntegers",
     "NarrowTypes",
     "Pipeline",

@@ -78,7 +78,7 @@ def open_integers(
             continue
         stored = node.outputs[0]
         if integers.dtype.is_int:
-            stored.source, stored.source_perm = integers.source, integers.source_perm
+            stored.source = integers.source
         found.interfaces += moved(graph, stored)
         found.covered.add(x.source)
         encoded = encoding_of(x, encoded_as(stored.spec, integers))

@@ -103,13 +103,14 @@ def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, Sca
 def integers_made(graph: Graph, node: Node) -> Tensor | None:
     """Return what the application gets of a Quantize with one scale, None for other nodes.
 
-    Plain integers, or a fixed-point output of the graph, to which other nodes may move them.
+    Plain integers, or a fixed-point output of the graph; other nodes may move them before.
     """
     if not is_op(node, "Quantize") or not isinstance(node.outputs[0].encoding, ScaleOffset):
         return None
-    readers = graph.consumers(node.outputs[0])
+    stored = list(moved(graph, node.outputs[0]))
+    readers = (reader for tensor in stored for reader in graph.consumers(tensor))
     plain = (r.outputs[0] for r in readers if r.outputs[0].dtype.is_int)
-    return next(plain, None) or next(filter(graph.is_output, moved(graph, node.outputs[0])), None)
+    return next(plain, None) or next(filter(graph.is_output, stored), None)
 
 
 def moved(graph: Graph, stored: Tensor) -> Iterator[Tensor]:

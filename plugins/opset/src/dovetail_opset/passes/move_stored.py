@@ -1,0 +1,81 @@
+"""Moves of stored values with their encoding instead of as plain integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.ir import Graph, Node, ScaleOffset, Spec, Tensor, add_like
+from dovetail_opset._package import is_op
+from dovetail_opset.passes._rewrite import first_input, is_inner, sole_producer
+
+_MOVES = ("Reshape", "Transpose")
+
+
+@dataclass(frozen=True, slots=True)
+class MoveStored:
+    """Exchange a Cast between stored values and integers with the moves on the integers' side.
+
+    Every backend transposes fixed-point tensors, but few do integers of 8 or 16 bits, such as the
+    images that a quantized model takes as bytes.
+    """
+
+    name: str = "move-stored"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite the graph in place; return whether it changed anything."""
+        found = [node for node in graph.nodes if is_op(node, "Cast")]
+        return any([_move_before(graph, cast) or _move_after(graph, cast) for cast in found])
+
+
+def _move_before(graph: Graph, cast: Node) -> bool:
+    """Move stored values before they become integers."""
+    changed = False
+    while (move := _only_move(graph, cast)) is not None:
+        x, integers, y = first_input(cast), cast.outputs[0], move.outputs[0]
+        moved = add_like(graph, y, f"{y.name}.stored", Spec(x.dtype, y.shape, x.encoding))
+        graph.set_inputs(move, [x])
+        graph.set_outputs(move, [moved])
+        graph.set_inputs(cast, [moved])
+        graph.set_outputs(cast, [y])
+        graph.remove_tensor(integers)
+        changed = True
+    return changed
+
+
+def _only_move(graph: Graph, cast: Node) -> Node | None:
+    """Return the only reader of a Cast's integers if it moves them."""
+    integers = cast.outputs[0]
+    if not _is_stored(first_input(cast), integers) or not is_inner(integers):
+        return None
+    reader = graph.only_reader(integers)
+    return reader if reader is not None and is_op(reader, *_MOVES) else None
+
+
+def _move_after(graph: Graph, cast: Node) -> bool:
+    """Move integers after they have become stored values."""
+    changed = False
+    while (move := _move_of_input(graph, cast)) is not None:
+        x, integers, y = first_input(move), first_input(cast), cast.outputs[0]
+        stored = add_like(graph, x, f"{x.name}.stored", Spec(y.dtype, x.shape, y.encoding))
+        graph.set_inputs(cast, [x])
+        graph.set_outputs(cast, [stored])
+        graph.set_inputs(move, [stored])
+        graph.set_outputs(move, [y])
+        graph.remove_tensor(integers)
+        changed = True
+    return changed
+
+
+def _move_of_input(graph: Graph, cast: Node) -> Node | None:
+    """Return the node that moves integers for a Cast alone."""
+    integers = first_input(cast)
+    if not _is_stored(cast.outputs[0], integers) or not is_inner(integers):
+        return None
+    maker = sole_producer(graph, integers)
+    return maker if maker is not None and is_op(maker, *_MOVES) else None
+
+
+def _is_stored(x: Tensor, integers: Tensor) -> bool:
+    """Return whether one tensor has the bits of the other, with a single scale."""
+    is_fixed = x.dtype.is_fixed_point and isinstance(x.encoding, ScaleOffset)
+    return is_fixed and integers.dtype.is_int and x.dtype.bits == integers.dtype.bits

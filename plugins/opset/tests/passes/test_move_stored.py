@@ -1,0 +1,84 @@
+"""Moves of integers next to a Cast from or to fixed point."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import (
+    AxisScaleOffset,
+    DType,
+    Graph,
+    ScaleOffset,
+    Spec,
+    Tensor,
+    TensorKind,
+    find_faults,
+)
+from dovetail_opset.build import add
+from dovetail_opset.passes import MoveStored
+
+Evaluate = Callable[..., Any]
+FIXED, BYTES = DType.UFIXED_POINT_8, DType.UINT_8
+X = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+
+
+def network(first: Spec, second: Spec, *, is_read: bool = False) -> Graph:
+    """Return a graph of a Cast, two moves, a Cast back and two moves."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", first.dtype, first.shape, TensorKind.APP_WRITE))
+    x.encoding = first.encoding
+    cast = add(graph, "Cast", [x], name="cast", spec=second)
+    if is_read:
+        cast.kind = TensorKind.APP_READ
+    turned = add(graph, "Transpose", [cast], name="turned", perm=[2, 0, 1])
+    flat = Spec(second.dtype, (4, 6), second.encoding)
+    add(graph, "Reshape", [turned], name="y", spec=flat).kind = TensorKind.APP_READ
+    return graph
+
+
+STORED = Spec(FIXED, X.shape, ScaleOffset(0.5, -3))
+
+
+def test_stored_values_are_moved_before_they_become_integers(evaluate: Evaluate) -> None:
+    graph = network(STORED, Spec(BYTES, X.shape))
+    before = evaluate(graph, {"x": X})["y"]
+    assert MoveStored().run(graph)
+    assert not MoveStored().run(graph)
+    assert not find_faults(graph)
+    assert [node.op_type for node in graph.nodes] == ["Transpose", "Reshape", "Cast"]
+    types = [(n.inputs[0].dtype, n.outputs[0].dtype) for n in graph.nodes if n.inputs[0]]
+    assert types == [(FIXED, FIXED), (FIXED, FIXED), (FIXED, BYTES)]
+    np.testing.assert_array_equal(evaluate(graph, {"x": X})["y"], before)
+
+
+def test_integers_are_moved_after_they_have_become_stored_values(evaluate: Evaluate) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", BYTES, X.shape, TensorKind.APP_WRITE))
+    turned = add(graph, "Transpose", [x], name="turned", perm=[2, 0, 1])
+    flat = add(graph, "Reshape", [turned], name="flat", spec=Spec(BYTES, (4, 6)))
+    spec = Spec(FIXED, (4, 6), STORED.encoding)
+    add(graph, "Cast", [flat], name="y", spec=spec).kind = TensorKind.APP_READ
+    before = evaluate(graph, {"x": X})["y"]
+    assert MoveStored().run(graph)
+    assert not find_faults(graph)
+    assert [node.op_type for node in graph.nodes] == ["Cast", "Transpose", "Reshape"]
+    assert graph.tensor("y").spec == spec
+    np.testing.assert_array_equal(evaluate(graph, {"x": X})["y"], before)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        network(STORED, Spec(BYTES, X.shape), is_read=True),
+        network(STORED, Spec(DType.INT_32, X.shape)),
+        network(
+            Spec(DType.SFIXED_POINT_8, X.shape, AxisScaleOffset(1, np.ones(3, np.float32))),
+            Spec(DType.INT_8, X.shape),
+        ),
+    ],
+    ids=["output", "wider", "scales of an axis"],
+)
+def test_what_stays(graph: Graph) -> None:
+    assert not MoveStored().run(graph)
