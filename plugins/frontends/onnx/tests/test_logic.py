@@ -69,6 +69,22 @@ def test_where(check, rng, dtype, shapes, opset) -> None:
     check("Where", [condition, a], known=[b], opset=opset)
 
 
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize(
+    ("chosen", "other", "is_whole"),
+    [((2, 3), (3,), True), ((2, 3), (), True), ((3,), (2, 3), False), ((2, 1), (1, 3), False)],
+)
+def test_a_choice_that_is_known(agree, model, rng, taken, chosen, other, is_whole) -> None:
+    """An input that is chosen as a whole is the result; the other may be NaN."""
+    feeds = {"x": rng.normal(size=chosen).astype(np.float32)}
+    constants = {"c": np.full((1, 3), taken), "nan": np.full(other, np.nan, np.float32)}
+    inputs = ["c", "x", "nan"] if taken else ["c", "nan", "x"]
+    nodes = [helper.make_node("Where", inputs, ["w"]), helper.make_node("Abs", ["w"], ["y"])]
+    graph = agree(model(nodes, feeds, ["y"], constants), feeds)
+    ops = [node.op_type for node in graph.nodes]
+    assert ops == (["ElementWiseAbs"] if is_whole else ["ElementWiseSelect", "ElementWiseAbs"])
+
+
 def test_a_mask_before_a_softmax(agree, model, rng) -> None:
     nodes = [
         helper.make_node("Greater", ["x", "limit"], ["far"]),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dovetail.ir import Tensor
+from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer
 from dovetail_onnx.operators._broadcast import aligned
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.importing.constant import Value
 
 
 def _binary(op_type: str) -> Importer:
@@ -33,6 +34,21 @@ def logical_not(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("Where", versions=(9, 16))
-def where(op: OpContext) -> Tensor:
-    """ElementWiseSelect."""
+def where(op: OpContext) -> Value:
+    """ElementWiseSelect; an input that a known condition chooses as a whole is the result.
+
+    JAX exports a variance so, with NaN for data without elements.
+    """
+    condition = op.constant(0)
+    if condition is not None and condition.size and (condition == condition.flat[0]).all():
+        chosen = 1 if condition.flat[0] else 2
+        shapes = [op.spec(i).shape for i in range(3)]
+        if all(_spreads(shape, shapes[chosen]) for shape in shapes):
+            return op.value(chosen)
     return op.emit("ElementWiseSelect", [op.tensor(i) for i in range(3)])
+
+
+def _spreads(shape: Shape, to: Shape) -> bool:
+    """Return whether a tensor broadcasts to a shape."""
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(n in (1, size) for n, size in pairs)
