@@ -133,6 +133,21 @@ def test_cumulative_sum(
     np.testing.assert_array_equal(found, want)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_cumulative_sum_of_slices(
+    run_op: Run, exclusive: bool, reverse: bool, dtype: type[Any]
+) -> None:
+    """Slices that are added as wholes have the bits of sums of single elements."""
+    x = np.random.default_rng(3).normal(0, 50, (8, 9, 64)).astype(dtype)
+    params = {"exclusive": exclusive, "reverse": reverse}
+    whole = run_op("CumulativeSum", x, axis=1, **params)
+    rows = [run_op("CumulativeSum", x[..., i], axis=1, **params) for i in range(64)]
+    np.testing.assert_array_equal(whole, np.stack(rows, axis=-1))
+    assert run_op("CumulativeSum", x[:, :1], axis=1, **params).shape == (8, 1, 64)
+
+
 def test_cumulative_sum_of_nothing(run_op: Run) -> None:
     for shape in ((0,), (2, 0), (0, 3)):
         x = np.zeros(shape, np.float32)

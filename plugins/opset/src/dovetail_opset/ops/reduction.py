@@ -16,6 +16,10 @@ from dovetail.ops import In, Op, Out, bool8, tensor, uint32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, ints, need_axes, need_axis, need_float
 
+# NumPy's cumulative sum goes along the axis element by element, away from the cache. Slices are
+# added one to the other instead if they have so many elements, and these rows.
+_LEAST_SLICE, _LEAST_ROW = 512, 8
+
 
 def reduced(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:
     """Return a shape without some axes, or with size 1 there."""
@@ -189,5 +193,11 @@ class CumulativeSum(Op):
             source, target = source[::-1], target[::-1]
         if self.exclusive:
             source, target = source[:-1], target[1:]
-        np.cumsum(source, axis=0, dtype=x.dtype, out=target)
+        row = math.prod(x.shape[self.axis + 1 :])
+        if not len(source) or row < _LEAST_ROW or source[0].size < _LEAST_SLICE:
+            np.cumsum(source, axis=0, dtype=x.dtype, out=target)
+            return result
+        target[0] = source[0]
+        for before, element, total in zip(target, source[1:], target[1:], strict=False):
+            np.add(before, element, out=total)
         return result
