@@ -5,6 +5,7 @@ They are applied to each block right after it was computed, while it is in the c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from dovetail.ir import Array, DType
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import Buffers, KernelCall, Tail, Value
-from dovetail_numpy.kernels._calls import BLOCK, Call, Floats, blocks, constant, ufunc
+from dovetail_numpy.kernels._calls import BLOCK, Call, Floats, blocks, clip_between, ufunc
 from dovetail_numpy.kernels._flat import Passes
 from dovetail_opset import STANDARD
 
@@ -54,15 +55,11 @@ def clip_of(view: NodeView) -> Clip | None:
 
 def clip_passes(low: float | None, high: float | None) -> Passes:
     """Return the passes of max(x, low), then min(x, high)."""
-    lower, upper = (None if v is None else constant(v) for v in (low, high))
+    lower = -math.inf if low is None else low
+    upper = math.inf if high is None else high
 
     def passes(x: Array, out: Array) -> Iterator[Call]:
-        source = x
-        if lower is not None:
-            yield ufunc(np.maximum, source, lower, out)
-            source = out
-        if upper is not None:
-            yield ufunc(np.minimum, source, upper, out)
+        yield clip_between(x, lower, upper, out)
 
     return passes
 
