@@ -402,3 +402,13 @@ def test_the_first_opset_of_an_operator_is_named(model, read) -> None:
     ) as caught:
         read(model([N("Mish", ["x"], ["y"])], {"x": x}, ["y"]))
     assert "export the model for opset 18 or later" in str(caught.value)
+
+
+def test_an_operator_of_another_framework_is_said_once(model, read) -> None:
+    """Exporters leave operators as they are for which the operator set has none."""
+    node = helper.make_node("ReverseV2", ["x"], ["y"], name="back")
+    with pytest.raises(UnsupportedOpError) as caught:
+        read(model([node], {"x": np.ones(3, np.float32)}, ["y"], opset=9))
+    (problem,) = caught.value.problems
+    assert problem.message == "operator set 9 has no operator 'ReverseV2'"
+    assert problem.hint.endswith("export the model for a later opset")

@@ -48,8 +48,9 @@ class NodeChecker:
             return ""
         # an operator set newer than ONNX knows is read as the newest known one
         opset = min(node.opset, self._newest)
-        if converted and not _is_current(node.op_type, opset):
-            return ""  # the checker rejects it, although it is converted
+        schema = schema_of(node.op_type, opset)
+        if schema is None or (converted and schema.deprecated):
+            return ""  # the survey says that there is none; or it is converted all the same
         if wrong := breaks_inference(node.proto):
             return wrong
         self._context.opset_imports = {"": opset}
@@ -84,9 +85,3 @@ def schema_of(op_type: str, opset: int) -> OpSchema | None:
         return onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:
         return None
-
-
-def _is_current(op_type: str, opset: int) -> bool:
-    """Return whether ONNX has an operator in an operator set, and does not deprecate it."""
-    schema = schema_of(op_type, opset)
-    return schema is not None and not schema.deprecated

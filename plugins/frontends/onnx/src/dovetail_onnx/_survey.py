@@ -142,7 +142,10 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
     known = table.versions(node.op_type)
     if node.domain == "" and version == 0:
         why = f"operator set {node.opset} has no operator '{node.op_type}'"
-        hint = suggest_name(node.op_type, table.operators)
+        hint = (
+            f"{suggest_name(node.op_type, table.operators)}; if the exporter left an operator of "
+            "its own framework here, export the model for a later opset"
+        )
         if known:
             hint = f"export the model for opset {max(known[0], 13)} or later"
     elif known and version < known[0]:
