@@ -106,3 +106,16 @@ def test_given_encodings_get_types_of_the_htp(net: Any) -> None:
     for name, values in found[0].items():
         # one step of the result, which is 0.025 at most, for sums that are rounded otherwise
         np.testing.assert_allclose(found[1][name], values, atol=0.026)
+
+
+def test_types_follow_a_long_chain_of_nodes() -> None:
+    """Each Tanh of 16 bits needs a result of 16 bits, which the next one reads."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 4), TensorKind.APP_WRITE))
+    made = given(graph, x, U16, 0.0001, -32768)
+    for i in range(12):
+        made = add(graph, "Tanh", [made], name=f"tanh{i}")
+    made.kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    samples = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 1, 4)
+    assert not rejected(quantize_with_report(model, samples, target_backend="htp"), "htp")

@@ -25,7 +25,7 @@ from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.roles import present
 from dovetail_quantizers.planning.spanning import is_same
 
-_ROUNDS = 8  # trials at most; each one follows types to the next nodes
+_ROUNDS = 64  # trials at most; each one follows types to the next nodes
 _FIELD = re.compile(r"(?P<side>in|out)\[(?P<index>\d+)\]\.dtype")
 _DTYPE = "dtype"
 _SHOWN = 8
