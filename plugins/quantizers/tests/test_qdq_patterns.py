@@ -9,7 +9,7 @@ import pytest
 from quantizing import model_of, new_graph, output
 
 import dovetail as dt
-from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor
+from dovetail.ir import DType, Graph, Scalar, ScaleOffset, Spec, Tensor
 from dovetail_opset.build import add, static
 from dovetail_quantizers.planning.qdq_patterns import QdqPattern, find_pattern, storage_of
 
@@ -41,6 +41,19 @@ def test_ranges_of_integers_have_a_type(
     levels: tuple[int, int], wanted: tuple[DType, int | None] | None
 ) -> None:
     assert storage_of(levels) == wanted
+
+
+@pytest.mark.parametrize(("border", "is_real"), [(0.5, True), (Scalar(DType.INT_32, 3), False)])
+def test_a_pad_moves_stored_values_if_its_border_is_real(border: Any, is_real: bool) -> None:
+    graph, x = new_graph((1, 4))
+    spec = Spec(DType.UFIXED_POINT_8, x.shape, ScaleOffset(0.25, -3))
+    stored = add(graph, "Quantize", [x], name="stored", spec=spec)
+    amount = np.array([(0, 0), (1, 2)], np.uint32)
+    padded = add(
+        graph, "Pad", [stored], name="pad", scheme=0, pad_amount=amount, pad_constant_value=border
+    )
+    output(add(graph, "Dequantize", [padded], name="y"))
+    assert [pattern.x for pattern in found(graph)] == [x] * is_real
 
 
 def computed(graph: Graph, x: Tensor, op_type: str) -> Tensor:

@@ -68,6 +68,25 @@ def test_integers_are_moved_after_they_have_become_stored_values(evaluate: Evalu
     np.testing.assert_array_equal(evaluate(graph, {"x": X})["y"], before)
 
 
+@pytest.mark.parametrize("border", [None, 0, 7, 255])
+def test_a_border_of_integers_becomes_the_number_it_represents(
+    evaluate: Evaluate, border: int | None
+) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", BYTES, X.shape, TensorKind.APP_WRITE))
+    amount = np.array([(0, 0), (1, 2), (0, 1)], np.uint32)
+    params: dict[str, Any] = {"scheme": 0, "pad_amount": amount}
+    params |= {} if border is None else {"pad_constant_value": float(border)}
+    padded = add(graph, "Pad", [x], name="padded", **params)
+    spec = Spec(FIXED, padded.shape, STORED.encoding)
+    add(graph, "Cast", [padded], name="y", spec=spec).kind = TensorKind.APP_READ
+    before = evaluate(graph, {"x": X})["y"]
+    assert MoveStored().run(graph)
+    assert [node.op_type for node in graph.nodes] == ["Cast", "Pad"]
+    np.testing.assert_array_equal(evaluate(graph, {"x": X})["y"], before)
+    assert (before == (border or 0)).any()
+
+
 @pytest.mark.parametrize(
     "graph",
     [

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.ir import Graph, Node, ScaleOffset, Spec, Tensor, add_like
+from dovetail.ir import DType, Graph, Node, Scalar, ScaleOffset, Spec, Tensor, add_like
 from dovetail_opset._package import is_op
 from dovetail_opset.passes._rewrite import first_input, is_inner, sole_producer
 
-_MOVES = ("Reshape", "Transpose")
+_BORDER = "pad_constant_value"
+_MOVES = ("Pad", "Reshape", "Transpose")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ def _move_before(graph: Graph, cast: Node) -> bool:
     while (move := _only_move(graph, cast)) is not None:
         x, integers, y = first_input(cast), cast.outputs[0], move.outputs[0]
         moved = add_like(graph, y, f"{y.name}.stored", Spec(x.dtype, y.shape, x.encoding))
+        _give_real_border(move, x)
         graph.set_inputs(move, [x])
         graph.set_outputs(move, [moved])
         graph.set_inputs(cast, [moved])
@@ -48,7 +50,7 @@ def _only_move(graph: Graph, cast: Node) -> Node | None:
     if not _is_stored(first_input(cast), integers) or not is_inner(integers):
         return None
     reader = graph.only_reader(integers)
-    return reader if reader is not None and is_op(reader, *_MOVES) else None
+    return reader if reader is not None and _moves(reader, integers) else None
 
 
 def _move_after(graph: Graph, cast: Node) -> bool:
@@ -57,6 +59,7 @@ def _move_after(graph: Graph, cast: Node) -> bool:
     while (move := _move_of_input(graph, cast)) is not None:
         x, integers, y = first_input(move), first_input(cast), cast.outputs[0]
         stored = add_like(graph, x, f"{x.name}.stored", Spec(y.dtype, x.shape, y.encoding))
+        _give_real_border(move, y)
         graph.set_inputs(cast, [x])
         graph.set_outputs(cast, [stored])
         graph.set_inputs(move, [stored])
@@ -72,7 +75,25 @@ def _move_of_input(graph: Graph, cast: Node) -> Node | None:
     if not _is_stored(cast.outputs[0], integers) or not is_inner(integers):
         return None
     maker = sole_producer(graph, integers)
-    return maker if maker is not None and is_op(maker, *_MOVES) else None
+    return maker if maker is not None and _moves(maker, integers) else None
+
+
+def _moves(node: Node, integers: Tensor) -> bool:
+    """Return whether a node moves integers; the border that a Pad adds must be one of them."""
+    low, high = integers.dtype.stored_range()
+    return is_op(node, *_MOVES) and low <= _border(node) <= high
+
+
+def _border(node: Node) -> float:
+    given = node.params.get(_BORDER)
+    return float(given.value) if isinstance(given, Scalar) else 0.0
+
+
+def _give_real_border(move: Node, stored: Tensor) -> None:
+    """Replace the integer of the border that a Pad adds by the number that it represents."""
+    if is_op(move, "Pad") and isinstance(stored.encoding, ScaleOffset):
+        real = (_border(move) + stored.encoding.offset) * stored.encoding.scale
+        move.params[_BORDER] = Scalar(DType.FLOAT_32, real)
 
 
 def _is_stored(x: Tensor, integers: Tensor) -> bool:

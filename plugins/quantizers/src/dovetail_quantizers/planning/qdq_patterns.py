@@ -276,10 +276,19 @@ def _next(node: Node, found: _Integers) -> Iterator[_Integers]:
         whole = after.dtype.is_int or after.dtype.is_fixed_point
         if whole and _width(after) == _width(before):
             yield _Integers(after, found.levels, found.path)
-    elif is_op(node, *MOVERS) and all(t is not before for t in node.inputs[1:]):
+    elif _moves(node, before) and all(t is not before for t in node.inputs[1:]):
         for moved in node.outputs:
             if (moved.dtype, moved.encoding) == (before.dtype, before.encoding):
                 yield _Integers(moved, found.levels, (*found.path, moved))
+
+
+def _moves(node: Node, x: Tensor) -> bool:
+    """Return whether a node moves integers; its border means the same for real numbers."""
+    if not is_op(node, "Pad"):
+        return is_op(node, *MOVERS)
+    border = node.params.get("pad_constant_value")
+    is_real = border is None or (isinstance(border, Scalar) and border.dtype.is_float)
+    return is_real and x.dtype.is_fixed_point
 
 
 def _width(tensor: Tensor) -> tuple[int, bool]:
