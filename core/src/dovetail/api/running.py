@@ -9,6 +9,7 @@ import numpy as np
 
 from dovetail.errors import BackendError, suggest_name
 from dovetail.ir import Array, DType
+from dovetail.ir.storage import as_numbers
 from dovetail.ops import from_real, to_real, unstorable
 from dovetail.runtime import Context, Graph, Profile, Signal
 from dovetail.runtime.interface import Endpoint
@@ -78,13 +79,13 @@ def inputs_by_name(inputs: object, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def as_array(value: object, name: str) -> Array:
-    """Return the array of an input as NumPy converts it.
+    """Return the array of an input as NumPy converts it; see `as_numbers`.
 
     Raises:
         BackendError: NumPy cannot convert it.
     """
     try:
-        return np.asarray(value)
+        return as_numbers(value)
     except (ValueError, TypeError, OverflowError) as error:
         raise BackendError(
             f"cannot convert a {type(value).__name__} to an array: {error}",

@@ -282,6 +282,12 @@ def float32_to_bfloat16(values: Array) -> NDArray[np.uint16]:
     return np.asarray(kept).astype(np.uint16)
 
 
+def as_numbers(value: object) -> Array:
+    """Return a value as NumPy converts it; an array of ml_dtypes' bfloat16 as float32."""
+    array = np.asarray(value)
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+
+
 def bfloat16_to_float32(bits: Array) -> NDArray[np.float32]:
     """Widen bfloat16 bit patterns exactly. Any shape."""
     wide = np.asarray(bits).astype(np.uint32, order="C")

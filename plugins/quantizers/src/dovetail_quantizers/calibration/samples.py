@@ -9,6 +9,7 @@ import numpy as np
 
 from dovetail.errors import Problem, QuantizationError, suggest_name
 from dovetail.ir import Array, DType, Graph, Tensor
+from dovetail.ir.storage import as_numbers
 from dovetail.ops import from_real, unstorable
 from dovetail.quantization import Calibration
 
@@ -119,7 +120,7 @@ def _arrays(graph: Graph, sample: Any, number: int, problems: list[Problem]) -> 
 def _stored(value: Any, tensor: Tensor) -> Array | str:
     """Return the stored values of an input, or the reason why the values do not match."""
     try:
-        array = np.asarray(value)
+        array = as_numbers(value)
     except ValueError:  # rows of different lengths
         return f"is a {type(value).__name__} that cannot become an array"
     if array.dtype == object:
