@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
 from onnx import NodeProto, TensorProto, helper
 
 from dovetail_onnx._attributes import Attributes
@@ -94,7 +95,7 @@ def _from_real_table(
 def _node(of: SourceNode, op_type: str, inputs: list[str], output: str, name: str) -> SourceNode:
     """Return a node of ONNX's own operator that replaces another node, or a part of it."""
     proto: NodeProto = helper.make_node(op_type, inputs, [output], name=name)
-    return replace(
+    return structs.replace(
         of,
         name=name,
         op_type=op_type,
