@@ -53,6 +53,7 @@ class Finding:
 WORDS = tuple(
     Rule(re.compile(pattern, re.IGNORECASE), instead)
     for pattern, instead in (
+        (r"\b\w*(centre|colour|neighbour)\w*\b", "center, color, neighbor"),
         (r"\bextents?\b", "size of an axis; shape"),
         (r"\bgreatest\b", "maximum, largest"),
         (r"(?<!at )(?<!at\n)\bleast\b(?! squares)(?!-squares)(?! recently)", "minimum, smallest"),

@@ -174,7 +174,7 @@ def test_the_greatest_samples(
     known = placed if is_known else {}
     graph = read(model([node], feeds, ["y"], known, opset=opset))
     want = run_peer(model([node], feeds, ["y"], known, opset=min(opset, 16)), feeds)["y"]
-    # the places of samples are rounded in another order: 1e-6 of an element, times its neighbour
+    # the places of samples are rounded in another order: 1e-6 of an element, times its neighbor
     np.testing.assert_allclose(evaluate(graph, feeds)["y"], want, rtol=1e-4, atol=1e-5)
 
 

@@ -170,18 +170,18 @@ def test_flatten_stays_where_rows_mix(net: Any) -> None:
 
 def normalized(net: Any, axes: list[int], *, power: bool = True) -> Tensor:
     x = net.x
-    centred = net.step(
+    centered = net.step(
         "ElementWiseSubtract", x, net.step("ReduceMean", x, axes=axes, keep_dims=True)
     )
     if power:
         two = static(net.graph, "two", np.array(2, np.float32))
-        square = net.step("ElementWisePower", centred, two)
+        square = net.step("ElementWisePower", centered, two)
     else:
-        square = net.step("ElementWiseMultiply", centred, centred)
+        square = net.step("ElementWiseMultiply", centered, centered)
     variance = net.step("ReduceMean", square, axes=axes, keep_dims=True)
     epsilon = static(net.graph, "eps", np.array([1e-3], np.float32))
     root = net.step("ElementWiseSquareRoot", net.step("ElementWiseAdd", variance, epsilon))
-    return net.step("ElementWiseDivide", centred, root)
+    return net.step("ElementWiseDivide", centered, root)
 
 
 @pytest.mark.parametrize("axes", [[3], [2, 3], [1]])

@@ -139,7 +139,7 @@ def by_groups(
     shape = net.x.shape
     x = net.step("Reshape", net.x, spec=Spec(F32, (*shape[:-1], *groups)))
     mean = net.step("ReduceMean", x, axes=axes, keep_dims=True)
-    centred = net.step("ElementWiseSubtract", x, mean)
+    centered = net.step("ElementWiseSubtract", x, mean)
     if scale is None:
         square = net.step("ElementWiseMultiply", x, x)
         squares = net.step("ReduceMean", square, axes=axes, keep_dims=True)
@@ -147,11 +147,11 @@ def by_groups(
         variance = net.step("ElementWiseSubtract", squares, squared)
         variance = net.step("ElementWiseMaximum", variance, net.number(0))
     else:
-        square = net.step("ElementWiseMultiply", centred, centred)
+        square = net.step("ElementWiseMultiply", centered, centered)
         variance = net.step("ReduceMean", square, axes=axes, keep_dims=True)
     spread = net.step("ElementWiseAdd", variance, net.number(1e-3))
     if scale is None:
-        y = net.step("ElementWiseDivide", centred, net.step("ElementWiseSquareRoot", spread))
+        y = net.step("ElementWiseDivide", centered, net.step("ElementWiseSquareRoot", spread))
     else:
         inverse = net.step("ElementWiseRsqrt", spread)
         factor = net.step("ElementWiseMultiply", inverse, net.constant(*scale))

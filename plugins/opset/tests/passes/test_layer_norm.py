@@ -10,10 +10,10 @@ from dovetail.ir.dtypes import DType
 from dovetail_opset.passes import FuseLayerNorm
 
 Evaluate = Callable[..., Any]
-VARIANCES = ("of centred", "of squares", "clipped", "clipped first", "by relu")
+VARIANCES = ("of centered", "of squares", "clipped", "clipped first", "by relu")
 ROOTS = ("rsqrt", "one over", "reciprocal", "power", "divide")
 # How x, its mean, the scale (with gamma) and beta meet.
-FORMS = ("centred", "apart", "apart, beta first", "minus", "negated after")
+FORMS = ("centered", "apart", "apart, beta first", "minus", "negated after")
 
 
 def mean(net: Any, x: Tensor, axes: list[int]) -> Tensor:
@@ -27,10 +27,10 @@ def multiply(net: Any, a: Tensor, b: Tensor) -> Tensor:
 
 
 def variance(
-    net: Any, spelling: str, centred: Tensor | None, middle: Tensor, axes: list[int]
+    net: Any, spelling: str, centered: Tensor | None, middle: Tensor, axes: list[int]
 ) -> Tensor:
-    if spelling == "of centred" and centred is not None:
-        return mean(net, multiply(net, centred, centred), axes)
+    if spelling == "of centered" and centered is not None:
+        return mean(net, multiply(net, centered, centered), axes)
     squares = mean(net, multiply(net, net.x, net.x), axes)
     found: Tensor = net.step("ElementWiseSubtract", squares, multiply(net, middle, middle))
     if spelling == "by relu":
@@ -44,28 +44,28 @@ def variance(
 def normalized(
     net: Any,
     *,
-    spelling: str = "of centred",
+    spelling: str = "of centered",
     root: str = "rsqrt",
-    form: str = "centred",
+    form: str = "centered",
     gamma: Tensor | None = None,
     beta: Tensor | None = None,
     axes: list[int] | None = None,
 ) -> Tensor:
-    """Return a norm; gamma is part of the scale, and beta of all forms but "centred"."""
+    """Return a norm; gamma is part of the scale, and beta of all forms but "centered"."""
     axes = axes or [3]
     x, middle = net.x, mean(net, net.x, axes)
-    needs_centred = form == "centred" or spelling == "of centred"
-    centred = net.step("ElementWiseSubtract", x, middle) if needs_centred else None
-    found = variance(net, spelling, centred, middle, axes)
+    needs_centered = form == "centered" or spelling == "of centered"
+    centered = net.step("ElementWiseSubtract", x, middle) if needs_centered else None
+    found = variance(net, spelling, centered, middle, axes)
     spread = net.step("ElementWiseAdd", found, net.number(1e-3))
     if root == "divide":
         below = net.step("ElementWiseSquareRoot", spread)
-        return net.step("ElementWiseDivide", centred, below)  # type: ignore[no-any-return]
+        return net.step("ElementWiseDivide", centered, below)  # type: ignore[no-any-return]
     scale = net.inverse_root(spread, root)
     if gamma is not None:
         scale = multiply(net, scale, gamma)
-    if form == "centred" and centred is not None:
-        return multiply(net, centred, scale)
+    if form == "centered" and centered is not None:
+        return multiply(net, centered, scale)
     if form == "minus":
         shift = net.step("ElementWiseSubtract", beta, multiply(net, middle, scale))
     elif form == "negated after":
@@ -96,14 +96,14 @@ def test_each_variance_and_root(net: Any, evaluate: Evaluate, spelling: str, roo
     [(form, has) for form in FORMS for has in (True, False) if has or form != "minus"],
 )
 @pytest.mark.parametrize("has_gamma", [True, False])
-@pytest.mark.parametrize("spelling", ["of centred", "clipped"])
+@pytest.mark.parametrize("spelling", ["of centered", "clipped"])
 def test_each_form(
     net: Any, evaluate: Evaluate, form: str, has_gamma: bool, has_beta: bool, spelling: str
 ) -> None:
     gamma = net.constant(1, 1, 4) if has_gamma else None
     beta = net.constant(4) if has_beta else None
     y = normalized(net, spelling=spelling, form=form, gamma=gamma, beta=beta)
-    if form == "centred" and beta is not None:
+    if form == "centered" and beta is not None:
         y = net.step("ElementWiseAdd", y, beta)
     assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm"]
     given = [t is not None for t in (*net.graph.nodes[0].inputs, None, None)[1:3]]
@@ -125,7 +125,7 @@ def test_a_beta_that_varies_elsewhere_stays(net: Any) -> None:
 
 
 @pytest.mark.parametrize("axes", [[2, 3], [1]])
-@pytest.mark.parametrize(("spelling", "root"), [("of squares", "divide"), ("of centred", "rsqrt")])
+@pytest.mark.parametrize(("spelling", "root"), [("of squares", "divide"), ("of centered", "rsqrt")])
 def test_other_axes_stay_written_out(net: Any, axes: list[int], spelling: str, root: str) -> None:
     y = normalized(net, spelling=spelling, root=root, axes=axes)
     y.kind = TensorKind.APP_READ
@@ -134,10 +134,10 @@ def test_other_axes_stay_written_out(net: Any, axes: list[int], spelling: str, r
 
 def test_another_mean_stays(net: Any) -> None:
     x = net.x
-    centred = net.step("ElementWiseSubtract", x, mean(net, x, [3]))
+    centered = net.step("ElementWiseSubtract", x, mean(net, x, [3]))
     squares = mean(net, multiply(net, x, x), [3])
     other = mean(net, net.step("Relu", x), [3])
     found = net.step("ElementWiseSubtract", squares, multiply(net, other, other))
     below = net.step("ElementWiseSquareRoot", net.step("ElementWiseAdd", found, net.number(9)))
-    net.step("ElementWiseDivide", centred, below).kind = TensorKind.APP_READ
+    net.step("ElementWiseDivide", centered, below).kind = TensorKind.APP_READ
     net.untouched(FuseLayerNorm())

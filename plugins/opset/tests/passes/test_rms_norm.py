@@ -152,8 +152,8 @@ def test_a_half_float_stays_written_out(net: Any) -> None:
 
 def test_a_layer_norm_is_taken_whole(net: Any, evaluate: Evaluate) -> None:
     mean = net.step("ReduceMean", net.x, axes=[3], keep_dims=True)
-    centred = net.step("ElementWiseSubtract", net.x, mean)
-    root = net.step("ElementWiseSquareRoot", spread(net, centred, [3]))
-    y = net.step("ElementWiseDivide", centred, root)
+    centered = net.step("ElementWiseSubtract", net.x, mean)
+    root = net.step("ElementWiseSquareRoot", spread(net, centered, [3]))
+    y = net.step("ElementWiseDivide", centered, root)
     assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm"]
     net.untouched(FuseRmsNorm())

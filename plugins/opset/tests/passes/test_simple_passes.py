@@ -278,7 +278,7 @@ def test_transposes_with_joined_axes_move_the_same_data(data: st.DataObject) -> 
     wanted = values.reshape(shape).transpose(perm)
     found = values.reshape(small).transpose(moves)
     np.testing.assert_array_equal(found.reshape(-1), wanted.reshape(-1))
-    assert not any(b == a + 1 for a, b in pairwise(moves)), "neighbours that stay are one axis"
+    assert not any(b == a + 1 for a, b in pairwise(moves)), "neighbors that stay are one axis"
 
 
 @given(st.data())

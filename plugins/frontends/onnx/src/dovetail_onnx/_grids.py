@@ -72,12 +72,12 @@ def grid_of(
         return None
     wide += half if signed else 0  # on the unsigned grid
     # several scales have no zero points in QNN; with one, unsigned integers stay what they are
-    centred = bool((wide == half).all()) and (signed or scales.size > 1)
-    if not centred and (bits > 16 or not ((wide >= 0) & (wide < 2 * half)).all()):
+    centered = bool((wide == half).all()) and (signed or scales.size > 1)
+    if not centered and (bits > 16 or not ((wide >= 0) & (wide < 2 * half)).all()):
         return None
-    points = np.zeros_like(wide) if centred else wide
+    points = np.zeros_like(wide) if centered else wide
     return exact_grid(
-        bits, signed=centred, shape=shape, scales=scales, zeros=points, axis=axis, block=block
+        bits, signed=centered, shape=shape, scales=scales, zeros=points, axis=axis, block=block
     )
 
 

@@ -217,7 +217,7 @@ def _widened(call: KernelCall, geometry: Geometry, steps: Sequence[int]) -> tupl
 
 
 def _by_group(call: KernelCall, geometry: Geometry, levels: Array) -> Array:
-    """Return weights with the terms of each group of inputs as neighbours."""
+    """Return weights with the terms of each group of inputs as neighbors."""
     if not geometry.is_transposed:
         return levels
     *window, taken, units = call.spec(WEIGHTS).shape

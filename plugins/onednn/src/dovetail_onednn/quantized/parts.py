@@ -22,7 +22,7 @@ _MOST = 128  # sum of two weights of one sign whose products with bytes fit 16 b
 def without_saturation(levels: Array) -> Array | None:
     """Return weights of which code for AVX2 adds the products with bytes exactly, two at a time.
 
-    Where two neighbouring channels have too large weights of one sign, the excess moves from the
+    Where two neighboring channels have too large weights of one sign, the excess moves from the
     first one to a copy of that channel. Copies of every other channel follow all channels.
 
     Args:
@@ -46,7 +46,7 @@ def without_saturation(levels: Array) -> Array | None:
 
 
 def _excess(levels: Array) -> Array:
-    """Return by how much the sum of two neighbours of one sign is too large; 0 where it is not."""
+    """Return by how much the sum of two neighbors of one sign is too large; 0 where it is not."""
     first, second = levels[..., ::2, :], levels[..., 1::2, :]
     above = np.maximum(first, 0) + np.maximum(second, 0) - _MOST
     below = np.minimum(first, 0) + np.minimum(second, 0) + _MOST

@@ -60,7 +60,7 @@ CONVERT_DEFAULT = Pipeline(
         FoldFlatten(),
     ),
     fusion=(
-        # a LayerNorm holds the RmsNorm of what it centred
+        # a LayerNorm holds the RmsNorm of what it centered
         FuseLayerNorm(),
         FuseRmsNorm(),
         FuseL2Norm(),

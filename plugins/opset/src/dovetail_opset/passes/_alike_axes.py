@@ -1,4 +1,4 @@
-"""Ops that do the same along some neighbouring axes, on tensors that have these as one."""
+"""Ops that do the same along some neighboring axes, on tensors that have these as one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ON_FEWER = (
 def join_alike(graph: Graph, node: Node) -> Sequence[Tensor]:
     """Replace a node of too many axes by one on fewer; return its results, which have fewer, too.
 
-    It joins neighbouring axes along both of which each operand varies, or does not. Without enough
+    It joins neighboring axes along both of which each operand varies, or does not. Without enough
     of them, and with other ops, the node stays and there are no results.
     """
     results = node.outputs

@@ -20,7 +20,7 @@ from dovetail_opset.passes._patterns import (
 
 _X, _GAMMA, _BETA = value("x"), value("gamma"), value("beta")
 _MEAN = value("mean", op("ReduceMean", _X))
-_CENTRED = value("centred", op("ElementWiseSubtract", _X, _MEAN))
+_CENTERED = value("centered", op("ElementWiseSubtract", _X, _MEAN))
 
 
 def _not_negative(x: Pattern) -> Pattern:
@@ -28,7 +28,7 @@ def _not_negative(x: Pattern) -> Pattern:
     return either(x, op("Relu", x), commutative("ElementWiseMaximum", x, number(0)))
 
 
-_OF_CENTRED = value("squares", op("ReduceMean", square(_CENTRED)))
+_OF_CENTERED = value("squares", op("ReduceMean", square(_CENTERED)))
 # As Flax has it: the mean of squares minus the square of the mean.
 _OF_SQUARES = _not_negative(
     op(
@@ -37,7 +37,7 @@ _OF_SQUARES = _not_negative(
         square(_MEAN),
     )
 )
-_INVERSE = inverse_root(with_epsilon(either(_OF_CENTRED, _OF_SQUARES)))
+_INVERSE = inverse_root(with_epsilon(either(_OF_CENTERED, _OF_SQUARES)))
 _SCALE = value("scale", either(_INVERSE, PRODUCTS.of(_INVERSE, _GAMMA)))
 # As TensorFlow has it: x * scale + (beta - mean * scale).
 _SHIFT = either(
@@ -51,9 +51,9 @@ _SHIFTED = either(
 )
 # "plain" is the spelling that fuses over any axes.
 NORMALIZED = either(
-    value("plain", op("ElementWiseDivide", _CENTRED, root(with_epsilon(_OF_CENTRED)))),
-    op("ElementWiseDivide", _CENTRED, root(with_epsilon(_OF_SQUARES))),
-    PRODUCTS.of(_CENTRED, _SCALE),
+    value("plain", op("ElementWiseDivide", _CENTERED, root(with_epsilon(_OF_CENTERED)))),
+    op("ElementWiseDivide", _CENTERED, root(with_epsilon(_OF_SQUARES))),
+    PRODUCTS.of(_CENTERED, _SCALE),
     commutative("ElementWiseAdd", PRODUCTS.of(_X, _SCALE), _SHIFTED),
 )
 

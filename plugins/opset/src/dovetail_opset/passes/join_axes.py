@@ -26,11 +26,11 @@ _REDUCTIONS = tuple(f"Reduce{name}" for name in ("Max", "Mean", "Min", "Sum", "S
 class JoinAxes:
     """Replace an op on too many axes by one on fewer, between reshapes.
 
-    A Transpose moves axes that stay neighbours as one, and none of size 1: the windows of a
+    A Transpose moves axes that stay neighbors as one, and none of size 1: the windows of a
     transformer, (1, rows, 7, columns, 7, channels), then have five axes. Where more are left, as in
     windows of a volume, several transposes move them in turn. A Gather or GatherNd with a matrix of
-    indices reads them as one axis, as where an image is unfolded. A Tile repeats neighbouring axes
-    that stay as they are as one: keys that groups of heads share. A reduction has neighbouring axes
+    indices reads them as one axis, as where an image is unfolded. A Tile repeats neighboring axes
+    that stay as they are as one: keys that groups of heads share. A reduction has neighboring axes
     that it keeps or reduces alike: pooling to a given size; so has a search for the largest
     element. A StridedSlice has those that it takes whole as one. A MatMul, a norm, a Softmax, a
     Concat or an op on elements has axes along which it does the same: attention within windows,
@@ -221,7 +221,7 @@ def _restore(graph: Graph, node: Node, *results: Tensor) -> None:
 def steps_of(shape: Shape, perm: Shape) -> Iterator[tuple[Shape, Shape]]:
     """Yield transposes of at most five axes that do in turn what one on more axes does.
 
-    In each step but the last, two neighbouring blocks of axes are exchanged: those after which the
+    In each step but the last, two neighboring blocks of axes are exchanged: those after which the
     fewest axes are left to move.
 
     Args:
@@ -237,7 +237,7 @@ def steps_of(shape: Shape, perm: Shape) -> Iterator[tuple[Shape, Shape]]:
 
 
 def _swaps(count: int) -> Iterator[Shape]:
-    """Yield the transposes of axes that exchange two neighbouring blocks."""
+    """Yield the transposes of axes that exchange two neighboring blocks."""
     axes = tuple(range(count))
     for start, middle, end in itertools.combinations(range(count + 1), 3):
         yield axes[:start] + axes[middle:end] + axes[start:middle] + axes[end:]
@@ -249,7 +249,7 @@ def _left(shape: Shape, perm: Shape, done: Shape) -> tuple[Shape, Shape]:
 
 
 def joined(shape: Shape, perm: Shape) -> tuple[Shape, Shape]:
-    """Return the shape whose axes are those that stay neighbours, and how these move.
+    """Return the shape whose axes are those that stay neighbors, and how these move.
 
     Args:
         shape: The shape before a transpose.

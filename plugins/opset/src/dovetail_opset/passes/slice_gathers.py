@@ -1,4 +1,4 @@
-"""Gathers of known neighbours as slices."""
+"""Gathers of known neighbors as slices."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _offsets(op: OpContext, given: Window, counts: Shape) -> tuple[Array, Array,
     samples, channels, *found = op.spec(0).shape
     axes = len(counts)
     spatial = (1,) * (axes - len(found)) + tuple(found)
-    # in column-major order the first spatial dimension is the one whose elements are neighbours
+    # in column-major order the first spatial dimension is the one whose elements are neighbors
     ordered = range(axes) if op.attr.integer("storage_order", 0) else range(axes)[::-1]
     steps, size = [0] * axes, 1
     for axis in ordered:

@@ -101,8 +101,8 @@ def _product(op: OpContext, left: tuple[int, int], right: tuple[int, int]) -> Ex
     """Return the product of two inputs, each given with its zero point."""
     rows = (-min(2, len(op.spec(right[0]).shape)),)
     dtype = _exact_type(op, *right, math.prod(op.spec(left[0]).shape[-1:]), rows)
-    a = _centred(op, *left, dtype, _as_rows(op, left[1], left[0]))
-    return a @ _centred(op, *right, dtype, None)
+    a = _centered(op, *left, dtype, _as_rows(op, left[1], left[0]))
+    return a @ _centered(op, *right, dtype, None)
 
 
 @ONNX.importer("ConvInteger", versions=(10,))
@@ -132,9 +132,9 @@ def _convolved(op: OpContext, x: int, w: int, x_zero: int, w_zero: int, bias: in
     dtype = _exact_type(op, w, w_zero, terms, tuple(range(1, len(filters))))
     zeros = op.spec(w_zero).shape if op.has(w_zero) else ()
     by_filter = (*zeros, *(1,) * (len(filters) - 1)) if zeros else None
-    centred = _centred(op, x, x_zero, dtype, None)
-    weights = _centred(op, w, w_zero, dtype, by_filter)
-    last = centred.step("Transpose", perm=to_last(len(image)))
+    centered = _centered(op, x, x_zero, dtype, None)
+    weights = _centered(op, w, w_zero, dtype, by_filter)
+    last = centered.step("Transpose", perm=to_last(len(image)))
     taps = weights.step("Transpose", perm=(*range(2, len(filters)), 1, 0))
     if len(image) == 3:  # one dimension becomes two
         last = last.reshaped((last.shape[0], 1, *last.shape[1:]))
@@ -165,7 +165,7 @@ def _exact_type(op: OpContext, w: int, w_zero: int, terms: int, axes: Shape) -> 
     return DType.FLOAT_32 if _GREATEST_LEVEL * int(greatest) <= _EXACT else DType.FLOAT_64
 
 
-def _centred(op: OpContext, i: int, zero: int, dtype: DType, shape: Shape | None) -> Expr:
+def _centered(op: OpContext, i: int, zero: int, dtype: DType, shape: Shape | None) -> Expr:
     """Return an input minus its reshaped zero point, in a float type."""
     x = operand(op, i).cast(dtype)
     if not op.has(zero):

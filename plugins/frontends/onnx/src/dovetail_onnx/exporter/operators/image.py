@@ -1,4 +1,4 @@
-"""Images: sampling, regions, colours, noise, and suppression of boxes."""
+"""Images: sampling, regions, colors, noise, and suppression of boxes."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def l2_norm(e: NodeExport) -> None:
 
 @exports("Lrn")
 def lrn(e: NodeExport) -> None:
-    """LRN, whose alpha is divided by the number of neighbours; AveragePool within a channel."""
+    """LRN, whose alpha is divided by the number of neighbors; AveragePool within a channel."""
     op, size = e.op, 2 * e.op.radius + 1
     rank = len(e.spec(0).shape)
     if op.region is LrnRegion.ACROSS_CHANNEL:
