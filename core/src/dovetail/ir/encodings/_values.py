@@ -13,8 +13,9 @@ from dovetail.ir.encodings._contract import Encoding, Shape
 from dovetail.ir.encodings._per_tensor import ScaleOffset
 from dovetail.ir.storage import Array
 
-# Elements quantized at a time: as float64 they fit the cache of a core.
-_PIECE = 1 << 15
+# Bytes of quotients computed at a time: they fit the cache of a core. NumPy's calls take 4 us for
+# each piece: with a quarter of the bytes, 150,000 elements took 93 us instead of 61.
+_PIECE = 1 << 18
 _NARROW_FLOATS = (np.float16, np.float32)
 
 
@@ -60,10 +61,11 @@ def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = 
         _quantize(real, grid, stored, np.empty(real.shape, grid.step.dtype))
         return stored
     flat, target = real.reshape(-1), stored.reshape(-1)
-    steps = np.empty(min(flat.size, _PIECE), grid.step.dtype)
-    for start in range(0, flat.size, _PIECE):
-        given = flat[start : start + _PIECE]
-        _quantize(given, grid, target[start : start + _PIECE], steps[: given.size])
+    count = _PIECE // grid.step.itemsize
+    steps = np.empty(min(flat.size, count), grid.step.dtype)
+    for start in range(0, flat.size, count):
+        given = flat[start : start + count]
+        _quantize(given, grid, target[start : start + count], steps[: given.size])
     return stored
 
 
