@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instruction_limits import examples
 
-from dovetail.ir import DType, ScaleOffset, TensorKind
+from dovetail.ir import AxisScaleOffset, DType, ScaleOffset, TensorKind
 
 U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
 MODE = {"DCR": 0, "CRD": 1}
@@ -120,3 +120,13 @@ def test_engine_concatenates_usual_grids(new_network: Any) -> None:
     for part, scale in zip(parts, (0.0213, 0.0391, 0.02), strict=True):
         part.encoding = ScaleOffset(scale, part.encoding.offset)
     net.check(net.add("Concat", *parts, name="y", axis=3, scale=0.0391))
+
+
+def test_concatenation_with_several_scales(new_network: Any) -> None:
+    """Integers beyond a bitwidth are clipped, though all tensors have one encoding."""
+    net, grids = new_network(), AxisScaleOffset(2, [0.02, 0.01, 0.03, 0.07], [0, -3, 0, -9], 5)
+    parts = [net.input(f"x{i}", (1, 70, 4, 16)) for i in range(2)]
+    y = net.add("Concat", *parts, name="y", axis=3)
+    for tensor in (*parts, y):
+        tensor.encoding = grids
+    net.check(y, engine=False)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from dovetail.ir import Array, DType, Shape, Spec, Tensor
+from dovetail.ir import Array, DType, ScaleOffset, Shape, Spec, Tensor
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.moves import requantizing_table
 from dovetail_numpy.kernels.conditions import only_moves
@@ -133,10 +133,11 @@ def _line_to(source: Spec, target: Spec) -> Curve | None:
 
     None if there are none with the definition's results.
     """
+    are_bytes = {source.dtype, target.dtype} <= TYPES.keys()
+    if not are_bytes or not isinstance(target.encoding, ScaleOffset):
+        return None
     if (source.dtype, source.encoding) == (target.dtype, target.encoding):
         return ()
-    if not {source.dtype, target.dtype} <= TYPES.keys():
-        return None
     table = requantizing_table(source, target)
     line = None if table is None else line_through(all_integers(source.dtype), table)
     return None if line is None else line_ops(line, target)
