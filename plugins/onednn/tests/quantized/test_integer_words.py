@@ -212,6 +212,31 @@ def test_hard_swish_is_fused(
     assert step_count(net) == 1 or not is_fused
 
 
+@pytest.mark.parametrize(
+    ("weights", "between", "function", "last"),
+    [
+        (S8, U16, "HardSwish", U8),
+        (S8, U16, "Relu6", U16),
+        (S16, U8, "Relu6", U8),
+        (S16, U8, "ElementWiseAdd", U8),
+        (S16, U16, "HardSwish", U8),
+    ],
+)
+@pytest.mark.parametrize("op", ["Conv2d", "MatMul", "Batchnorm"])
+def test_bytes_whose_product_or_weights_are_words(
+    new_network: Any, op: str, weights: DType, between: DType, function: str, last: DType
+) -> None:
+    net = new_network()
+    x = net.input("x", (1, 4, 5, 16), U8, 130)
+    shape = {"Conv2d": (3, 3, 16, 16), "MatMul": (16, 16), "Batchnorm": (16,)}[op]
+    ins = [x, net.weights("w", shape, weights)]
+    ins += [net.bias("b", 16)] if op == "Batchnorm" else []
+    same = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))} if op == "Conv2d" else {}
+    y = net.add(op, *ins, name="product", dtype=between, scale=0.03, zero=9, **same)
+    others = [net.input("o", y.shape)] if function == "ElementWiseAdd" else []
+    net.check(net.add(function, y, *others, name="y", dtype=last, scale=0.05), engine=False)
+
+
 @examples(60)
 @given(
     sizes=st.tuples(st.integers(1, 3), *[st.integers(1, 40)] * 3),

@@ -48,10 +48,11 @@ def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     """Return whether the step of a product can run a node too; see `Kernel.can_fuse`."""
     at = next((i for i, view in enumerate(group) if view.op_type in _SUMS), 0)
     functions = group[at + 1 :]
-    types = {spec.dtype for spec in (*group[0].ins[:1], group[0].outs[0]) if spec is not None}
+    specs = [spec for spec in (*group[0].ins[:2], group[0].outs[0]) if spec is not None]
+    types = {specs[0].dtype, specs[-1].dtype}
     if types - WORDS - TYPES.keys() or (functions and _clamp(functions) is None):
         return False
-    if types & WORDS:
+    if any(spec.dtype in WORDS for spec in specs):
         return _clamp([*functions, node]) is not None or word_curve_of(node) is not None
     if node.op_type in _SUMS:
         is_transposed = group[0].op_type.startswith(_TRANSPOSED)  # these add wrongly, see `Sum`

@@ -27,7 +27,7 @@ def batchnorm(call: KernelCall) -> Step | None:
 
     All operations but those of the definition are exact: levels and their products are whole.
     """
-    specs = call.spec(DATA), call.spec(WEIGHTS), call.outputs[0].spec
+    specs = call.spec(DATA), call.spec(WEIGHTS), call.head.outs[0], call.outputs[0].spec
     if any(spec.dtype in WORDS for spec in specs):
         return batchnorm_of_words(call)
     stored = call.static(WEIGHTS)

@@ -116,6 +116,7 @@ def integers_of(call: KernelCall, units: int, axis: int = -1) -> Integers | None
     changing = [i for i, t in enumerate(call.tensors) if t is not None and _is_changing(t)]
     if (
         DEFINITIONS.of(view) is None
+        or view.outs[0].dtype not in TYPES
         or any(0 in t.shape for t in tensors)
         or changing not in ([], [WEIGHTS])
     ):
