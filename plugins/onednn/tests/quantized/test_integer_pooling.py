@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instruction_limits import examples
 
-from dovetail.ir import DType
+from dovetail.ir import DType, ScaleOffset
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
@@ -46,6 +46,16 @@ def test_maximum(new_network: Any, dtype: DType, case: Any, zero: int, extreme: 
     op_type = f"PoolMax{len(shape) - 2}d"
     grid = {"dtype": dtype, "zero": zero, "scale": 0.02}
     net.check(net.add(op_type, x, name="y", **grid, **params), engine=False)
+
+
+@pytest.mark.parametrize("dtype", [U8, U16])
+@pytest.mark.parametrize("shape", [(1, 4, 4, 3), (1, 16, 16, 32)])
+def test_maximum_clips_to_the_bitwidth(new_network: Any, shape: Any, dtype: DType) -> None:
+    net, window = new_network(), {"filter_size": (2, 2), "stride": (2, 2)}
+    x = net.input("x", shape, dtype)
+    y = net.add("PoolMax2d", x, name="y", dtype=dtype, pad_amount=((0, 0), (0, 0)), **window)
+    x.encoding = y.encoding = ScaleOffset(0.02, -7, 5)
+    net.check(y, engine=False)
 
 
 @given(

@@ -175,3 +175,14 @@ def test_grids_far_apart_are_left_to_the_definition(new_network: Any) -> None:
     assert not any(
         "onednn" in getattr(step.bind, "func", step.bind).__module__ for step in net.prepare().steps
     )
+
+
+@pytest.mark.parametrize("dtype", [U8, U16])
+@pytest.mark.parametrize("shape", [(1, 4, 4, 3), (1, 16, 16, 32)])
+def test_nearest_elements_are_clipped_to_the_bitwidth(
+    new_network: Any, shape: Any, dtype: DType
+) -> None:
+    net, grid = new_network(), (dtype, 0.02, 7)
+    y = resized(net, shape, (32, 32), grid, grid, "Resize")
+    y.encoding = net.graph.tensors["x"].encoding = ScaleOffset(0.02, -7, 5)
+    net.check(y, engine=False)

@@ -43,6 +43,16 @@ def is_single(spec: Spec) -> bool:
     return spec.encoding.scale > 0 and abs(spec.encoding.offset) <= _FARTHEST_ZERO
 
 
+def is_all_levels(spec: Spec) -> bool:
+    """Return whether all stored integers of a tensor are levels that float32 holds.
+
+    Then a choice of levels is one of stored integers: none is beyond a bitwidth.
+    """
+    if not is_single(spec) or spec.encoding is None:
+        return False
+    return spec.dtype.stored_range(spec.encoding.bitwidth) == spec.dtype.stored_range()
+
+
 def is_defined(view: NodeView) -> bool:
     """Return whether every fixed-point tensor of a node has an encoding that can be converted."""
     specs = (*view.ins, *view.outs)

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Array, ScaleOffset
+from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
+from dovetail_numpy.integer.grid import is_all_levels
+from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import MOST_BLOCKS, Call, blocks, constant, copy, ufunc
 from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels._taps import Axis, patches, view_of
@@ -117,12 +119,11 @@ def pool_max(call: KernelCall) -> Step | None:
     storage = call.outputs[0].dtype.storage
     lowest, zero = -math.inf, 0
     if not is_float32(call):
-        encoding = call.spec(0).encoding
-        if not only_moves(call, 0) or not isinstance(encoding, ScaleOffset) or not encoding.scale:
+        if not only_moves(call, 0) or not is_all_levels(call.spec(0)):
             return None
         # the maximum of real values is that of the stored integers
-        lowest, highest = call.spec(0).dtype.stored_range(encoding.bitwidth)
-        zero = min(max(-encoding.offset, lowest), highest)
+        _, zero, (lowest, highest) = grid_of(call.spec(0))
+        zero = min(max(zero, lowest), highest)
     axes = _axes(call)
     ends = [0] * (3 - len(call.op.pad_amount)) + [int(pads[1]) for pads in call.op.pad_amount]
     inside = _product(*(a.counts() for a in axes))

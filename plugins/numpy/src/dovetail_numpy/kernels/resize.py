@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, Shape
+from dovetail.ops import Domain
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.grid import is_all_levels
 from dovetail_numpy.integer.interpolation import interpolation_rescale
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import (
@@ -54,7 +56,9 @@ def resize(call: KernelCall) -> Step | None:
         return None
     axes: Axes = call.op.taps_by_axis(old, new)
     if all(taps.weights is None for taps in axes.values()):
-        return _moved(call, axes) if only_moves(call, 0) else None
+        is_move = call.head.definition[0].domain is Domain.MOVE or call.spec(0).encoding is None
+        moves = only_moves(call, 0) and (is_move or is_all_levels(call.spec(0)))
+        return _moved(call, axes) if moves else None
     return _weighted(call, axes) if is_float32(call) else _weighted_levels(call, axes)
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer import DEFINITIONS, Rescale
+from dovetail_numpy.integer.grid import is_all_levels
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.sums import sum_rescale
 from dovetail_numpy.kernels.conditions import only_moves
@@ -56,9 +57,9 @@ def pool_max(call: KernelCall) -> Step | None:
     is_known = 0 not in spec.shape and spec.dtype in WORDS | TYPES.keys()
     if DEFINITIONS.of(call.head) is None or not is_known or not only_moves(call, 0):
         return None
-    scale, zero, (low, high) = grid_of(spec)
-    if not scale:
+    if not is_all_levels(spec):
         return None
+    _, zero, (low, high) = grid_of(spec)
     zero = min(max(zero, low), high)
     pooling = Pooling.of(call.head, PoolingAlgorithm.MAXIMUM)
     edges = list(zero_edges(call.head))
