@@ -16,10 +16,12 @@ from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, build_plan
 from dovetail_numpy import KERNELS
 from dovetail_numpy.integer import DEFINITIONS
-from dovetail_numpy.kernels import logic
-from dovetail_opset import PACKAGE
+from dovetail_numpy.integer.one_grid import moves_on_one_grid
+from dovetail_numpy.kernels import logic, lookup
+from dovetail_opset import PACKAGE, STANDARD
 from dovetail_opset.build import add
 
+OPS = OpRegistry.of(PACKAGE)
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
 GRIDS = st.tuples(
@@ -56,10 +58,13 @@ def test_grids(shapes: Any, grids: Any, constants: Any) -> None:
     spec = Spec(dtype, np.broadcast_shapes(*shapes), encoding)
     y = add(graph, "ElementWiseSelect", ins, name="y", spec=spec)
     y.kind, y.encoding = TensorKind.APP_READ, encoding
-    checked = check_ops(graph, OpRegistry.of(PACKAGE))
-    plan = build_plan(checked, KERNELS.for_backend("test"), WeightStore(), None)
+    checked = check_ops(graph, OPS)
+    moves = moves_on_one_grid(checked, OPS.find(STANDARD, "Reshape"), lambda _: True)
+    plan = build_plan(moves, KERNELS.for_backend("test"), WeightStore(), None)
     prepared, found = PlanPrepared(plan), np.zeros(y.shape, dtype.storage)
-    assert [s.bind.__module__ for s in prepared.steps] == [logic.__name__]
+    *before, last = (s.bind.__module__ for s in prepared.steps)
+    assert last == logic.__name__
+    assert set(before) <= {lookup.__name__}
     prepared.run(feeds, {"y": found}, RunControl())
     (view,) = checked.nodes
     definition = DEFINITIONS.of(view)
@@ -76,6 +81,6 @@ def test_other_conditions_are_left(dtype: DType) -> None:
         ins.append(graph.add_tensor(tensor))
     y = add(graph, "ElementWiseSelect", ins, name="y", spec=Spec(U8, (3,), ScaleOffset(0.1, 0)))
     y.kind, y.encoding = TensorKind.APP_READ, ScaleOffset(0.1, 0)
-    checked = check_ops(graph, OpRegistry.of(PACKAGE))
+    checked = check_ops(graph, OPS)
     plan = build_plan(checked, KERNELS.for_backend("test"), WeightStore(), None)
     assert [s.bind.__module__ for s in PlanPrepared(plan).steps] != [logic.__name__]

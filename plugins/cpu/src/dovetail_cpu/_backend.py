@@ -133,11 +133,18 @@ class CpuBackend(PlanBackend):
         return SUPPORTED
 
     def adapted(self, graph: CheckedGraph) -> CheckedGraph:
-        """Return the graph without casts of whole numbers, and with float32 for float16."""
+        """Return the graph with float32 for float16, without casts of whole numbers.
+
+        Moves of integers are on one grid.
+        """
         if STANDARD not in graph.packages:
             return graph
-        cast = self.ops.find(STANDARD, "Cast")
-        return widened(without_whole_casts(graph, cast), cast)
+        # imported here: a process that only restores graphs does without definitions
+        from dovetail_numpy.integer.one_grid import moves_on_one_grid
+
+        cast, reshape = (self.ops.find(STANDARD, op) for op in ("Cast", "Reshape"))
+        found = widened(without_whole_casts(graph, cast), cast)
+        return moves_on_one_grid(found, reshape, self.engine.kernels.runs_on_integers)
 
     def float_precision(self, config: Any) -> FloatPrecision:
         """Return the type that the option `precision` allows, where it takes effect."""

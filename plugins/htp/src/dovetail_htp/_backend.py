@@ -44,6 +44,7 @@ from dovetail_htp.processors import (
 )
 from dovetail_htp.verdicts import computes_on_floats, reject_declined, verdict
 from dovetail_numpy.integer.fixed import Requantization, definitions
+from dovetail_numpy.integer.one_grid import moves_on_one_grid
 from dovetail_numpy.integer.steps import definition_kernels
 from dovetail_onednn import about, choose_engine, usable_processors
 from dovetail_opset import STANDARD
@@ -162,10 +163,14 @@ class HtpBackend(PlanBackend):
         return super().prepare(graph, request, context)
 
     def adapted(self, graph: CheckedGraph) -> CheckedGraph:
-        """Return the graph with float32 for float16; results of steps are rounded to float16."""
+        """Return the graph with float32 for float16; results of steps are rounded to float16.
+
+        Moves of integers are on one grid.
+        """
         if STANDARD not in graph.packages:
             return graph
-        cast = self.ops.find(STANDARD, "Cast")
+        cast, reshape = (self.ops.find(STANDARD, op) for op in ("Cast", "Reshape"))
+        graph = moves_on_one_grid(graph, reshape, self.engine.kernels.runs_on_integers)
         wide = widened(graph, cast)
         return graph if wide is graph else rounded(wide, graph, self.kernels(wide), cast)
 

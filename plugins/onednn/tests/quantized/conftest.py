@@ -28,8 +28,9 @@ from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, build_plan
 from dovetail_numpy import KERNELS
 from dovetail_numpy.integer import DEFINITIONS
+from dovetail_numpy.integer.one_grid import moves_on_one_grid
 from dovetail_onednn import onednn_kernels, reorder
-from dovetail_opset import PACKAGE
+from dovetail_opset import PACKAGE, STANDARD
 from dovetail_opset.build import add
 
 U8, S8, U16 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.UFIXED_POINT_16
@@ -136,7 +137,8 @@ class Network:
 
     def prepare(self, *, fuse: bool = True) -> PlanPrepared:
         kernels = onednn_kernels("test").with_fallback(KERNELS.for_backend("test"))
-        graph = self.checked(fuse=fuse)
+        reshape = OPS.find(STANDARD, "Reshape")
+        graph = moves_on_one_grid(self.checked(fuse=fuse), reshape, lambda view: view.is_quantized)
         return PlanPrepared(build_plan(graph, kernels, WeightStore(), None, reorder=reorder))
 
     def run(self, prepared: PlanPrepared, feeds: Mapping[str, Array]) -> dict[str, Array]:

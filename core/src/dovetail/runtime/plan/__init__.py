@@ -33,6 +33,7 @@ from dovetail.runtime.plan.recipes import (
 )
 from dovetail.runtime.plan.remaking import Remaker
 from dovetail.runtime.plan.restoring import PlanReader
+from dovetail.runtime.plan.rewriting import Rewriting
 from dovetail.runtime.plan.spaces import Block, Space, uploaded
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
 from dovetail.runtime.plan.whole_casts import without_whole_casts
@@ -73,6 +74,7 @@ __all__ = [
     "RecordLayout",
     "Remaker",
     "Reorder",
+    "Rewriting",
     "Source",
     "Space",
     "Step",

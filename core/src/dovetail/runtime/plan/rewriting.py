@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -44,10 +44,17 @@ class Rewriting:
         kind = TensorKind.NATIVE if data is None else TensorKind.STATIC
         return Tensor(name, dtype, like.shape, kind, data=data, source=like.source)
 
-    def cast(self, source: Tensor, target: Tensor) -> None:
-        """Add a node that converts a tensor to the type of another one, which it writes."""
-        schema = self.schema
-        node = Node(f"{target.name}.cast", schema.package, schema.name, [source], [target])
+    def cast(self, source: Tensor, target: Tensor, sources: Iterable[str] | None = None) -> None:
+        """Add a node that converts a tensor to the type of another one, which it writes.
+
+        Args:
+            source: The tensor.
+            target: The other one.
+            sources: Names of the user's nodes that it is a part of; by default its own.
+        """
+        schema, name = self.schema, f"{target.name}.cast"
+        ends = [source], [target]
+        node = Node(name, schema.package, schema.name, *ends, sources=sources)
         view, faults = matched_node(node, schema)
         if view is None:
             raise AssertionError(f"{schema.full_name} does not convert: {faults}")

@@ -18,10 +18,10 @@ from dovetail_numpy.integer.definitions import DEFINITIONS, Run
 from dovetail_numpy.integer.grid import is_defined, is_fixed, is_tabular, real_of, stored_of
 from dovetail_numpy.integer.tables import TableKey, grid_key, look_up, made_table
 
+# They have the elements of their input in order: between grids, they requantize.
+REQUANTIZING = ("Reshape", "ExpandDims", "Squeeze")
 MOVES = (
-    "Reshape",
-    "ExpandDims",
-    "Squeeze",
+    *REQUANTIZING,
     "Transpose",
     "Concat",
     "Split",
@@ -45,7 +45,7 @@ MOVES = (
     "ResizeNearestNeighbor",
 )
 _SCATTERS = ("ScatterElements", "ScatterNd")
-_SELECT = "ElementWiseSelect"
+SELECT = "ElementWiseSelect"
 
 Convert = Callable[[Array], Array]
 
@@ -86,7 +86,7 @@ def move(view: NodeView) -> Run:
     return _moved(view, [_to_target(spec, target) for spec in view.ins])
 
 
-@DEFINITIONS.prepares(_SELECT, supports=is_defined)
+@DEFINITIONS.prepares(SELECT, supports=is_defined)
 def select(view: NodeView) -> Run:
     """Choose between two tensors on the result's grid by a condition, which is a real value."""
     condition, *_ = view.ins

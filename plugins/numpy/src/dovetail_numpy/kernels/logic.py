@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable
-
 import numpy as np
 
-from dovetail.ir import Array, DType, ScaleOffset, Spec
+from dovetail.ir import Array, DType
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.integer.moves import requantizing_table
-from dovetail_numpy.integer.tables import look_up
-from dovetail_numpy.kernels._calls import Call, ufunc
+from dovetail_numpy.integer.grid import is_tabular
+from dovetail_numpy.kernels._calls import ufunc
 from dovetail_numpy.kernels._registry import KERNELS
-from dovetail_numpy.kernels.conditions import NUMBERS, single_op_type
+from dovetail_numpy.kernels.conditions import NUMBERS, only_moves, single_op_type
 from dovetail_opset import STANDARD
-
-OnGrid = Callable[[Buffers], tuple[Array, list[Call]]]
 
 FUNCTIONS: dict[str, np.ufunc] = {
     "ElementWiseEqual": np.equal,
@@ -69,65 +62,22 @@ def select(call: KernelCall) -> Step | None:
 
     A masked copy branches at every element, which takes ten times longer for irregular conditions.
     """
-    out, specs = call.outputs[0], [call.spec(i) for i in range(3)]
-    if specs[0].dtype is not DType.BOOL_8 or any(0 in spec.shape for spec in specs):
+    out, chosen = call.outputs[0], call.spec(0)
+    if chosen.dtype is not DType.BOOL_8 or 0 in chosen.shape or not only_moves(call, 1, 2):
         return None
-    if not isinstance(out.encoding, ScaleOffset | None):
-        return None  # under one scale for each channel a broadcast integer represents other values
-    if not all(_is_same_grid(spec, out.spec) or _can_move(spec, out.spec) for spec in specs[1:]):
-        return None
-    first, second = _on_grid(call, 1), _on_grid(call, 2)
-    condition, result = call.read(0), call.write()
+    if out.encoding is not None and not is_tabular(out.spec):
+        return None  # the definition has real values of more bits
     bits = np.dtype(f"u{out.dtype.storage.itemsize}")
-    is_in_place = specs[1] == out.spec  # then it is the first that was declared
+    first, second, condition, result = (*map(call.read, (1, 2, 0)), call.write())
 
     def bind(buffers: Buffers) -> Bound:
-        chosen = buffers.array(condition).view(np.uint8)
-        (a, before), (b, then) = first(buffers), second(buffers)
-        left, right, into = (array.view(bits) for array in (a, b, buffers.array(result)))
+        left, right, into = (buffers.array(value).view(bits) for value in (first, second, result))
         return call_sequence(
             (
-                *before,
-                *then,
                 ufunc(np.bitwise_xor, left, right, into),
-                ufunc(np.multiply, into, chosen, into),
+                ufunc(np.multiply, into, buffers.array(condition).view(np.uint8), into),
                 ufunc(np.bitwise_xor, into, right, into),
             )
         )
 
-    return call.step(bind, in_place=[(0, 0)] if is_in_place else [])
-
-
-def _is_same_grid(spec: Spec, other: Spec) -> bool:
-    return (spec.dtype, spec.encoding) == (other.dtype, other.encoding)
-
-
-def _can_move(spec: Spec, out: Spec) -> bool:
-    return out.dtype.is_fixed_point and requantizing_table(spec, out) is not None
-
-
-def _on_grid(call: KernelCall, index: int) -> OnGrid:
-    """Declare that a call reads an operand, and return its function for the result's grid.
-
-    The function returns the operand, and the calls that compute it.
-    """
-    spec, out = call.spec(index), call.outputs[0].spec
-    table = None if _is_same_grid(spec, out) else requantizing_table(spec, out)
-    if table is None:
-        value = call.read(index)
-        return lambda buffers: (buffers.array(value), [])
-    stored = call.static(index)
-    if stored is not None:
-        moved = call.constant(look_up(table, stored))
-        return lambda buffers: (buffers.array(moved).reshape(spec.shape), [])
-    value, entries = call.read(index), call.constant(table)
-    room = call.scratch(math.prod(spec.shape) * table.itemsize)
-
-    def bind(buffers: Buffers) -> tuple[Array, list[Call]]:
-        found = buffers.array(room).view(table.dtype).reshape(spec.shape)
-        source, known = buffers.array(value), buffers.array(entries)
-        each = source.view(f"u{source.itemsize}")
-        # no index exceeds the table; with mode="raise", NumPy would write into a copy
-        return found, [functools.partial(known.take, each, None, found, "wrap")]
-
-    return bind
+    return call.step(bind, in_place=[(0, 0)] if call.spec(1) == out.spec else [])

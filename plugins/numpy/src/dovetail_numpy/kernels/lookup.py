@@ -18,6 +18,7 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequenc
 from dovetail_numpy.integer import DEFINITIONS, Definition
 from dovetail_numpy.integer.binary import BINARY
 from dovetail_numpy.integer.conversions import CONVERSIONS
+from dovetail_numpy.integer.moves import REQUANTIZING, requantizing_table
 from dovetail_numpy.integer.tables import FUNCTIONS
 from dovetail_numpy.kernels import wide
 from dovetail_numpy.kernels._calls import Call, blocks, copy
@@ -111,7 +112,7 @@ def looked_up(call: KernelCall, index: int, table: Array) -> Step:
     """Return the step that looks up each element of an input in a table, or copies it.
 
     Args:
-        call: Its only output has the input's shape.
+        call: Its only output has as many elements as the input.
         index: The input.
         table: The result for each stored integer, see `Elementwise.table`.
     """
@@ -146,6 +147,16 @@ def looked_up(call: KernelCall, index: int, table: Array) -> Step:
     return call.step(bind, in_place=[(0, 0)] if is_in_place else [])
 
 
+def requantized(call: KernelCall) -> Step | None:
+    """Run Reshape, ExpandDims or Squeeze to another grid, by a table."""
+    x, out = call.spec(0), call.outputs[0].spec
+    is_same = (x.dtype, x.encoding) == (out.dtype, out.encoding)
+    if is_same or not out.dtype.is_fixed_point or 0 in x.shape:
+        return None
+    table = requantizing_table(x, out)
+    return None if table is None else looked_up(call, 0, table)
+
+
 def is_identity(table: Array) -> bool:
     """Return whether a table has the bits of each stored integer."""
     return table.size == 1 << 8 * table.itemsize and bool(
@@ -154,7 +165,7 @@ def is_identity(table: Array) -> bool:
 
 
 def _copied(source: Array, result: Array) -> Bound:
-    return call_sequence([copy(_bits(result), _bits(source))])
+    return call_sequence([copy(_bits(result), _bits(source).reshape(result.shape))])
 
 
 def _looked_up_pairs(call: KernelCall, inputs: Sequence[int], table: Array) -> Step:
@@ -236,3 +247,5 @@ def _is_indexed(dtype: DType) -> bool:
 OPS = (*FUNCTIONS, *BINARY, *CONVERSIONS, "Cast")
 for _op_type in OPS:
     KERNELS.register(STANDARD, _op_type, quantized=True)(elementwise)
+for _op_type in REQUANTIZING:
+    KERNELS.register(STANDARD, _op_type, quantized=True)(requantized)

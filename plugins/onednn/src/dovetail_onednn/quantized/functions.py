@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dovetail.runtime.plan import Make
+from dovetail_numpy.integer.moves import REQUANTIZING
 from dovetail_numpy.kernels.lookup import OPS
 from dovetail_onednn.quantized.conversions import dequantize
 from dovetail_onednn.quantized.elementwise import elementwise
 from dovetail_onednn.quantized.layer_norm import layer_norm
 from dovetail_onednn.quantized.local_response import lrn
-from dovetail_onednn.quantized.movement import concatenated, rearranged
+from dovetail_onednn.quantized.movement import concatenated, rearranged, requantized
 from dovetail_onednn.quantized.plain_norm import plain_norm
 from dovetail_onednn.quantized.pooling import pool_avg, pool_max, reduced
 from dovetail_onednn.quantized.resampling import resize, resize_bilinear
@@ -22,6 +23,7 @@ FUNCTIONS: Mapping[str, Make] = {
     **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
     **dict.fromkeys(("ReduceMean", "ReduceSum"), reduced),
     "Concat": concatenated,
+    **dict.fromkeys(REQUANTIZING, requantized),
     "Dequantize": dequantize,
     "LayerNorm": layer_norm,
     **dict.fromkeys(("RmsNorm", "L2Norm"), plain_norm),

@@ -1,4 +1,4 @@
-"""Moves of stored integers: transposes, what else exchanges axes, and concatenation."""
+"""Moves of stored integers: what exchanges axes, concatenation, and reshapes between grids."""
 
 from __future__ import annotations
 
@@ -7,31 +7,28 @@ import math
 
 import numpy as np
 
-from dovetail.ir import Array, DType, ScaleOffset, Shape, Spec, Tensor
+from dovetail.ir import Array, Shape, Tensor
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.moves import requantizing_table
 from dovetail_numpy.kernels.conditions import only_moves
-from dovetail_numpy.kernels.lookup import all_integers
+from dovetail_numpy.kernels.lookup import all_integers, is_identity
 from dovetail_onednn._api import MAX_DIMS, Arg, BinaryAlgorithm, DataType
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work
 from dovetail_onednn.layouts import Strided, row_major, vector
 from dovetail_onednn.primitives import PrimitiveDesc, reorder_description, reorder_primitive
-from dovetail_onednn.quantized.curves import Curve, line_ops
+from dovetail_onednn.quantized.curves import line_ops
 from dovetail_onednn.quantized.lines import line_through
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.reorder import moved
 from dovetail_onednn.steps import execute
-from dovetail_onednn.threads import threads
 
 # NumPy copies fewer elements in less time than the call of a primitive takes.
 _LEAST = 4096
 # NumPy copies as many rows in the time of two such calls, or longer ones at the same speed.
 _LEAST_ROWS, _LONG_ROW = 512, 4096
 _WORD = 4  # bytes
-# Bytes from which on two threads are faster: copies of 193,600 took 3 us in one and 5 in two.
-_LEAST_SHARED = 1 << 18
 _GENERATED = "jit:"  # implementations
 # As bfloat16: numbers below the smallest normal one, and signalling NaN.
 _FRAGILE = np.array(
@@ -96,64 +93,51 @@ def _copies_bits(shape: Shape, strides: Shape, first: MemoryDesc, second: Memory
 
 
 def concatenated(call: KernelCall) -> Step | None:
-    """Run Concat: each input is copied into its part of the rows; see `Kernel.make`.
+    """Run Concat of many short rows: each input is copied into its part of them, in words.
 
-    An input on another grid is first moved to the result's by a line. For many short rows the
-    copies, in words, take half the time of the library's own concatenation.
+    The library's own concatenation takes twice as long.
     """
     inputs = [i for i in range(len(call.tensors)) if call.has(i)]
+    if not only_moves(call, *inputs):
+        return None
     axis, out = call.op.axis, call.outputs[0]
     rows, size = math.prod(out.shape[:axis]), out.dtype.storage.itemsize
     widths = [math.prod(call.spec(i).shape[axis:]) * size for i in inputs]
-    if not rows or not all(widths):
-        return None
-    lines: dict[int, Curve] = {}
-    if not only_moves(call, *inputs):
-        found = {i: _line_to(call.spec(i), out.spec) for i in inputs}
-        lines = {i: line for i, line in found.items() if line is not None}
-        if len(lines) < len(found) or rows * sum(widths) < _LEAST:
-            return None
-    elif rows < _LEAST_ROWS or max(widths) > _LONG_ROW:
+    is_slow = rows >= _LEAST_ROWS and max(widths) <= _LONG_ROW and min(widths) > 0
+    if not is_slow:
         return None
     unit, kind = (_WORD, DataType.S32) if not any(w % _WORD for w in widths) else (1, DataType.S8)
-    pitch, target, stages = sum(widths) // unit, call.write(), Stages(call)
+    pitch, target, works = sum(widths) // unit, call.write(), []
     for i, width, end in zip(inputs, widths, itertools.accumulate(widths), strict=True):
         source = MemoryDesc.strided((rows, width // unit), (width // unit, 1), kind)
         part = MemoryDesc.strided((rows, width // unit), (pitch, 1), kind)
-        value = call.read(i)
-        if line := lines.get(i):
-            value = _on_line(stages, Argument(_flat(call, i), value), line, out.dtype).value
-        with threads(1 if rows * width < _LEAST_SHARED else 0):
-            stages.move(Argument(source, value), Argument(part, target, end - width))
-    return stages.step()
+        arguments: dict[int, Argument] = {
+            Arg.SOURCE: Argument(source, call.read(i)),
+            Arg.DESTINATION: Argument(part, target, end - width),
+        }
+        works.append(Work(reorder_primitive(source, part), arguments))
+    return execute(call, *works)
 
 
-def _line_to(source: Spec, target: Spec) -> Curve | None:
-    """Return post-ops that move bytes to another grid, none if that is the same one.
-
-    None if there are none with the definition's results.
-    """
-    are_bytes = {source.dtype, target.dtype} <= TYPES.keys()
-    if not are_bytes or not isinstance(target.encoding, ScaleOffset):
+def requantized(call: KernelCall) -> Step | None:
+    """Run Reshape, ExpandDims and Squeeze of bytes to another grid; see `Kernel.make`."""
+    x, out = call.spec(0), call.outputs[0].spec
+    count = math.prod(x.shape)
+    if count < _LEAST or not {x.dtype, out.dtype} <= TYPES.keys():
         return None
-    if (source.dtype, source.encoding) == (target.dtype, target.encoding):
-        return ()
-    table = requantizing_table(source, target)
-    line = None if table is None else line_through(all_integers(source.dtype), table)
-    return None if line is None else line_ops(line, target)
-
-
-def _flat(call: KernelCall, index: int) -> MemoryDesc:
-    spec = call.spec(index)
-    return vector(math.prod(spec.shape)).of_type(TYPES[spec.dtype])
-
-
-def _on_line(stages: Stages, stored: Argument, line: Curve, dtype: DType) -> Argument:
-    """Return stored bytes on another grid, on a scratchpad."""
-    room = stages.room(stored.desc.of_type(TYPES[dtype]))
-    if not stages.combine(BinaryAlgorithm.MULTIPLY, stored, 1.0, room, line):
-        raise AssertionError(f"the library only has generic code for {stored.desc.key}")
-    return room
+    if (x.dtype, x.encoding) == (out.dtype, out.encoding):
+        return None
+    table = requantizing_table(x, out)
+    if table is None or is_identity(table):
+        return None
+    line = line_through(all_integers(x.dtype), table)
+    if line is None:
+        return None
+    source, target = (vector(count).of_type(TYPES[spec.dtype]) for spec in (x, out))
+    stages, ends = Stages(call), (Argument(source, call.read(0)), Argument(target, call.write()))
+    if not stages.combine(BinaryAlgorithm.MULTIPLY, ends[0], 1.0, ends[1], line_ops(line, out)):
+        raise AssertionError(f"the library only has generic code for {source.key}")
+    return call.step(stages.execution(), in_place=[(0, 0)])
 
 
 def _view(call: KernelCall) -> Step | None:
