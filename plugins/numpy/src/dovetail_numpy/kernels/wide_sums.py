@@ -1,4 +1,4 @@
-"""Sums, means and average pools of 16-bit tensors: exact sums in int32, rounded block by block.
+"""Sums, means and average pools of up to 16 bits: exact sums in int32, rounded block by block.
 
 The operations on sums and their order are those of the definition, in float32.
 """
@@ -74,12 +74,11 @@ def reduced(call: KernelCall) -> Step | None:
 
 
 def _is_supported(call: KernelCall, size: int) -> bool:
-    """Return whether sums of so many elements have 32 bits, and a tensor 16."""
+    """Return whether sums of so many elements have 32 bits, and float32 holds all levels."""
     specs = call.spec(0), call.outputs[0].spec
     return (
         DEFINITIONS.of(call.head) is not None
         and all(0 not in spec.shape and is_single(spec) for spec in specs)
-        and max(spec.dtype.bits for spec in specs) == 16
         and 0 < size <= _MOST
         and abs(grid_of(specs[0])[1]) <= 1 << 16
     )
