@@ -16,13 +16,15 @@ from dovetail_onednn.quantized.lines import line_through
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
 EVERY = np.arange(256)
-# every pair of bytes; rows that fill no vector; an operand for each channel; one for each row
+# every pair of bytes; rows that fill no vector; an operand for each channel; one for each of the
+# rows of an axis; one for each place
 SHAPES = [
     ((256, 256), (256, 256)),
     ((37, 131), (37, 131)),
     ((3, 50, 71), (71,)),
     ((1, 1, 72), (64, 9, 72)),
     ((2, 40, 80), (2, 1, 80)),
+    ((1, 9, 31, 40), (1, 9, 31, 1)),
 ]
 
 
@@ -114,6 +116,7 @@ def test_one_tensor(new_network: Any, op: str, shape: Any, drawn: Any) -> None:
         ("ElementWiseAdd", SHAPES[0]),
         ("ElementWiseSubtract", SHAPES[2]),
         ("ElementWiseMultiply", SHAPES[2]),
+        ("ElementWiseMultiply", SHAPES[-1]),
         ("Relu6", SHAPES[1]),
     ],
 )

@@ -16,7 +16,7 @@ from dovetail_numpy.integer.binary import product_rescale
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
 from dovetail_numpy.kernels.lookup import Elementwise, all_integers, is_identity
-from dovetail_onednn._api import SCALES, Algorithm, Arg, BinaryAlgorithm
+from dovetail_onednn._api import SCALES, Algorithm, Arg, BinaryAlgorithm, DataType
 from dovetail_onednn.attributes import REAL, Binary, Eltwise, PostOp, Quantization, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
@@ -88,7 +88,9 @@ def _product(call: KernelCall) -> Step | None:
     if not any(zeros):
         return _step(call, _MULTIPLY, full, 1 - full, after)
     if not zeros[1 - full]:
-        return _step(call, _ADD, full, float(-zeros[full]), after, factor=1 - full)
+        step = _step(call, _ADD, full, float(-zeros[full]), after, factor=1 - full)
+        if step is not None:
+            return step
     return _product_of_levels(call, full, zeros, after)
 
 
@@ -103,18 +105,50 @@ def _product_of_levels(
     folding = Folding.of(result.shape, [call.spec(1 - full).shape])
     first, second = (folding.desc(call.spec(i).shape) for i in (full, 1 - full))
     by_channel = math.prod(second.dims) == second.dims[1]
-    if second.dims != first.dims and not by_channel:
-        return None  # the library has generic code for others
     types = [TYPES[call.spec(i).dtype] for i in (full, 1 - full)]
     source, target = first.of_type(types[0]), first.of_type(TYPES[result.dtype])
+    other = second.of_type(types[1])
+    if second.dims != first.dims and not by_channel:  # the library has generic code for post-ops
+        return _product_of_rooms(call, full, zeros, (source, other, target), after)
     product = Binary(_MULTIPLY, second)
     if not has_fast_terms(source, target, [product, *after]):
         return None
     stages, read = Stages(call), Argument(source, call.read(full))
-    other, levels = Argument(second.of_type(types[1]), call.read(1 - full)), stages.room(second)
-    stages.move(other, levels, zeros[1 - full])
+    levels = stages.room(second)
+    stages.move(Argument(other, call.read(1 - full)), levels, zeros[1 - full])
     terms: list[Term] = [(product, levels), *((op, None) for op in after)]
     stages.add_terms((read, Argument(target, call.write())), float(-zeros[full]), terms)
+    return stages.step()
+
+
+def _product_of_rooms(
+    call: KernelCall,
+    full: int,
+    zeros: Sequence[int],
+    descs: tuple[MemoryDesc, MemoryDesc, MemoryDesc],
+    after: Sequence[PostOp],
+) -> Step | None:
+    """Return the step of a product of the levels of both tensors, each on a scratchpad."""
+    *stored, target = descs
+    first, second = (desc.of_type(DataType.F32) for desc in stored)
+    description = Description(
+        "binary",
+        (ENGINE, _MULTIPLY, first, second, target),
+        lambda: f"a product of levels of {target.key} and {second.key}",
+        tuple(after),
+    )
+    with PrimitiveDesc(description) as desc:
+        if is_slow(desc):
+            return None
+        stages = Stages(call)
+        rooms = [stages.room(each) for each in (first, second)]
+        for index, form, room in zip((full, 1 - full), stored, rooms, strict=True):
+            stages.move(Argument(form, call.read(index)), room, zeros[index])
+        result = Argument(target, call.write())
+        stages.add(
+            desc,
+            {int(Arg.SOURCE): rooms[0], int(Arg.OTHER): rooms[1], int(Arg.DESTINATION): result},
+        )
     return stages.step()
 
 
