@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,21 +44,14 @@ def group_norm(call: KernelCall) -> Step | None:
 
 
 def _item_norm(call: KernelCall, groups: int) -> Step | None:
-    factors = NormFactors.of(call)
-    if factors is None or not are_bytes(call.head):
+    norm = ItemNorm.of(call, groups)
+    if norm is None:
         return wide_norms.item_norm(call, groups)
-    shape = call.spec(0).shape
-    items, height, width = shape[0], math.prod(shape[1:-1]), shape[-1]
-    numbers = NormNumbers.of(call.head, factors, width, height * (width // groups))
-    if numbers is None:
-        return wide_norms.item_norm(call, groups)
-    norm = _ItemNorm(numbers, groups, min(max(1, block_size(math.prod(shape)) // width), height))
-    x, out = call.read(0), call.write()
-    pad = call.scratch(2 * 4 * norm.most * width)
+    x, out, pad = call.read(0), call.write(), call.scratch(norm.nbytes)
 
     def bind(buffers: Buffers) -> Bound:
-        images, results = (buffers.array(v).reshape(items, height, width) for v in (x, out))
-        pads = buffers.array(pad).view(np.float32).reshape(2, norm.most, width)
+        images, results = (buffers.array(v).reshape(-1, norm.height, norm.width) for v in (x, out))
+        pads = buffers.array(pad).view(np.float32).reshape(2, norm.most, norm.width)
         return quiet(
             [
                 functools.partial(norm.run, image, result, *pads)
@@ -68,50 +62,102 @@ def _item_norm(call: KernelCall, groups: int) -> Step | None:
     return call.step(bind)
 
 
+class ItemNumbers(NamedTuple):
+    """The numbers of an item by channel, float64: of the definition, then of its approximation.
+
+    Attributes:
+        floor: Floor of the mean of stored integers.
+        share: What the mean has above it.
+        root: Divisor of deviations.
+        factor, offset: The result, zero point included, is the distance from the floor times one
+            plus the other, in steps.
+    """
+
+    floor: Array
+    share: Array
+    root: Array
+    factor: Array
+    offset: Array
+
+
 @dataclass(frozen=True, slots=True)
-class _ItemNorm:
+class ItemNorm:
     """The normalization of one item.
 
     Attributes:
         norm: Its numbers.
         groups: Number of groups of channels.
+        height, width: Positions, and channels.
         most: Positions of a block.
     """
 
     norm: NormNumbers
     groups: int
+    height: int
+    width: int
     most: int
 
-    def run(self, q: Array, out: Array, v: Floats, spare: Floats) -> None:
-        """Normalize the positions of an item, stored integers, (height, width)."""
-        height, width = q.shape
-        norm, size = self.norm, width // self.groups
-        totals = np.zeros((2, width), np.int64)
+    @classmethod
+    def of(cls, call: KernelCall, groups: int) -> ItemNorm | None:
+        """Return that of a call; None unless it is of bytes, with constant factors."""
+        factors = NormFactors.of(call)
+        if factors is None or not are_bytes(call.head):
+            return None
+        shape = call.spec(0).shape
+        height, width = math.prod(shape[1:-1]), shape[-1]
+        numbers = NormNumbers.of(call.head, factors, width, height * (width // groups))
+        if numbers is None:
+            return None
+        most = min(max(1, block_size(math.prod(shape)) // width), height)
+        return cls(numbers, groups, height, width, most)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of two scratchpads of a block."""
+        return 2 * 4 * self.most * self.width
+
+    def numbers(self, q: Array, v: Floats, spare: Floats) -> ItemNumbers:
+        """Return the numbers of an item, stored integers, (height, width)."""
+        norm, size = self.norm, self.width // self.groups
+        totals = np.zeros((2, self.width), np.int64)
         for part in self._sums(q, v, spare):
             totals += part.astype(np.int64)
         by_group = totals.reshape(2, self.groups, size).sum(2)
         # of stored integers: zero points cancel
-        found = mean_and_variance(by_group[0], by_group[1], height * size)
+        found = mean_and_variance(by_group[0], by_group[1], self.height * size)
         floor, share, variance = (np.repeat(each, size) for each in found)
         root = norm.root(variance)
-        whole = floor.astype(np.float32)
         factor = norm.factor / root
-        offset = (norm.offset - share * factor).astype(np.float32)
-        factor = factor.astype(np.float32)
-        for block in blocks(height, self.most):
+        return ItemNumbers(floor, share, root, factor, norm.offset - share * factor)
+
+    def exact(self, q: Array, numbers: Sequence[Array], at: NDArray[np.intp]) -> Array:
+        """Return the real results of elements by the definition.
+
+        Args:
+            q: Stored integers, of whole positions.
+            numbers: Floor, share and root.
+            at: Flat indices of the elements.
+        """
+        column = at % self.width
+        floor, share, root = (each[column] for each in numbers)
+        above = q.reshape(-1)[at].astype(np.int64) - floor
+        return self.norm.factors.applied((above - share) / root, column)
+
+    def run(self, q: Array, out: Array, v: Floats, spare: Floats) -> None:
+        """Normalize the positions of an item, stored integers, (height, width)."""
+        found = self.numbers(q, v, spare)
+        whole, factor, offset = (
+            each.astype(np.float32) for each in (found.floor, found.factor, found.offset)
+        )
+        for block in blocks(self.height, self.most):
             stored = q[block]
             real, other = v[: len(stored)], spare[: len(stored)]
             np.copyto(real, stored)
             np.subtract(real, whole, real)
             np.multiply(real, factor, real)
             np.add(real, offset, real)
-
-            def exact(at: NDArray[np.intp], stored: Array = stored) -> Array:
-                column = at % width
-                above = stored.reshape(-1)[at].astype(np.int64) - floor[column]
-                return norm.factors.applied((above - share[column]) / root[column], column)
-
-            norm.near.store(real, out[block], other, exact)
+            exact = functools.partial(self.exact, stored, found[:3])
+            self.norm.near.store(real, out[block], other, exact)
 
     def _sums(self, q: Array, v: Floats, spare: Floats) -> Iterator[Array]:
         """Yield the sums by channel, and those of squares, of parts of an item: (2, width)."""

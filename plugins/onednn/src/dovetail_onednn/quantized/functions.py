@@ -9,6 +9,7 @@ from dovetail_numpy.integer.moves import REQUANTIZING
 from dovetail_numpy.kernels.lookup import OPS
 from dovetail_onednn.quantized.conversions import dequantize
 from dovetail_onednn.quantized.elementwise import elementwise
+from dovetail_onednn.quantized.item_norm import group_norm, instance_norm
 from dovetail_onednn.quantized.layer_norm import layer_norm
 from dovetail_onednn.quantized.local_response import lrn
 from dovetail_onednn.quantized.movement import concatenated, rearranged, requantized
@@ -25,6 +26,8 @@ FUNCTIONS: Mapping[str, Make] = {
     "Concat": concatenated,
     **dict.fromkeys(REQUANTIZING, requantized),
     "Dequantize": dequantize,
+    "GroupNorm": group_norm,
+    "InstanceNorm": instance_norm,
     "LayerNorm": layer_norm,
     **dict.fromkeys(("RmsNorm", "L2Norm"), plain_norm),
     "Lrn": lrn,
