@@ -1,4 +1,4 @@
-"""Conversions between float32 and stored bytes: bits equal to the definition."""
+"""Conversions between float32 and stored integers: bits equal to the definition."""
 
 from __future__ import annotations
 
@@ -73,6 +73,30 @@ def test_conversions(
     feeds = net.feeds() if kind == "dequantize" else {"x": x}
     prepared = net.check(result, feeds=feeds, engine=is_of_engine)
     assert len(prepared.steps) == 1
+
+
+@examples(100)
+@given(
+    shape=st.sampled_from(SHAPES),
+    dtype=st.sampled_from([U16, S16]),
+    scale=st.sampled_from([2.0**-9, 0.0037, 1e-30, 3e30]),
+    zero=st.sampled_from([0, 150, 32767, 65535, -32768, 90000]),
+    bitwidth=st.sampled_from([None, 12]),
+    special=st.booleans(),
+)
+def test_words_between_floats(
+    new_network: Any,
+    shape: Any,
+    dtype: DType,
+    scale: float,
+    zero: int,
+    bitwidth: int | None,
+    special: bool,
+) -> None:
+    net = new_network()
+    result = build(net, "both", shape, (dtype, scale, zero, bitwidth))
+    x = numbers(net, shape, scale, special=special)
+    assert len(net.check(result, feeds={"x": x}).steps) == 1
 
 
 def test_a_result_may_replace_its_argument(new_network: Any) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from dovetail.ir import Array, DType, ScaleOffset, Spec
+from dovetail.ir import Array, DType, ScaleOffset, Spec, dequantize
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.integer import DEFINITIONS, Definition
 from dovetail_numpy.integer.binary import BINARY
@@ -100,12 +100,33 @@ def elementwise(call: KernelCall) -> Step | None:
     if node is None:
         return None
     if len(node.varying) == 1 and call.spec(node.varying[0]).shape == call.outputs[0].shape:
+        if _is_computed(call):
+            return _dequantized(call)
         return looked_up(call, node.varying[0], node.table())
     is_large = math.prod(call.outputs[0].shape) >= _LEAST_PAIRS
     are_bytes = all(_count(call.spec(i).dtype) == _BYTE for i in node.varying)
     if len(node.varying) != 2 or not are_bytes or not is_large:
         return wide.elementwise(call)
     return _looked_up_pairs(call, node.varying, node.table())
+
+
+def _is_computed(call: KernelCall) -> bool:
+    """Return whether a call has two operations, which take less time than lookups of words."""
+    is_float = call.outputs[0].dtype is DType.FLOAT_32
+    return call.head.op_type == "Dequantize" and is_float and _count(call.spec(0).dtype) > _BYTE
+
+
+def _dequantized(call: KernelCall) -> Step:
+    """Return the step of a Dequantize: 400,000 words took 63 us, and 200 by a table."""
+    x, out, encoding = call.read(0), call.write(), call.spec(0).encoding
+    if encoding is None:
+        raise AssertionError("a Dequantize of real values")
+
+    def bind(buffers: Buffers) -> Bound:
+        ends = buffers.array(x), encoding, buffers.array(out)
+        return call_sequence([functools.partial(dequantize, *ends)])
+
+    return call.step(bind)
 
 
 def looked_up(call: KernelCall, index: int, table: Array) -> Step:
