@@ -90,6 +90,12 @@ def test_hard_swish_of_bytes_is_a_table_in_float64(node):
     assert HardSwish.of(node("Relu6", [word], [word])) is None
 
 
+def test_hard_swish_of_large_numbers_warns_of_nothing(node, run_node):
+    grid, x = ScaleOffset(3e38, 0), every(U16)
+    (y,) = run_node(node("HardSwish", [Spec(U16, x.shape, grid)], [Spec(U16, x.shape, grid)]), x)
+    np.testing.assert_array_equal(y, x)
+
+
 def test_tie_is_half_even_whatever_last_bits_say(node, run_node):
     # sigmoid(0) = 1/2 is 4.5 steps, and tanh(0) = 0 half a step below 1
     x = np.uint8([128])

@@ -89,7 +89,9 @@ class HardSwish:
     def apply(self, stored: Array) -> Array:
         """Return the stored results of stored integers."""
         y = (stored.astype(np.int32) - self.zero).astype(np.float32) * self.factor
-        v = y * np.clip(y * self.slope + np.float32(0.5), 0, 1) + np.float32(self.target_zero)
+        with np.errstate(over="ignore"):  # beyond float32 is inf, which is clipped
+            h = np.clip(y * self.slope + np.float32(0.5), 0, 1)
+        v = y * h + np.float32(self.target_zero)
         return np.asarray(np.clip(np.rint(v), *self.limits), self.target.storage)
 
 
