@@ -55,12 +55,14 @@ def ufunc(function: Callable[..., object], *arrays: Array) -> Call:
     return partial(function, *arrays[:-1], out=arrays[-1])
 
 
-def clip_between(x: Array, low: float, high: float, out: Array) -> Call:
-    """Return a call that clips float32 elements; a bound may be infinite.
+def clip_between(x: Array, low: float, high: float, out: Array) -> Iterator[Call]:
+    """Yield the calls that clip float32 elements; a bound may be infinite.
 
     NumPy takes up to ten times as long for the maximum or minimum of an array and a scalar.
     """
-    return partial(x.clip, constant(low), constant(high), out=out)
+    yield partial(x.clip, constant(low), constant(high), out=out)
+    if low == 0:  # NumPy keeps -0, of which and 0 the maximum is 0
+        yield ufunc(np.add, out, constant(0), out)
 
 
 def copy(target: Array, source: Array) -> Call:

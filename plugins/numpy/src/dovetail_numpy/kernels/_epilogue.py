@@ -59,7 +59,7 @@ def clip_passes(low: float | None, high: float | None) -> Passes:
     upper = math.inf if high is None else high
 
     def passes(x: Array, out: Array) -> Iterator[Call]:
-        yield clip_between(x, lower, upper, out)
+        yield from clip_between(x, lower, upper, out)
 
     return passes
 

@@ -54,7 +54,7 @@ def swish_passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
 def hard_swish_passes(x: Array, out: Array, gate: Array) -> Iterator[Call]:
     """Yield the calls for x * clip(x + 3, 0, 6) / 6."""
     yield ufunc(np.add, x, constant(3), gate)
-    yield clip_between(gate, 0, 6, gate)
+    yield from clip_between(gate, 0, 6, gate)
     yield ufunc(np.divide, gate, constant(6), gate)
     yield ufunc(np.multiply, x, gate, out)
 
@@ -63,10 +63,10 @@ def elu_passes(alpha: float) -> Passes:
     """Return the passes of max(x, 0) + alpha * expm1(min(x, 0)): exp(x) - 1 is inexact near 0."""
 
     def passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
-        yield clip_between(x, -math.inf, 0, below)
+        yield from clip_between(x, -math.inf, 0, below)
         yield ufunc(np.expm1, below, below)
         yield ufunc(np.multiply, below, constant(alpha), below)
-        yield clip_between(x, 0, math.inf, out)
+        yield from clip_between(x, 0, math.inf, out)
         yield ufunc(np.add, out, below, out)
 
     return passes
@@ -76,7 +76,7 @@ def gelu_passes(x: Array, out: Array, size: Array, t: Array, tail: Array) -> Ite
     """Yield the calls for max(x, 0) - |x| / 2 * erfc(|x| / sqrt 2), exact far below 0 too."""
     yield ufunc(np.abs, x, size)
     # erfc of a larger number is 0 in float32, and infinity times 0 would be NaN
-    yield clip_between(size, 0, 16, size)
+    yield from clip_between(size, 0, 16, size)
     yield ufunc(np.multiply, size, constant(_ERF_P * math.sqrt(0.5)), t)
     yield ufunc(np.add, t, constant(1), t)
     yield ufunc(np.reciprocal, t, t)
@@ -89,7 +89,7 @@ def gelu_passes(x: Array, out: Array, size: Array, t: Array, tail: Array) -> Ite
     yield ufunc(np.exp, t, t)
     yield ufunc(np.multiply, tail, t, tail)
     yield ufunc(np.multiply, tail, size, tail)
-    yield clip_between(x, 0, math.inf, out)
+    yield from clip_between(x, 0, math.inf, out)
     yield ufunc(np.add, out, tail, out)
 
 
@@ -107,7 +107,7 @@ def softplus_passes(x: Array, out: Array, small: Array, sum_: Array, rest: Array
     yield ufunc(np.divide, small, sum_, small)
     yield ufunc(np.log, sum_, sum_)
     yield ufunc(np.add, small, sum_, small)
-    yield clip_between(x, 0, math.inf, out)
+    yield from clip_between(x, 0, math.inf, out)
     yield ufunc(np.add, out, small, out)
 
 
@@ -117,7 +117,7 @@ def hard_sigmoid_passes(alpha: float, beta: float) -> Passes:
     def passes(x: Array, out: Array) -> Iterator[Call]:
         yield ufunc(np.multiply, x, constant(alpha), out)
         yield ufunc(np.add, out, constant(beta), out)
-        yield clip_between(out, 0, 1, out)
+        yield from clip_between(out, 0, 1, out)
 
     return passes
 
@@ -247,9 +247,9 @@ def leak_passes(slope: float) -> Passes:
             yield ufunc(np.multiply, x, factor, below)
             yield ufunc(np.maximum, x, below, out)
             return
-        yield clip_between(x, -math.inf, 0, below)
+        yield from clip_between(x, -math.inf, 0, below)
         yield ufunc(np.multiply, below, factor, below)
-        yield clip_between(x, 0, math.inf, out)
+        yield from clip_between(x, 0, math.inf, out)
         yield ufunc(np.add, out, below, out)
 
     return passes
@@ -271,9 +271,9 @@ def _prelu_by_column(call: KernelCall) -> Step:
             part, result = rows[block], results[block]
             below = spare[: part.size].reshape(part.shape)
             calls += [
-                clip_between(part, -math.inf, 0, below),
+                *clip_between(part, -math.inf, 0, below),
                 ufunc(np.multiply, below, slopes, below),
-                clip_between(part, 0, math.inf, result),
+                *clip_between(part, 0, math.inf, result),
                 ufunc(np.add, result, below, result),
             ]
         return call_sequence(calls)
