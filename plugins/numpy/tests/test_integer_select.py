@@ -23,7 +23,7 @@ from dovetail_opset.build import add
 
 OPS = OpRegistry.of(PACKAGE)
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
-U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
+U16, S16, S32 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16, DType.SFIXED_POINT_32
 GRIDS = st.tuples(
     st.sampled_from([U8, S8, U16, S16]),
     st.sampled_from([ScaleOffset(0.03, -3), ScaleOffset(0.03, -100), ScaleOffset(1e-4, -7)]),
@@ -70,6 +70,31 @@ def test_grids(shapes: Any, grids: Any, constants: Any) -> None:
     definition = DEFINITIONS.of(view)
     assert definition is not None
     np.testing.assert_array_equal(found, definition.compute(view, stored)[0])
+
+
+def test_32_bits_on_one_grid_are_clipped_as_defined() -> None:
+    encoding, graph = ScaleOffset(0.03, -3, bitwidth=24), Graph("net")
+    condition = Tensor("condition", DType.BOOL_8, (4,), TensorKind.APP_WRITE)
+    feeds = {
+        "condition": np.array([True, False, True, False]),
+        "a": np.array([-(1 << 31), 5, (1 << 31) - 1, 7], np.int32),
+        "b": np.array([1, (1 << 31) - 1, 2, -(1 << 31)], np.int32),
+    }
+    ins = [graph.add_tensor(condition)]
+    for name in "ab":
+        tensor = Tensor(name, S32, (4,), TensorKind.APP_WRITE, encoding=encoding)
+        ins.append(graph.add_tensor(tensor))
+    y = add(graph, "ElementWiseSelect", ins, name="y", spec=Spec(S32, (4,), encoding))
+    y.kind, y.encoding = TensorKind.APP_READ, encoding
+    checked, found = check_ops(graph, OPS), np.zeros(4, np.int32)
+    plan = build_plan(checked, KERNELS.for_backend("test"), WeightStore(), None)
+    PlanPrepared(plan).run(feeds, {"y": found}, RunControl())
+    (view,) = checked.nodes
+    definition = DEFINITIONS.of(view)
+    assert definition is not None
+    (wanted,) = definition.compute(view, list(feeds.values()))
+    assert (wanted != np.where(feeds["condition"], feeds["a"], feeds["b"])).any()  # it clips
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("dtype", [DType.INT_32, DType.FLOAT_32])
