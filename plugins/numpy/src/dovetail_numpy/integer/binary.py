@@ -26,6 +26,7 @@ from dovetail_numpy.integer.grid import (
     stored_of,
 )
 from dovetail_numpy.integer.rescaling import (
+    LARGEST_FACTOR,
     LARGEST_MULTIPLIER,
     Floats,
     Rescale,
@@ -68,8 +69,6 @@ BINARY = (
     "Prelu",
 )
 
-# Terms of a sum are up to 2^21 steps of the result then, and each rounding an eighth of a step.
-_LARGEST_FACTOR = 16
 _BYTE = 8  # bits
 
 
@@ -97,7 +96,7 @@ def sum_rescale(view: NodeView) -> tuple[Rescale, Floats] | None:
         return None
     (sa, *_), (sb, *_), (step, zero, limits) = (grid_of(spec) for spec in specs)
     first, second = sa / step, sb / step
-    if max(first, second) > _LARGEST_FACTOR:
+    if max(first, second) > LARGEST_FACTOR:
         return None
     if function_name(view) == "ElementWiseSubtract":
         second = -second

@@ -22,6 +22,9 @@ Floats = NDArray[np.float32]
 
 # With it, every whole number but 0 saturates in up to 16 bits, and float32 does not overflow.
 LARGEST_MULTIPLIER = 2.0**64
+# Of levels of up to 16 bits: terms are up to 2^21 steps of the result then, and each rounding to
+# float32 is at most an eighth of a step.
+LARGEST_FACTOR = 16
 
 
 class Rescale(msgspec.Struct, frozen=True):

@@ -26,16 +26,15 @@ from dovetail_numpy.integer.grid import (
     single_of,
     stored_of,
 )
-from dovetail_numpy.integer.rescaling import LARGEST_MULTIPLIER, grid_of
+from dovetail_numpy.integer.rescaling import LARGEST_FACTOR, LARGEST_MULTIPLIER, grid_of
 from dovetail_opset.families import FAMILIES
 
 FUNCTIONS = tuple(op for op in (*FAMILIES["activation"], *FAMILIES["unary"]) if op != "Prelu")
 
 _STEPS = ("ElementWiseCeil", "ElementWiseFloor", "ElementWiseRound")
 _BYTE = 8  # bits
-# With these, no rounding of the formula of hard swish moves a result by more than an eighth of a
-# step: of results in the range, and of arguments that 0 is the limit for.
-_LARGEST_FACTOR = 16.0
+# With it, too, no rounding of the formula of hard swish moves a result by more than an eighth of a
+# step; see `LARGEST_FACTOR`.
 _SMALLEST_SLOPE = 2.0**-22
 
 Grid = tuple[DType, Encoding | None]
@@ -81,7 +80,7 @@ class HardSwish:
         (scale, zero, _), (step, target_zero, limits) = grid_of(source), grid_of(target)
         factor, slope = scale / step, step / 6
         are_bytes = max(source.dtype.bits, target.dtype.bits) <= _BYTE
-        is_usual = factor <= _LARGEST_FACTOR and _SMALLEST_SLOPE <= slope <= LARGEST_MULTIPLIER
+        is_usual = factor <= LARGEST_FACTOR and _SMALLEST_SLOPE <= slope <= LARGEST_MULTIPLIER
         if are_bytes or not is_usual:
             return None
         return cls(np.float32(factor), np.float32(slope), zero, target.dtype, target_zero, limits)
@@ -89,9 +88,7 @@ class HardSwish:
     def apply(self, stored: Array) -> Array:
         """Return the stored results of stored integers."""
         y = (stored.astype(np.int32) - self.zero).astype(np.float32) * self.factor
-        with np.errstate(over="ignore"):  # beyond float32 is inf, which is clipped
-            h = np.clip(y * self.slope + np.float32(0.5), 0, 1)
-        v = y * h + np.float32(self.target_zero)
+        v = y * np.clip(y * self.slope + np.float32(0.5), 0, 1) + np.float32(self.target_zero)
         return np.asarray(np.clip(np.rint(v), *self.limits), self.target.storage)
 
 

@@ -12,8 +12,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from dovetail.ir import DType, Spec
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import (
@@ -134,7 +132,7 @@ class _WithoutNan:
             raise RecipeError(f"'{values[1].name}' cannot hold what '{values[0].name}' becomes")
         if values[1].root.storage not in (Storage.ARENA, Storage.OUTPUT):
             raise RecipeError(f"a conversion writes '{values[1].name}', which is only read")
-        limits = written.dtype.stored_range() if written.dtype in TYPES else (-np.inf, np.inf)
+        limits = written.dtype.stored_range() if written.dtype in TYPES else (-math.inf, math.inf)
         if not limits[0] <= number <= limits[1]:
             raise RecipeError(f"'{values[1].name}' cannot hold {number}")
 

@@ -65,9 +65,8 @@ def word_curve_of(view: NodeView) -> Curve | None:
 
     They read whole numbers, include the zero points, and neither round nor clip.
     """
-    if len(view.ins) != 1 or DEFINITIONS.of(view) is None:
-        return None
-    if (numbers := HardSwish.of(view)) is None:
+    numbers = None if DEFINITIONS.of(view) is None else HardSwish.of(view)
+    if numbers is None:
         return None
     return (
         Eltwise(Algorithm.LINEAR, 1.0, -float(numbers.zero)),
