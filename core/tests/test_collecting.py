@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
@@ -28,3 +29,35 @@ def test_a_collector_that_is_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.fixture
+def unfrozen() -> Iterator[None]:
+    """No object is frozen and nothing is collected; it is as it was afterwards."""
+    thresholds = gc.get_threshold()
+    gc.unfreeze()
+    gc.set_threshold(0)
+    yield
+    gc.set_threshold(*thresholds)
+    gc.freeze()
+
+
+def test_what_lives_as_long_as_the_process_is_not_among_the_youngest(unfrozen: None) -> None:
+    with collection_paused():
+        graph = [object()]
+    assert _is_young(graph)
+    with collection_paused(for_good=True):
+        module = [object()]
+    assert not _is_young(module)
+
+
+def test_objects_that_the_application_has_frozen_stay_frozen(unfrozen: None) -> None:
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    with collection_paused(for_good=True):
+        pass
+    assert gc.get_freeze_count() == frozen
+
+
+def _is_young(item: object) -> bool:
+    return any(each is item for each in gc.get_objects(0))

@@ -23,7 +23,7 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
         home = own.get(name) or homes.get(name)
         if home is None:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        with collection_paused():
+        with collection_paused(for_good=True):
             module = importlib.import_module(home)
         return module if name in own else getattr(module, name)
 

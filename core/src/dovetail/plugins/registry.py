@@ -233,7 +233,7 @@ def _attempt(claim: Claim, group: list[EntryPoint]) -> _Outcome:
     # since another thread may be loading another one.
     ExtensionManager.ENTRY_POINT_CACHE[claim.group] = group
     try:
-        with collection_paused():
+        with collection_paused(for_good=True):
             found: object = DriverManager(claim.group, claim.name).driver
         faults = GROUPS[claim.group].faults(found, claim.name)
         return _Outcome(error=PluginError("; ".join(faults))) if faults else _Outcome(found)
