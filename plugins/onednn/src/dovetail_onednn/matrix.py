@@ -6,6 +6,9 @@ one row is that of reading the weights: an `inner_product` reads them unpacked, 
 matrix that is an input, up to twice as fast as `matmul`. Everything else is a batched `matmul` over
 strides. So are small products, since an `inner_product` divides any work between threads. In
 bfloat16, constant weights are always packed.
+
+With AVX2 the library packs the weights of an `inner_product` alone: 16 rows by (768, 3072) took
+0.33 ms so and 0.66 as a `matmul`, 128 rows 2.4 and 4.1.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import Arg, DataType
+from dovetail_onednn._library import library
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import (
     OneDnnLayout,
@@ -77,11 +81,13 @@ def _by_one_matrix(
     kind = _type(call, rows * depth * units)
     chain = chain_of(call, lambda shape: dense(_as_rows(shape, rows, units)), kind)
     source, target = dense((rows, depth)), dense((rows, units))
-    if not is_small and (rows == 1 or not is_known):
+    is_unpacked = not is_small and (rows == 1 or not is_known)
+    if is_unpacked or (rows > 1 and is_known and not library().has_avx512):
         weights = MemoryDesc.strided((units, depth), strides[::-1])
         bias = vector(units) if has_bias else None
         product = Product("inner_product", source, weights, bias, target, kind)
-        return _step(call, product, chain, packs=is_known and kind is not DataType.F32)
+        packs = is_known and (kind is not DataType.F32 or not is_unpacked)
+        return _step(call, product, chain, packs=packs)
     weights = MemoryDesc.strided((depth, units), strides)
     bias = dense((1, units)) if has_bias else None
     product = Product("matmul", source, weights, bias, target, kind)
