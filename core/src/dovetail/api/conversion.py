@@ -198,14 +198,16 @@ def find_frontend(path: Path, input_format: str | None = None) -> Frontend:
         )
     broken = ""
     suffixes: set[str] = set()
-    for name in plugin_names(_FRONTENDS):
+    suffix = path.suffix.lower()
+    # the likely one first: it may be the only one that has to be loaded
+    for name in sorted(plugin_names(_FRONTENDS), key=lambda name: f".{name}" != suffix):
         loaded = load_usable(_FRONTENDS, name)
         if loaded is None:
             broken = broken or name
             continue
         frontend = cast("type[Frontend]", loaded)()
         suffixes.update(frontend.suffixes)
-        if path.suffix.lower() in frontend.suffixes or frontend.recognises(path):
+        if suffix in frontend.suffixes or frontend.recognises(path):
             return frontend
     if broken:
         load_plugin(_FRONTENDS, broken)  # raises again: it might have read the file
