@@ -7,6 +7,7 @@ library's object is created when it is first needed.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from ctypes import POINTER, c_int, c_int64
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -124,6 +125,15 @@ class MemoryDesc:
             return self.nbytes
         last = sum((n - 1) * step for n, step in zip(self.dims, self.origin, strict=True))
         return (last + 1) * self.type.nbytes
+
+    @property
+    def row(self) -> MemoryDesc | None:
+        """The elements in the order in which they are stored; None if there are gaps or blocks."""
+        count = math.prod(self.dims)
+        is_strided = isinstance(self.origin, tuple) and not isinstance(self.origin, Choice)
+        if not is_strided or self.nbytes != count * self.type.nbytes:
+            return None
+        return self.strided((count,), (1,), self.type)
 
     @property
     def key(self) -> str:

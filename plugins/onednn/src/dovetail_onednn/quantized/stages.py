@@ -70,6 +70,7 @@ class Stages:
             room = self.room(between)
             self.move(source, room, zero, scale)
             source, zero, scale = room, 0, None
+        source, target = _in_rows(source, target)
         arguments: dict[int, Argument] = {Arg.SOURCE: source, Arg.DESTINATION: target}
         scales, zeros = ((Arg.SOURCE, 0),) if scale is not None else (), (Arg.SOURCE,) * bool(zero)
         quantization = Quantization(scales, zeros)
@@ -182,6 +183,21 @@ def _terms(read: MemoryDesc, target: MemoryDesc, ops: Sequence[PostOp]) -> Descr
         (ENGINE, BinaryAlgorithm.ADD, read, _number(read), target),
         lambda: f"a function of stored integers of {read.key}",
         tuple(ops),
+    )
+
+
+def _in_rows(source: Argument, target: Argument) -> tuple[Argument, Argument]:
+    """Return what a copy reads and writes, as one row of elements if both have them in one order.
+
+    Only generic code of oneDNN 3.2 turns numbers with three or four axes to bytes: 200,000 took
+    0.48 ms, in a row 0.008.
+    """
+    read, written = source.desc.row, target.desc.row
+    if read is None or written is None or source.desc.strides != target.desc.strides:
+        return source, target
+    return (
+        Argument(read, source.value, source.offset),
+        Argument(written, target.value, target.offset),
     )
 
 
