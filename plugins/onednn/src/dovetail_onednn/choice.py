@@ -42,7 +42,12 @@ def choose_engine(
         PluginError: ONEDNN is the choice and cannot be used.
     """
     plain = Engine(
-        KernelRegistry(backend, on_integers, _numpy_kernels),
+        KernelRegistry(
+            backend,
+            on_integers,
+            lambda: _numpy_kernels().real,
+            lambda: _numpy_kernels().quantized,
+        ),
         computing=lambda _: Activity(),
         dists=_DISTS[:1],
     )
@@ -58,8 +63,15 @@ def choose_engine(
         return plain
     # The result is kept for kernels and images; the time belongs to the backend, not to a graph.
     is_right(Kind.CONVOLUTION, strict=is_demanded)
+
+    def own() -> KernelRegistry:
+        from dovetail_onednn.kernels import onednn_kernels
+
+        return onednn_kernels(backend, strict=is_demanded)
+
+    kernels = KernelRegistry(backend, on_integers, lambda: own().real, lambda: own().quantized)
     return Engine(
-        KernelRegistry(backend, on_integers, lambda: _kernels(backend, strict=is_demanded)),
+        kernels.with_fallback(plain.kernels),
         reorder,
         Computing,
         is_for_one_thread,
@@ -76,12 +88,6 @@ def _numpy_kernels() -> KernelRegistry:
     from dovetail_numpy import KERNELS
 
     return KERNELS
-
-
-def _kernels(backend: str, *, strict: bool) -> KernelRegistry:
-    from dovetail_onednn.kernels import onednn_kernels
-
-    return onednn_kernels(backend, strict=strict).with_fallback(_numpy_kernels())
 
 
 def choose_precision(choice: EngineChoice, wanted: Precision) -> Precision:

@@ -1,4 +1,4 @@
-"""The registry of the kernels on oneDNN."""
+"""The registry of the kernels on oneDNN, and those for real values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
-from dovetail_numpy.kernels.integer_layer import can_fuse as can_fuse_direction
+from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, OnIntegers, Step
 from dovetail_onednn import movement
 from dovetail_onednn.banded import banded_resize
 from dovetail_onednn.convolution import convolution, depthwise_convolution
@@ -20,10 +19,6 @@ from dovetail_onednn.matrix import fully_connected, matmul
 from dovetail_onednn.normalization import batchnorm, layer_norm
 from dovetail_onednn.pooling import can_fuse_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, can_fuse
-from dovetail_onednn.quantized import LAYERS, PRODUCTS
-from dovetail_onednn.quantized import can_fuse as can_fuse_integers
-from dovetail_onednn.quantized.conversions import can_fuse_dequantize, quantize
-from dovetail_onednn.quantized.functions import FUNCTIONS as OF_INTEGERS
 from dovetail_onednn.recurrent import gru, lstm
 from dovetail_onednn.reduction import reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
@@ -74,45 +69,54 @@ _OTHERS: Mapping[str, Make] = {
 }
 
 
-def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
+def onednn_kernels(
+    backend: str, on_integers: OnIntegers = lambda _: True, *, strict: bool = True
+) -> KernelRegistry:
     """Return the kernels for ops of the standard op set.
 
-    The library must have passed its check of products. Convolutions are checked here.
+    The library must have passed its check of products. Convolutions are checked at the first use of
+    the kernels, which imports those for quantized nodes only if there are any.
 
     Args:
         backend: Name of the backend that uses the kernels.
-        strict: Whether a failed check is an error; if not, there are no kernels of convolutions.
-
-    Raises:
-        PluginError: A check failed, and `strict`.
+        on_integers: As in `KernelRegistry`.
+        strict: Whether a failed check is an error, a PluginError; if not, there are no kernels of
+            convolutions.
     """
+    return KernelRegistry(
+        backend,
+        on_integers,
+        lambda: _real_kernels(backend, strict=strict).real,
+        lambda: _quantized_kernels(backend, strict=strict).quantized,
+    )
+
+
+def _real_kernels(backend: str, *, strict: bool) -> KernelRegistry:
     kernels = KernelRegistry(backend)
 
     def register(makes: Mapping[str, Make], **how: Any) -> None:
         for op_type, make in makes.items():
             kernels.register(STANDARD, op_type, **how)(make)
 
-    has_convolutions = is_right(Kind.CONVOLUTION, strict=strict)
     register(_MATRICES, can_fuse=can_fuse, branch=Branch.GATE)
-    if has_convolutions:
+    if is_right(Kind.CONVOLUTION, strict=strict):
         register(_CONVOLUTIONS, can_fuse=can_fuse, branch=Branch.GATE)
     register(_RECURRENT, can_fuse=can_fuse_sibling, branch=Branch.SIBLING)
-    register(_alone_if_small(_FUSING), can_fuse=can_fuse)
-    register(_alone_if_small(_NORMS_BY_ITEM), can_fuse=can_fuse_after_norm, branch=Branch.GATE)
-    register(_alone_if_small({"Softmax": softmax}), can_fuse=can_fuse_test, branch=Branch.GATE)
-    register(_alone_if_small(_MAXIMA), can_fuse=can_fuse_after_maximum)
-    register(_alone_if_small(_OTHERS))
-    register(_alone_if_small(OF_INTEGERS), quantized=True)
-    conversions = _alone_if_small({"Quantize": quantize})
-    register(conversions, can_fuse=can_fuse_dequantize, quantized=True)
-    if has_convolutions and is_right(Kind.INTEGER, strict=strict):
-        register(PRODUCTS, can_fuse=can_fuse_integers, quantized=True)
-        branching = {"can_fuse": can_fuse_direction, "branch": Branch.SIBLING}
-        register(LAYERS, **branching, quantized=True)
+    register(alone_if_small(_FUSING), can_fuse=can_fuse)
+    register(alone_if_small(_NORMS_BY_ITEM), can_fuse=can_fuse_after_norm, branch=Branch.GATE)
+    register(alone_if_small({"Softmax": softmax}), can_fuse=can_fuse_test, branch=Branch.GATE)
+    register(alone_if_small(_MAXIMA), can_fuse=can_fuse_after_maximum)
+    register(alone_if_small(_OTHERS))
     return kernels
 
 
-def _alone_if_small(makes: Mapping[str, Make]) -> dict[str, Make]:
+def _quantized_kernels(backend: str, *, strict: bool) -> KernelRegistry:
+    from dovetail_onednn.quantized.kernels import quantized_kernels
+
+    return quantized_kernels(backend, strict=strict)
+
+
+def alone_if_small(makes: Mapping[str, Make]) -> Mapping[str, Make]:
     """Return kernels that use one thread for small tensors."""
     return {op_type: functools.partial(_make_alone, make) for op_type, make in makes.items()}
 

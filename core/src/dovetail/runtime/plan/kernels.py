@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -70,27 +70,32 @@ class KernelRegistry:
         backend: Name of the backend, as in the entry points `BACKEND:PACKAGE` of
             `dovetail.kernels`.
         on_integers: Returns whether the kernels for quantized nodes may run one; by default each.
-        load: Returns the kernels to begin with; by default none. It is called at the first use, so
-            that a process that restores graphs imports no kernels.
+        load: Returns the kernels for real values to begin with; by default none. It is called at
+            the first use, so that a process that restores graphs imports no kernels.
+        load_quantized: Returns those for quantized nodes, as `load`.
     """
 
     def __init__(
         self,
         backend: str,
         on_integers: OnIntegers = lambda _: True,
-        load: Callable[[], KernelRegistry] | None = None,
+        load: Callable[[], Mapping[Key, Kernel]] = dict,
+        load_quantized: Callable[[], Mapping[Key, Kernel]] = dict,
     ) -> None:
         self.backend = backend
         self._on_integers = on_integers
         self._load = load
+        self._load_quantized = load_quantized
 
     @cached_property
-    def _kernels(self) -> dict[Key, Kernel]:
-        return {} if self._load is None else dict(self._load()._kernels)
+    def real(self) -> dict[Key, Kernel]:
+        """The kernels for real values."""
+        return dict(self._load())
 
     @cached_property
-    def _quantized(self) -> dict[Key, Kernel]:
-        return {} if self._load is None else dict(self._load()._quantized)
+    def quantized(self) -> dict[Key, Kernel]:
+        """The kernels for quantized nodes."""
+        return dict(self._load_quantized())
 
     def register(
         self,
@@ -115,7 +120,7 @@ class KernelRegistry:
         """
 
         def register(make: Make) -> Make:
-            table = self._quantized if quantized else self._kernels
+            table = self.quantized if quantized else self.real
             if (package, op_type) in table:
                 raise _duplicate(self.backend, package, op_type)
             table[package, op_type] = Kernel((make,), can_fuse, branch)
@@ -125,7 +130,7 @@ class KernelRegistry:
 
     def find(self, view: NodeView) -> Kernel | None:
         """Return a node's kernel, or None."""
-        exact = self._quantized.get(_key(view)) if self.runs_on_integers(view) else None
+        exact = self.quantized.get(_key(view)) if self.runs_on_integers(view) else None
         return self.find_real(view) if exact is None else _first_of(exact, self.find_real(view))
 
     def runs_on_integers(self, view: NodeView) -> bool:
@@ -134,7 +139,7 @@ class KernelRegistry:
 
     def find_real(self, view: NodeView) -> Kernel | None:
         """Return the kernel of a node's op for real values, or None."""
-        return self._kernels.get(_key(view))
+        return self.real.get(_key(view))
 
     def for_backend(self, backend: str, on_integers: OnIntegers | None = None) -> KernelRegistry:
         """Return these kernels for a backend.
@@ -143,10 +148,8 @@ class KernelRegistry:
             backend: Its name.
             on_integers: As in the class; by default as here.
         """
-        found = KernelRegistry(backend, on_integers or self._on_integers)
-        found._kernels = dict(self._kernels)
-        found._quantized = dict(self._quantized)
-        return found
+        wanted = on_integers or self._on_integers
+        return KernelRegistry(backend, wanted, lambda: self.real, lambda: self.quantized)
 
     def joined(self, other: KernelRegistry) -> KernelRegistry:
         """Return a registry with the kernels of both.
@@ -155,7 +158,7 @@ class KernelRegistry:
             PluginError: Both have a kernel for the same op.
         """
         both = self.for_backend(self.backend)
-        for table, more in ((both._kernels, other._kernels), (both._quantized, other._quantized)):
+        for table, more in ((both.real, other.real), (both.quantized, other.quantized)):
             for (package, op_type), kernel in more.items():
                 if (package, op_type) in table:
                     raise _duplicate(both.backend, package, op_type)
@@ -165,7 +168,7 @@ class KernelRegistry:
     def without_fusing(self) -> KernelRegistry:
         """Return a registry in which each kernel runs one node."""
         alone = self.for_backend(self.backend)
-        for table in (alone._kernels, alone._quantized):
+        for table in (alone.real, alone.quantized):
             for key, kernel in table.items():
                 table[key] = Kernel(kernel.makes)
         return alone
@@ -176,10 +179,12 @@ class KernelRegistry:
         If both have a kernel for an op, this registry's decides what it fuses; a group that it then
         declines is built node by node.
         """
-        both = KernelRegistry(self.backend, self._on_integers)
-        both._kernels = _with_fallback(self._kernels, other._kernels)
-        both._quantized = _with_fallback(self._quantized, other._quantized)
-        return both
+        return KernelRegistry(
+            self.backend,
+            self._on_integers,
+            lambda: _with_fallback(self.real, other.real),
+            lambda: _with_fallback(self.quantized, other.quantized),
+        )
 
     def check(self, ops: OpRegistry) -> None:
         """Raise if a kernel is for an unknown op.
@@ -192,7 +197,7 @@ class KernelRegistry:
 
     def __iter__(self) -> Iterator[Key]:
         """Iterate over the ops that have kernels, as pairs of package and op."""
-        return iter(self._kernels | self._quantized)
+        return iter(self.real | self.quantized)
 
 
 def _key(view: NodeView) -> Key:
