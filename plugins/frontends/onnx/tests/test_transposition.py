@@ -1,4 +1,4 @@
-"""The blocked transpose of constants against NumPy's."""
+"""The transpose of constants by strips against NumPy's."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from dovetail_opset.importing.transposition import transposed_copy
         (3, 70, 4),
         (2, 3, 1, 1),
         (66, 5, 3, 67),
+        (130, 300),
         (1, 7, 1, 70),
     ],
 )
