@@ -14,6 +14,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+import dovetail
 from dovetail.cli import option_names
 from dovetail.errors import ConfigError, PluginError
 from dovetail_qnn_names._tools import TOOLS
@@ -54,7 +55,7 @@ def test_tables_name_options_that_exist() -> None:
     assert {(c, o) for c, o in used if o not in option_names(c)} == set()
 
 
-ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient"
+ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient --strip-quant-nodes"
 NATIVE = " --use-native-input-files"
 
 
@@ -71,7 +72,8 @@ NATIVE = " --use-native-input-files"
             "qnn-onnx-converter",
             "-i 1.onnx -o 8bit --op_style=2.18 --lenient --debug -p qti.aisw",
             "-i 1.onnx --op_style=2.18 --lenient --log-level debug --input-format onnx "
-            "--legacy-io-layout --output-path 8bit.cpp --output-format qnn-cpp --graph-name _8bit",
+            "--legacy-io-layout --strip-quant-nodes --output-path 8bit.cpp --output-format qnn-cpp "
+            "--graph-name _8bit",
         ),
         (
             "qnn-onnx-converter",
@@ -97,20 +99,29 @@ NATIVE = " --use-native-input-files"
         (
             "qairt-converter",
             "--input_network=net.onnx --output_path deep/net.dlc --dry_run",
-            "--input_network=net.onnx --dry_run --lenient --output-path deep/net.dlc "
-            "--output-format dlc",
+            "--input_network=net.onnx --dry_run --lenient --strip-quant-nodes "
+            "--output-path deep/net.dlc --output-format dlc",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json",
-            "-i a.onnx --quantization_overrides o.json --lenient --cache-overrides "
-            "--output-path a.dlc --output-format dlc",
+            "-i a.onnx --quantization_overrides o.json --lenient --strip-quant-nodes "
+            "--cache-overrides --output-path a.dlc --output-format dlc",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json --float_fallback",
             "-i a.onnx --quantization_overrides o.json --float_fallback --lenient "
-            "--quantization-style sdk --output-path a.dlc --output-format dlc",
+            "--strip-quant-nodes --quantization-style sdk --output-path a.dlc --output-format dlc",
+        ),
+        *(
+            (
+                "qnn-onnx-converter",
+                f"-i a.onnx{file} --float_fallback",
+                f"-i a.onnx{file} --float_fallback {ADDED} --quantization-style sdk "
+                "--output-path a.cpp --output-format qnn-cpp --graph-name a",
+            )
+            for file in ("", " --quantization_overrides o.json")
         ),
         (
             "qairt-quantizer",
@@ -250,6 +261,48 @@ def test_quantizer_options_without_samples_are_ignored(folder: Path) -> None:
     said = run("qnn-onnx-converter -i net.onnx -o float.cpp --act_bw 16 --bias_bw 32", folder)
     assert "no effect of --act-bitwidth, --bias-bitwidth" in said
     run("dovetail convert -i net.onnx -o float.dvt --act-bitwidth 16", folder, code=2)
+
+
+def quantized_network() -> onnx.ModelProto:
+    """Return the network with nodes that quantize and dequantize its input and its first Relu."""
+    model = network()
+    for at, name, scale, zero in ((0, "x", 0.03, 100), (4, "r", 0.05, 0)):
+        constants = (np.float32(scale), np.uint8(zero))
+        names = [f"{name}.{part}" for part in ("scale", "zero")]
+        model.graph.initializer.extend(map(numpy_helper.from_array, constants, names))
+        made = [
+            helper.make_node("QuantizeLinear", [name, *names], [f"{name}.q"]),
+            helper.make_node("DequantizeLinear", [f"{name}.q", *names], [f"{name}.real"]),
+        ]
+        for node in model.graph.node:
+            node.input[:] = [f"{name}.real" if given == name else given for given in node.input]
+        for node in reversed(made):
+            model.graph.node.insert(at, node)
+    onnx.checker.check_model(model)
+    return model
+
+
+def nodes_of(path: Path) -> list[str]:
+    return [node["type"] for node in json.loads(path.read_text())["graph"]["nodes"].values()]
+
+
+def test_nodes_that_quantize_become_encodings(folder: Path) -> None:
+    onnx.save(quantized_network(), folder / "qdq.onnx")
+    run("qnn-onnx-converter -i qdq.onnx -o kept.cpp --keep_quant_nodes", folder)
+    assert nodes_of(folder / "kept_net.json").count("Quantize") == 2
+    for option in ("--ignore_encodings", "", "--float_bw 32"):
+        run(f"qnn-onnx-converter -i qdq.onnx -o stated.cpp {option}", folder)
+        assert nodes_of(folder / "stated_net.json") == ["Conv2d", "ElementWiseNeuron"] * 2
+    run("qairt-converter -i qdq.onnx -o stated.dlc", folder)
+    graphs = []
+    for model in ("qdq.onnx", "stated.cpp", "stated.dlc"):
+        # the convolutions have no encodings, nor has an input that only one of them reads
+        run(f"dovetail quantize -i {model} -o fixed.dvt --float-fallback", folder)
+        (graph,) = dovetail.load(folder / "fixed.dvt").graphs.values()
+        graphs.append({t.source: t.encoding for t in graph.tensors.values() if t.encoding})
+    assert {"x", "r"} <= graphs[0].keys()
+    assert graphs[2] == graphs[0]
+    assert graphs[1] == {name: found for name, found in graphs[0].items() if name != "x"}
 
 
 def test_qairt_tools_from_onnx_to_outputs(folder: Path) -> None:

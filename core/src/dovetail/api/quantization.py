@@ -86,7 +86,7 @@ def run_quantizer(
 def run_stating(
     model: Model, options: QuantizationOptions, ops: OpRegistry
 ) -> tuple[Model, tuple[str, ...]]:
-    """Return a float model that states the encodings of a file, and notes on the others.
+    """Return a float model that states encodings, and notes; see `Quantizer.state_encodings`.
 
     Raises:
         DovetailError: The file has faults, or no quantizer is installed.

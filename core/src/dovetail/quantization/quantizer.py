@@ -71,11 +71,13 @@ class Quantizer(Protocol):
     def state_encodings(
         self, model: Model, options: QuantizationOptions, ops: OpRegistry
     ) -> tuple[Model, tuple[str, ...]]:
-        """Return a float model that states the encodings of a file, for a later `quantize`.
+        """Return a float model that states encodings, for a later `quantize`.
 
         Args:
             model: The float model. Not changed.
-            options: They name the file.
+            options: They may name an encodings file. Unless `keep_quant_nodes` is set, nodes that
+                quantize or dequantize are removed; without `ignore_encodings`, the model states
+                their encodings, too.
             ops: Finds ops.
 
         Returns:

@@ -51,6 +51,7 @@ _LEGACY_DEFAULTS: tuple[Tokens, ...] = (
     ("--legacy-io-layout",),
     ("--op-style", "2.27"),
     ("--lenient",),
+    ("--strip-quant-nodes",),
 )
 _STYLE = ("--quantization-style", "sdk")
 # Without samples, tensors that have no encoding stay float.
@@ -66,17 +67,19 @@ _NATIVE = Implied(
     ("--use-native-input-files",),
     ("--preserve-io", ("", "datatype")),
 )
+_SDK_STYLE = tuple(
+    Implied(by, _STYLE[:1], _STYLE)
+    for by in ("--input-list", "--float-fallback", "--floatFallback")
+)
 _QUANTIZED = (
     _NATIVE,
-    Implied("--input-list", _STYLE[:1], _STYLE),
-    Implied("--quantization-overrides", ("--input-list", *_STYLE[:1]), _STYLE),
+    *_SDK_STYLE,
+    Implied("--quantization-overrides", (*_OVERRIDES.unless, *_STYLE[:1]), _STYLE),
     _OVERRIDES,
 )
 # qairt-converter stores the encodings in its float DLC, for the quantizer.
 _CACHED = (
-    Implied("--float-fallback", _STYLE[:1], _STYLE),
-    Implied("--floatFallback", _STYLE[:1], _STYLE),
-    Implied("--input-list", _STYLE[:1], _STYLE),
+    *_SDK_STYLE,
     Implied(
         "--quantization-overrides",
         ("--cache-overrides", *_OVERRIDES.unless),
@@ -114,7 +117,7 @@ TOOLS: Mapping[str, Tool] = {
     "qairt-converter": Tool(
         "convert",
         _CONVERTER,
-        (("--lenient",),),
+        (("--lenient",), ("--strip-quant-nodes",)),
         _CACHED,
         frontends={
             "": "tensorflow",  # a folder with a SavedModel

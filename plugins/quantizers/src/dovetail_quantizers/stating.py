@@ -1,4 +1,4 @@
-"""Encodings of a file stated in a float model, which a later quantization uses."""
+"""Encodings stated in a float model, which a later quantization uses."""
 
 from __future__ import annotations
 
@@ -7,32 +7,36 @@ from collections.abc import Mapping
 import numpy as np
 
 from dovetail.container import Model
-from dovetail.errors import ConfigError
+from dovetail.errors import counted
 from dovetail.ir import DType, Graph, Spec, Tensor, copy_graph
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import QuantizationOptions
+from dovetail_opset import is_op
 from dovetail_opset.passes import SingleOps
 from dovetail_quantizers.entries import check_entries
 from dovetail_quantizers.files import EncodingsFile
 from dovetail_quantizers.planning.overrides import Overrides, overrides_for, overrides_of
+from dovetail_quantizers.planning.qdq_extraction import extract_qdq
 from dovetail_quantizers.planning.rules import is_quantized
 
 
 def with_stated_encodings(
     model: Model, options: QuantizationOptions, ops: OpRegistry
 ) -> tuple[Model, tuple[str, ...]]:
-    """Return a float model that states the encodings of a file; see `Quantizer`."""
+    """Return a float model that states encodings; see `Quantizer`."""
     file, _ = overrides_for(options, tuple(model.graphs.values()))
-    if file is None:
-        raise ConfigError("missing quantization_overrides, the file of the encodings", code="USAGE")
-    notes = check_entries(file, model, options)
+    notes = [] if file is None else check_entries(file, model, options)
     graphs = []
     for graph in model.graphs.values():
         check_ops(graph, ops)
-        work = copy_graph(graph)
-        SingleOps().run(work)  # the ops whose facts and names decide what an entry describes
-        found = overrides_of(file, work, ops, frozenset(t.source for t in graph.tensors.values()))
         made = copy_graph(graph)
+        own = _extracted(made, options, ops, notes)
+        work = copy_graph(made)
+        found = own.in_copy(work)
+        SingleOps().run(work)  # the ops whose facts and names decide what an entry describes
+        if file is not None:
+            known = frozenset(t.source for t in graph.tensors.values())
+            found = found.under(overrides_of(file, work, ops, known))
         said = _statements(found, work)
         made.source_encodings |= {
             tensor.source: _in_source_layout(tensor, spec) for tensor, spec in said.items()
@@ -40,6 +44,24 @@ def with_stated_encodings(
         notes += _left_out(said, file, made)
         graphs.append(made)
     return Model.of(*graphs, producer=model.producer, registry=ops), tuple(notes)
+
+
+def _extracted(
+    graph: Graph, options: QuantizationOptions, ops: OpRegistry, notes: list[str]
+) -> Overrides:
+    """Remove the nodes of a graph that quantize, and return their encodings; add a note."""
+    quantizing = [node for node in graph.nodes if is_op(node, "Quantize")]
+    if options.keep_quant_nodes or not quantizing:
+        return Overrides()
+    SingleOps().run(graph)
+    found = extract_qdq(graph, ops, keeps_encodings=False)
+    left = {node.name for node in graph.nodes}
+    count = counted(sum(node.name not in left for node in quantizing), "node")
+    if options.ignore_encodings:
+        notes.append(f"graph '{graph.name}': {count} that quantize removed")
+        return Overrides()
+    notes.append(f"graph '{graph.name}': {count} that quantize became encodings for `quantize`")
+    return found
 
 
 def _statements(found: Overrides, graph: Graph) -> dict[Tensor, Spec]:
@@ -82,10 +104,10 @@ def _in_source_layout(tensor: Tensor, spec: Spec) -> Spec:
     return Spec(spec.dtype, shape, encoding)
 
 
-def _left_out(said: Mapping[Tensor, Spec], file: EncodingsFile, graph: Graph) -> list[str]:
+def _left_out(said: Mapping[Tensor, Spec], file: EncodingsFile | None, graph: Graph) -> list[str]:
     """Return notes on what a model cannot state, and on what has no effect."""
     notes = []
-    if file.bitwidths:
+    if file is not None and file.bitwidths:
         notes.append(f"the model cannot state the file's {', '.join(file.bitwidths)}")
     given = [tensor for tensor, spec in said.items() if spec.encoding is not None]
     if given and all(tensor.kind.is_static for tensor in said):

@@ -48,6 +48,8 @@ class Quantizing:
         given: The quantizer's options that were given.
         native: Whether raw inputs have values of the inputs' types.
         only_states: Whether the model stays float and only states the encodings of a file.
+        strips: Whether nodes that quantize are removed from a model that stays float, which states
+            their encodings.
         dump: Whether encodings are written next to the .dvt.
         show: Whether the report is printed.
     """
@@ -56,6 +58,7 @@ class Quantizing:
     given: Mapping[str, Any]
     native: bool = False
     only_states: bool = False
+    strips: bool = False
     dump: bool = False
     show: bool = False
 
@@ -86,11 +89,9 @@ class Quantizing:
         if self.only_states:
             self._check_stating()
             return
-        names = [
-            "--" + name.replace("_", "-")
-            for name in self.given
-            if name not in ("lenient", "keep_quant_nodes")  # a float model has its nodes anyway
-        ]
+        # a float model has its nodes, and has no encodings, unless the nodes are to be removed
+        known = {"lenient", "keep_quant_nodes"} | ({"ignore_encodings"} if self.strips else set())
+        names = ["--" + name.replace("_", "-") for name in self.given if name not in known]
         names += ["--use-native-input-files"] * self.native
         names += ["--dump-encoding-json"] * self.dump + ["--report"] * self.show
         if self.wanted or not names:
@@ -120,14 +121,18 @@ class Quantizing:
         raise usage(text, where="dovetail convert", hint=hint)
 
     def stated(self, model: Model, ops: OpRegistry) -> Model:
-        """Return the float model, with the encodings of the file if it only states them.
+        """Return the float model with the encodings that it is to state.
 
         Raises:
-            DovetailError: The file has faults, or does not match the model.
+            DovetailError: The encodings file has faults, or does not match the model.
         """
-        if not self.only_states:
+        keeps = not self.strips or "keep_quant_nodes" in self.given
+        if not self.only_states and (keeps or not _quantizing_nodes(model)):
             return model
-        made, notes = run_stating(model, options_from(self.given, "command line"), ops)
+        said = ("quantization_overrides", "ignore_encodings", "lenient")
+        given = {name: self.given[name] for name in said if name in self.given}
+        options = options_from({**given, "keep_quant_nodes": keeps}, "command line")
+        made, notes = run_stating(model, options, ops)
         for note in notes:
             current_output().message(f"note: {note}")
         return made
@@ -364,12 +369,17 @@ def _report(
 
 def _note_conversions(model: Model, file: Path) -> None:
     """Say how a model whose own ops quantize runs on integers."""
-    nodes = (node for graph in model.graphs.values() for node in graph.nodes)
-    if count := sum(node.op_type == _QUANTIZE for node in nodes):
+    if count := _quantizing_nodes(model):
         current_output().message(
             f"note: the model quantizes by {counted(count, f'{_QUANTIZE} op')}, and computes in "
             f"float; `dovetail quantize {file}` makes it compute on integers with its own encodings"
         )
+
+
+def _quantizing_nodes(model: Model) -> int:
+    """Return the number of nodes that quantize."""
+    nodes = (node for graph in model.graphs.values() for node in graph.nodes)
+    return sum(node.op_type == _QUANTIZE for node in nodes)
 
 
 def _weight_bytes(model: Model) -> int:

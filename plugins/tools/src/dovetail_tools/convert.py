@@ -210,6 +210,15 @@ def convert(
             "`dovetail quantize` uses later.",
         ),
     ] = False,
+    strip_quant_nodes: Annotated[
+        bool,
+        typer.Option(
+            "--strip-quant-nodes",
+            help="Remove the model's nodes that quantize and dequantize, unless --keep-quant-nodes "
+            "is given, and store their encodings in the float model, which `dovetail quantize` "
+            "uses later.",
+        ),
+    ] = False,
     dry_run: Annotated[
         list[str] | None,
         typer.Option(
@@ -270,6 +279,7 @@ def convert(
         quantization,
         native=use_native_input_files,
         only_states=cache_overrides,
+        strips=strip_quant_nodes,
         dump=dump_encoding_json,
         show=report,
     )
