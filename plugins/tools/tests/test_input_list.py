@@ -310,6 +310,22 @@ def test_names_as_the_converters_write_them(
     assert result("c-d.raw").tolist() == [1, 2]
 
 
+def test_names_of_the_users_model(
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    """A file of the converters, whose names are identifiers, also knows those of the model."""
+    net = new_net()
+    given = net.input("_23", 1, 2)
+    middle = net.node("Relu", given, name="a_b")
+    given.source, middle.source = "23", "a b:0"
+    net.save(net.node("ElementWiseNeg", middle, name="y"))
+    raw("x.raw", [5.0, 7.0])
+    listing("%a_b", "23:=x.raw")
+    done = net_run(run, "--set-output-tensors", "net:a b:0", "--native-input-tensor-names", "23")
+    assert done.code == 0, done.err
+    assert result("a_b.raw").tolist() == [5, 7]
+
+
 def test_a_spelling_of_two_names_names_neither(
     new_net: Any, run: Any, raw: Any, listing: Any
 ) -> None:

@@ -48,6 +48,22 @@ def test_set_output_tensors_adds(two_steps: str, run: Any, fed: Any, result: Any
     np.testing.assert_array_equal(result("mid.raw"), np.maximum(fed, 0))
 
 
+@pytest.mark.parametrize("name", ["net:1", "net", "net:1:2"])
+def test_names_of_graphs_may_have_colons(
+    new_net: Any, run: Any, raw: Any, listing: Any, name: str
+) -> None:
+    net = new_net(name)
+    middle = net.node("Relu", net.input("x:0", 6), name="mid:0")
+    net.save(net.node("ElementWiseNeg", middle, name="y"), path="net.dvt")
+    raw("x.raw", np.ones(6, np.float32))
+    listing("x.raw")
+    selected = ["--set-output-tensors", f"{name}:mid:0"]
+    assert net_run(run, *selected, "--native-input-tensor-names", f"{name}:x:0").code == 0
+    assert {p.name for p in Path("output/Result_0").iterdir()} == {"mid_0.raw", "y.raw"}
+    made = ["context-binary-generator", "--model", "net.dvt", "--backend", "cpu", *selected]
+    assert run(*made, "--binary-file", "b").code == 0
+
+
 @pytest.mark.parametrize(
     ("value", "code", "part"),
     [

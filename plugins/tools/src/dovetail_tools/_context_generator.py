@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from dovetail.cli.inputs.selection import computed
-from dovetail.cli.inputs.spellings import spellings
+from dovetail.cli.inputs.spellings import tensor_spellings
 from dovetail.cli.op_package_option import split_list
 from dovetail.cli.output import current_output
 from dovetail.cli.sharing_text import sharing_text
@@ -31,7 +31,11 @@ from dovetail_tools._model_options import model_options
 from dovetail_tools._models import load_graphs, model_of, unknown_names
 from dovetail_tools._net_run.request import Profiling
 from dovetail_tools._option_faults import OptionFaults, Rule
-from dovetail_tools._option_values import parse_platform_options, parse_set_outputs
+from dovetail_tools._option_values import (
+    parse_platform_options,
+    parse_set_outputs,
+    selected_by_graph,
+)
 from dovetail_tools._preparation import prepare_models
 from dovetail_tools._profiling import write_chrome_trace
 from dovetail_tools._run_log import RunLog
@@ -64,7 +68,7 @@ class GeneratorRequest:
         backend_binary: Name of a binary without models; None to write none.
         embed_model: Whether the context binary has the models.
         all_outputs: Whether every computed tensor becomes an output.
-        set_outputs: Tensors that become outputs, by graph.
+        set_outputs: Selections of tensors that become outputs, GRAPH:NAME[,NAME].
         memory_type: The memory of inputs and outputs; None for that of the models.
         adapter_config: Config of adapters, for each of which a section is written; or None.
         profiling: Profiling level; None for no profile.
@@ -83,7 +87,7 @@ class GeneratorRequest:
     backend_binary: str | None = None
     embed_model: bool = True
     all_outputs: bool = False
-    set_outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    set_outputs: tuple[str, ...] = ()
     memory_type: MemoryType | None = None
     adapter_config: Path | None = None
     profiling: Profiling | None = None
@@ -131,7 +135,7 @@ def request_of(params: Mapping[str, Any]) -> GeneratorRequest:
     if params["model"] is None and params["dlc_path"] is None:
         faults.add("missing option --model or --dlc-path")
     models, input_format = model_options(params, faults)
-    outputs = faults.value(parse_set_outputs, params["set_output_tensors"]) or {}
+    outputs = faults.value(parse_set_outputs, params["set_output_tensors"]) or ()
     packages = faults.value(split_list, params["op_packages"], "--op-packages") or ()
     options = faults.value(parse_platform_options, params["platform_options"]) or {}
     binary = faults.value(_file_name, params["binary_file"], "--binary-file")
@@ -258,10 +262,13 @@ def _outputs(request: GeneratorRequest, graphs: Sequence[Graph]) -> dict[str, tu
     if request.all_outputs:
         return {graph.name: computed(graph) for graph in graphs}
     where = "--set-output-tensors"
-    problems = unknown_names(where, "graph", request.set_outputs, [g.name for g in graphs])
+    names = [graph.name for graph in graphs]
+    selected = selected_by_graph(request.set_outputs, names)
+    problems = unknown_names(where, "graph", selected, names)
     found: dict[str, tuple[str, ...]] = {}
     for graph in graphs:
-        given, known = request.set_outputs.get(graph.name, ()), spellings(computed(graph))
+        given = selected.get(graph.name, ())
+        known = tensor_spellings(graph.tensors[name] for name in computed(graph))
         problems += unknown_names(f"{where} {graph.name}", "tensor", given, known)
         found[graph.name] = tuple(dict.fromkeys(known[name] for name in given if name in known))
     if problems:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from dovetail.cli.op_package_option import split_list
+from dovetail.errors import ConfigError
 from dovetail_tools._errors import usage
 
 SKIPPED = "__"
+_SET_OUTPUTS = "--set-output-tensors"
 
 
 def parse_input_lists(text: str) -> tuple[Path | None, ...]:
@@ -24,23 +26,48 @@ def parse_input_lists(text: str) -> tuple[Path | None, ...]:
     return tuple(lists)
 
 
-def parse_set_outputs(text: str | None) -> dict[str, tuple[str, ...]]:
-    """Return the tensors of `graph0:tensor0,tensor1;graph1:tensor2` by graph.
+def parse_set_outputs(text: str | None) -> tuple[str, ...]:
+    """Return the selections of `graph0:tensor0,tensor1;graph1:tensor2`, to be read for graphs.
 
     Raises:
         ConfigError: The text does not have this form.
     """
+    parts = tuple(part.strip() for part in text.split(";")) if text else ()
+    for part in parts:
+        graph, colon, names = part.partition(":")
+        if not graph or not colon or not names:
+            raise _invalid_selection(part)
+        split_list(names, _SET_OUTPUTS)
+    return parts
+
+
+def selected_by_graph(parts: Iterable[str], graphs: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return the tensors that selections name, by graph; of unknown graphs, too.
+
+    Args:
+        parts: The selections. Names of graphs and tensors may have colons.
+        graphs: The graphs.
+
+    Raises:
+        ConfigError: Two selections are for one graph.
+    """
     found: dict[str, tuple[str, ...]] = {}
-    for part in text.split(";") if text else ():
-        graph, colon, names = part.strip().partition(":")
-        if not graph or not colon or not names or graph in found:
-            raise usage(
-                f"invalid selection '{part}'",
-                where="--set-output-tensors",
-                hint="expected graph0:tensor0,tensor1;graph1:tensor2, with each graph once",
-            )
-        found[graph] = split_list(names, "--set-output-tensors")
+    for part in parts:
+        known = [name for name in graphs if part.startswith(f"{name}:")]
+        graph = max(known, key=len, default=part.partition(":")[0])
+        names = part[len(graph) + 1 :]
+        if not names or graph in found:
+            raise _invalid_selection(part)
+        found[graph] = split_list(names, _SET_OUTPUTS)
     return found
+
+
+def _invalid_selection(part: str) -> ConfigError:
+    return usage(
+        f"invalid selection '{part}'",
+        where=_SET_OUTPUTS,
+        hint="expected graph0:tensor0,tensor1;graph1:tensor2, with each graph once",
+    )
 
 
 def parse_native_names(
@@ -59,11 +86,12 @@ def parse_native_names(
     """
     found: set[tuple[str | None, str]] = set()
     for part in text.split(";") if text is not None else ():
-        graph, colon, rest = part.strip().partition(":")  # names of inputs may have colons, too
-        is_named = bool(colon) and graph in graphs
-        for name in split_list(rest if is_named else part, "--native-input-tensor-names"):
+        part = part.strip()  # names of graphs and of inputs may have colons
+        graph = max((g for g in graphs if part.startswith(f"{g}:")), key=len, default=None)
+        rest = part if graph is None else part[len(graph) + 1 :]
+        for name in split_list(rest, "--native-input-tensor-names"):
             having = [g for g, inputs in graphs.items() if name in inputs]
-            within = [graph] if is_named else having
+            within = having if graph is None else [graph]
             found |= {(each, graphs[each].get(name, name)) for each in within}
             found |= set() if within else {(None, name)}
     return found

@@ -55,12 +55,12 @@ def make_feed(listed: InputList, forms: Mapping[str, RawFormat]) -> tuple[Feed, 
         forms: Formats of the files, by input name, in the graph's order.
     """
     problems: list[Problem] = list(listed.problems)
-    size = common_batch(forms)
+    size, inputs = common_batch(forms), [form.tensor for form in forms.values()]
     resolved: list[dict[str, Path]] = []
     first: tuple[int, bool] | None = None  # the first valid line, and whether it is one element
     for line in listed.lines:
         before = len(problems)
-        files = resolve_line(listed, line, tuple(forms), problems)
+        files = resolve_line(listed, line, inputs, problems)
         whole = _Sizes(listed, line, size).check(files, forms, problems)
         resolved.append(files)
         if len(problems) > before or whole is None:

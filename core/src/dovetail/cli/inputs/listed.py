@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dovetail.cli.inputs.errors import InputError, ListProblem
-from dovetail.cli.inputs.spellings import spellings
+from dovetail.cli.inputs.spellings import tensor_spellings
 from dovetail.errors import Problem, suggest_name
 from dovetail.files import read_start
+from dovetail.ir import Tensor
 
 _ASSIGN = ":="
 _MAX_BYTES = 1 << 28  # of a list; raw files may be larger than the memory
@@ -96,19 +97,19 @@ def read_input_list(path: Path) -> InputList:
 
 
 def resolve_line(
-    listed: InputList, line: Line, names: Sequence[str], problems: list[Problem]
+    listed: InputList, line: Line, inputs: Sequence[Tensor], problems: list[Problem]
 ) -> dict[str, Path]:
     """Return the files of a line by input name.
 
     Args:
         listed: The input list.
         line: One of its lines.
-        names: Names of the graph's inputs, in its order, which is that of paths without names.
+        inputs: The graph's inputs, in its order, which is that of paths without names.
         problems: Every fault of the line is added.
     """
     where = listed.where(line.number)
     found: dict[str, Path] = {}
-    spelled = spellings(names)
+    spelled, names = tensor_spellings(inputs), [tensor.name for tensor in inputs]
     items = _items(line.text, spelled)
     is_bare = len(items) == len(names) and all(given is None and text for given, text in items)
     in_order: Sequence[str] = names if is_bare else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dovetail.cli.inputs.listed import InputList
-from dovetail.cli.inputs.spellings import spellings
+from dovetail.cli.inputs.spellings import spellings, tensor_spellings
 from dovetail.errors import Problem, suggest_name
 from dovetail.ir import Graph
 
@@ -26,7 +26,7 @@ def selected_tensors(graph: Graph, listed: InputList, problems: list[Problem]) -
         listed: Its input list.
         problems: A fault is added for each unknown node (`#`) or tensor (`%`).
     """
-    nodes, tensors = outputs_by_node(graph), selectable(graph)
+    nodes = outputs_by_node(graph)
     found: list[str] = []
     for number, layer in listed.layers:
         name = spellings(nodes).get(layer)
@@ -36,20 +36,19 @@ def selected_tensors(graph: Graph, listed: InputList, problems: list[Problem]) -
         else:
             found += nodes[name]
     named = [(listed.where(number), name) for number, name in listed.tensors]
-    return found + named_tensors(named, tensors, problems)
+    return found + named_tensors(named, graph, problems)
 
 
-def named_tensors(
-    named: list[tuple[str, str]], tensors: tuple[str, ...], problems: list[Problem]
-) -> list[str]:
-    """Return tensors by their names or other spellings of these.
+def named_tensors(named: list[tuple[str, str]], graph: Graph, problems: list[Problem]) -> list[str]:
+    """Return selectable tensors by their names or other spellings of these.
 
     Args:
         named: Where each name is given, and the name.
-        tensors: The tensors that can be named.
+        graph: The graph.
         problems: A fault is added for each unknown name.
     """
-    spelled = spellings(tensors)
+    tensors = selectable(graph)
+    spelled = tensor_spellings(graph.tensors[name] for name in tensors)
     problems += [
         Problem(
             f"computed tensor '{name}' not found in the graph", where, suggest_name(name, tensors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -12,7 +12,7 @@ from dovetail.cli.inputs.feed import Feed, make_feed
 from dovetail.cli.inputs.listed import read_input_list
 from dovetail.cli.inputs.raw_files import RawFormat
 from dovetail.cli.inputs.selection import computed
-from dovetail.cli.inputs.spellings import spellings
+from dovetail.cli.inputs.spellings import tensor_spellings
 from dovetail.errors import ConfigError, Problem
 from dovetail.ir import Graph
 from dovetail_tools import _profiling
@@ -29,7 +29,7 @@ from dovetail_tools._net_run.output_files import (
 from dovetail_tools._net_run.outputs_chosen import chosen_outputs
 from dovetail_tools._net_run.parts import multiplied
 from dovetail_tools._net_run.request import Request
-from dovetail_tools._option_values import parse_native_names
+from dovetail_tools._option_values import parse_native_names, selected_by_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def make_jobs(request: Request, graphs: Sequence[Graph]) -> list[Job]:
         DovetailError: An option names unknown graphs, tensors or inputs; a list is invalid: lists
             every fault of all lists.
     """
-    native = _check_references(request, graphs)
+    native, selected = _check_references(request, graphs)
     folders = {graph.name: graph_folder(graph.name, graphs) for graph in graphs}
     if len(graphs) > 1:
         folders = distinct("graphs", folders, taken=(metadata.NAME, _profiling.NAME))
@@ -71,7 +71,8 @@ def make_jobs(request: Request, graphs: Sequence[Graph]) -> list[Job]:
     jobs: list[Job] = []
     for graph, path in zip(graphs, request.input_lists, strict=True):
         if path is not None:
-            job, faults = _job(request, graph, path, folders[graph.name], native)
+            added = selected.get(graph.name, ())
+            job, faults = _job(request, graph, path, folders[graph.name], native, added)
             jobs.append(job)
             problems += faults
     if problems:
@@ -85,10 +86,10 @@ def _job(
     path: Path,
     folder: str,
     native: Set[tuple[str | None, str]],
+    added: Iterable[str],
 ) -> tuple[Job, list[Problem]]:
     """Return a job, and the faults of its list, with which it cannot run."""
     listed = read_input_list(path)
-    added = request.set_outputs.get(graph.name, ())
     names, problems = chosen_outputs(graph, listed, added, debug=request.debug)
     parts = request.batch_multiplier
     tensors, wrong = multiplied([*graph.inputs, *(graph.tensors[n] for n in names)], parts)
@@ -104,8 +105,14 @@ def _job(
     return Job(graph, folder, feed, files, parts), problems
 
 
-def _check_references(request: Request, graphs: Sequence[Graph]) -> set[tuple[str | None, str]]:
-    """Raise if options name what is not there; return the inputs with native files, by graph."""
+def _check_references(
+    request: Request, graphs: Sequence[Graph]
+) -> tuple[set[tuple[str | None, str]], Mapping[str, tuple[str, ...]]]:
+    """Raise if options name what is not there.
+
+    Return the inputs with native files, with their graphs, and the tensors that are selected, by
+    graph.
+    """
     names = [graph.name for graph in graphs]
     if len(request.input_lists) != len(names):
         several = len(names) > 1
@@ -116,18 +123,20 @@ def _check_references(request: Request, graphs: Sequence[Graph]) -> set[tuple[st
             hint="pass one list per graph, in this order, separated by commas; __ skips a graph",
         )
     inputs = {graph.name: [tensor.name for tensor in graph.inputs] for graph in graphs}
-    spelled = {name: spellings(tensors) for name, tensors in inputs.items()}
+    spelled = {graph.name: tensor_spellings(graph.inputs) for graph in graphs}
     native = parse_native_names(request.native_names, spelled)
-    problems = unknown_names("--set-output-tensors", "graph", request.set_outputs, names)
+    selected = selected_by_graph(request.set_outputs, names)
+    problems = unknown_names("--set-output-tensors", "graph", selected, names)
     for graph in graphs:
-        added = request.set_outputs.get(graph.name, ())
+        added = selected.get(graph.name, ())
+        known = tensor_spellings(graph.tensors[name] for name in computed(graph))
         where = f"--set-output-tensors {graph.name}"
-        problems += unknown_names(where, "computed tensor", added, spellings(computed(graph)))
-    for name, known in [(None, list(chain(*inputs.values()))), *inputs.items()]:
+        problems += unknown_names(where, "computed tensor", added, known)
+    for name, own in [(None, list(chain(*inputs.values()))), *inputs.items()]:
         given = sorted(tensor for graph, tensor in native if graph == name)
-        problems += unknown_names("--native-input-tensor-names", "input", given, known)
+        problems += unknown_names("--native-input-tensor-names", "input", given, own)
     if problems:
         raise ConfigError(
             "options name unknown graphs, tensors or inputs", code="USAGE", problems=problems
         )
-    return native
+    return native, selected

@@ -108,7 +108,7 @@ def request_of(params: Mapping[str, Any]) -> Request:
     _check_values(params, faults)
     models, input_format = model_options(params, faults)
     lists = faults.value(parse_input_lists, params["input_list"]) or ()
-    outputs = faults.value(parse_set_outputs, params["set_output_tensors"]) or {}
+    outputs = faults.value(parse_set_outputs, params["set_output_tensors"]) or ()
     packages = faults.value(split_list, params["op_packages"], "--op-packages") or ()
     options = faults.value(parse_platform_options, params["platform_options"]) or {}
     faults.raise_all()

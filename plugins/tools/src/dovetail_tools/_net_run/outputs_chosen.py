@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dovetail.cli.inputs.listed import InputList
-from dovetail.cli.inputs.selection import computed, named_tensors, selectable, selected_tensors
+from dovetail.cli.inputs.selection import computed, named_tensors, selected_tensors
 from dovetail.errors import Problem
 from dovetail.ir import Graph
 
@@ -29,7 +29,7 @@ def chosen_outputs(
         return computed(graph), problems
     wanted = selected_tensors(graph, listed, problems)
     asked = [("--set-output-tensors", name) for name in added]
-    wanted += named_tensors(asked, selectable(graph), problems)
+    wanted += named_tensors(asked, graph, problems)
     if not (listed.layers or listed.tensors):
         wanted = [*(t.name for t in graph.outputs), *wanted]
     return tuple(dict.fromkeys(wanted)), problems

@@ -66,7 +66,7 @@ class Request:
         native_names: Inputs whose raw files have stored values, as the option names them.
         output_data: Values to write.
         debug: Whether the outputs of all nodes are written.
-        set_outputs: Tensors to write in addition to the outputs, by graph.
+        set_outputs: Selections of tensors to write in addition to the outputs, GRAPH:NAME[,NAME].
         profiling: Profiling level; None for no profile.
         chrome_trace: File for the profile as a Chrome trace, or None.
         config_file: Config of the run.
@@ -103,7 +103,7 @@ class Request:
     native_names: str | None = None
     output_data: OutputData = OutputData.FLOAT_ONLY
     debug: bool = False
-    set_outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    set_outputs: tuple[str, ...] = ()
     profiling: Profiling | None = None
     chrome_trace: Path | None = None
     config_file: Path | None = None
