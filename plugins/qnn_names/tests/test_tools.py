@@ -55,7 +55,9 @@ def test_tables_name_options_that_exist() -> None:
     assert {(c, o) for c, o in used if o not in option_names(c)} == set()
 
 
-ADDED = "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient --strip-quant-nodes"
+ADDED = (
+    "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient --strip-quant-nodes --c-names"
+)
 NATIVE = " --use-native-input-files"
 
 
@@ -72,8 +74,8 @@ NATIVE = " --use-native-input-files"
             "qnn-onnx-converter",
             "-i 1.onnx -o 8bit --op_style=2.18 --lenient --debug -p qti.aisw",
             "-i 1.onnx --op_style=2.18 --lenient --log-level debug --input-format onnx "
-            "--legacy-io-layout --strip-quant-nodes --output-path 8bit.cpp --output-format qnn-cpp "
-            "--graph-name _8bit",
+            "--legacy-io-layout --strip-quant-nodes --c-names --output-path 8bit.cpp "
+            "--output-format qnn-cpp --graph-name _8bit",
         ),
         (
             "qnn-onnx-converter",
@@ -250,6 +252,29 @@ def test_without_passes_a_model_has_the_ops_of_the_tool_and_runs(folder: Path, o
     nodes = json.loads((folder / "plain_net.json").read_text())["graph"]["nodes"]
     assert "ElementWiseNeuron" in {node["type"] for node in nodes.values()}
     check_channels_last(folder, "plain.cpp")
+
+
+def test_outputs_have_the_names_of_the_tool(folder: Path) -> None:
+    model = network()
+    (model.graph.input[0].name, model.graph.output[0].name) = ("in.1", "495")
+    (model.graph.node[0].input[0], model.graph.node[3].output[0]) = ("in.1", "495")
+    onnx.save(model, folder / "numbers.onnx")
+    run("qnn-onnx-converter -i numbers.onnx -o numbers.cpp", folder)
+    run("qnn-model-lib-generator -c numbers.cpp -b numbers.bin -o numbers -t x86", folder)
+    run(
+        "qnn-context-binary-generator --model numbers/x86/libnumbers.so --backend libQnnCpu.so "
+        "--binary_file numbers --output_dir numbers",
+        folder,
+    )
+    for name in ("in_1", "in.1"):
+        (folder / "numbers.txt").write_text(f"{name}:=last.raw\n")
+        for source in (
+            "--model numbers/x86/libnumbers.so",
+            "--retrieve_context numbers/numbers.bin",
+        ):
+            run(f"qnn-net-run {source} --backend libQnnCpu.so --input_list numbers.txt", folder)
+            found = [path.name for path in (folder / "output/Result_0").iterdir()]
+            assert found == ["_495.raw"]
 
 
 def test_layouts_can_be_kept(folder: Path) -> None:

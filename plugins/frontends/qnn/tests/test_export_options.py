@@ -106,6 +106,23 @@ def test_numbered_tensors_have_no_names_of_the_source_model(tmp_path: Path) -> N
     assert not any(b"hidden" in data or b"gone" in data for data in files)
 
 
+def test_names_of_the_file_are_those_of_the_graph(tmp_path: Path) -> None:
+    graph = functions()
+    tensor, node = graph.tensor("x"), graph.nodes[0]
+    graph.rename({tensor: "1/x:0"}, {node: "a.b"})
+    tensor.source = "1/x:0"
+    for suffix, exporter, frontend in (
+        (".json", QnnJsonExporter(), QnnJsonFrontend()),
+        (".cpp", QnnCppExporter(), QnnCppFrontend()),
+        (".dlc", DlcExporter(), DlcFrontend()),
+    ):
+        path = tmp_path / f"net{suffix}"
+        exporter.export(graph, path, QnnCppOptions(c_names=True))
+        (found,) = frontend.read(path)
+        assert (found.inputs[0].name, found.inputs[0].source) == ("_1_x_0", "1/x:0")
+        assert found.nodes[0].name == "a_b"
+
+
 def test_functions_named_after_the_file(tmp_path: Path) -> None:
     path = tmp_path / "my-net.cpp"
     QnnCppExporter().export(convolution(), path, QnnCppOptions(overwrite_model_prefix=True))

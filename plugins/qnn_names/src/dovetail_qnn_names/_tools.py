@@ -52,6 +52,7 @@ _LEGACY_DEFAULTS: tuple[Tokens, ...] = (
     ("--op-style", "2.27"),
     ("--lenient",),
     ("--strip-quant-nodes",),
+    ("--c-names",),
 )
 _STYLE = ("--quantization-style", "sdk")
 # Without samples, tensors that have no encoding stay float.

@@ -35,6 +35,15 @@ EXPORT = OptionGroup(
                 "model's; inputs and outputs keep their names.",
             ),
         ],
+        "c_names": Annotated[
+            bool,
+            typer.Option(
+                "--c-names",
+                help="Name the tensors and nodes in a .cpp, .json or .dlc by identifiers of C, as "
+                "qnn-onnx-converter does, also for those who read the file: files of outputs, for "
+                "example.",
+            ),
+        ],
         "overwrite_model_prefix": Annotated[
             bool,
             typer.Option(

@@ -7,6 +7,7 @@ from typing import Literal
 from dovetail.ir import Graph, Pass, copy_graph
 from dovetail.ops.exporter import ExportOptions
 from dovetail_opset.passes import SingleOps, VariantOps
+from dovetail_qnn._names import FileNames
 
 OpStyle = Literal["2.18", "2.27"]
 _STYLES: dict[str, Pass] = {"2.18": SingleOps(), "2.27": VariantOps()}
@@ -21,11 +22,14 @@ class QnnExportOptions(ExportOptions, frozen=True, kw_only=True):
         exclude_named_tensors: Whether tensors other than inputs and outputs are numbered, so that
             the names of the source model are not in the file.
         package_name: Op package of all nodes in the file; by default that of each node.
+        c_names: Whether tensors and nodes have the file's names, identifiers of C, when the file is
+            read again; their names in the source model are still known.
     """
 
     op_style: OpStyle | None = None
     exclude_named_tensors: bool = False
     package_name: str = ""
+    c_names: bool = False
 
 
 class QnnCppOptions(QnnExportOptions, frozen=True, kw_only=True):
@@ -41,8 +45,8 @@ class QnnCppOptions(QnnExportOptions, frozen=True, kw_only=True):
 
 def requested_graph(graph: Graph, options: QnnExportOptions) -> Graph:
     """Return a graph as options ask for: the graph itself, or a changed copy."""
-    is_same = not (options.op_style or options.exclude_named_tensors or options.package_name)
-    if is_same:
+    names = options.exclude_named_tensors or options.c_names
+    if not (options.op_style or names or options.package_name):
         return graph
     copy = copy_graph(graph)
     if options.op_style is not None:
@@ -51,6 +55,9 @@ def requested_graph(graph: Graph, options: QnnExportOptions) -> Graph:
         node.package = options.package_name
     if options.exclude_named_tensors:
         _number_tensors(copy)
+    if options.c_names:
+        found = FileNames(copy)
+        copy.rename(found.tensors, found.nodes)
     return copy
 
 
