@@ -258,6 +258,7 @@ def test_outputs_have_the_names_of_the_tool(folder: Path) -> None:
     model = network()
     (model.graph.input[0].name, model.graph.output[0].name) = ("in.1", "495")
     (model.graph.node[0].input[0], model.graph.node[3].output[0]) = ("in.1", "495")
+    (model.graph.node[0].output[0], model.graph.node[1].input[0]) = ("7", "7")
     onnx.save(model, folder / "numbers.onnx")
     run("qnn-onnx-converter -i numbers.onnx -o numbers.cpp", folder)
     run("qnn-model-lib-generator -c numbers.cpp -b numbers.bin -o numbers -t x86", folder)
@@ -275,6 +276,9 @@ def test_outputs_have_the_names_of_the_tool(folder: Path) -> None:
             run(f"qnn-net-run {source} --backend libQnnCpu.so --input_list numbers.txt", folder)
             found = [path.name for path in (folder / "output/Result_0").iterdir()]
             assert found == ["_495.raw"]
+    run("qnn-net-run --model numbers.cpp --backend cpu --input_list numbers.txt --debug", folder)
+    found = [path.name for path in (folder / "output/Result_0").iterdir()]
+    assert sorted(found) == ["_495.raw", "_7.raw", "b.raw", "r.raw"]
 
 
 def test_layouts_can_be_kept(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dovetail.files import identifier
 from dovetail.ir import Graph, Node, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.passes._rewrite import is_inner
@@ -26,7 +27,8 @@ class RestoreNames:
 
     A node gets the name of the operator that it comes from; of several nodes, the last one that
     computes does. The others keep derived names, and the remaining transposes and reshapes are
-    named after their outputs. Inputs and outputs of the graph are never renamed.
+    named after their outputs. Inputs and outputs of the graph are never renamed, nor is what has
+    its name in the user's model as QNN's converters write it, an identifier of C.
     """
 
     name: str = "restore-names"
@@ -58,6 +60,8 @@ def _is_renamable(tensor: Tensor) -> bool:
     """Return whether a tensor is internal or constant, and its name differs from its source's."""
     if tensor.name == tensor.source or not (is_inner(tensor) or tensor.kind.is_static):
         return False
+    if tensor.name == identifier(tensor.source):
+        return False
     return not any(mark in tensor.name for mark in (COLUMNS_LAST, COLUMNS_MOVED))
 
 
@@ -79,7 +83,7 @@ def _node_names(graph: Graph, tensors: dict[Tensor, str]) -> dict[Node, str]:
     names = {node: source for source, node in winners.items()}
     taken = {*names.values(), *(n.name for n in graph.nodes if not _is_arranging(n))}
     for node in graph.nodes:
-        if node in names:
+        if node in names or _is_in_c(node):
             continue
         left = [s for s in reversed(node.sources) if s not in claims and s not in taken]
         if left:
@@ -89,6 +93,11 @@ def _node_names(graph: Graph, tensors: dict[Tensor, str]) -> dict[Node, str]:
         elif node.name in winners:
             names[node] = _free(f"{node.name}.{node.op_type}", taken)
     return {node: name for node, name in names.items() if name != node.name}
+
+
+def _is_in_c(node: Node) -> bool:
+    """Return whether a node's name is that of a source as QNN's converters write it."""
+    return node.name not in node.sources and node.name in map(identifier, node.sources)
 
 
 def _main_source(node: Node) -> str | None:
