@@ -16,7 +16,7 @@ from dovetail.container import Model
 from dovetail.errors import ConfigError, suggest_name
 from dovetail.files import PathLike, check_suffix, with_suffix
 from dovetail.ir import Graph
-from dovetail.ops.exporter import Exporter, ExportOptions
+from dovetail.ops.exporter import Exporter, ExportOptions, ModelExporter
 from dovetail.plugins import load as load_plugin
 from dovetail.plugins import load_all
 
@@ -42,7 +42,7 @@ def export(
             several the one for ONNX with quantization (`onnx-qdq`).
         options: An `ExportOptions`, or an object of the exporter's own `options_type`. Version and
             copyright that they leave out are those of the model.
-        graph: Name of the graph if the model has several.
+        graph: Name of the graph if the model has several; by default all, if the format can.
 
     Returns:
         The differences in structure or meaning between the file and the graph, a sentence each.
@@ -62,7 +62,7 @@ def export(
         source = Path(model)
         _keep_source(target, exporter, source, f"path {target}")
         model = load_model(source)
-    return exporter.export(_chosen(model, graph), target, _completed(chosen, model))
+    return _write(exporter, model, graph, target, _completed(chosen, model))
 
 
 def find_exporter(name: str) -> Exporter:
@@ -128,7 +128,7 @@ class ModelFile:
             model.save(self.path)
             return ()
         options = _completed(options_for(self.exporter, self.options), model)
-        return self.exporter.export(_chosen(model, None), self.path, options)
+        return _write(self.exporter, model, None, self.path, options)
 
 
 def model_file(path: Path, source: Path, format: str | None, option: str) -> ModelFile:
@@ -199,6 +199,15 @@ def _completed(options: ExportOptions, model: Model) -> ExportOptions:
         if name in said and not getattr(options, name)
     }
     return msgspec.structs.replace(options, **missing)
+
+
+def _write(
+    exporter: Exporter, model: Model, graph: str | None, path: Path, options: ExportOptions
+) -> tuple[str, ...]:
+    """Write one graph of a model, or all if none is named and the format can have several."""
+    if graph is None and len(model.graphs) > 1 and isinstance(exporter, ModelExporter):
+        return exporter.export_graphs(tuple(model.graphs.values()), path, options)
+    return exporter.export(_chosen(model, graph), path, options)
 
 
 def _chosen(model: Model, name: str | None) -> Graph:

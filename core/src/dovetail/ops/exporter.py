@@ -6,6 +6,7 @@ arguments.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -69,3 +70,11 @@ class Exporter(Protocol):
             UnsupportedOpError: The format cannot express some nodes or tensors; all are listed.
             ContainerError: The file cannot be written.
         """
+
+
+@runtime_checkable
+class ModelExporter(Exporter, Protocol):
+    """An exporter whose files may have several graphs."""
+
+    def export_graphs(self, graphs: Sequence[Graph], path: Path, options: Any) -> tuple[str, ...]:
+        """Write graphs of different names as a model; see `export`."""

@@ -32,7 +32,10 @@ def export(
     graph: Annotated[
         str | None,
         typer.Option(
-            "--graph", metavar="NAME", help="The graph to export, if the model has several."
+            "--graph",
+            metavar="NAME",
+            help="The graph to export, if the model has several; by default all, which a .dlc can "
+            "have.",
         ),
     ] = None,
     external_data: Annotated[

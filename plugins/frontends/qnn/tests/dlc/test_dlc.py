@@ -22,7 +22,7 @@ from dlc_files import (
 )
 
 import dovetail
-from dovetail.container import MappedBlob
+from dovetail.container import MappedBlob, Model, Producer
 from dovetail.errors import ConfigError, GraphError, UnsupportedOpError
 from dovetail.ir import (
     AxisScaleOffset,
@@ -39,6 +39,7 @@ from dovetail.ir import (
     TensorKind,
 )
 from dovetail.ops.frontend import FrontendOptions
+from dovetail.plugins.ops import installed_ops
 from dovetail.testing import OpCase, bind
 from dovetail_opset import PACKAGE
 from dovetail_opset.testing import CASES
@@ -135,6 +136,22 @@ def test_several_graphs_with_a_shared_weight(tmp_path: Path) -> None:
     assert found[0].tensor("w").data is found[1].tensor("w").data
     model = dovetail.convert(tmp_path / "both.dlc")
     assert list(model.graphs) == ["a", "b"]
+
+
+def test_all_graphs_of_a_model_are_written(tmp_path: Path) -> None:
+    graphs = [float_graph("a"), small_graph(), float_graph("c")]
+    graphs[2].tensor("x").source = "the input"
+    graphs[2].tensor("w").data = graphs[0].tensor("w").data
+    model = Model.of(*graphs, producer=Producer("tests", "1"), registry=installed_ops())
+    assert dovetail.export(model, tmp_path / "all.dlc") == ()
+    found = DlcFrontend().read(tmp_path / "all.dlc")
+    assert [graph.name for graph in found] == [graph.name for graph in graphs]
+    for graph, written in zip(found, graphs, strict=True):
+        assert_same(graph, written)
+        assert graph.inputs[0].source == written.inputs[0].source
+    assert found[0].tensor("w").data is found[2].tensor("w").data
+    dovetail.export(model, tmp_path / "one.dlc", graph="c")
+    assert [graph.name for graph in DlcFrontend().read(tmp_path / "one.dlc")] == ["c"]
 
 
 def _tables(stream: bytes, declared: type[Any]) -> Any:

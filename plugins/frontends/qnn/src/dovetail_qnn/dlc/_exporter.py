@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -38,63 +38,71 @@ class DlcExporter:
         return (path,)
 
     def export(self, graph: Graph, path: Path, options: QnnExportOptions) -> tuple[str, ...]:
-        """Write a graph; see `dovetail.ops.exporter.Exporter`.
+        """Write a graph; see `dovetail.ops.exporter.Exporter`, and `export_graphs`."""
+        return self.export_graphs((graph,), path, options)
 
-        The weights are always in the file.
+    def export_graphs(
+        self, graphs: Sequence[Graph], path: Path, options: QnnExportOptions
+    ) -> tuple[str, ...]:
+        """Write graphs; see `dovetail.ops.exporter.ModelExporter`.
+
+        The weights are always in the file; those of several graphs are stored once.
 
         Raises:
-            GraphError: The graph has faults; all are listed.
+            GraphError: A graph has faults; all are listed.
             UnsupportedOpError: A DLC cannot express some tensors or names; all are listed.
             ContainerError: The file cannot be written.
         """
-        check(graph)
-        graph = requested_graph(graph, options)
+        for graph in graphs:
+            check(graph)
         regions = PayloadRegions()
-        writer = GraphWriter(graph, regions)
-        model, payloads = writer.tables()
-        problems = writer.problems
-        if problems:
+        writers = [GraphWriter(requested_graph(graph, options), regions) for graph in graphs]
+        where = ", ".join(f"graph '{graph.name}'" for graph in graphs)
+        models, payloads = zip(*(writer.tables() for writer in writers), strict=True)
+        if problems := [problem for writer in writers for problem in writer.problems]:
             raise UnsupportedOpError(
-                "the graph cannot be expressed in a DLC",
-                where=f"graph '{graph.name}'",
-                problems=problems,
+                "the model cannot be expressed in a DLC", where=where, problems=problems
             )
         try:
             streams = {
                 METADATA: _metadata(options).encode(),
-                MODEL: pack_stream(encode(ModelTable((model,)), GRAPHS)),
-                WEIGHTS: pack_stream(encode(PayloadsTable((payloads,)), PARAMS)),
-                **_extras(graph, writer),
+                MODEL: pack_stream(encode(ModelTable(models), GRAPHS)),
+                WEIGHTS: pack_stream(encode(PayloadsTable(payloads), PARAMS)),
+                **_extras(writers),
             }
         except UnicodeError as error:
             raise UnsupportedOpError(
                 "a name or text contains half a surrogate pair, which a DLC cannot store",
-                where=f"graph '{graph.name}'",
+                where=where,
                 hint="rename it",
             ) from error
         with atomic_write(path) as file:
             write_archive(file, (OUTSIDE, regions), streams)
-        return tuple(_notes(writer))
+        return tuple(_notes(writers))
 
 
-def _extras(graph: Graph, writer: GraphWriter) -> Mapping[str, bytes]:
+def _extras(writers: Iterable[GraphWriter]) -> Mapping[str, bytes]:
     """Return the member of what the tables do not say; empty if they say all."""
-    names = OwnNames(graph)
-    found = describe(
-        graph,
-        names,
-        graph.name,
-        has_layouts=False,
-        has_omitted=True,
-        own=writer.own,
-        stated=writer.stated,
-    )
-    return {} if found is None else {EXTRAS: msgspec.json.encode({graph.name: found})}
+    found = {
+        writer.graph.name: describe(
+            writer.graph,
+            OwnNames(writer.graph),
+            writer.graph.name,
+            has_layouts=False,
+            has_omitted=True,
+            own=writer.own,
+            stated=writer.stated,
+        )
+        for writer in writers
+    }
+    said = {name: extras for name, extras in found.items() if extras is not None}
+    return {EXTRAS: msgspec.json.encode(said)} if said else {}
 
 
-def _notes(writer: GraphWriter) -> Iterator[str]:
-    """Yield the facts of the graph that other readers of the file do not find."""
-    kinds = {t.encoding.kind.name for t in writer.own if t.encoding is not None}
+def _notes(writers: Iterable[GraphWriter]) -> Iterator[str]:
+    """Yield the facts of the graphs that other readers of the file do not find."""
+    own = (tensor for writer in writers for tensor in writer.own)
+    kinds = {t.encoding.kind.name for t in own if t.encoding is not None}
     for kind in sorted(kinds):
         yield f"encodings of kind {kind} are in {EXTRAS}, which only Dovetail reads"
 
