@@ -10,7 +10,13 @@ import pytest
 
 from dovetail.cli.quantization_options import OTHER_SPELLINGS, takes_quantization
 from dovetail.errors import ConfigError
-from dovetail.quantization import LEGACY_NAMES, QuantizationOptions, Sharing, options_from
+from dovetail.quantization import (
+    LEGACY_NAMES,
+    QuantizationOptions,
+    Sharing,
+    options_from,
+    parse_steps,
+)
 from dovetail.quantization import options as options_module
 
 
@@ -87,6 +93,55 @@ def test_an_estimator_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPa
     assert "min-max, mse" in far
     installed = ()  # what is wrong then is that there is no quantizer
     assert options_from(given).act_quantizer_calibration == "minmax"
+
+
+def test_faults_of_values_and_contradictions_are_told_together() -> None:
+    with pytest.raises(ConfigError, match="invalid options") as caught:
+        options_from(
+            {
+                "act_bitwidth": 7,
+                "weights_bw": 8,
+                "weights_bitwidth": 3,
+                "restrict_quantization_steps": "a b",
+                "algorithms": ["cle"],
+                "algorithm_params": {"adaround": {}},
+                "ignore_encodings": True,
+                "quantization_overrides": "f.json",
+                "act_quantizer": "fast",
+                "act_quantizer_calibration": "mse",
+                "pack_4_bit_weights": True,  # nothing is known of the weights' bitwidth
+            }
+        )
+    told = "\n".join(map(str, caught.value.problems))
+    for part in (
+        "act_bitwidth cannot be 7",
+        "'weights_bitwidth' is set twice",
+        "weights_bitwidth cannot be 3",
+        "the quantization steps 'a b'",
+        "'adaround', which is not among the algorithms",
+        "ignore_encodings and quantization_overrides are mutually exclusive",
+        "act_quantizer cannot be 'fast'",
+        "act_quantizer and act_quantizer_calibration are mutually exclusive",
+    ):
+        assert part in told
+    assert len(caught.value.problems) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [("-0x80 0x7F", (-128, 127)), ("-0x8000 0x7F7F", (-32768, 32639)), (" 0x0  0xff ", (0, 255))],
+)
+def test_steps_are_two_hexadecimal_numbers(text: str, ends: tuple[int, int]) -> None:
+    assert parse_steps(text) == ends
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0x7F", "-128 127", "0x7F -0x80", "0x1 0x1", "0x1 0x2 0x3", "0x80-0x7F", "x 0x1"]
+)
+def test_other_steps_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="quantization steps") as caught:
+        parse_steps(text)
+    assert '"-0x80 0x7F"' in caught.value.hint
 
 
 def test_an_algorithm_is_named_once() -> None:

@@ -15,7 +15,6 @@ from dovetail_quantizers.grid import (
     Scheme,
     grid_for,
     grids_for,
-    parse_steps,
     storage_type,
 )
 
@@ -177,23 +176,6 @@ def test_32_bits_reach_the_end(bound: float) -> None:
     grid = grid_for(-bound, bound, 32, SYMMETRIC)
     assert bound - grid.scale * (2**31 - 1) <= grid.scale * 0.51
     assert grid.scale == pytest.approx(bound / (2**31 - 1), rel=2e-7)
-
-
-@pytest.mark.parametrize(
-    ("text", "ends"),
-    [("-0x80 0x7F", (-128, 127)), ("-0x8000 0x7F7F", (-32768, 32639)), (" 0x0  0xff ", (0, 255))],
-)
-def test_steps_are_two_hexadecimal_numbers(text: str, ends: tuple[int, int]) -> None:
-    assert parse_steps(text) == ends
-
-
-@pytest.mark.parametrize(
-    "text", ["", "0x7F", "-128 127", "0x7F -0x80", "0x1 0x1", "0x1 0x2 0x3", "0x80-0x7F", "x 0x1"]
-)
-def test_other_steps_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="quantization steps") as caught:
-        parse_steps(text)
-    assert '"-0x80 0x7F"' in caught.value.hint
 
 
 def test_the_whole_pair_is_the_plain_grid() -> None:

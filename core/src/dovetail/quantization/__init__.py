@@ -19,6 +19,7 @@ from dovetail.quantization.options import (
     Sharing,
     Style,
     options_from,
+    parse_steps,
 )
 from dovetail.quantization.quantizer import Calibration, Quantized, Quantizer, Sample
 from dovetail.quantization.report import (
@@ -58,4 +59,5 @@ __all__ = [
     "WeightedNode",
     "Workspace",
     "options_from",
+    "parse_steps",
 ]

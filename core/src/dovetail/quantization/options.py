@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -30,6 +31,7 @@ class Style(enum.Enum):
 
 
 _BITS = 8
+_STEPS = re.compile(r"\s*(-?)0[xX]([0-9a-fA-F]{1,8})\s+(-?)0[xX]([0-9a-fA-F]{1,8})\s*")
 LegacyMode = Literal["tf", "enhanced", "adjusted", "symmetric"]
 Schema = Literal["asymmetric", "symmetric", "unsignedsymmetric"]
 
@@ -176,18 +178,37 @@ def options_from(
         ConfigError: Names or values are wrong, or options contradict each other; all are listed.
     """
     values: dict[str, Any] = {}
+    problems: list[Problem] = []
     for name, value in given.items():
         own = LEGACY_NAMES.get(name, name)
         if own in values:
-            text = f"'{own}' is set twice, by two of its names"
-            raise ConfigError("options contradict each other", problems=[Problem(text, where)])
+            problems.append(Problem(f"'{own}' is set twice, by two of its names", where))
         values[own] = _plain(value)
-    if problems := list(_wrong_values(values, where)):
-        raise ConfigError("invalid options", problems=problems)
-    options = typed.convert(values, QuantizationOptions, where=where)
-    if problems := list(_contradictions(options, where)):
-        raise ConfigError("options contradict each other", problems=problems)
+    faulty: set[str] = set()
+    wrong = list(_wrong_values(values, where, faulty))
+    valid = {name: value for name, value in values.items() if name not in faulty}
+    options = typed.convert(valid, QuantizationOptions, where=where)
+    problems += [*wrong, *_contradictions(options, faulty, where)]
+    if problems:
+        text = "invalid options" if wrong else "options contradict each other"
+        raise ConfigError(text, problems=problems)
     return options
+
+
+def parse_steps(text: str) -> tuple[int, int]:
+    """Return the two ends in the text of `restrict_quantization_steps`, such as "-0x80 0x7F".
+
+    Raises:
+        ConfigError: The text is not two hexadecimal numbers in increasing order.
+    """
+    found = _STEPS.fullmatch(text)
+    ends = (int(found[1] + found[2], 16), int(found[3] + found[4], 16)) if found else (0, 0)
+    if ends[0] >= ends[1]:
+        raise ConfigError(
+            f"the quantization steps {text!r} must be a minimum and a larger maximum",
+            hint='pass two hexadecimal numbers separated by a space, such as "-0x80 0x7F"',
+        )
+    return ends
 
 
 def _plain(value: Any) -> Any:
@@ -198,29 +219,49 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
-    """Yield a problem for every invalid value and every unknown name."""
+def _wrong_values(values: Mapping[str, Any], where: str, faulty: set[str]) -> Iterator[Problem]:
+    """Yield a problem for every invalid value and every unknown name.
+
+    Args:
+        values: Plain values by name.
+        where: Where they are given.
+        faulty: The names are added whose values cannot be converted.
+    """
     types = {f.name: f.type for f in msgspec.structs.fields(QuantizationOptions)}
-    wrong = []
     for name, value in values.items():
         if name not in types:
+            faulty.add(name)
+            yield Problem("unknown option", f"{where}: {name}", suggest_name(name, types))
             continue
         try:
             msgspec.convert(value, types[name])
         except (msgspec.ValidationError, UnicodeError) as failure:
+            faulty.add(name)
             allowed = ", ".join(map(str, _allowed(types[name])))
             text = f"{name} cannot be {value!r}" + ("" if allowed else f": {failure}")
-            wrong.append(Problem(text, where, f"expected {allowed}" if allowed else ""))
+            yield Problem(text, where, f"expected {allowed}" if allowed else "")
         else:
             if isinstance(value, str) and "\0" in value:  # no path or name has one
-                wrong.append(Problem(f"{name} cannot contain a NUL character", where))
-            wrong += _unknown_estimator(name, value, where)
-    if wrong:
-        unknown = [name for name in values if name not in types]
-        yield from (
-            Problem("unknown option", f"{where}: {n}", suggest_name(n, types)) for n in unknown
-        )
-    yield from wrong
+                yield Problem(f"{name} cannot contain a NUL character", where)
+            else:
+                yield from _unusable(name, value, where)
+
+
+def _unusable(name: str, value: Any, where: str) -> Iterator[Problem]:
+    """Yield what is wrong with a value of the right type."""
+    if name == "restrict_quantization_steps" and isinstance(value, str):
+        try:
+            parse_steps(value)
+        except ConfigError as error:
+            yield Problem(error.message, where, error.hint)
+    elif name.endswith("_quantizer_calibration") and value is not None:
+        known = plugin_names("dovetail.range_estimators")
+        if value in known or not known:  # without any there is no quantizer, reported later
+            return
+        near = suggest_name(value, known)
+        listed = f"installed: {', '.join(known)}"
+        hint = near if near.startswith("valid") else f"{near} {listed}"
+        yield Problem(f"{name} cannot be '{value}': range estimator not found", where, hint)
 
 
 def _allowed(kind: Any) -> list[Any]:
@@ -232,36 +273,37 @@ def _allowed(kind: Any) -> list[Any]:
     return [value for each in get_args(kind) for value in _allowed(each)]
 
 
-def _unknown_estimator(name: str, value: Any, where: str) -> list[Problem]:
-    if not name.endswith("_quantizer_calibration") or value is None:
-        return []
-    known = plugin_names("dovetail.range_estimators")
-    if value in known or not known:  # without any there is no quantizer, which is reported later
-        return []
-    text = f"{name} cannot be '{value}': range estimator not found"
-    near = suggest_name(value, known)
-    listed = f"installed: {', '.join(known)}"
-    return [Problem(text, where, near if near.startswith("valid") else f"{near} {listed}")]
+def _contradictions(
+    options: QuantizationOptions, faulty: Collection[str], where: str
+) -> list[Problem]:
+    """Return a problem for each contradiction of options.
 
+    Args:
+        options: The options with valid values.
+        faulty: Names of those with invalid ones.
+        where: Where they are given.
+    """
 
-def _contradictions(options: QuantizationOptions, where: str) -> list[Problem]:
+    def is_set(name: str) -> bool:
+        return name in faulty or getattr(options, name) not in (None, False)
+
     texts = []
     for what in ("act", "param"):
-        mode = getattr(options, f"{what}_quantizer")
         newer = [f"{what}_quantizer_calibration", f"{what}_quantizer_schema"]
-        said = [name for name in newer if getattr(options, name) is not None]
-        if mode is not None and said:
+        said = [name for name in newer if is_set(name)]
+        if is_set(f"{what}_quantizer") and said:
             texts.append(f"{what}_quantizer and {' and '.join(said)} are mutually exclusive")
     if options.ignore_encodings and options.quantization_overrides is not None:
         texts.append("ignore_encodings and quantization_overrides are mutually exclusive")
     if options.ignore_encodings and options.float_fallback:
         texts.append("float_fallback and ignore_encodings are mutually exclusive")
-    if options.percentile_calibration_value is not None and "percentile" not in (
-        options.act_quantizer_calibration,
-        options.param_quantizer_calibration,
+    calibrations = ("act_quantizer_calibration", "param_quantizer_calibration")
+    if options.percentile_calibration_value is not None and not any(
+        name in faulty or getattr(options, name) == "percentile" for name in calibrations
     ):
         texts.append("percentile_calibration_value requires a quantizer calibration of percentile")
-    if options.pack_4_bit_weights and options.weights_bitwidth != 4:
+    has_width = options.weights_bitwidth == 4 or "weights_bitwidth" in faulty
+    if options.pack_4_bit_weights and not has_width:
         texts.append("pack_4_bit_weights requires a weights_bitwidth of 4")
     if options.use_aimet_quantizer and (said := _unlike_aimet(options)):
         texts.append(f"use_aimet_quantizer and {' and '.join(said)} are mutually exclusive")
@@ -273,7 +315,7 @@ def _contradictions(options: QuantizationOptions, where: str) -> list[Problem]:
     texts += [
         f"algorithm_params are set for '{name}', which is not among the algorithms"
         for name in options.algorithm_params
-        if name not in options.algorithms
+        if name not in options.algorithms and "algorithms" not in faulty
     ]
     return [Problem(text, where) for text in texts]
 

@@ -9,7 +9,6 @@ Source: SDK reference, "Quantization": Overview, Details, Quantization Modes.
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,6 @@ from dovetail.ir import DType, ScaleOffset
 
 MINIMUM_RANGE = 0.0001
 _FLOAT_MAX = float(np.finfo(np.float32).max)
-_STEPS = re.compile(r"\s*(-?)0[xX]([0-9a-fA-F]{1,8})\s+(-?)0[xX]([0-9a-fA-F]{1,8})\s*")
 _NOT_FINITE, _OUT_OF_ORDER = "is not finite in float32", "is not in order"
 _BELOW = "contains negative values, which an unsigned symmetric grid cannot represent"
 Floats = NDArray[np.float64]
@@ -142,22 +140,6 @@ def storage_type(bitwidth: int, scheme: Scheme) -> DType:
     """Return the narrowest byte-wide type that stores a grid's integers."""
     bits = min(bits for bits in (8, 16, 32) if bits >= bitwidth)
     return DType.fixed(bits, signed=scheme is Scheme.SYMMETRIC)
-
-
-def parse_steps(text: str) -> tuple[int, int]:
-    """Return the two ends in the text of `--restrict-quantization-steps`, such as "-0x80 0x7F".
-
-    Raises:
-        ConfigError: The text is not two hexadecimal numbers in increasing order.
-    """
-    found = _STEPS.fullmatch(text)
-    ends = (int(found[1] + found[2], 16), int(found[3] + found[4], 16)) if found else (0, 0)
-    if ends[0] >= ends[1]:
-        raise ConfigError(
-            f"the quantization steps {text!r} must be a minimum and a larger maximum",
-            hint='pass two hexadecimal numbers separated by a space, such as "-0x80 0x7F"',
-        )
-    return ends
 
 
 def _asymmetric(

@@ -11,8 +11,8 @@ from dovetail.calibration import RangeEstimator
 from dovetail.errors import PluginError
 from dovetail.ir import DType
 from dovetail.plugins import load as load_plugin
-from dovetail.quantization import QuantizationOptions, Style
-from dovetail_quantizers.grid import Grid, Scheme, grid_for, parse_steps
+from dovetail.quantization import QuantizationOptions, Style, parse_steps
+from dovetail_quantizers.grid import Grid, Scheme, grid_for
 
 GROUP = "dovetail.range_estimators"
 MIN_MAX = "min-max"
