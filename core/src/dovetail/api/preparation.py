@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,7 @@ from dovetail.runtime import (
     Profile,
     Signal,
 )
+from dovetail.runtime.config import DeviceConfig, changed_settings
 from dovetail.runtime.config_file import RunConfig, config_from, load_config
 from dovetail.runtime.context_binaries import compatibility_of, open_binary
 from dovetail.runtime.names import backend_name
@@ -28,6 +29,18 @@ from dovetail.runtime.names import backend_name
 _LOG = logging.getLogger("dovetail.preparation")
 
 Config = str | os.PathLike[str] | Mapping[str, Any] | None
+
+
+class Recorded(NamedTuple):
+    """How a context binary was prepared.
+
+    Attributes:
+        options: Options of the backend that differ from their defaults.
+        device: Settings of the device that differ from their defaults.
+    """
+
+    options: Mapping[str, Any]
+    device: Mapping[str, Any]
 
 
 class Preparer:
@@ -39,7 +52,8 @@ class Preparer:
         options: Options of the backend; they replace those of the config.
         ops: The ops; by default those of all installed op packages.
         packages: Op packages that are not installed.
-        recorded: Options of the backend if neither the config nor `options` has some.
+        recorded: Options of the backend if neither the config nor `options` has some, and settings
+            of the device that the config leaves out, unless it has some of them.
 
     Attributes:
         backend: The handle of the backend.
@@ -56,18 +70,18 @@ class Preparer:
         options: Mapping[str, Any] | None = None,
         ops: OpRegistry | None = None,
         packages: Iterable[OpPackage] = (),
-        recorded: Mapping[str, Any] | None = None,
+        recorded: Recorded | None = None,
     ) -> None:
         name = backend_name(backend)
         self.config = _run_config(config, name)
         given = {**self.config.options, **(options or {})}
         # those of `hetero` have its keys without values if a config has no table of them
         if recorded is not None and all(value in (None, {}) for value in given.values()):
-            given = dict(recorded)
+            given = dict(recorded.options)
         self.backend = Backend.create(name, given, ops)
         for package in packages:
             self.backend.register_op_package(package)
-        self._device = self.backend.create_device(self.config.device)
+        self._device = self.backend.create_device(_device(self.config.device, recorded))
 
     def load(
         self,
@@ -195,15 +209,23 @@ class Preparer:
         return {key: value for key, value in settings.items() if key in known}
 
 
-def backend_of(binary: Binary) -> tuple[str, Mapping[str, Any]]:
-    """Return the backend that a context binary is for, and its options.
+def backend_of(binary: Binary) -> tuple[str, Recorded]:
+    """Return the backend that a context binary is for, and how it was prepared.
 
     Raises:
         FrontendError: The file cannot be read.
         ContainerError: It is not a context binary, or its manifest is damaged.
     """
     manifest = open_binary(binary, is_persistent=True).manifest
-    return manifest.backend, manifest.options
+    return manifest.backend, Recorded(manifest.options, manifest.device)
+
+
+def _device(given: DeviceConfig, recorded: Recorded | None) -> DeviceConfig | Mapping[str, Any]:
+    """Return the settings of a device, with those of a context binary's preparation."""
+    own = changed_settings(given)
+    if recorded is None or not recorded.device or own.keys() & recorded.device.keys():
+        return given
+    return {**recorded.device, **own}
 
 
 def _run_config(config: Config, backend: str) -> RunConfig:

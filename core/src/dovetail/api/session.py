@@ -24,7 +24,7 @@ from dovetail.errors import BackendError
 from dovetail.files import PathLike
 from dovetail.ir import Array
 from dovetail.ops import NOTHING, Observed, OpRegistry
-from dovetail.runtime import Backend, Context, Graph, Profile, ProfileLevel, Signal
+from dovetail.runtime import Backend, Context, Graph, Profile, ProfileLevel, Signal, backend_name
 
 if TYPE_CHECKING:
     from dovetail.api.adapting import Adapters, AppliedAdapter
@@ -135,7 +135,8 @@ class Session(Closing):
             binary: The path of a context binary, which is mapped and must not be changed in place
                 while the session is open; or its bytes.
             backend: Name of the backend; by default the one that the binary is for.
-            config: As for a new session.
+            config: As for a new session; settings of the device that it leaves out are those of
+                the binary, unless it has some of them.
             ops: As for a new session.
             options: Options of the backend; by default those of the binary, unless the config has
                 some.
@@ -148,7 +149,8 @@ class Session(Closing):
         session = cls.__new__(cls)
         name, known = backend_of(binary)
         given = backend or name
-        session._preparer = Preparer(given, config, options, ops, recorded=known)
+        recorded = known if backend_name(given) == name else None
+        session._preparer = Preparer(given, config, options, ops, recorded=recorded)
         session._start(profile_log, profile_level)
         with session._closed_on_error():
             context = session._preparer.load(binary, session._profile)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.api.preparation import Preparer
+from dovetail.api.preparation import Preparer, Recorded
 from dovetail.cli.graph_text import graph_text, settings_text, summary_lines, tensor_table
 from dovetail.cli.output import current_output, table
 from dovetail.cli.sharing_text import sharing_text
@@ -53,14 +53,16 @@ def show_context(
 
 
 def verdict_on(file: ContextFile, backend: str) -> Compatibility:
-    """Return how well a context binary suits a backend, with the options of the binary.
+    """Return how well a context binary suits a backend, with the options and device of the binary.
 
     Raises:
         DovetailError: The backend cannot be created, or cannot state what its graphs depend on.
     """
     name, manifest = backend_name(backend), file.manifest
     is_same = without_arch(name) == manifest.backend
-    preparer = Preparer(name, recorded=manifest.options if is_same else None)
+    # another architecture after the backend's name contradicts the device
+    recorded = Recorded(manifest.options, manifest.device if name == manifest.backend else {})
+    preparer = Preparer(name, recorded=recorded if is_same else None)
     with preparer.backend:
         return preparer.compatibility(file)
 
@@ -92,7 +94,8 @@ def _head(path: Path, summary: ContextSummary) -> list[str]:
     whole = ["graphs: restored together only"] if summary.is_whole else []
     return [
         *summary_lines(path, summary),
-        f"backend: {summary.backend}, options: {settings_text(summary.options)}",
+        f"backend: {summary.backend}, options: {settings_text(summary.options)}, "
+        f"device: {settings_text(summary.device)}",
         f"prepared with: {settings_text(summary.fingerprint)}",
         *whole,
     ]

@@ -13,7 +13,7 @@ import msgspec
 from dovetail.container._manifest import EncodingEntry, GraphEntry, TensorEntry
 from dovetail.errors import ContainerError
 
-MINOR = 2
+MINOR = 3
 
 
 class _Addition(msgspec.Struct, frozen=True):
@@ -36,20 +36,22 @@ _ADDITIONS = {
     "mapped": _Addition(1, is_required=True),
     "vector": _Addition(1, is_required=True),
     "open_grid": _Addition(2, is_required=True),
+    "device": _Addition(3, is_required=False),
 }
 _KEYS = tuple(name for name in _ADDITIONS if name in TensorEntry.__struct_fields__)
 
 
 def version_of(
-    graphs: Iterable[GraphEntry], tensors: Iterable[TensorEntry] = ()
+    graphs: Iterable[GraphEntry], tensors: Iterable[TensorEntry] = (), others: Iterable[str] = ()
 ) -> tuple[int, tuple[str, ...]]:
     """Return the minor version that has all that a file uses, and the additions to require.
 
     Args:
         graphs: The graphs in the file.
         tensors: Its other tensors.
+        others: Further additions that it uses.
     """
-    used = {name for graph in graphs for name in _used(graph)}
+    used = {*others, *(name for graph in graphs for name in _used(graph))}
     used |= {name for tensor in tensors for name in _used_tensor(tensor)}
     minor = max((_ADDITIONS[name].minor for name in used), default=0)
     return minor, tuple(sorted(name for name in used if _ADDITIONS[name].is_required))

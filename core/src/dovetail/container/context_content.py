@@ -39,6 +39,7 @@ class ContextManifest(Manifest, frozen=True):
         names: Blob of each key of the image.
         opaque: Blob with the graphs of a backend that cannot describe them.
         is_whole: Whether the graphs can be restored only together.
+        device: The settings of the device that differ from their defaults.
     """
 
     producer: Producer
@@ -51,6 +52,7 @@ class ContextManifest(Manifest, frozen=True):
     names: dict[str, Index]
     opaque: Index | None = None
     is_whole: bool = False
+    device: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class StoredContextGraph(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +106,7 @@ class ContextContent(msgspec.Struct, frozen=True, kw_only=True):
     blobs: Mapping[str, Blob]
     opaque: bytes = b""
     is_whole: bool = False
+    device: Mapping[str, Any] = msgspec.field(default_factory=dict)
     is_section: bool = False
 
     def parts(self, where: str = "context binary") -> Iterator[bytes | memoryview]:
@@ -139,7 +142,8 @@ class ContextContent(msgspec.Struct, frozen=True, kw_only=True):
         names = {key: table.add(self.blobs[key]) for key in sorted(self.blobs)}
         opaque = table.add(Blob(np.frombuffer(self.opaque, np.uint8))) if self.opaque else None
         own = (t for g in graphs for t in (*g.inputs, *g.outputs, *g.updated))
-        minor, requires = version_of(models.values(), (*tensors, *own))
+        more = ["device"] if self.device else []
+        minor, requires = version_of(models.values(), (*tensors, *own), more)
         manifest = ContextManifest(
             (),
             self.producer,
@@ -152,6 +156,7 @@ class ContextContent(msgspec.Struct, frozen=True, kw_only=True):
             names,
             opaque,
             self.is_whole,
+            dict(self.device),
             minor=minor,
             requires=requires,
         )

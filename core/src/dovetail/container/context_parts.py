@@ -59,6 +59,7 @@ class ContextParts:
             blobs={key: blob for key, blob in file.stored_blobs().items() if key in keys},
             opaque=file.opaque,
             is_whole=manifest.is_whole,
+            device=manifest.device,
             is_section=file.is_section,
         )
 

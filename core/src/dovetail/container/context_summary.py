@@ -49,6 +49,7 @@ class ContextSummary(Summary, frozen=True, kw_only=True):
         shared_blob_bytes: Bytes of the blobs used by several graphs, each counted once.
         backend: Name of the backend that it is for.
         options: The backend's options that differ from their defaults.
+        device: The settings of the device that differ from their defaults.
         fingerprint: Facts that the graphs depend on.
         tensors: Tensors that the graphs share.
         is_whole: Whether the graphs can be restored only together.
@@ -57,6 +58,7 @@ class ContextSummary(Summary, frozen=True, kw_only=True):
     graphs: tuple[PreparedSummary, ...]
     backend: str
     options: dict[str, Any]
+    device: dict[str, Any]
     fingerprint: dict[str, str]
     tensors: tuple[TensorSummary, ...]
     is_whole: bool
@@ -86,6 +88,7 @@ def summarize_context(file: ContextFile) -> ContextSummary:
         file_bytes=file.nbytes,
         backend=manifest.backend,
         options=manifest.options,
+        device=manifest.device,
         fingerprint=manifest.fingerprint,
         tensors=_tensors(file.tensors()),
         is_whole=manifest.is_whole,

@@ -150,5 +150,6 @@ def content_parts(
         blobs={key: Blob(array) for key, array in image.blobs.items()},
         opaque=image.opaque,
         is_whole=image.is_whole or bool(image.opaque),
+        device={} if is_section else changed_settings(context.device.config),
         is_section=is_section,
     ).parts(where)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dovetail.api.preparation import Preparer
+from dovetail.api.preparation import Preparer, Recorded
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.errors import BackendError
 from dovetail.ops import OpRegistry
@@ -21,7 +21,7 @@ def new_preparer(
     config_file: Path | None,
     options: Mapping[str, Any],
     op_packages: Sequence[str],
-    recorded: Mapping[str, Any] | None = None,
+    recorded: Recorded | None = None,
 ) -> tuple[Preparer, OpRegistry]:
     """Return a backend with its config, and the ops.
 
@@ -30,7 +30,7 @@ def new_preparer(
         config_file: Config of the backend and its graphs, or None.
         options: Options of the backend, which replace those of the config.
         op_packages: Op packages that are not installed, as the command line names them.
-        recorded: Options of the backend if neither the config nor `options` has some.
+        recorded: Options and device of a context binary's preparation, see `Preparer`.
 
     Raises:
         DovetailError: The config is wrong, an op package cannot be loaded, or the backend cannot

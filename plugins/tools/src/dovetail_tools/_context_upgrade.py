@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dovetail.api.preparation import Recorded
 from dovetail.cli.context_report import verdict_data, verdict_text
 from dovetail.cli.op_package_option import split_list
 from dovetail.cli.output import current_output
@@ -27,7 +28,7 @@ def upgrade_context(
     Args:
         path: The context binary.
         output: The new one.
-        backend: Name of the backend; None for that of the binary, with the options there.
+        backend: Name of the backend; None for that of the binary, with its options and device.
         config_file: Config of the backend and its graphs, or None.
         platform_options: Options of the backend, as on the command line.
         op_packages: Op packages that are not installed, as on the command line.
@@ -39,12 +40,15 @@ def upgrade_context(
     file = ContextFile.open(path)
     name = backend_name(file.manifest.backend if backend is None else backend)
     is_same = without_arch(name) == file.manifest.backend
+    # another architecture after the backend's name contradicts the device
+    device = file.manifest.device if name == file.manifest.backend else {}
+    recorded = Recorded(file.manifest.options, device)
     preparer, _ = new_preparer(
         name,
         config_file,
         parse_platform_options(platform_options) or {},
         split_list(op_packages, "--op-packages"),
-        file.manifest.options if is_same else None,
+        recorded if is_same else None,
     )
     with preparer.backend:
         found = preparer.compatibility(file)

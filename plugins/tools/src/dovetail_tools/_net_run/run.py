@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dovetail.api.preparation import backend_of
+from dovetail.api.preparation import Recorded, backend_of
 from dovetail.files import Staging, staged_folder, unwritable
 from dovetail.runtime import backend_name
 from dovetail_tools import _profiling
@@ -81,8 +80,8 @@ def execute(request: Request) -> Outcome:
     return Outcome(name, request.output_dir, tuple(outcomes), profiling)
 
 
-def _backend(request: Request) -> tuple[str, Mapping[str, Any] | None]:
-    """Return the backend of a request, and the options that its context binary was prepared with.
+def _backend(request: Request) -> tuple[str, Recorded | None]:
+    """Return the backend of a request, and how its context binary was prepared.
 
     Raises:
         DovetailError: The context binary cannot be read.
