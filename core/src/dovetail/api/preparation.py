@@ -32,7 +32,7 @@ Config = str | os.PathLike[str] | Mapping[str, Any] | None
 
 
 class Recorded(NamedTuple):
-    """How a context binary was prepared.
+    """Options and settings with which a context binary was prepared.
 
     Attributes:
         options: Options of the backend that differ from their defaults.
