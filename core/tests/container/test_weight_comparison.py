@@ -90,6 +90,20 @@ def test_the_counts_are_those_of_a_comparison_of_files(tmp_path: Path) -> None:
     assert [d.fact for d in other.differences] == ["values"]
 
 
+def test_names_of_the_converters_are_the_same_names(tmp_path: Path) -> None:
+    own = {"fc.weight": ramp(4), "1": ramp(5), "a/b": ramp(6), "a.b": ramp(7), "c_d": ramp(8)}
+    in_c = {"fc_weight": ramp(4), "_1": ramp(5, 1), "a_b": ramp(6), "c_d": ramp(8), "c.d": ramp(9)}
+    paths = []
+    for name, arrays in (("own", own), ("in_c", in_c)):
+        paths.append(tmp_path / f"{name}.dvt")
+        model_of({"net": arrays}).save(paths[-1])
+    found = compare_weights(*map(read_weights, paths))
+    assert (found.same_names, found.identical) == (3, 2)
+    assert [each.name for each in found.tensors] == ["1"]
+    # `a_b` can be each of two
+    assert (found.unmatched_first, found.unmatched_second) == (("a/b", "a.b"), ("a_b", "c.d"))
+
+
 def test_a_file_is_equal_to_itself_and_to_a_context_of_it(tmp_path: Path) -> None:
     path = write(tmp_path / "c.bin", content(stored("net", weights())))
     found = compare_weights(read_weights(path), read_weights(path))

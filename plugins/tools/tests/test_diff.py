@@ -132,9 +132,19 @@ def test_types_encodings_and_the_interface(first: str, run: Any) -> None:
     found = changed(run, first, graph)
     wanted = ["out[0] dtype", "out[0] encoding", "out[0] bitwidth", "out[0] symmetry"]
     assert facts(found)["m_node"][:4] == wanted
-    assert [d["fact"] for d in found["structure"]["interface"]] == ["input x", "input x2"]
+    assert [d["fact"] for d in found["structure"]["interface"]] == ["input x name"]
     # an input under another name is the same input to the nodes
     assert not any(fact == "in[0]" for fact in facts(found)["m_node"])
+
+
+def test_inputs_and_outputs_of_one_source_are_compared(first: str, run: Any) -> None:
+    graph = net()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    graph.rename({x: "x_0", y: "x"}, {})  # a name of the first model that means another one here
+    x.source, x.dtype = "x", DType.FLOAT_16
+    found = changed(run, first, graph)
+    told = [(d["fact"], d["second"]) for d in found["structure"]["interface"]]
+    assert told == [("input x name", "x_0"), ("input x dtype", "FLOAT_16"), ("output y name", "x")]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ identical and different ones, and files without a counterpart in either folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -24,6 +24,7 @@ from dovetail.container.tensor_facts import (
     md5_of,
 )
 from dovetail.errors import ConfigError, suggest_name
+from dovetail.files import identifier
 from dovetail.ir import Graph, Tensor
 
 # Tensors with data by name, of each graph by name.
@@ -151,16 +152,18 @@ def compare_weights(first: Weights, second: Weights) -> WeightComparison:
     """Compare the weights of two files; no more than two tensors are in memory at a time.
 
     Graphs are compared by name; if both files have only one, these are compared whatever their
-    names are. All bytes are read, and the checksums of blobs checked.
+    names are. Weights are compared by name; those without a counterpart, by the name that the C++
+    of QNN's converters has for them. All bytes are read, and the checksums of blobs checked.
 
     Raises:
         ContainerError: A blob is damaged.
     """
     a, b = _flat(first, second), _flat(second, first)
-    common = [name for name in a if name in b]
-    found = [_compared(name, a[name], b[name]) for name in common]
-    unmatched = tuple(name for name in a if name not in b)
-    others = tuple(name for name in b if name not in a)
+    common = _common(a, b)
+    found = [_compared(name, a[name], b[other]) for name, other in common.items()]
+    matched = set(common.values())
+    unmatched = tuple(name for name in a if name not in common)
+    others = tuple(name for name in b if name not in matched)
     for name in unmatched:
         _check(a[name])
     for name in others:
@@ -183,6 +186,27 @@ def compare_weights(first: Weights, second: Weights) -> WeightComparison:
             sum(_hash(a[name]) in contents_b for name in unmatched),
         ),
     )
+
+
+def _common(first: Iterable[str], second: Collection[str]) -> dict[str, str]:
+    """Return the names of the first file that the second one has, too, and how they are there."""
+    first = list(first)
+    known = set(first)
+    ours = _by_identifier(name for name in first if name not in second)
+    theirs = _by_identifier(name for name in second if name not in known)
+    found = {name: name for name in first if name in second}
+    for stem, names in ours.items():
+        others = theirs.get(stem, ())
+        if len(names) == len(others) == 1:
+            found[names[0]] = others[0]
+    return found
+
+
+def _by_identifier(names: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(identifier(name), []).append(name)
+    return found
 
 
 def _flat(weights: Weights, others: Weights) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -43,19 +43,33 @@ def node_diffs(first: Graph, second: Graph, matches: Matches) -> Iterator[NodeDi
 
 
 def interface_differences(first: Graph, second: Graph) -> Iterator[Difference]:
-    """Yield the differences of the inputs and outputs of two graphs, by name."""
+    """Yield the differences of the inputs and outputs of two graphs, by name or else by source."""
     for use, ours, theirs in (
         ("input", first.inputs, second.inputs),
         ("output", first.outputs, second.outputs),
     ):
-        one, other = ({t.name: t for t in tensors} for tensors in (ours, theirs))
+        one = {t.name: t for t in ours}
+        other = _by_first_names(one, theirs)
         for name in one | other:
             if name in one and name in other:
+                if other[name].name != name:
+                    yield Difference(f"{use} {name} name", name, other[name].name)
                 yield from _tensor_differences(one[name], other[name], f"{use} {name}")
             else:
                 yield Difference(f"{use} {name}", *(_presence(name, t) for t in (one, other)))
         if one.keys() == other.keys() and list(one) != list(other):
             yield Difference(f"order of {use}s", ", ".join(one), ", ".join(other))
+
+
+def _by_first_names(first: Mapping[str, Tensor], second: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Return tensors by their names, or that of the first one of the same source."""
+    names = {tensor.name for tensor in second}
+    free = {t.source: name for name, t in first.items() if name not in names}
+    found: dict[str, Tensor] = {}
+    for tensor in second:
+        is_known = tensor.name in first
+        found[tensor.name if is_known else free.pop(tensor.source, tensor.name)] = tensor
+    return found
 
 
 def _presence(name: str, among: Iterable[str]) -> str:
