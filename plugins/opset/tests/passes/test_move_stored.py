@@ -16,7 +16,7 @@ from dovetail.ir import (
     TensorKind,
     find_faults,
 )
-from dovetail_opset.build import add
+from dovetail_opset.build import add, static
 from dovetail_opset.passes import MoveStored
 
 Evaluate = Callable[..., Any]
@@ -100,4 +100,48 @@ def test_a_border_of_integers_becomes_the_number_it_represents(
     ids=["output", "wider", "scales of an axis"],
 )
 def test_what_stays(graph: Graph) -> None:
+    assert not MoveStored().run(graph)
+
+
+@pytest.mark.parametrize("op_type", ["Argmax", "Argmin"])
+def test_stored_values_are_ranked(evaluate: Evaluate, op_type: str) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", FIXED, X.shape, TensorKind.APP_WRITE))
+    x.encoding = STORED.encoding
+    cast = add(graph, "Cast", [x], name="cast", spec=Spec(BYTES, X.shape))
+    cast.kind = TensorKind.APP_READ
+    add(graph, op_type, [cast], name="y", axis=1).kind = TensorKind.APP_READ
+    values = np.random.default_rng(4).permutation(X.ravel()).reshape(X.shape)
+    before = evaluate(graph, {"x": values})
+    assert MoveStored().run(graph)
+    assert not MoveStored().run(graph)
+    assert not find_faults(graph)
+    (found,) = (node for node in graph.nodes if node.op_type == op_type)
+    assert found.inputs == (x,)
+    for name, wanted in before.items():
+        np.testing.assert_array_equal(evaluate(graph, {"x": values})[name], wanted)
+
+
+def test_rows_are_gathered_from_a_table_of_stored_values(evaluate: Evaluate) -> None:
+    graph = Graph("net")
+    indices = graph.add_tensor(Tensor("i", DType.INT_32, (3,), TensorKind.APP_WRITE))
+    table = static(graph, "table", X[0])
+    rows = add(graph, "Gather", [table, indices], name="rows", axis=0)
+    spec = Spec(FIXED, rows.shape, STORED.encoding)
+    add(graph, "Cast", [rows], name="y", spec=spec).kind = TensorKind.APP_READ
+    feed = {"i": np.array([2, 0, 1], np.int32)}
+    before = evaluate(graph, feed)["y"]
+    assert MoveStored().run(graph)
+    assert not find_faults(graph)
+    assert [node.op_type for node in graph.nodes] == ["Cast", "Gather"]
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
+def test_integers_that_select_elements_stay() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", FIXED, (3,), TensorKind.APP_WRITE))
+    x.encoding = STORED.encoding
+    cast = add(graph, "Cast", [x], name="cast", spec=Spec(BYTES, (3,)))
+    table = static(graph, "table", X[0])
+    add(graph, "Gather", [table, cast], name="y", axis=0).kind = TensorKind.APP_READ
     assert not MoveStored().run(graph)

@@ -1,4 +1,4 @@
-"""Moves of stored values with their encoding instead of as plain integers."""
+"""Moves and ranks of stored values with their encoding instead of as plain integers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,22 @@ from dovetail_opset._package import is_op
 from dovetail_opset.passes._rewrite import first_input, is_inner, sole_producer
 
 _BORDER = "pad_constant_value"
-_MOVES = ("Pad", "Reshape", "Transpose")
+# Ops that move the elements of their first input, or take the largest ones.
+_MOVES = (
+    *("DepthToSpace", "Gather", "GatherElements", "GatherNd", "Pad", "PoolMax2d", "Reshape"),
+    *("ResizeNearestNeighbor", "SpaceToDepth", "StridedSlice", "Tile", "Transpose"),
+)
+# Ops for which only the order of the elements matters.
+_RANKS = ("Argmax", "Argmin")
 
 
 @dataclass(frozen=True, slots=True)
 class MoveStored:
     """Exchange a Cast between stored values and integers with the moves on the integers' side.
 
-    Every backend transposes fixed-point tensors, but few do integers of 8 or 16 bits, such as the
-    images that a quantized model takes as bytes.
+    What only ranks the integers reads the stored values. Every backend transposes fixed-point
+    tensors, but few do integers of 8 or 16 bits, such as the images that a quantized model takes as
+    bytes.
     """
 
     name: str = "move-stored"
@@ -25,7 +32,12 @@ class MoveStored:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         found = [node for node in graph.nodes if is_op(node, "Cast")]
-        return any([_move_before(graph, cast) or _move_after(graph, cast) for cast in found])
+        return any([self._run_on(graph, cast) for cast in found])
+
+    @staticmethod
+    def _run_on(graph: Graph, cast: Node) -> bool:
+        changed = _move_before(graph, cast) or _move_after(graph, cast)
+        return _rank_stored(graph, cast) or changed
 
 
 def _move_before(graph: Graph, cast: Node) -> bool:
@@ -35,7 +47,7 @@ def _move_before(graph: Graph, cast: Node) -> bool:
         x, integers, y = first_input(cast), cast.outputs[0], move.outputs[0]
         moved = add_like(graph, y, f"{y.name}.stored", Spec(x.dtype, y.shape, x.encoding))
         _give_real_border(move, x)
-        graph.set_inputs(move, [x])
+        graph.set_inputs(move, [x, *move.inputs[1:]])
         graph.set_outputs(move, [moved])
         graph.set_inputs(cast, [moved])
         graph.set_outputs(cast, [y])
@@ -50,7 +62,9 @@ def _only_move(graph: Graph, cast: Node) -> Node | None:
     if not _is_stored(first_input(cast), integers) or not is_inner(integers):
         return None
     reader = graph.only_reader(integers)
-    return reader if reader is not None and _moves(reader, integers) else None
+    if reader is None or reader.inputs[0] is not integers or integers in reader.inputs[1:]:
+        return None
+    return reader if _moves(reader, integers) else None
 
 
 def _move_after(graph: Graph, cast: Node) -> bool:
@@ -62,7 +76,7 @@ def _move_after(graph: Graph, cast: Node) -> bool:
         _give_real_border(move, y)
         graph.set_inputs(cast, [x])
         graph.set_outputs(cast, [stored])
-        graph.set_inputs(move, [stored])
+        graph.set_inputs(move, [stored, *move.inputs[1:]])
         graph.set_outputs(move, [y])
         graph.remove_tensor(integers)
         changed = True
@@ -82,6 +96,17 @@ def _moves(node: Node, integers: Tensor) -> bool:
     """Return whether a node moves integers; the border that a Pad adds must be one of them."""
     low, high = integers.dtype.stored_range()
     return is_op(node, *_MOVES) and low <= _border(node) <= high
+
+
+def _rank_stored(graph: Graph, cast: Node) -> bool:
+    """Rank stored values, whose order is that of their integers."""
+    x, integers = first_input(cast), cast.outputs[0]
+    if not _is_stored(x, integers):
+        return False
+    found = [node for node in graph.consumers(integers) if is_op(node, *_RANKS)]
+    for node in found:
+        graph.set_inputs(node, [x])
+    return bool(found)
 
 
 def _border(node: Node) -> float:
