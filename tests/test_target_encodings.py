@@ -84,9 +84,17 @@ def split(graph: Graph, x: Tensor) -> Tensor:
     return given(graph, b, U8, 0.025, -128)
 
 
-@pytest.mark.parametrize(
-    "net", [prelu, softmax, layer_norm, wide_sum, sigmoid, dense, clipped, joined, split]
-)
+def gathered(graph: Graph, x: Tensor) -> Tensor:
+    """The HTP gathers elements with one encoding, and the model gives two."""
+    indices = static(graph, "indices", np.array([3, 0, 2], np.int32))
+    x = given(graph, add(graph, "Gather", [x, indices], name="rows", axis=1), U8, 0.02, -120)
+    return given(graph, add(graph, "ElementWiseNeg", [x], name="y"), U8, 0.02, -136)
+
+
+NETS = [prelu, softmax, layer_norm, wide_sum, sigmoid, dense, clipped, joined, split, gathered]
+
+
+@pytest.mark.parametrize("net", NETS)
 def test_given_encodings_get_types_of_the_htp(net: Any) -> None:
     """Constants and results are counted otherwise; other inputs of a node are converted."""
     graph = Graph("net")

@@ -52,6 +52,7 @@ class _Writer:
         self._plan = plan
         self._graph: Graph = plan.graph
         self._decided = decided
+        self._inputs = inputs
         # the inputs that read each tensor, with the encodings that they need
         self._readers: dict[Tensor, list[tuple[Node, int, EncodingDecision]]] = {}
         for (node, i), wanted in inputs.items():
@@ -113,7 +114,10 @@ class _Writer:
         if group is None or group not in self._decided:
             return None
         shared = self._decided[group]
-        return shared if producer is None else decide_result(self._plan, producer, tensor, shared)
+        if producer is None:
+            return shared
+        read = self._inputs.get((producer, 0))
+        return decide_result(self._plan, producer, tensor, shared, read)
 
     def _kept_float(self, tensor: Tensor, stored: EncodingDecision) -> Tensor | None:
         """Return the inner tensor of an interface that stays float, None for other tensors."""

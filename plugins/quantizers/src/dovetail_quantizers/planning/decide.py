@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.errors import ConfigError, Problem, QuantizationError
-from dovetail.ir import Node, Tensor
+from dovetail.ir import Encoding, Node, Tensor
 from dovetail.ops import Range
 from dovetail_opset import is_op
 from dovetail_quantizers.grid import Grid
@@ -96,14 +96,28 @@ def prescribed(group: Group, grid: Grid, minimum: float, maximum: float) -> Grid
 
 
 def decide_result(
-    plan: Plan, node: Node, tensor: Tensor, shared: EncodingDecision
+    plan: Plan,
+    node: Node,
+    tensor: Tensor,
+    shared: EncodingDecision,
+    read: EncodingDecision | None,
 ) -> EncodingDecision:
     """Return the decision on a node's result: the one that its group shares, or a prescribed one.
 
     Other tensors of the group, such as those of a Concat, may need another encoding than the one
-    that the op prescribes for its result: then a Convert follows.
+    that the op prescribes for its result: then a Convert follows. So it does where a target wants
+    one encoding for what is moved and its source, but the model gives two.
+
+    Args:
+        plan: The plan.
+        node: The node.
+        tensor: Its result.
+        shared: The decision on the group of the result.
+        read: The decision on the node's first input.
     """
-    own = op_of(node, plan.ops).result_encodings.get(shared.dtype)
+    own: Encoding | None = op_of(node, plan.ops).result_encodings.get(shared.dtype)
+    if own is None and read is not None and read.dtype is shared.dtype:
+        own = read.encoding if tensor in plan.overrides.prescribed else None
     if own is None or node.outputs[0] is not tensor:
         return shared
     if tensor in plan.overrides.encodings:
