@@ -151,6 +151,8 @@ def test_what_does_the_same_with_bools_and_integers(net: Any, evaluate: Evaluate
         ("ElementWiseMod", [1, 5, 7], True),
         ("ElementWiseMod", [1, -5, 7], False),
         ("ElementWiseMod", [1, 0, 7], False),
+        ("ElementWiseFmod", [1, 5, 7], True),
+        ("ElementWiseFmod", [1, 0, 7], False),
     ],
 )
 def test_functions_of_integers(
@@ -166,6 +168,50 @@ def test_functions_of_integers(
     assert not find_faults(graph)
     assert (op_type not in [node.op_type for node in graph.nodes]) is is_written_out
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT_32, DType.FLOAT_16])
+def test_a_remainder_of_floats_has_the_sign_of_what_is_divided(
+    evaluate: Evaluate, dtype: DType
+) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", dtype, (33, 1), TensorKind.APP_WRITE))
+    divisors = static(graph, "divisors", np.array([3, -2.5, 0], dtype.storage))
+    y = add(graph, "ElementWiseFmod", [x, divisors], name="y")
+    y.kind = TensorKind.APP_READ
+    feed = {"x": np.linspace(-8, 8, 33).astype(dtype.storage)[:, None]}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        before = evaluate(graph, feed)["y"]
+        assert WriteOut(["ElementWiseFmod"]).run(graph)
+        assert not find_faults(graph)
+        np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+    assert np.isnan(before[:, 2]).all()
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("has_positions", [False, True])
+@pytest.mark.parametrize("turned", [0, 4])
+def test_rotary_embeddings(
+    evaluate: Evaluate, interleaved: bool, has_positions: bool, turned: int
+) -> None:
+    graph, rng = Graph("net"), np.random.default_rng(3)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 3, 5, 8), TensorKind.APP_WRITE))
+    feed = {"x": rng.standard_normal(x.shape, np.float32)}
+    pairs = (turned or 8) // 2
+    shape = (9, pairs) if has_positions else (2, 5, pairs)
+    tables = [static(graph, n, rng.standard_normal(shape, np.float32)) for n in ("cos", "sin")]
+    rest = []
+    if has_positions:
+        rest.append(graph.add_tensor(Tensor("p", DType.INT_32, (2, 5), TensorKind.APP_WRITE)))
+        feed["p"] = rng.integers(0, 9, (2, 5), np.int32)
+    params = {"interleaved": interleaved, "rotary_embedding_dim": turned}
+    y = add(graph, "RotaryEmbedding", [x, *tables, *rest], name="y", **params)
+    y.kind = TensorKind.APP_READ
+    before = evaluate(graph, feed)["y"]
+    assert WriteOut(["RotaryEmbedding"]).run(graph)
+    assert not find_faults(graph)
+    assert "RotaryEmbedding" not in [node.op_type for node in graph.nodes]
+    np.testing.assert_allclose(evaluate(graph, feed)["y"], before, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [DType.INT_32, DType.BOOL_8])
