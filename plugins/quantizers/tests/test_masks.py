@@ -215,3 +215,53 @@ def test_shares_are_not_asked_for_nan(bits: int) -> None:
             wanted, got = (each.run({"x": sample})["y"] for each in (exact, near))
             # weights have 8 bits in both cases
             np.testing.assert_allclose(got, wanted, atol=0.03 if bits == 8 else 0.005)
+
+
+@pytest.mark.parametrize("number", [-1e9, -3.4e38])
+def test_two_masks_may_be_joined(number: float) -> None:
+    """As Llama does: elements that padding alone hides have the sum 0, which is asked for."""
+    graph, x = new_graph((4, 8))
+    padding = graph.add_tensor(Tensor("padding", x.dtype, (1, 8), TensorKind.APP_WRITE))
+    far = graph.add_tensor(Tensor("far", x.dtype, (4, 8), TensorKind.APP_WRITE))  # 1 is hidden
+    lowest = static(graph, "lowest", np.full((), number, np.float32))
+    zero = static(graph, "zero", np.zeros((), np.float32))
+    causal = add(graph, "ElementWiseMultiply", [far, lowest], name="causal")
+    both = add(graph, "ElementWiseAdd", [causal, padding], name="both")
+    is_hidden = add(graph, "ElementWiseEqual", [both, zero], name="is_hidden")
+    mask = add(graph, "ElementWiseSelect", [is_hidden, lowest, causal], name="mask")
+    total = add(graph, "ElementWiseAdd", [x, mask], name="total")
+    output(add(graph, "Softmax", [total], name="y"))
+    given = {
+        "padding": (np.arange(8) > 1)[None].astype(np.float32),
+        "far": np.triu(np.ones((4, 8), np.float32), 4),
+    }
+    samples = [{"x": each, **given} for each in SAMPLES]
+    made = dt.quantize(model_of(graph), samples)
+    (found,) = made.graphs.values()
+    assert minimum(found, "total") > -20
+    with dt.Session(model_of(graph)) as exact, dt.Session(made) as near:
+        for sample in samples:
+            wanted, got = (each.run(sample)["y"] for each in (exact, near))
+            np.testing.assert_allclose(got, wanted, atol=0.02)
+            assert (got[wanted == 0] == 0).all()
+
+
+@pytest.mark.parametrize("number", [-1e4, -3.4e38, -np.inf])
+def test_scores_may_be_replaced_by_one_mask_after_the_other(number: float) -> None:
+    graph, x = new_graph((4, 8))
+    lowest = static(graph, "lowest", np.full((), number, np.float32))
+    zero = static(graph, "zero", np.zeros((), np.float32))
+    late = static(graph, "late", np.arange(8) > 5)
+    is_low = add(graph, "ElementWiseLess", [x, zero], name="is_low")
+    once = add(graph, "ElementWiseSelect", [is_low, lowest, x], name="once")
+    twice = add(graph, "ElementWiseSelect", [late, lowest, once], name="twice")
+    output(add(graph, "Softmax", [twice], name="y"))
+    made = dt.quantize(model_of(graph), list(SAMPLES))
+    (found,) = made.graphs.values()
+    assert minimum(found, "twice") > -20
+    assert minimum(found, "once") > -40
+    with dt.Session(model_of(graph)) as exact, dt.Session(made) as near:
+        for sample in SAMPLES:
+            wanted, got = (each.run({"x": sample})["y"] for each in (exact, near))
+            np.testing.assert_allclose(got, wanted, atol=0.06)  # a step of the scores is 0.1
+            assert (got[wanted == 0] == 0).all()

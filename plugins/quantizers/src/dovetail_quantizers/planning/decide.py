@@ -188,6 +188,8 @@ class GroupRanges:
         if is_op(node, "ElementWiseAdd", "ElementWiseSubtract"):
             others = [t for t in (*node.inputs, *node.outputs) if t is not None]
             return sum(self._span(t) for t in others if self._plan.groups.get(t) is not group)
+        if is_op(node, "ElementWiseSelect"):
+            return self._span(node.outputs[0])
         factors = _factors(node)
         if is_op(node, "ElementWiseMultiply") and factors is not None:
             return self._span(node.outputs[0]) / float(factors.min())

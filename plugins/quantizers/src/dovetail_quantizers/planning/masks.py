@@ -7,11 +7,11 @@ operands of that sum, numbers far below all scores represent minus infinity.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from dovetail.ir import DType, Graph, Node, Tensor
+from dovetail.ir import Array, DType, Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail_opset import is_op
 from dovetail_opset.ops.softmax import Softmax
@@ -27,6 +27,11 @@ from dovetail_quantizers.planning.value_range import (
 )
 
 _FAR = {1: Far(below=-MASK), -1: Far(above=MASK)}
+_SIGNS = {
+    "ElementWiseAdd": (1, 1),
+    "ElementWiseSelect": (0, 1, 1),
+    "ElementWiseSubtract": (1, -1),
+}
 
 
 class Masks:
@@ -124,12 +129,12 @@ class Masks:
         """Find the limits from which operands of a sum for Softmaxes represent infinity."""
         signs = mask_signs(node, self._groups)
         for tensor, sign in zip(node.inputs, signs, strict=False):
-            if tensor is None or tensor not in self._groups:
+            if tensor is None or tensor not in self._groups or not sign:
                 continue
             group = self._groups[tensor]
             readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
             is_seen = any(self._graph.is_output(t) for t in group.members)
-            adding = [n for n in readers if not _asks_for_infinity(n)]
+            adding = [n for n in readers if not self._tests(n)]
             if not is_seen and all(self._sign(n, group) == sign for n in adding):
                 group.far = _FAR[sign]
 
@@ -138,7 +143,17 @@ class Masks:
         readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
         if not readers or any(not tensor.kind.is_internal for tensor in group.members):
             return False
-        return all(_asks_for_infinity(node) or _asks_for_zero(node) for node in readers)
+        return all(self._tests(node) or _asks_for_zero(node) for node in readers)
+
+    def _tests(self, node: Node) -> bool:
+        """Return whether a node only tests for infinity, or adds for a test of what differs from 0.
+
+        Transformers add two masks to find the elements that only one of them hides.
+        """
+        if _asks_for_infinity(node):
+            return True
+        group = self._groups.get(node.outputs[0]) if is_op(node, "ElementWiseAdd") else None
+        return group is not None and self._is_only_tested(group)
 
     def _sign(self, node: Node, group: Group) -> int:
         """Return the sign with which a node adds a group for a Softmax; 0 if it does not."""
@@ -153,27 +168,34 @@ class Masks:
 
 def _asks_for_infinity(node: Node) -> bool:
     """Return whether a node only tests for infinity, such as for rows that a mask hides."""
-    statics = [t for t in node.inputs if t is not None and t.kind.is_static]
-    return is_op(node, "ElementWiseEqual") and any(
-        bool((np.abs(t.values()) >= HUGE).all()) for t in statics
-    )
+    return _compares(node, lambda values: np.abs(values) >= HUGE)
 
 
 def _asks_for_zero(node: Node) -> bool:
-    return is_op(node, "Cast") and node.outputs[0].dtype is DType.BOOL_8
+    if is_op(node, "Cast"):
+        return node.outputs[0].dtype is DType.BOOL_8
+    return _compares(node, lambda values: values == 0)
+
+
+def _compares(node: Node, with_values: Callable[[Array], Array]) -> bool:
+    """Return whether a node asks whether elements are equal to a constant of some values."""
+    statics = [t for t in node.inputs if t is not None and t.kind.is_static]
+    return is_op(node, "ElementWiseEqual", "ElementWiseNotEqual") and any(
+        bool(with_values(t.values()).all()) for t in statics
+    )
 
 
 def mask_signs(node: Node, groups: Mapping[Tensor, Group]) -> tuple[int, ...]:
-    """Return the signs with which a node adds its inputs for a Softmax; none if it does not."""
-    if not is_op(node, "ElementWiseAdd", "ElementWiseSubtract"):
-        return ()
-    group = groups.get(node.outputs[0])
-    if group is None or not (group.floors or group.far == _FAR[1]):
-        return ()
-    return (1, 1 if node.op_type == "ElementWiseAdd" else -1)
+    """Return the signs with which a node adds or chooses its inputs for a Softmax.
+
+    An input that it does neither with has 0. There are none if the result is for something else.
+    """
+    signs = _SIGNS.get(node.op_type, ()) if is_op(node, *_SIGNS) else ()
+    group = groups.get(node.outputs[0]) if signs else None
+    return () if group is None or not (group.floors or group.far == _FAR[1]) else signs
 
 
 def far_of(node: Node, i: int, groups: Mapping[Tensor, Group]) -> Far:
     """Return the limits from which numbers of a node's constant represent infinity."""
     signs = mask_signs(node, groups)
-    return _FAR[signs[i]] if signs else EVERYTHING_COUNTS
+    return _FAR.get(signs[i], EVERYTHING_COUNTS) if signs else EVERYTHING_COUNTS
