@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -265,3 +266,21 @@ def test_scores_may_be_replaced_by_one_mask_after_the_other(number: float) -> No
             wanted, got = (each.run({"x": sample})["y"] for each in (exact, near))
             np.testing.assert_allclose(got, wanted, atol=0.06)  # a step of the scores is 0.1
             assert (got[wanted == 0] == 0).all()
+
+
+def test_a_constant_mask_beside_quantized_masks_is_a_finite_number(tmp_path: Path) -> None:
+    """The ranges that are given for both masks add up to no float32."""
+    graph, x = new_graph((4, 8))
+    mask = graph.add_tensor(Tensor("mask", x.dtype, (4, 8), TensorKind.APP_WRITE))
+    lowest = static(graph, "lowest", np.where(np.arange(8) > 4, np.float32(-3.4e38), np.float32(0)))
+    masks = add(graph, "ElementWiseAdd", [mask, lowest], name="masks")
+    total = add(graph, "ElementWiseAdd", [x, masks], name="total")
+    output(add(graph, "Softmax", [total], name="y"))
+    path = tmp_path / "given.json"
+    entry = {"bitwidth": 8, "min": -3.4e38, "max": 0.0, "is_symmetric": "False"}
+    entries = {"mask": [entry], "masks": [entry]}
+    path.write_text(json.dumps({"activation_encodings": entries, "param_encodings": {}}))
+    samples = [{"x": each, "mask": np.zeros((4, 8), np.float32)} for each in SAMPLES]
+    made = dt.quantize(model_of(graph), samples, quantization_overrides=path)
+    (found,) = made.graphs.values()
+    assert np.isfinite(minimum(found, "lowest"))

@@ -15,6 +15,9 @@ HUGE = 1e30
 # The largest float16: the border of a maximum pool of this type ends there.
 FLOAT16_MAX = float(np.finfo(np.float16).max)
 
+# Masks that a model quantizes as far as this are added: the sums of their ranges are no float32.
+_FARTHEST = float(np.finfo(np.float32).max)
+
 # Minimum distance of a number that represents infinity from all other values. After a Softmax it is
 # exp(-16) = 1e-7 of the maximum: a thousand of them sum up to 0.0001.
 MARGIN = 16.0
@@ -60,6 +63,7 @@ class ValueRange(NamedTuple):
             across: Their minimum distance from zero, so that consumers see them far away.
         """
         minimum, maximum = self.minimum, self.maximum
+        across = min(across, _FARTHEST)
         if self.below:
             minimum = min(minimum - MARGIN, -across)
         if self.above:
