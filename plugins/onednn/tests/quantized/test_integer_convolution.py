@@ -333,3 +333,19 @@ def test_depthwise_volumes(new_network: Any, source: tuple[DType, int]) -> None:
     params = {"stride": (1, 2, 1), "pad_amount": ((1, 1), (0, 0), (1, 1)), "group": 58}
     y = net.add("Conv3d", *ins, name="y", dtype=U8, zero=90, scale=1.0, **params)
     net.check(y, engine=False)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("weights", [(U8, 117), (S8, 3), (S8, 0)])
+@pytest.mark.parametrize("op_type", ["Conv2d", "TransposeConv2d"])
+def test_weights_that_a_node_computes(
+    new_network: Any, op_type: str, weights: tuple[DType, int], group: int
+) -> None:
+    net = new_network(extreme=False)
+    x = net.input("x", (1, 6, 6, 8 * group), U8, 126)
+    taken = 8 if op_type == "Conv2d" else 8 * group
+    units = 12 * group if op_type == "Conv2d" else 12
+    w = net.input("w", (3, 3, taken, units), *weights)
+    params = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1)), "group": group}
+    y = net.add(op_type, x, w, name="y", dtype=U8, zero=125, scale=1.0, **params)
+    net.check(y, engine=False)

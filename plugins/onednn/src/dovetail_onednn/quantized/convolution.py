@@ -105,7 +105,7 @@ def _step(call: KernelCall, geometry_in: Callable[[], Geometry]) -> Step | None:
         step = _in_unpaired_bytes(call, geometry, integers)
         if step is not None:
             return step
-    fits = integers.parts <= MOST_PARTS and _fills_vectors(geometry) and not is_wrong
+    fits = 0 < integers.parts <= MOST_PARTS and _fills_vectors(geometry) and not is_wrong
     makes = [_in_parts] if fits else []
     if integers.is_exact_in_float:
         fast = [_in_fast_floats] if _has_groups(geometry) else []
