@@ -245,15 +245,30 @@ def test_what_no_op_does(read, layer, rng, op_type, attributes, said) -> None:
     assert said in str(caught.value)
 
 
-def test_sequences_of_their_own_length(read, layer, rng) -> None:
-    arrays = inputs(rng, "GRU", ()) | {"lengths": np.array([4, 2, 3], I32)}
-    with pytest.raises(
-        UnsupportedOpError,
-        match=r"unsupported sequence lengths \[4, 2, 3\]; all must be the 4 steps of the",
-    ):
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("has_states", [True, False])
+def test_sequences_of_their_own_length(
+    agree, layer, rng, op_type, is_known, direction, has_states
+) -> None:
+    states = ("initial_h", "initial_c") if op_type == "LSTM" else ("initial_h",)
+    parts = ("B", *states) if has_states else ("B",)
+    count = 2 if direction == "bidirectional" else 1
+    arrays = inputs(rng, op_type, parts, count) | {"lengths": np.array([3, 1, 2], I32)}
+    fed = ("X", *states) if is_known else ("X", *states, "lengths")
+    agree(*layer(op_type, arrays, fed=fed, direction=direction), **NEAR)
+
+
+def test_lengths_that_do_not_fit(read, layer, rng) -> None:
+    for lengths, said in (([4, 5, 3], "exceed the 4 steps"), ([4, 4], "a batch of 3")):
+        arrays = inputs(rng, "GRU", ()) | {"lengths": np.array(lengths, I32)}
+        with pytest.raises(FrontendError, match=said):
+            read(layer("GRU", arrays)[0])
+    arrays = inputs(rng, "GRU", ()) | {"lengths": np.array([600, 9, 3], I32)}
+    arrays["X"] = np.zeros((601, BATCH, FEATURES), F32)
+    with pytest.raises(UnsupportedOpError, match="601 steps; no op has sequences of different"):
         read(layer("GRU", arrays)[0])
-    with pytest.raises(UnsupportedOpError, match="sequence lengths 'lengths' is computed"):
-        read(layer("GRU", arrays, fed=("X", "lengths"))[0])
 
 
 def test_weights_that_are_computed(read, layer, rng) -> None:

@@ -26,6 +26,7 @@ class Layer:
         weights: Weights of x, (directions, gates * hidden, input size).
         recurrent: Weights of h, (directions, gates * hidden, hidden).
         bias: (directions, 2 * gates * hidden): of x, then of h; None if omitted.
+        lengths: Number of steps of each sequence, (batch,), known or computed; None for all steps.
     """
 
     op: OpContext
@@ -36,6 +37,7 @@ class Layer:
     weights: Array
     recurrent: Array
     bias: Array | None
+    lengths: Array | Tensor | None
 
     @property
     def dtype(self) -> DType:
@@ -151,7 +153,7 @@ def read_layer(
             f"unsupported activations {found}; expected {', '.join([*functions] * len(directions))}"
         )
     _check_clip(op)
-    _check_lengths(op, steps, batch)
+    lengths = _read_lengths(op, steps, batch)
     hidden = op.attr.integer("hidden_size", op.spec(2).shape[-1] if op.spec(2).shape else 0)
     count = len(directions)
     rows = gates * hidden
@@ -164,6 +166,7 @@ def read_layer(
         _fitting(op, weights(op, 1, "weights W"), "weights W", (count, rows, x[2])),
         _fitting(op, weights(op, 2, "weights R"), "weights R", (count, rows, hidden)),
         _fitting(op, _plain(op, 3, "bias B"), "bias B", (count, 2 * rows)) if op.has(3) else None,
+        lengths,
     )
 
 
@@ -190,16 +193,16 @@ def _check_clip(op: OpContext) -> None:
         )
 
 
-def _check_lengths(op: OpContext, steps: int, batch: int) -> None:
+def _read_lengths(op: OpContext, steps: int, batch: int) -> Array | Tensor | None:
     if not op.has(4):
-        return
-    lengths = op.need_constant(4, "sequence lengths")
-    if lengths.shape != (batch,):
+        return None
+    if op.spec(4).shape != (batch,):
         raise op.invalid(
-            f"sequence lengths of shape {lengths.shape} do not match a batch of {batch}"
+            f"sequence lengths of shape {op.spec(4).shape} do not match a batch of {batch}"
         )
-    if not np.all(lengths == steps):
-        raise op.unsupported(
-            f"unsupported sequence lengths {lengths.tolist()}; all must be the "
-            f"{steps} steps of the input"
-        )
+    known = op.constant(4)
+    if known is None:
+        return op.tensor(4)
+    if np.any((known < 0) | (known > steps)):
+        raise op.invalid(f"sequence lengths {known.tolist()} exceed the {steps} steps of the input")
+    return None if np.all(known == steps) else known

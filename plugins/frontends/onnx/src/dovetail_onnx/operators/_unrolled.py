@@ -1,4 +1,4 @@
-"""Recurrent layers written out step by step, with any of ONNX's activations."""
+"""Recurrent layers written out step by step: any activations of ONNX, sequences of any lengths."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dovetail.ir import Array, Tensor
+import numpy as np
+
+from dovetail.ir import Array, DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._parts import apply_operator
 from dovetail_onnx.operators._recurrence import Layer
 
 # As many nodes as take as long to convert as the unrolled loops of `_reader.MAX_BODY_NODES`.
 _MOST_NODES = 10_000
+_LENGTHS_NODES = 4  # of a step, at most, if sequences end before it
 # ONNX's activations, and which of them take an alpha and a beta; without these the default of the
 # operator of the same name holds.
 _PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -109,19 +112,88 @@ def write_out(
     steps = projected.shape[time]
     order = range(steps - 1, -1, -1) if layer.directions[d] else range(steps)
     results: dict[int, Tensor] = {}
+    lengths = _Lengths(layer, d)
     for t in order:
+        name = f"{word}.{t}"
+        runs = lengths.runs(name, t)
+        if runs is False:
+            results[t] = lengths.filled(None)
+            continue
         ranges = [(0, size, 1) for size in projected.shape]
         ranges[time] = (t, t + 1, 1)
-        name = f"{word}.{t}"
         sums = op.step(
             f"{name}.x", "StridedSlice", [projected], ranges=ranges, shrink_axes=1 << time
         )
-        after = cell(name, sums, states)
-        results[t], states = after[0], after
+        results[t], states = lengths.end(name, runs, states, cell(name, sums, states))
     shape = (1, layer.batch, layer.hidden) if time == 0 else (layer.batch, 1, layer.hidden)
     rows = [layer.reshaped(f"{word}.{t}.row", results[t], shape) for t in range(steps)]
     joined = rows[0] if steps == 1 else op.step(f"{word}.rows", "Concat", rows, axis=time)
-    return joined, *after
+    return joined, *(lengths.filled(state) for state in states)
+
+
+class _Lengths:
+    """Ends each sequence of a batch after its own number of steps.
+
+    Later results are 0, and the states stay. In reverse, a sequence begins at its last step.
+
+    Args:
+        layer: The layer.
+        d: Index of the direction.
+    """
+
+    def __init__(self, layer: Layer, d: int) -> None:
+        self._layer, self._d, self._op = layer, d, layer.op
+        self._given = layer.lengths
+        if isinstance(self._given, Tensor):
+            spec = Spec(self._given.dtype, (layer.batch, 1))
+            name = f"{layer.word(d)}.lengths"
+            self._given = self._op.step(name, "Reshape", [self._given], spec=spec)
+
+    def runs(self, name: str, t: int) -> Tensor | bool:
+        """Return whether a step is one of each sequence, (batch, 1), or of all or of none.
+
+        Args:
+            name: Name of the step.
+            t: Its index.
+        """
+        if self._given is None:
+            return True
+        if isinstance(self._given, Tensor):
+            step = self._op.static(f"{name}.t", np.array(t), self._given.dtype)
+            return self._op.step(f"{name}.runs", "ElementWiseGreater", [self._given, step])
+        runs = self._given > t
+        if runs.all() or not runs.any():
+            return bool(runs.all())
+        return self._op.static(f"{name}.runs", runs[:, None], DType.BOOL_8)
+
+    def end(
+        self, name: str, runs: Tensor | bool, before: States, after: tuple[Tensor, ...]
+    ) -> tuple[Tensor, States]:
+        """Return h of a step, or 0, and the states after it.
+
+        Args:
+            name: Name of the step.
+            runs: Whether it is one of each sequence.
+            before: The states before it.
+            after: The states after it in the sequences that have it.
+        """
+        if isinstance(runs, bool):
+            return after[0], after
+        kept = tuple(
+            self._chosen(f"{name}.state{i}", runs, new, old)
+            for i, (new, old) in enumerate(zip(after, before, strict=True))
+        )
+        return self._chosen(f"{name}.result", runs, after[0], None), kept
+
+    def filled(self, state: Tensor | None) -> Tensor:
+        """Return a state; zeros if it is None."""
+        if state is not None:
+            return state
+        zeros = np.zeros((self._layer.batch, self._layer.hidden))
+        return self._layer.static(self._d, "zeros", zeros)
+
+    def _chosen(self, name: str, runs: Tensor, new: Tensor, old: Tensor | None) -> Tensor:
+        return self._op.step(name, "ElementWiseSelect", [runs, new, self.filled(old)])
 
 
 def check_steps(layer: Layer, nodes: int, why: str) -> None:
@@ -130,14 +202,16 @@ def check_steps(layer: Layer, nodes: int, why: str) -> None:
     Args:
         layer: The layer.
         nodes: Number of nodes of a step.
-        why: The reason why steps are written out.
+        why: The reason why steps are written out, apart from the lengths of sequences.
 
     Raises:
         UnsupportedOpError: It has.
     """
     steps = layer.op.spec(0).shape[0 if layer.time_major else 1]
+    if layer.lengths is not None:
+        nodes, why = nodes + _LENGTHS_NODES, "no op has sequences of different lengths"
     if not 1 <= steps <= most_steps(nodes):
         raise layer.op.unsupported(
             f"{steps} steps; {why}, and only 1 to {most_steps(nodes)} steps are written out",
-            hint="use LSTM or GRU with the default activations",
+            hint="use LSTM or GRU with the default activations, and without sequence lengths",
         )

@@ -1,4 +1,4 @@
-"""Recurrent layers: one op for each direction, or single steps for other activations."""
+"""Recurrent layers: one op for each direction, or single steps for what the ops lack."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ _PEEPHOLES = (18, 20, 19)
 @ONNX.importer("LSTM", versions=(7, 14, 22))
 def lstm(op: OpContext) -> Sequence[Tensor | None]:
     """Lstm. Where ONNX couples the forget gate (1 - i), QNN couples the input gate (1 - f)."""
-    layer = read_layer(op, 4)
-    if has_functions(op, LSTM_FUNCTIONS, len(layer.directions)):
-        return lstm_of(layer)
-    return unrolled_lstm(layer, LSTM_FUNCTIONS)
+    return lstm_of(read_layer(op, 4))
 
 
 def lstm_of(layer: Layer) -> Sequence[Tensor | None]:
     """Return the outputs Y, Y_h and Y_c of an LSTM that has been parsed."""
     op = layer.op
+    if not _is_an_op(layer, LSTM_FUNCTIONS):
+        return unrolled_lstm(layer, LSTM_FUNCTIONS)
     shape = (layer.batch, layer.hidden)
     parts = []
     for d, direction in enumerate(layer.directions):
@@ -84,7 +83,7 @@ def _lstm_weights(layer: Layer, d: int) -> dict[int, tuple[str, Array]]:
 def gru(op: OpContext) -> Sequence[Tensor | None]:
     """Gru: both have the gates z, r, h in this order."""
     layer = read_layer(op, 3)
-    if not has_functions(op, GRU_FUNCTIONS, len(layer.directions)):
+    if not _is_an_op(layer, GRU_FUNCTIONS):
         return unrolled_gru(layer, GRU_FUNCTIONS)
     shape = (1, layer.batch, layer.hidden)
     linear = int(op.attr.integer("linear_before_reset", 0) != 0)
@@ -113,6 +112,11 @@ def gru(op: OpContext) -> Sequence[Tensor | None]:
         parts.append(found)
     out, h = zip(*parts, strict=True)
     return [layer.sequence(0, out), layer.last(1, h)]
+
+
+def _is_an_op(layer: Layer, functions: Sequence[str]) -> bool:
+    """Return whether an op has a layer's activations, and as many steps of all sequences."""
+    return layer.lengths is None and has_functions(layer.op, functions, len(layer.directions))
 
 
 def _trimmed(inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
