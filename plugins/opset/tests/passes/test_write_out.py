@@ -151,6 +151,8 @@ def test_what_does_the_same_with_bools_and_integers(net: Any, evaluate: Evaluate
         ("ElementWiseMod", [1, 5, 7], True),
         ("ElementWiseMod", [1, -5, 7], False),
         ("ElementWiseMod", [1, 0, 7], False),
+        ("ElementWiseFloorDiv", [1, 5, 7], True),
+        ("ElementWiseFloorDiv", [1, -5, 7], False),
         ("ElementWiseFmod", [1, 5, 7], True),
         ("ElementWiseFmod", [1, 0, 7], False),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dovetail.ir import (
     AxisScaleOffset,
+    DType,
     Graph,
     Node,
     Param,
@@ -31,6 +32,11 @@ def is_constant(tensor: Tensor | None) -> bool:
 def is_float(*tensors: Tensor | None) -> bool:
     """Return whether all given tensors hold plain floats, so that a pass may compute with them."""
     return all(t is None or (t.dtype.is_float and t.dtype.bits >= 32) for t in tensors)
+
+
+def is_any_float(tensor: Tensor) -> bool:
+    """Return whether a tensor holds plain floats or float16."""
+    return tensor.dtype is DType.FLOAT_16 or is_float(tensor)
 
 
 def is_inner(tensor: Tensor) -> bool:

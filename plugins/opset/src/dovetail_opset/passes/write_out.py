@@ -14,8 +14,15 @@ from dovetail.ir import DType, Graph, Node, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add, add_all, static
 from dovetail_opset.ops.slicing import PadScheme
+from dovetail_opset.passes._divisions import (
+    divides_integers,
+    write_out_floor_div,
+    write_out_fmod,
+    write_out_mod,
+)
 from dovetail_opset.passes._gru import Step, can_write_out_gru, write_out_gru
-from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_float
+from dovetail_opset.passes._rewrite import bound, first_input, is_any_float, is_constant
+from dovetail_opset.passes._rotary import rotates_known_sizes, write_out_rotary_embedding
 
 # Beyond this, a float32 does not distinguish log(1 + exp(x)) from x.
 _LARGE = 16.0
@@ -64,11 +71,7 @@ def can_write_out(node: Node) -> bool:
     of_floats = _OF_FLOATS.get(node.op_type)
     if of_floats is None:
         return False
-    return all(t is None or _is_any_float(t) for t in node.inputs) and of_floats(node)
-
-
-def _is_any_float(tensor: Tensor) -> bool:
-    return tensor.dtype is DType.FLOAT_16 or is_float(tensor)
+    return all(t is None or is_any_float(t) for t in node.inputs) and of_floats(node)
 
 
 def integers_in(node: Node) -> DType | None:
@@ -287,9 +290,9 @@ def _reduce_prod(graph: Graph, node: Node, step: Step) -> None:
     step("Reshape", x, outputs=node.outputs[0])
 
 
-def _part(step: Step, x: Tensor, axis: int, begin: int, end: int, stride: int = 1) -> Tensor:
+def _part(step: Step, x: Tensor, axis: int, begin: int, end: int) -> Tensor:
     """Return some elements of an axis."""
-    ranges = [(begin, end, stride) if a == axis else (0, size, 1) for a, size in enumerate(x.shape)]
+    ranges = [(begin, end, 1) if a == axis else (0, size, 1) for a, size in enumerate(x.shape)]
     return step("StridedSlice", x, ranges=ranges)
 
 
@@ -304,78 +307,6 @@ def _extreme(graph: Graph, node: Node, step: Step) -> None:
     first, second = node.inputs
     chosen = step(_EXTREMES[node.op_type], first, second)
     step("ElementWiseSelect", chosen, first, second, outputs=node.outputs[0])
-
-
-def _divides_integers(node: Node) -> bool:
-    divisor = node.inputs[1]
-    if divisor is None or divisor.dtype is not DType.INT_32 or not is_constant(divisor):
-        return False
-    return bool((divisor.values() > 0).all())
-
-
-def _mod(graph: Graph, node: Node, step: Step) -> None:
-    # the quotient is truncated, so that the rest has the sign of x
-    x, divisor = node.inputs
-    whole = step("ElementWiseMultiply", step("ElementWiseDivide", x, divisor), divisor)
-    rest = step("ElementWiseSubtract", x, whole)
-    raised = step("ElementWiseAdd", rest, divisor)
-    is_below = step("ElementWiseLess", rest, 0.0)
-    step("ElementWiseSelect", is_below, raised, rest, outputs=node.outputs[0])
-
-
-def _fmod(graph: Graph, node: Node, step: Step) -> None:
-    x, divisor = node.inputs
-    whole = step("ElementWiseDivide", x, divisor)
-    if _is_any_float(whole):  # quotients of integers are truncated
-        is_below = step("ElementWiseLess", whole, 0.0)
-        parts = step("ElementWiseCeil", whole), step("ElementWiseFloor", whole)
-        whole = step("ElementWiseSelect", is_below, *parts)
-    product = step("ElementWiseMultiply", whole, divisor)
-    step("ElementWiseSubtract", x, product, outputs=node.outputs[0])
-
-
-def _rotates_known_sizes(node: Node) -> bool:
-    floats = (first_input(node), *node.inputs[1:3])
-    return all(t is not None and _is_any_float(t) and not any(t.dynamic) for t in floats)
-
-
-def _rotary_embedding(graph: Graph, node: Node, step: Step) -> None:
-    # each half of the rotated elements times the cosines, less or plus the other times the sines
-    op: Any = bound(node)
-    x, positions = first_input(node), (*node.inputs, None)[3]
-    batch, heads, steps, size = x.shape
-    tables = []
-    for table in node.inputs[1:3]:
-        rows = table if positions is None else step("Gather", table, positions, axis=0)
-        assert rows is not None  # the op requires both
-        pairs = rows.shape[-1]
-        tables.append(step("Reshape", rows, spec=Spec(x.dtype, (batch, 1, steps, pairs))))
-    cosines, sines = tables
-    if op.interleaved:
-        a, b = (_part(step, x, 3, i, 2 * pairs, 2) for i in range(2))
-    else:
-        a, b = (_part(step, x, 3, i * pairs, (i + 1) * pairs) for i in range(2))
-    first = step(
-        "ElementWiseSubtract",
-        step("ElementWiseMultiply", a, cosines),
-        step("ElementWiseMultiply", b, sines),
-    )
-    second = step(
-        "ElementWiseAdd",
-        step("ElementWiseMultiply", b, cosines),
-        step("ElementWiseMultiply", a, sines),
-    )
-    parts = [first, second]
-    if op.interleaved:
-        columns = Spec(x.dtype, (*first.shape, 1))
-        both = step("Concat", *(step("Reshape", part, spec=columns) for part in parts), axis=4)
-        if 2 * pairs == size:
-            step("Reshape", both, outputs=node.outputs[0])
-            return
-        parts = [step("Reshape", both, spec=Spec(x.dtype, (batch, heads, steps, 2 * pairs)))]
-    if 2 * pairs < size:
-        parts.append(_part(step, x, 3, 2 * pairs, size))
-    step("Concat", *parts, axis=3, outputs=node.outputs[0])
 
 
 def _is_plain_softplus(node: Node) -> bool:
@@ -429,10 +360,11 @@ def _has_fixed_shapes(node: Node) -> bool:
 # Conditions for nodes that may have integers or bools, and for nodes whose inputs are all floats.
 _OF_SOME: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys((*_ON_INTEGERS, *_EXTREMES), lambda node: integers_in(node) is not None),
-    "ElementWiseFmod": lambda node: _is_any_float(first_input(node)) or _divides_integers(node),
-    "ElementWiseMod": _divides_integers,
+    "ElementWiseFloorDiv": divides_integers,
+    "ElementWiseFmod": lambda node: is_any_float(first_input(node)) or divides_integers(node),
+    "ElementWiseMod": divides_integers,
     "Pad": _adds_blocks,
-    "RotaryEmbedding": _rotates_known_sizes,
+    "RotaryEmbedding": rotates_known_sizes,
 }
 _OF_FLOATS: Mapping[str, Callable[[Node], bool]] = {
     **dict.fromkeys(("Col2Im", "GroupNorm", "PoolMax3d"), _has_fixed_shapes),
@@ -446,8 +378,9 @@ _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     **dict.fromkeys(_ON_INTEGERS, _on_integers),
     **dict.fromkeys(_EXTREMES, _extreme),
     "Col2Im": _col_2_im,
-    "ElementWiseFmod": _fmod,
-    "ElementWiseMod": _mod,
+    "ElementWiseFloorDiv": write_out_floor_div,
+    "ElementWiseFmod": write_out_fmod,
+    "ElementWiseMod": write_out_mod,
     "ElementWiseSoftplus": _softplus,
     "GroupNorm": _group_norm,
     "Gru": write_out_gru,
@@ -456,6 +389,6 @@ _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     "PoolMax3d": _pool_max_3d,
     "ReduceProd": _reduce_prod,
     "ReduceSumSquare": _reduce_sum_square,
-    "RotaryEmbedding": _rotary_embedding,
+    "RotaryEmbedding": write_out_rotary_embedding,
     "Stft": _stft,
 }
