@@ -40,6 +40,31 @@ def test_ops_that_the_htp_lacks_are_written_out() -> None:
     assert 10 * np.log10(np.square(signal).sum() / noise) > 50
 
 
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_positions_are_divided_and_turned(interleaved: bool) -> None:
+    graph = Graph("net")
+    rng = np.random.default_rng(3)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 2, 6, 8), TensorKind.APP_WRITE))
+    ids = graph.add_tensor(Tensor("ids", DType.INT_32, (1, 6), TensorKind.APP_WRITE))
+    three = static(graph, "three", np.array(3, np.int32))
+    rows = add(graph, "ElementWiseFloorDiv", [ids, three], name="rows")
+    angles = rng.uniform(-3, 3, (9, 4)).astype(np.float32)
+    tables = [static(graph, f.__name__, f(angles)) for f in (np.cos, np.sin)]
+    turned = [x, *tables, rows]
+    y = add(graph, "RotaryEmbedding", turned, name="y", interleaved=interleaved)
+    y.kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    samples = [
+        {"x": rng.standard_normal(x.shape).astype(np.float32), "ids": given}
+        for given in rng.integers(0, 27, (4, 1, 6), np.int32)
+    ]
+    made = quantize_with_report(model, samples, target_backend="htp", act_bitwidth=16)
+    assert rejected(made, "htp") == []
+    with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as emulated:
+        wanted, found = (s.run(samples[0])["y"] for s in (exact, emulated))
+    np.testing.assert_allclose(found, wanted, atol=1e-3)
+
+
 def test_types_of_64_bits_become_narrower() -> None:
     """Numbers of tables in a row, as networks on columns of data have them, and a float64."""
     graph, rng = Graph("net"), np.random.default_rng(3)

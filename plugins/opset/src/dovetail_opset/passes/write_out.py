@@ -78,7 +78,8 @@ def integers_in(node: Node) -> DType | None:
     """Return the type for which backends may lack an op: BOOL_8 or INT_32; None for other nodes."""
     if is_op(node, *_ON_INTEGERS) and any(t.dtype is DType.BOOL_8 for t in _operands(node)):
         return DType.BOOL_8
-    if is_op(node, *_EXTREMES, "Pad") and first_input(node).dtype is DType.INT_32:
+    of_numbers = (*_EXTREMES, "ElementWiseFloorDiv", "Pad")
+    if is_op(node, *of_numbers) and first_input(node).dtype is DType.INT_32:
         return DType.INT_32
     if is_op(node, "Pad") and first_input(node).dtype is DType.BOOL_8:
         return DType.BOOL_8
