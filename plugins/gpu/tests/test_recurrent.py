@@ -121,3 +121,17 @@ def test_both_directions(same_as_cpu, steps_of, parts, batch, params, is_one, ha
     y.kind = TensorKind.APP_READ
     assert (len(steps_of(graph)) == 1) is is_one
     same_as_cpu(graph, feeds, 2e-2 if half else 1e-4)
+
+
+def test_small_states_keep_their_precision(check_op):
+    inputs = layer((), 4, 2, 3, 8)
+    inputs[0] *= 1e-5
+    for i in (7, 8, 9, 21):
+        inputs[i][:] = 0
+    check_op("Lstm", *inputs, static=range(1, len(inputs)), specs=(None,) * 3)
+
+
+def test_large_sums_saturate(check_op):
+    inputs = layer((), 4, 2, 3, 8)
+    inputs[0] *= 1e4
+    check_op("Lstm", *inputs, static=range(1, len(inputs)), specs=(None,) * 3)
