@@ -12,12 +12,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dovetail.errors import BackendError
+from dovetail.ir import Array
 from dovetail.runtime.contract import RunControl
 from dovetail_gpu.driver import opencl, reported
 from dovetail_gpu.options import GpuGraph, PrecisionMode
 
 if TYPE_CHECKING:  # it refers to this module
     from dovetail_gpu.engine import ClEngine
+    from dovetail_gpu.space import DeviceBlock
 
 _SHORTEST_S, _LONGEST_S = 2e-5, 2e-3  # between two checks of a queue
 PATIENCE_S = 30.0  # with a device that still runs an execution that was stopped
@@ -42,6 +44,7 @@ class Computing:
         self.engine, self.config = engine, config
         self.choices: dict[str, str] = {}
         self._queue: Any = None
+        self._last: Any = None  # the event of the last command begun; None if all have ended
         self._control: RunControl | None = None
         self._events: list[Any] = []  # of what was begun since `settle`
         self._kept: list[Any] = []  # what commands in progress use
@@ -79,12 +82,40 @@ class Computing:
         """
         self._control = control
         if self._stopped is not None:
-            self._wait(self._stopped, time.monotonic() + PATIENCE_S)
+            with reported(self.engine.device, "end the previous run"):
+                self._await_end(self._stopped, time.monotonic() + PATIENCE_S)
         self._forget()
 
     def enqueue(self, kernel: Any, size: tuple[int, ...], group: tuple[int, ...] | None) -> None:
         """Begin to run a kernel."""
-        self._events.append(opencl().enqueue_nd_range_kernel(self.queue, kernel, size, group))
+        self._last = opencl().enqueue_nd_range_kernel(self.queue, kernel, size, group)
+        self._events.append(self._last)
+
+    def send(self, array: Array, block: DeviceBlock, offset: int) -> None:
+        """Copy an array of bytes, which does not change before the end, into part of a block."""
+        if self._last is None and (host := block.host) is not None:
+            host[offset : offset + array.nbytes] = array
+            return
+        self._last = opencl().enqueue_copy(
+            self.queue, block.buffer, array, dst_offset=offset, is_blocking=False
+        )
+        self.keep(self._last)
+
+    def receive(self, array: Array, block: DeviceBlock, offset: int) -> None:
+        """Copy part of a block into an array of bytes, after all that was begun before.
+
+        A run that may be stopped waits for that first: the copy itself cannot be stopped.
+        """
+        host = block.host
+        if self._may_stop or host is not None:
+            self.finish()
+        if host is None:
+            opencl().enqueue_copy(
+                self.queue, array, block.buffer, src_offset=offset, is_blocking=True
+            )
+            self._forget()
+        else:
+            array[:] = host[offset : offset + array.nbytes]
 
     def keep(self, used: Any) -> None:
         """Keep an object until the commands in progress have ended."""
@@ -96,20 +127,14 @@ class Computing:
         Raises:
             BackendError: It failed, or the control of the run ends the wait.
         """
-        if self._queue is None:
+        if self._last is None:
             return
         with reported(self.engine.device, "run the graph"):
-            if self._control is None or not self._control.may_stop:
-                self._queue.finish()
-            else:
+            if self._may_stop:
                 self._leave_behind()
-                self._wait(self._stopped, None)
+                self._await_end(self._last, None)
+            self._last.wait()  # raises its error
         self._forget()
-
-    def await_stop(self) -> None:
-        """Wait for all that was begun if the run may be stopped, which a transfer cannot be."""
-        if self._control is not None and self._control.may_stop:
-            self.finish()
 
     def settle(self) -> float | None:
         """Wait for all that was begun and return its microseconds; see `PlanPrepared.settle`."""
@@ -129,19 +154,20 @@ class Computing:
         mode = self.config.precision_mode
         return given if mode is PrecisionMode.USER_PROVIDED else mode is not PrecisionMode.FP32
 
-    def _wait(self, event: Any, until: float | None) -> None:
-        """Wait for an event, while the control allows it.
+    @property
+    def _may_stop(self) -> bool:
+        """True if the control of the run can end a wait."""
+        return self._control is not None and self._control.may_stop
+
+    def _await_end(self, event: Any, until: float | None) -> None:
+        """Wait until a command has ended or failed, while the control allows it.
 
         Args:
-            event: The event of pyopencl; its queue was flushed.
+            event: The event of the command; its queue was flushed.
             until: Time on the clock `time.monotonic` at which the device is given up.
         """
-        if event is None:
-            return
         complete, pause = opencl().command_execution_status.COMPLETE, _SHORTEST_S
-        while (status := event.command_execution_status) != complete:
-            if status < 0:
-                event.wait()  # raises the error
+        while event.command_execution_status > complete:  # smaller numbers are errors
             if self._control is not None:
                 self._control.check()
             if until is not None and time.monotonic() > until:
@@ -154,16 +180,16 @@ class Computing:
 
     def _leave_behind(self) -> None:
         """Let the next run wait for commands in progress."""
-        if self._queue is None or self._stopped is not None:
+        if self._last is None or self._stopped is not None:
             return
         _LEFT_BEHIND.append(self._kept)
+        self._stopped = self._last
         with suppress(opencl().Error):  # a lost device, as the next run will find
-            self._stopped = opencl().enqueue_marker(self._queue)
-            self._queue.flush()
+            self.queue.flush()
 
     def _forget(self) -> None:
         """Release what ended commands used."""
-        self._stopped = None
+        self._last = self._stopped = None
         _LEFT_BEHIND[:] = [kept for kept in _LEFT_BEHIND if kept is not self._kept]
         self._events.clear()
         self._kept.clear()

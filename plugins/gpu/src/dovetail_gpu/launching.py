@@ -105,13 +105,13 @@ class Launch:
         """Return the call that begins it.
 
         Args:
-            buffer: Returns the buffer of a value and the offset in bytes.
+            buffer: Returns the block of a value and the offset in bytes.
         """
         given: list[Any] = []
         for argument in self._arguments:
             if isinstance(argument, Value):
-                memory, offset = buffer(argument)
-                given += (memory, np.int64(offset // element_in(argument).nbytes))
+                block, offset = buffer(argument)
+                given += (block.buffer, np.int64(offset // element_in(argument).nbytes))
             elif isinstance(argument, float):
                 given.append(np.float32(argument))
             else:

@@ -26,11 +26,19 @@ class DeviceBlock:
         self.buffer, self.nbytes = buffer, nbytes
         self._space = space
 
+    @functools.cached_property
+    def host(self) -> Array | None:
+        """Its bytes as an array of the host, uint8 (nbytes,); None if they are the device's alone.
+
+        It is used while no command that does is in progress.
+        """
+        return self._space.mapped(self) if self._space.maps_blocks else None
+
     def to_host(self) -> Array:
         """Return a copy of its bytes, uint8 (nbytes,), after all that this thread has begun."""
         finish_current()
         found = np.empty(self.nbytes, np.uint8)
-        self._space.download(self.buffer, 0, found, self._space.queue)
+        self._space.read(self.buffer, found)
         return found
 
 
@@ -79,9 +87,9 @@ class DeviceSpace:
             with reported(self.device, f"receive {flat.nbytes} bytes"):
                 opencl().enqueue_copy(self.queue, block.buffer, flat, is_blocking=True)
 
-    def part(self, block: Any, offset: int, nbytes: int) -> tuple[Any, int]:
-        """Return buffer and offset in bytes; see `Space`."""
-        return block.buffer, offset
+    def part(self, block: Any, offset: int, nbytes: int) -> tuple[DeviceBlock, int]:
+        """Return the block and the offset in bytes; see `Space`."""
+        return block, offset
 
     @functools.cached_property
     def reads_host(self) -> bool:
@@ -96,10 +104,40 @@ class DeviceSpace:
             block = self.shared(array)
             for value in (1, 2):
                 array.fill(value)
-                self.download(block.buffer, 0, found, self.queue)
+                self.read(block.buffer, found)
                 if not np.array_equal(found, array):
                     return False
         return True
+
+    @functools.cached_property
+    def maps_blocks(self) -> bool:
+        """True if host and device see what the other writes to a block that stays mapped.
+
+        That is so on processors, and tried like `reads_host`. Copies of small tensors take longer
+        as commands than the work on them.
+        """
+        if not (self.device.is_cpu and self.device.is_unified):
+            return False
+        block, found = self.allocate(_TRIED_BYTES), np.empty(_TRIED_BYTES, np.uint8)
+        host = self.mapped(block)
+        for value in (1, 2):
+            host.fill(value)
+            self.read(block.buffer, found)
+            self.write(block, found + 2)
+            if not ((found == value).all() and (host == value + 2).all()):
+                return False
+        return True
+
+    def mapped(self, block: DeviceBlock) -> Array:
+        """Return a block's bytes as an array of the host, while a driver allows it."""
+        cl = opencl()
+        flags = cl.map_flags.READ | cl.map_flags.WRITE
+        with reported(self.device, f"map {block.nbytes} bytes"):
+            found, _ = cl.enqueue_map_buffer(
+                self.queue, block.buffer, flags, 0, (block.nbytes,), np.uint8, is_blocking=True
+            )
+        array: Array = found
+        return array
 
     def shared(self, given: Any) -> DeviceBlock:
         """Return an array of the application as a block that is only read; see `Space`."""
@@ -110,18 +148,20 @@ class DeviceSpace:
             )
         return DeviceBlock(self, buffer, given.nbytes)
 
-    def upload(self, buffer: Any, offset: int, array: Array, computing: Computing) -> None:
-        """Begin to copy a contiguous array, which does not change before the end, into a buffer."""
-        if array.nbytes:
-            with reported(self.device, f"receive {array.nbytes} bytes"):
-                computing.keep(
-                    opencl().enqueue_copy(
-                        computing.queue, buffer, array, dst_offset=offset, is_blocking=False
-                    )
-                )
-
-    def download(self, buffer: Any, offset: int, array: Array, queue: Any) -> None:
-        """Copy part of a buffer into a contiguous array, after all that was enqueued before."""
+    def read(self, buffer: Any, array: Array) -> None:
+        """Copy the first bytes of a buffer into a contiguous array."""
         if array.nbytes:
             with reported(self.device, f"return {array.nbytes} bytes"):
-                opencl().enqueue_copy(queue, array, buffer, src_offset=offset, is_blocking=True)
+                opencl().enqueue_copy(self.queue, array, buffer, is_blocking=True)
+
+    def upload(self, array: Array, block: DeviceBlock, offset: int, computing: Computing) -> None:
+        """Begin to copy an array into a block; see `Computing.send`."""
+        if array.nbytes:
+            with reported(self.device, f"receive {array.nbytes} bytes"):
+                computing.send(array.reshape(-1).view(np.uint8), block, offset)
+
+    def download(self, block: DeviceBlock, offset: int, array: Array, computing: Computing) -> None:
+        """Copy part of a block into an array; see `Computing.receive`."""
+        if array.nbytes:
+            with reported(self.device, f"return {array.nbytes} bytes"):
+                computing.receive(array.reshape(-1).view(np.uint8), block, offset)

@@ -31,6 +31,7 @@ from dovetail_gpu.computing import Computing, current
 from dovetail_gpu.elements import Element
 from dovetail_gpu.launching import GROUP, Launch
 from dovetail_gpu.layouts import DeviceLayout, is_encoded
+from dovetail_gpu.space import DeviceBlock
 
 BUILDERS = Builders().joined(PLAN_BUILDERS)
 SHARED_BYTES = 1 << 18  # from here on a copy takes longer than binding kernels to another array
@@ -91,15 +92,15 @@ class Transfer:
             given = buffers.array(self.source)
             if _is_narrowed(given, target, self.source.spec):
                 return _narrowed(self, target, buffers, given)
-            memory, offset = buffers.buffer(self.target)
+            block, offset = buffers.buffer(self.target)
             return functools.partial(
-                _upload, current(), target, memory, offset, given, self.source.spec
+                _upload, current(), target, block, offset, given, self.source.spec
             )
         if isinstance(source, DeviceLayout):
-            memory, offset = buffers.buffer(self.source)
+            block, offset = buffers.buffer(self.source)
             taken = buffers.array(self.target)
             return functools.partial(
-                _download, current(), source, memory, offset, taken, self.target.spec
+                _download, current(), source, block, offset, taken, self.target.spec
             )
         raise AssertionError(f"{self.source.name} is not stored on the device")
 
@@ -139,12 +140,12 @@ def _transfer(data: TransferData, source: Source) -> Transfer:
 def _upload(
     computing: Computing,
     layout: DeviceLayout,
-    memory: object,
+    block: DeviceBlock,
     offset: int,
     given: Array,
     spec: Spec,
 ) -> None:
-    layout.space.upload(memory, offset, to_device(given, spec, layout.element), computing)
+    layout.space.upload(to_device(given, spec, layout.element), block, offset, computing)
 
 
 def _is_narrowed(given: Array, target: DeviceLayout, spec: Spec) -> bool:
@@ -160,9 +161,9 @@ def _narrowed(transfer: Transfer, target: DeviceLayout, buffers: Buffers, given:
     source = Value(transfer.source.name, transfer.source.spec, Storage.ARENA, wide)
 
     def buffer(value: Value) -> tuple[object, int]:
-        return (block.buffer, 0) if value is source else buffers.buffer(value)
+        return (block, 0) if value is source else buffers.buffer(value)
 
-    upload = functools.partial(_upload, current(), wide, block.buffer, 0, given, source.spec)
+    upload = functools.partial(_upload, current(), wide, block, 0, given, source.spec)
     convert = _converted(source, transfer.target, wide, target).with_buffers(buffer)
 
     def run() -> None:
@@ -175,18 +176,17 @@ def _narrowed(transfer: Transfer, target: DeviceLayout, buffers: Buffers, given:
 def _download(
     computing: Computing,
     layout: DeviceLayout,
-    memory: object,
+    block: DeviceBlock,
     offset: int,
     taken: Array,
     spec: Spec,
 ) -> None:
-    computing.await_stop()
-    element, room, queue = layout.element, taken.reshape(-1), computing.queue
+    element = layout.element
     if element.storage == taken.dtype or element.storage.itemsize == taken.dtype.itemsize == 1:
-        layout.space.download(memory, offset, room.view(np.uint8), queue)
+        layout.space.download(block, offset, taken, computing)
         return
     found = np.empty(taken.shape, element.storage)
-    layout.space.download(memory, offset, found.reshape(-1).view(np.uint8), queue)
+    layout.space.download(block, offset, found, computing)
     if is_encoded(spec) and spec.encoding is not None:
         quantize(found, spec.encoding, spec.dtype, taken)
     elif spec.dtype is DType.BFLOAT_16:

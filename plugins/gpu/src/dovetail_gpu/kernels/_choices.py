@@ -178,7 +178,7 @@ def stopwatch(launches: Sequence[Launch]) -> Callable[[], float]:
         if value.name not in blocks:
             block = engine.space.allocate(value.nbytes)
             engine.space.write(block, np.zeros(value.nbytes, np.uint8))
-            blocks[value.name] = block.buffer, 0
+            blocks[value.name] = block, 0
         return blocks[value.name]
 
     runs = [launch.with_buffers(buffer) for launch in launches]
