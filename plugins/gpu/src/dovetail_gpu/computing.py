@@ -16,6 +16,7 @@ from dovetail.ir import Array
 from dovetail.runtime.contract import RunControl
 from dovetail_gpu.driver import opencl, reported
 from dovetail_gpu.options import GpuGraph, PrecisionMode
+from dovetail_gpu.polling import Poller, has_ended
 
 if TYPE_CHECKING:  # it refers to this module
     from dovetail_gpu.engine import ClEngine
@@ -45,6 +46,7 @@ class Computing:
         self.choices: dict[str, str] = {}
         self._queue: Any = None
         self._last: Any = None  # the event of the last command begun; None if all have ended
+        self._poller = Poller()
         self._control: RunControl | None = None
         self._events: list[Any] = []  # of what was begun since `settle`
         self._kept: list[Any] = []  # what commands in progress use
@@ -133,6 +135,8 @@ class Computing:
             if self._may_stop:
                 self._leave_behind()
                 self._await_end(self._last, None)
+            else:
+                self._poller.wait(self.queue, self._last)
             self._last.wait()  # raises its error
         self._forget()
 
@@ -166,8 +170,8 @@ class Computing:
             event: The event of the command; its queue was flushed.
             until: Time on the clock `time.monotonic` at which the device is given up.
         """
-        complete, pause = opencl().command_execution_status.COMPLETE, _SHORTEST_S
-        while event.command_execution_status > complete:  # smaller numbers are errors
+        pause = _SHORTEST_S
+        while not has_ended(event):
             if self._control is not None:
                 self._control.check()
             if until is not None and time.monotonic() > until:
