@@ -100,6 +100,7 @@ class Device:
         global_bytes: Its memory.
         max_bytes: Maximum size of one buffer.
         alignment: Alignment of buffers, in bytes.
+        vector_width: Number of floats in a vector register; 1 if it has none.
         is_unified: Whether it uses the host's memory.
         has_half: Whether it computes in half precision (`cl_khr_fp16`).
         divides_exactly: Whether it can round quotients correctly, which a program has to ask for.
@@ -116,6 +117,7 @@ class Device:
     global_bytes: int
     max_bytes: int
     alignment: int
+    vector_width: int
     is_unified: bool
     has_half: bool
     divides_exactly: bool
@@ -135,6 +137,7 @@ class Device:
             handle.global_mem_size,
             handle.max_mem_alloc_size,
             max(64, handle.mem_base_addr_align // 8),
+            handle.native_vector_width_float,
             bool(handle.host_unified_memory),
             "cl_khr_fp16" in handle.extensions.split(),
             bool(handle.single_fp_config & opencl().device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT),

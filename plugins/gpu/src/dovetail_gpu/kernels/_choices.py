@@ -33,6 +33,7 @@ _SHARES = (1, 2, 4)  # groups for each core, of a tile with parts
 _MOST_TILES = 6  # that are measured
 _LEAST_STEPS, _MOST_PARTS = 4, 32  # of a part, in DEPTH channels; of a tile
 _NARROW, _LINE = 8, 16
+_WIDE = 16  # floats in a register
 
 
 def choose_tile(
@@ -112,7 +113,8 @@ def _groups(product: Product, tile: Tile) -> int:
 def _of_items(product: Product) -> list[Tile]:
     """Return tiles of work items, for processors.
 
-    Sixteen vector registers hold the sums, the weights and an element of the input.
+    Vector registers hold the sums, the weights and an element of the input. There are sixteen, or
+    thirty-two if they are wide.
     """
     rows, columns = product.positions, product.columns
     if columns <= _NARROW:
@@ -121,6 +123,9 @@ def _of_items(product: Product) -> list[Tile]:
         return [Tile(1, 4), Tile(1, 8)] if rows == 1 else [Tile(2, 4)]
     if rows <= 4:
         return [Tile(4, 2), Tile(4, 3)]
+    if current().engine.device.vector_width >= _WIDE:
+        narrow, wide = Tile(12, 2, is_wide=True), Tile(6, 4, is_wide=True)
+        return [wide, Tile(4, 6, is_wide=True), narrow] if columns > _LINE else [narrow]
     return [Tile(6, 2), Tile(4, 3)] if columns > _LINE else [Tile(6, 2)]
 
 

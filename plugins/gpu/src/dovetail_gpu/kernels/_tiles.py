@@ -19,12 +19,14 @@ class Tile:
         is_shared: Whether a group of 16 times 16 work items computes it, with operands in local
             memory; otherwise one item does.
         parts: Number of parts of the terms, which different groups add up.
+        is_wide: Whether two vectors, of a work item, are one register.
     """
 
     rows: int
     vectors: int
     is_shared: bool = False
     parts: int = 1
+    is_wide: bool = False
 
     @property
     def columns(self) -> int:
@@ -53,8 +55,8 @@ class Tile:
         if self.is_shared:
             sizes = {"ROWS": self.rows // SIDE, "COLUMNS": self.columns // SIDE}
             return {**sizes, "SPLIT": int(self.parts > 1)}
-        return {"ROWS": self.rows, "VECTORS": self.vectors}
+        return {"ROWS": self.rows, "VECTORS": self.vectors, "LANES": 16 if self.is_wide else 8}
 
     def __str__(self) -> str:
-        shared, parts = "s" if self.is_shared else "", f"/{self.parts}" if self.parts > 1 else ""
-        return f"{self.rows}x{self.vectors}{shared}{parts}"
+        kind = "s" if self.is_shared else "w" if self.is_wide else ""
+        return f"{self.rows}x{self.vectors}{kind}" + (f"/{self.parts}" if self.parts > 1 else "")

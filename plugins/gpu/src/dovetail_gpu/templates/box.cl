@@ -3,9 +3,7 @@
 // rows and columns; the others are in `axes`: for each, the last first, size, step in x and in y. A
 // work item copies a block of at most `thick` planes, `tall` rows and `wide` columns.
 
-#define PASTE(a, b) a##b
-#define JOIN(a, b) PASTE(a, b)
-#define E8 JOIN(E, 8)
+#define E8 VECTOR(E, 8)
 typedef E8 __attribute__((aligned(E_BYTES))) packed_e8;
 #define GET8(p) (*(__global const packed_e8 *)(p))
 #define PUT8(v, p) (*(__global packed_e8 *)(p) = (v))

@@ -36,10 +36,8 @@ TANH(float8)
 #else
 #define WIDE 8
 #endif
-#define CONCAT(a, b) a##b
-#define VECTOR(n) CONCAT(float, n)
 #define PARTS (GATES * 8 / WIDE)
-typedef VECTOR(WIDE) __attribute__((aligned(4))) packed_wide;
+typedef VECTOR(float, WIDE) __attribute__((aligned(4))) packed_wide;
 // Elements of a vector that are multiplied apart: a core begins more additions than those of one
 // element before the first of them ends.
 #if GROUP == 1
@@ -52,7 +50,7 @@ typedef VECTOR(WIDE) __attribute__((aligned(4))) packed_wide;
   { \
     __global const packed_wide *weights = \
         (__global const packed_wide *)(matrix + (long)b * (count) * GATES * 8); \
-    VECTOR(WIDE) partial[APART][PARTS]; \
+    VECTOR(float, WIDE) partial[APART][PARTS]; \
     _Pragma("unroll") for (int i = 0; i < APART; i++) \
       _Pragma("unroll") for (int p = 0; p < PARTS; p++) partial[i][p] = 0.0f; \
     int k = 0; \

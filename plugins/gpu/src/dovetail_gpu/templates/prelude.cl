@@ -13,6 +13,10 @@
 #define TENSOR_READ(T, name) __global const T *restrict name = name##_memory + name##_first
 #define TENSOR_WRITE(T, name) __global T *restrict name = name##_memory + name##_first
 
+// VECTOR(float, 8) is float8; also in names of functions.
+#define PASTE(a, b) a##b
+#define VECTOR(T, n) PASTE(T, n)
+
 typedef float8 __attribute__((aligned(4))) packed_float8;
 typedef int8 __attribute__((aligned(4))) packed_int8;
 

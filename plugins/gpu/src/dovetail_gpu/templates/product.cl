@@ -1,23 +1,48 @@
 // Sums of products in registers, for processors; see product_head.cl.
 //
-// A work item computes ROWS positions m times VECTORS vectors of eight columns n. A tap outside the
-// image reads a row of zeros: the loop over channels has no branch.
+// A work item computes ROWS positions m times VECTORS vectors of eight columns n; LANES columns, eight
+// or sixteen, are one register. A tap outside the image reads a row of zeros: the loop over channels
+// has no branch.
 
 #define BLOCK (8 * VECTORS)
-#define W_BLOCK (W_UNITS * VECTORS)
+#define REGISTERS (BLOCK / LANES)
+#define FLOATS VECTOR(float, LANES)
+
+// W_LOADS reads the weights of LANES columns, which are W_UNITS elements of W.
+#define W_UNITS LANES
+#if defined(W_HALF)
+#define W_LOADS(p) VECTOR(vload_half, LANES)(0, p)
+#elif defined(W_FLOAT)
+#define W_LOADS(p) (*(__global const FLOATS *)(p))
+#elif defined(W_CHAR)
+#define W_LOADS(p) VECTOR(convert_float, LANES)(*(__global const VECTOR(char, LANES) *)(p))
+#elif defined(W_SHORT)
+#define W_LOADS(p) VECTOR(convert_float, LANES)(*(__global const VECTOR(short, LANES) *)(p))
+#elif defined(W_NIBBLE)
+#undef W_UNITS
+#define W_UNITS (LANES / 8)
+// the shift to the left drops the other weights, the one to the right keeps the sign
+#define NIBBLES(p) ((int8)(*(p)) << (int8)(28, 24, 20, 16, 12, 8, 4, 0)) >> 28
+#if LANES == 8
+#define W_LOADS(p) convert_float8(NIBBLES(p))
+#else
+#define W_LOADS(p) convert_float16((int16)(NIBBLES(p), NIBBLES((p) + 1)))
+#endif
+#endif
+#define W_BLOCK (W_UNITS * REGISTERS)
 
 // Adds the products of one tap: `from` are the channels of each position.
-static inline void add_tap(float8 sum[ROWS][VECTORS], __global const X *const *from,
+static inline void add_tap(FLOATS sum[ROWS][REGISTERS], __global const X *const *from,
                            __global const W *w, int channels) {
   for (int c = 0; c < channels; c++, w += W_BLOCK) {
-    float8 b[VECTORS];
+    FLOATS b[REGISTERS];
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) b[v] = W_LOAD8(w + v * W_UNITS);
+    for (int v = 0; v < REGISTERS; v++) b[v] = W_LOADS(w + v * W_UNITS);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-      const float8 a = (float8)(X_LOAD(from[r] + c));
+      const FLOATS a = (FLOATS)(X_LOAD(from[r] + c));
 #pragma unroll
-      for (int v = 0; v < VECTORS; v++) sum[r][v] += a * b[v];
+      for (int v = 0; v < REGISTERS; v++) sum[r][v] += a * b[v];
     }
   }
 }
@@ -38,11 +63,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(PRODUCT_PAR
   w += w_at[get_group_id(2)];
 #endif
 
-  float8 sum[ROWS][VECTORS];
+  FLOATS sum[ROWS][REGISTERS];
 #pragma unroll
   for (int r = 0; r < ROWS; r++)
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) sum[r][v] = (float8)(0.0f);
+    for (int v = 0; v < REGISTERS; v++) sum[r][v] = (FLOATS)(0.0f);
 
   __global const X *from[ROWS];
 #if POINTWISE
@@ -89,8 +114,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(PRODUCT_PAR
   TENSOR_READ(float, scales);
   scales += get_group_id(1) * BLOCK;
 #pragma unroll
-  for (int v = 0; v < VECTORS; v++) {
-    const float8 scale = *(__global const packed_float8 *)(scales + v * 8);
+  for (int v = 0; v < REGISTERS; v++) {
+    const FLOATS scale = VECTOR(vload, LANES)(v, scales);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) sum[r][v] *= scale;
   }
@@ -99,6 +124,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(PRODUCT_PAR
   for (int r = 0; r < ROWS; r++) {
     if (first + r >= positions) break;
     FIND_ROW(first + r);
+    const float8 *sums = (const float8 *)sum[r];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
       const int left_over = columns - column - v * 8;
@@ -108,7 +134,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(PRODUCT_PAR
 #if !WHOLE
       if (left_over < 8) {
         float part_of[8];
-        *(float8 *)part_of = sum[r][v];
+        *(float8 *)part_of = sums[v];
         for (int j = 0; j < left_over; j++) {
           float one = part_of[j];
           STAGES(float, LOAD, one, at + j, channel + j);
@@ -117,7 +143,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void product(PRODUCT_PAR
         break;
       }
 #endif
-      float8 result = sum[r][v];
+      float8 result = sums[v];
       STAGES(float8, LOAD8, result, at, channel);
       STORE8(result, y + at);
     }

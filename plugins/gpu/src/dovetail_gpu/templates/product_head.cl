@@ -19,22 +19,6 @@
 #define X_LOAD(p) (*(p))
 #endif
 
-// W_LOAD8 reads eight weights, which are W_UNITS elements of W.
-#define W_UNITS 8
-#if defined(W_HALF)
-#define W_LOAD8(p) vload_half8(0, p)
-#elif defined(W_FLOAT)
-#define W_LOAD8(p) (*(__global const float8 *)(p))
-#elif defined(W_CHAR)
-#define W_LOAD8(p) convert_float8(*(__global const char8 *)(p))
-#elif defined(W_SHORT)
-#define W_LOAD8(p) convert_float8(*(__global const short8 *)(p))
-#elif defined(W_NIBBLE)
-#undef W_UNITS
-#define W_UNITS 1
-// the shift to the left drops the other weights, the one to the right keeps the sign
-#define W_LOAD8(p) convert_float8(((int8)(*(p)) << (int8)(28, 24, 20, 16, 12, 8, 4, 0)) >> 28)
-#endif
 // W_LOAD reads the weight of an index.
 #if defined(W_HALF)
 #define W_LOAD(p, i) vload_half(i, p)
