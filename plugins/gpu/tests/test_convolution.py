@@ -243,3 +243,8 @@ def test_weights_from_outside(same_as_cpu: Same) -> None:
     y = add(graph, "Conv2d", [x, w], name="conv", **params)
     y.kind = TensorKind.APP_READ
     same_as_cpu(graph, {"x": _real(1, 5, 6, 6), "w": _real(3, 2, 3, 10)})
+
+
+def test_long_lines_are_padded_in_pieces(check_op: Callable[..., None]) -> None:
+    params = {"stride": np.uint32(1), "pad_amount": np.array([2, 1], np.uint32)}
+    check_op("Conv1d", _real(1, 2000, 3), _real(5, 3, 7), static=(1,), **params)

@@ -7,6 +7,7 @@ import functools
 import math
 
 from dovetail.runtime.plan import Branch, KernelCall, Step, Value
+from dovetail_gpu.computing import current
 from dovetail_gpu.elements import Element
 from dovetail_gpu.kernels._choices import choose_tile, measured_launches
 from dovetail_gpu.kernels._packing import Packing
@@ -26,12 +27,13 @@ from dovetail_gpu.kernels._tiles import Tile
 from dovetail_gpu.kernels._weights import stored_weights, weights_of
 from dovetail_gpu.kernels._windows import pads_of, window_of
 from dovetail_gpu.kernels._winograd import Winograd
-from dovetail_gpu.launching import GROUP, Launch, launch_all
+from dovetail_gpu.launching import Launch, launch_all, spread
 from dovetail_gpu.layouts import element_in, element_of, layout_for, read, scratch, table, write
 from dovetail_gpu.programs import Source, type_lines
 from dovetail_gpu.stages import can_fuse, stages_of
 from dovetail_opset import STANDARD
 
+_PIECE = 2048  # elements of a padded line that a work item of a processor writes
 _SHORT = 32  # channels of a tap below which the taps of a line are read as one
 
 
@@ -120,11 +122,12 @@ def _as_lines(
     channels, padded = product.channels, width + sum(pads)
     if any(pads):
         lines = call.spec(0).shape[0] * height
-        element, count = element_in(x), lines * padded * channels
-        room = scratch(call, element, count)
-        numbers = (count, padded * channels, width * channels, pads[0] * channels)
-        source = Source.of("arrange", {}, type_lines(element))
-        launches.append(Launch(source, "pad", (x, room, *numbers), (count,), (GROUP,)))
+        element, made = element_in(x), padded * channels
+        room = scratch(call, element, lines * made)
+        wide = max(1, min(_PIECE, made)) if current().engine.device.is_cpu else 1
+        numbers = (lines, made, width * channels, pads[0] * channels, wide)
+        source, size = Source.of("arrange", {}, type_lines(element)), (-(-made // wide), lines)
+        launches.append(Launch(source, "pad", (x, room, *numbers), size, spread(size[0])))
         x = room
     # the last element of a line begins where the window still fits
     whole = dataclasses.replace(

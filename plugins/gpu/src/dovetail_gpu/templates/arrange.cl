@@ -39,15 +39,20 @@ __kernel void blocks(TENSOR_IN(S, x), TENSOR_OUT(S, y), int eights, int block, i
   }
 }
 
-// Zeros around lines: y[i][l] of `width` elements is x[i][l - before] of `x_width`.
-__kernel void pad(TENSOR_IN(S, x), TENSOR_OUT(S, y), int count, int width, int x_width,
-                  int before) {
+// Zeros around lines: y[i][l] of `width` elements is x[i][l - before] of `x_width`. An item writes
+// `wide` elements of a line.
+__kernel void pad(TENSOR_IN(S, x), TENSOR_OUT(S, y), int lines, int width, int x_width, int before,
+                  int wide) {
   TENSOR_READ(S, x);
   TENSOR_WRITE(S, y);
-  const int at = get_global_id(0);
-  if (at >= count) return;
-  const int line = at / width, l = at - line * width - before;
-  const bool inside = l >= 0 && l < x_width;
-  const float found = LOAD(x + (inside ? (long)line * x_width + l : 0));
-  STORE(inside ? found : 0.0f, y + at);
+  const int line = get_global_id(1);
+  if (line >= lines) return;
+  int l = get_global_id(0) * wide;
+  const int end = min(l + wide, width), first = min(end, before), last = min(end, before + x_width);
+  x += (long)line * x_width - before;
+  y += (long)line * width;
+  for (; l < first; l++) STORE(0.0f, y + l);
+  for (; l + 8 <= last; l += 8) STORE8(LOAD8(x + l), y + l);
+  for (; l < last; l++) STORE(LOAD(x + l), y + l);
+  for (; l < end; l++) STORE(0.0f, y + l);
 }
