@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dovetail.errors import BackendError
 from dovetail.ir import Array
 from dovetail.runtime.contract import RunControl
-from dovetail_gpu.driver import opencl, reported
+from dovetail_gpu.driver import Reported, opencl
 from dovetail_gpu.options import GpuGraph, PrecisionMode
 from dovetail_gpu.polling import Poller, has_ended
 
@@ -84,7 +84,7 @@ class Computing:
         """
         self._control = control
         if self._stopped is not None:
-            with reported(self.engine.device, "end the previous run"):
+            with Reported(self.engine.device, "end the previous run"):
                 self._await_end(self._stopped, time.monotonic() + PATIENCE_S)
         self._forget()
 
@@ -131,7 +131,7 @@ class Computing:
         """
         if self._last is None:
             return
-        with reported(self.engine.device, "run the graph"):
+        with Reported(self.engine.device, "run the graph"):
             if self._may_stop:
                 self._leave_behind()
                 self._await_end(self._last, None)

@@ -10,8 +10,7 @@ import functools
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -233,7 +232,7 @@ def context_of(device: Device) -> Any:
     Raises:
         BackendError: The driver opens none.
     """
-    with _GUARD, reported(device, "open a context"):
+    with _GUARD, Reported(device, "open a context"):
         if device.handle not in _CONTEXTS:
             _CONTEXTS[device.handle] = opencl().Context([device.handle])
         return _CONTEXTS[device.handle]
@@ -252,22 +251,32 @@ def built(program: Any, options: Sequence[str] = ()) -> Any:
         return program.build(list(options), cache_dir=False)
 
 
-@contextmanager
-def reported(device: Device, action: str) -> Iterator[None]:
-    """Raise errors of the driver as a `BackendError` that names the device.
+class Reported:
+    """A context in which errors of the driver are a `BackendError` that names the device.
+
+    It is not a generator, which would cost a small network a microsecond each time.
 
     Args:
         device: The device.
         action: What failed, as in `run the graph`.
     """
-    try:
-        yield
-    except opencl().Error as error:
-        raise translated(device, action, error) from error
+
+    __slots__ = ("_action", "_device")
+
+    def __init__(self, device: Device, action: str) -> None:
+        self._device, self._action = device, action
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Translate an error of the driver."""
+        if error is not None and isinstance(error, opencl().Error):
+            raise translated(self._device, self._action, error) from error
 
 
 def translated(device: Device, action: str, error: Any) -> BackendError:
-    """Return an error of the driver as a `BackendError`; see `reported`."""
+    """Return an error of the driver as a `BackendError`; see `Reported`."""
     if isinstance(error, opencl().MemoryError) or error.code in _MEMORY_CODES:
         return _out_of_memory(device, action, error)
     if error.code in _LOST_CODES:

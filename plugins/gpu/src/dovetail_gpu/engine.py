@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dovetail_gpu.driver import Device, context_of, opencl, reported
+from dovetail_gpu.driver import Device, Reported, context_of, opencl
 from dovetail_gpu.programs import Programs
 from dovetail_gpu.space import DeviceSpace
 from dovetail_gpu.tuning import Tuning
@@ -36,7 +36,7 @@ class ClEngine:
     def new_queue(self) -> Any:
         """Return a new queue of pyopencl, which runs commands in order and measures their times."""
         cl = opencl()
-        with reported(self.device, "create a queue"):
+        with Reported(self.device, "create a queue"):
             return cl.CommandQueue(
                 self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
             )

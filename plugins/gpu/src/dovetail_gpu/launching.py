@@ -11,7 +11,7 @@ import numpy as np
 from dovetail.errors import BackendError
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
 from dovetail_gpu.computing import Computing, current
-from dovetail_gpu.driver import Device, opencl, reported, translated
+from dovetail_gpu.driver import Device, Reported, opencl, translated
 from dovetail_gpu.layouts import element_in
 from dovetail_gpu.programs import Source
 
@@ -121,7 +121,7 @@ class Launch:
         kernel, self._kernel = self._kernel, None
         if kernel is None:
             kernel = self._engine.programs.kernel(self._source, self._function)
-        with reported(self._engine.device, f"set the arguments of '{self._function}'"):
+        with Reported(self._engine.device, f"set the arguments of '{self._function}'"):
             kernel.set_args(*given)
         computing, device = current(), self._engine.device
         # the buffers, too: a kernel does not keep those that share the application's memory

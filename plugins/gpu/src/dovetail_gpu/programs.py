@@ -20,7 +20,7 @@ from typing import Any
 from dovetail.errors import BackendError
 from dovetail.files import read_limited
 from dovetail_gpu.caches import cache_folder, keep, sealed, unsealed
-from dovetail_gpu.driver import Device, built, opencl, reported
+from dovetail_gpu.driver import Device, Reported, built, opencl
 from dovetail_gpu.elements import Element
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
@@ -122,7 +122,7 @@ class Programs:
             program = self._found.get(source)
             if program is None:
                 program = self._found[source] = self._program(source)
-        with reported(self._device, f"create the kernel '{function}'"):
+        with Reported(self._device, f"create the kernel '{function}'"):
             return opencl().Kernel(program, function)
 
     def _program(self, source: Source) -> Any:

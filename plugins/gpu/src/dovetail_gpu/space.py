@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail_gpu.computing import Computing, finish_current
-from dovetail_gpu.driver import Device, opencl, reported
+from dovetail_gpu.driver import Device, Reported, opencl
 
 _TRIED_BYTES = 1 << 16
 
@@ -76,7 +76,7 @@ class DeviceSpace:
             BackendError: The device has not so much memory.
         """
         cl = opencl()
-        with reported(self.device, f"allocate {nbytes} bytes"):
+        with Reported(self.device, f"allocate {nbytes} bytes"):
             buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(nbytes, self._least))
         return DeviceBlock(self, buffer, nbytes)
 
@@ -84,7 +84,7 @@ class DeviceSpace:
         """Copy an array into a block; see `Space`."""
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if flat.nbytes:
-            with reported(self.device, f"receive {flat.nbytes} bytes"):
+            with Reported(self.device, f"receive {flat.nbytes} bytes"):
                 opencl().enqueue_copy(self.queue, block.buffer, flat, is_blocking=True)
 
     def part(self, block: Any, offset: int, nbytes: int) -> tuple[DeviceBlock, int]:
@@ -100,7 +100,7 @@ class DeviceSpace:
         if not (self.device.is_cpu and self.device.is_unified):
             return False
         array, found = np.zeros(_TRIED_BYTES, np.uint8), np.empty(_TRIED_BYTES, np.uint8)
-        with reported(self.device, "read an array of the host"):
+        with Reported(self.device, "read an array of the host"):
             block = self.shared(array)
             for value in (1, 2):
                 array.fill(value)
@@ -132,7 +132,7 @@ class DeviceSpace:
         """Return a block's bytes as an array of the host, while a driver allows it."""
         cl = opencl()
         flags = cl.map_flags.READ | cl.map_flags.WRITE
-        with reported(self.device, f"map {block.nbytes} bytes"):
+        with Reported(self.device, f"map {block.nbytes} bytes"):
             found, _ = cl.enqueue_map_buffer(
                 self.queue, block.buffer, flags, 0, (block.nbytes,), np.uint8, is_blocking=True
             )
@@ -142,7 +142,7 @@ class DeviceSpace:
     def shared(self, given: Any) -> DeviceBlock:
         """Return an array of the application as a block that is only read; see `Space`."""
         flags = opencl().mem_flags
-        with reported(self.device, f"use {given.nbytes} bytes of the host"):
+        with Reported(self.device, f"use {given.nbytes} bytes of the host"):
             buffer = opencl().Buffer(
                 self._context, flags.READ_ONLY | flags.USE_HOST_PTR, hostbuf=given
             )
@@ -151,17 +151,17 @@ class DeviceSpace:
     def read(self, buffer: Any, array: Array) -> None:
         """Copy the first bytes of a buffer into a contiguous array."""
         if array.nbytes:
-            with reported(self.device, f"return {array.nbytes} bytes"):
+            with Reported(self.device, f"return {array.nbytes} bytes"):
                 opencl().enqueue_copy(self.queue, array, buffer, is_blocking=True)
 
     def upload(self, array: Array, block: DeviceBlock, offset: int, computing: Computing) -> None:
         """Begin to copy an array into a block; see `Computing.send`."""
         if array.nbytes:
-            with reported(self.device, f"receive {array.nbytes} bytes"):
+            with Reported(self.device, f"receive {array.nbytes} bytes"):
                 computing.send(array.reshape(-1).view(np.uint8), block, offset)
 
     def download(self, block: DeviceBlock, offset: int, array: Array, computing: Computing) -> None:
         """Copy part of a block into an array; see `Computing.receive`."""
         if array.nbytes:
-            with reported(self.device, f"return {array.nbytes} bytes"):
+            with Reported(self.device, f"return {array.nbytes} bytes"):
                 computing.receive(array.reshape(-1).view(np.uint8), block, offset)
