@@ -113,6 +113,18 @@ def test_integer_weights(
     np.testing.assert_allclose(found, wanted, 1e-4, 1e-4 * float(np.abs(wanted).max()))
 
 
+def test_outputs_without_taps_have_no_weights(kinds: list[Stored]) -> None:
+    """A stride beyond the filter's size leaves outputs that no weight reaches."""
+    made = _axis(3, 9, None, 4)
+    stored = _RNG.integers(-8, 8, (2, 2, 5, 9)).astype(np.int8)
+    x = _RNG.standard_normal((1, 4, 5, 5)).astype(np.float32)
+    params = {"stride": np.full(2, 3, np.uint32), "pad_amount": np.zeros((2, 2), np.uint32)}
+    found = _run("gpu", "TransposeConv2d", x, stored, params, _SIGNED, made)
+    wanted = _run("cpu", "TransposeConv2d", x, dequantize(stored, made), params)
+    assert set(kinds) == {Stored.NIBBLE}
+    np.testing.assert_allclose(found, wanted, 1e-4, 1e-4 * float(np.abs(wanted).max()))
+
+
 def test_scales_along_other_axes_make_weights_real(kinds: list[Stored]) -> None:
     made = _axis(0, 16)
     stored = _RNG.integers(-128, 128, (16, 20)).astype(np.int8)

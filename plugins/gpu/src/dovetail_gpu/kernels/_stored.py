@@ -53,7 +53,8 @@ class Stored(enum.Enum):
         """Return integers, int32 with a multiple of eight on the last axis, as units."""
         if self is not Stored.NIBBLE:
             return integers.astype(self.element.storage)
-        eights = (integers & 15).astype(np.uint32).reshape(*integers.shape[:-1], -1, 8)
+        *more, last = integers.shape
+        eights = (integers & 15).astype(np.uint32).reshape(*more, last // 8, 8)
         shifts = np.arange(0, 32, 4, dtype=np.uint32)
         units: Array = np.bitwise_or.reduce(eights << shifts, axis=-1)
         return units
