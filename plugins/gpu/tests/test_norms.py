@@ -79,6 +79,17 @@ def test_no_elements(check_op):
     check_op("RmsNorm", np.zeros((0, 3), np.float32), axes=[1])
 
 
+@pytest.mark.parametrize("axes", [[2], [1]])
+def test_operands_of_fused_nodes_are_not_factors(same_as_cpu, axes):
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 3, 8), TensorKind.APP_WRITE))
+    other = graph.add_tensor(Tensor("other", DType.FLOAT_32, (2, 3, 8), TensorKind.APP_WRITE))
+    y = add(graph, "L2Norm", [x], name="norm", axes=axes)
+    y = add(graph, "ElementWiseAdd", [y, other], name="sum")
+    add(graph, "ElementWiseMultiply", [y, x], name="y").kind = TensorKind.APP_READ
+    same_as_cpu(graph, {"x": real(2, 3, 8), "other": real(2, 3, 8, seed=2)})
+
+
 @pytest.mark.parametrize("shape", [(4, 16), (4, 11), (2, 3, 16)])
 def test_fused(same_as_cpu, shape):
     graph = Graph("net")

@@ -173,8 +173,9 @@ def _transposed(call: KernelCall, kind: _Kind, axes: tuple[int, ...]) -> Step:
 
 
 def _factors(call: KernelCall, element: Element) -> tuple[Value | None, Value | None]:
-    """Declare gamma and beta as read, where they are given."""
-    gamma, offset = (read(call, i, element) if call.has(i) else None for i in (1, 2))
+    """Declare gamma and beta as read, where they are given; later inputs are of fused nodes."""
+    count = len(call.head.ins)
+    gamma, offset = (read(call, i, element) if i < count and call.has(i) else None for i in (1, 2))
     return gamma, offset
 
 
