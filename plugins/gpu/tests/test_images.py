@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from small_nets import chain, expected, some
+from small_nets import chain, expected, model_of, some
 
+import dovetail as dt
 from dovetail.container import WeightStore
 from dovetail.errors import ContainerError
 from dovetail.ir import DType, Graph, Tensor, TensorKind
@@ -96,6 +98,16 @@ def test_an_image_holds_no_machine_code() -> None:
     content = context.image({"chain": found}).to_bytes()
     assert b"ELF" not in content
     assert b"__kernel" not in content
+
+
+def test_an_image_is_for_any_folder_of_programs(tmp_path: Path) -> None:
+    model, file = model_of(chain()), tmp_path / "chain.bin"
+    config = {"backend": {"gpu": {"kernel_repo_path": str(tmp_path / "programs")}}}
+    with dt.Session(model, backend="gpu", config=config) as session:
+        session.save_context(file)
+    assert str(tmp_path).encode() not in file.read_bytes()
+    with dt.Session.from_context(file, backend="gpu") as session:
+        np.testing.assert_allclose(session.run({"x": some()})["y"], expected(some()), 1e-5, 1e-6)
 
 
 def test_an_image_brings_the_settings_of_its_graph() -> None:

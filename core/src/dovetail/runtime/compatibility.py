@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from dovetail.errors import ContainerError, Problem
+from dovetail.runtime.capabilities import Options
 
 # Facts with these prefixes exist for each op package; those of packages that no graph of a binary
 # uses do not matter.
@@ -96,9 +97,13 @@ class Compatibility(msgspec.Struct, frozen=True):
         )
 
 
-def option_facts(options: msgspec.Struct) -> dict[str, str]:
-    """Return a backend's options as facts."""
-    plain = msgspec.to_builtins(options)
+def option_facts(options: Options) -> dict[str, str]:
+    """Return a backend's options as facts; files that they name, on which no plan depends, are not.
+
+    Those have their defaults, so that facts hold no path of a machine.
+    """
+    plain = msgspec.to_builtins(type(options)())
+    plain |= options.without_files(msgspec.to_builtins(options))
     encode = msgspec.json.encode
     return {f"{OPTION}{k}": encode(v, order="sorted").decode() for k, v in plain.items()}
 
