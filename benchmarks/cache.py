@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.process import ask, environment
+from dovetail.errors import counted
 
 _OURS = """
 import sys
@@ -118,7 +119,7 @@ def main() -> None:
     ratios = (own / other for own, other in zip(ours, theirs, strict=True))
     print("{:24} {:10.2f} {:10.2f}  (target: a result in at most 1)".format("ratio", *ratios))
     for count, size in memory.items():
-        print(f"{count} process(es)            {size:8.1f} MB above NumPy")
+        print(f"{counted(count, 'process', 'processes'):24} {size:10.1f} MB above NumPy")
 
 
 def _commands(folder: Path, network: str, threads: int) -> dict[str, tuple[str, list[str]]]:

@@ -77,6 +77,7 @@ WORDS = tuple(
         (r"\b(is|are) none of\b", "unsupported X; expected one of ..."),
         (r"\b(is|are) wanted\b", "expected X, got Y"),
         (r"\babsorb(s|ed|ing)?\b(?! bias)", "fuse (kernels), extract (Q/DQ)"),
+        (r"\w\((s|es|ies)\)", "`counted` of dovetail.errors"),
     )
 )
 # At the start of a docstring.

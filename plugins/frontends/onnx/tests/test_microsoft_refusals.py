@@ -91,7 +91,7 @@ INVALID = {
             activation="Clip",
             activation_params=[1.0],
         ),
-        r"activation 'Clip' takes 2 parameter\(s\), got 1",
+        "activation 'Clip' takes 2 parameters, got 1",
     ),
     "filters that do not fit": (
         case("FusedConv", "", [fed(1, 2, 3, 3), held(1, 3, 1, 1)], activation="Relu"),

@@ -102,7 +102,7 @@ def _values(tensor):
     ("attributes", "said"),
     [
         ({"activations": ["Gelu"]}, "unknown activation 'Gelu'; expected one of Affine, Elu"),
-        ({"activations": ["Relu", "Relu"]}, "2 activations, where 1 direction(s) take one each"),
+        ({"activations": ["Relu", "Relu"]}, "expected 1 activation for 1 direction, got 2"),
         ({"activations": ["ScaledTanh"]}, "ScaledTanh needs activation_alpha and"),
     ],
 )

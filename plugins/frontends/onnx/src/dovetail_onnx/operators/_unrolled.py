@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dovetail.errors import counted
 from dovetail.ir import Array, DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._parts import apply_operator
@@ -75,9 +76,9 @@ def read_activations(
     names = op.attr.texts("activations") or tuple(defaults) * directions
     each = len(defaults)
     if len(names) != each * directions:
-        word = {1: "one"}.get(each, str(each))
+        expected = counted(each * directions, "activation")
         raise op.invalid(
-            f"{len(names)} activations, where {directions} direction(s) take {word} each"
+            f"expected {expected} for {counted(directions, 'direction')}, got {len(names)}"
         )
     numbers = {p: iter(op.attr.numbers(f"activation_{p}") or ()) for p in ("alpha", "beta")}
     found: list[Activation] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dovetail.errors import counted
 from dovetail.ir import Shape
 from dovetail_onnx._context import OpContext
 from dovetail_opset.importing.windows import Pairs, Window, same_pads
@@ -24,7 +25,8 @@ def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
     """
     rank = len(spatial)
     if len(kernel) != rank or min(kernel) < 1:
-        raise op.invalid(f"kernel {kernel} does not match {rank} spatial dimension(s)")
+        dimensions = counted(rank, "spatial dimension")
+        raise op.invalid(f"kernel {kernel} does not match {dimensions}")
     strides = positive(op, "strides", rank)
     dilations = positive(op, "dilations", rank)
     spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
@@ -49,7 +51,7 @@ def positive(op: OpContext, name: str, rank: int) -> Shape:
     found = op.attr.integers(name)
     values = found or (1,) * rank
     if len(values) != rank or min(values) < 1:
-        raise op.invalid(f"{name} must be {rank} positive number(s), got {values}")
+        raise op.invalid(f"{name} must be {counted(rank, 'positive number')}, got {values}")
     return values
 
 

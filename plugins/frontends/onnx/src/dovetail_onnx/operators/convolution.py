@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dovetail.errors import counted
 from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._grids import moved, reshaped_grid
@@ -40,7 +41,8 @@ def check_filters(op: OpContext, x: Shape, weight: Shape) -> None:
     group = op.attr.integer("group", 1)
     if group < 1 or x[1] != weight[1] * group or weight[0] % group:
         raise op.invalid(
-            f"filters {weight} in {group} group(s) do not match an input of {x[1]} channels"
+            f"filters {weight} in {counted(group, 'group')} do not match an input of "
+            f"{counted(x[1], 'channel')}"
         )
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from dovetail.errors import counted
 from dovetail.ir import Array, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import Expr, operand
@@ -29,7 +30,8 @@ def deform_conv(op: OpContext) -> Value:
     parts = op.attr.integer("offset_group", 1)
     window = window_of(op, weight[2:], x[2:])
     if parts < 1 or x[1] % parts:
-        raise op.invalid(f"{x[1]} channels cannot be split into {parts} offset group(s)")
+        channels, groups = counted(x[1], "channel"), counted(parts, "offset group")
+        raise op.invalid(f"{channels} cannot be split into {groups}")
     size = window.counts(x[2:])
     taps = math.prod(window.kernel)
     op.reserve_constant((2, 2, taps, *size))  # of 64 bits

@@ -23,7 +23,7 @@ def grid_sample(op: OpContext) -> Tensor:
     """GridSample, channels last; cubic interpolation is composed of other ops."""
     rank = len(op.spec(0).shape)
     if rank not in (4, 5):
-        raise op.unsupported(f"unsupported {rank - 2} spatial dimension(s); expected two or three")
+        raise op.unsupported(f"unsupported input of rank {rank}; expected rank 4 or 5")
     mode = op.attr.text("mode", "linear")
     padding = op.attr.text("padding_mode", "zeros")
     if mode not in (*_MODES, *_CUBIC) or padding not in _PADDING:

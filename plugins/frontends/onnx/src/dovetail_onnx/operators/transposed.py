@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dovetail.errors import counted
 from dovetail.ir import Array, Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._table import ONNX
@@ -76,7 +77,8 @@ def _check_filters(op: OpContext, x: Shape, weight: Shape, group: int) -> None:
         raise op.invalid(f"kernel_shape {stated} contradicts the filters {weight}")
     if group < 1 or x[1] != weight[0] or x[1] % group:
         raise op.invalid(
-            f"filters {weight} in {group} group(s) do not match an input of {x[1]} channels"
+            f"filters {weight} in {counted(group, 'group')} do not match an input of "
+            f"{counted(x[1], 'channel')}"
         )
 
 
@@ -86,7 +88,8 @@ def _spread(op: OpContext, kernel: Shape, spatial: Shape) -> _Spread:
     strides, dilations = positive(op, "strides", rank), positive(op, "dilations", rank)
     extra = op.attr.integers("output_padding") or (0,) * rank
     if len(extra) != rank or min(extra) < 0:
-        raise op.invalid(f"output_padding must be {rank} number(s), none below 0, got {extra}")
+        numbers = counted(rank, "number")
+        raise op.invalid(f"output_padding must be {numbers}, none below 0, got {extra}")
     full = tuple(
         s * (n - 1) + (k - 1) * d + 1 + e
         for s, n, k, d, e in zip(strides, spatial, kernel, dilations, extra, strict=True)
@@ -133,7 +136,8 @@ def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Sha
             raise op.invalid(f"pads must be {2 * rank} numbers, got {given}")
         return tuple(zip(given[:rank], given[rank:], strict=True))
     if len(wanted) != rank or min(wanted) < 1:
-        raise op.invalid(f"output_shape must be {rank} positive number(s), got {wanted}")
+        numbers = counted(rank, "positive number")
+        raise op.invalid(f"output_shape must be {numbers}, got {wanted}")
     totals = [extent - target for extent, target in zip(full, wanted, strict=True)]
     if any(e - total >= s for e, total, s in zip(extra, totals, strides, strict=True)):
         raise op.unsupported(

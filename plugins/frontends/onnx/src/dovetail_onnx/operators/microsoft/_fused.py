@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dovetail.errors import counted
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._parts import constant
@@ -47,7 +48,8 @@ def activated(op: OpContext, x: Expr, name: str, numbers: Sequence[float]) -> Ex
         )
     names = _ATTRIBUTES[name]
     if len(numbers) != len(names):
-        raise op.invalid(f"activation '{name}' takes {len(names)} parameter(s), got {len(numbers)}")
+        taken = counted(len(names), "parameter")
+        raise op.invalid(f"activation '{name}' takes {taken}, got {len(numbers)}")
     if name == "Clip":  # the one whose numbers are inputs
         return x.apply(name, *(constant(op, "bound", bound, x.dtype) for bound in numbers))
     attributes: dict[str, Any] = dict(zip(names, numbers, strict=True))
