@@ -22,7 +22,8 @@ from dovetail.runtime.contract import Image, PrepareRequest, RunControl
 from dovetail.runtime.placement import Choice
 from dovetail.testing.preparing import open_context
 
-QUICK = {"trial_seconds": 0.02}
+# Long enough that a busy machine does not make one run look much slower than the other backend's.
+QUICK = {"trial_seconds": 0.1}
 
 
 @pytest.fixture(autouse=True)
@@ -74,11 +75,12 @@ def test_a_quantized_network_may_run_on_the_emulator(model: dt.Model) -> None:
     with dt.Session(model) as session:
         samples = [inputs_of(session)]
     quantized = dt.quantize(model, samples)
-    with dt.Session(quantized, "auto:htp,cpu", options=QUICK) as session:
+    # by the rules alone: a trial stops the emulator where it is much slower
+    with dt.Session(quantized, "auto:htp,cpu", options={"measure": False}) as session:
         choice, found = choice_of(session), session.run(samples[0])
     assert [each.backend for each in choice.candidates] == ["htp", "cpu"]
-    assert excluded(choice) == {}
-    with dt.Session(quantized, choice.backend) as session:
+    assert (choice.backend, excluded(choice)) == ("htp", {})
+    with dt.Session(quantized, "htp") as session:
         for name, array in session.run(samples[0]).items():
             np.testing.assert_array_equal(found[name], array)
 
@@ -144,7 +146,7 @@ def test_net_run_prints_the_choice(model: dt.Model, capsys: pytest.CaptureFixtur
     (given,) = graph.inputs
     np.zeros(given.shape, "<f4").tofile("zeros.raw")
     Path("list.txt").write_text(f"{given.name}:=zeros.raw\n")
-    Path("net.toml").write_text("[auto]\ntrial_seconds = 0.02\n")
+    Path("net.toml").write_text("[auto]\ntrial_seconds = 0.1\n")
 
     def net_run(*options: str, backend: str = "auto:picky,cpu") -> int:
         command = ["net-run", "--model", "net.dvt", "--input-list", "list.txt"]
