@@ -1,10 +1,11 @@
 """Run a Python module as on a processor with AVX2 only, at full speed.
 
 Usage: python tools/avx2 MODULE [ARGUMENT ...], in an environment with the workspace (Linux, x86-64;
-gcc and objdump). The first call copies the environment to `avx2` inside it: links, except the
-libraries that execute CPUID, where UD2 replaces that instruction. `masked_cpuid.c` handles it, so
-that NumPy, oneDNN, ONNX Runtime and OpenVINO choose their kernels for AVX2. An instruction of
-AVX-512 that is executed all the same does not fail: for this, run on a real processor.
+gcc and objdump). The first call copies the environment to `avx2` inside it: links, except scripts,
+which get the copy's interpreter, and the libraries that execute CPUID, where UD2 replaces that
+instruction. `masked_cpuid.c` handles it, so that NumPy, oneDNN, ONNX Runtime and OpenVINO choose
+their kernels for AVX2. An instruction of AVX-512 that is executed all the same does not fail: for
+this, run on a real processor.
 """
 
 from __future__ import annotations
@@ -55,9 +56,13 @@ def create(copy: Path, source: Path) -> None:
         copy_function=os.link,
         ignore=lambda folder, _: [copy.name] if Path(folder) == source else [],
     )
+    for script in (copy / "bin").iterdir():
+        text, start = script.read_bytes(), b"#!%s/" % os.fsencode(source)
+        if text.startswith(start):
+            rewrite(script, b"#!%s/" % os.fsencode(copy) + text.removeprefix(start))
     for library in sorted(copy.rglob("*.so*")):
         if not library.is_symlink() and (offsets := list(instructions(library))):
-            replace(library, offsets)
+            rewrite(library, masked(library.read_bytes(), offsets))
             print(f"{library.relative_to(copy)}: {len(offsets)} CPUID", file=sys.stderr)
     code = HERE / "masked_cpuid.c"
     target = copy / PRELOADED
@@ -81,16 +86,22 @@ def instructions(library: Path) -> Iterator[int]:
                 yield next(address - a + at for n, a, at in sections if a <= address < a + n)
 
 
-def replace(library: Path, offsets: list[int]) -> None:
-    """Write a new file in place of a link to the source's library."""
-    code, mode = bytearray(library.read_bytes()), library.stat().st_mode
+def masked(library: bytes, offsets: list[int]) -> bytes:
+    """Return a library's code with UD2 in place of each CPUID."""
+    code = bytearray(library)
     for at in offsets:
         if code[at : at + 2] != CPUID:
-            raise ValueError(f"no CPUID at {at:#x} of {library}")
+            raise ValueError(f"no CPUID at {at:#x}")
         code[at : at + 2] = UD2
-    library.unlink()
-    library.write_bytes(code)
-    library.chmod(mode)
+    return bytes(code)
+
+
+def rewrite(file: Path, content: bytes) -> None:
+    """Write a new file in place of a link to the source's."""
+    mode = file.stat().st_mode
+    file.unlink()
+    file.write_bytes(content)
+    file.chmod(mode)
 
 
 if __name__ == "__main__":
