@@ -13,6 +13,7 @@ from recurrent_layers import (
     LSTM,
     S8,
     S16,
+    S32,
     U8,
     U16,
     Net,
@@ -21,7 +22,7 @@ from recurrent_layers import (
     lstm,
 )
 
-from dovetail.ir import DType, ScaleOffset, Spec
+from dovetail.ir import DType, ScaleOffset, Spec, Tensor
 from dovetail_numpy import KERNELS
 from dovetail_numpy.integer.gates import UNIT, rounded
 from dovetail_numpy.integer.rescaling import grid_of
@@ -215,3 +216,18 @@ def _factor(number: int) -> int:
     factors = np.arange(1, 2**15 + 1)
     fitting = factors[(number % factors == 0) & (abs(number) <= factors << 15)]
     return int(fitting[0]) if fitting.size else 0
+
+
+def test_a_sum_that_loses_a_fraction_to_its_zero_point() -> None:
+    """The definition adds the zero point first: half a step and a little become a tie."""
+    net, step = Net(1), 2.0**16
+    x = net.input("x", (1, 1, 2), U8, (0.02, 100))
+    lstm(net, "n", x, 1, weights=S8, h=(U8, (0.01, 100)), cell=(U16, step, 40000), states=True)
+    tensors = net.graph.tensors
+    tensors["n.c"].encoding = ScaleOffset(step, 0)
+    net.feeds |= {name: np.full_like(net.feeds[name], 100) for name in ("x", "n.h")}  # 0, real
+    net.feeds["n.c"] = np.ones((1, 1), np.int16)
+    # forgetting half of it; the new value is far below a step: sigmoid(-8) * tanh(2**-12)
+    for bias, argument in (("n.7", 0.0), ("n.8", 2.0**-12), ("n.21", -8.0)):
+        tensors[bias].data = Tensor.static(bias, np.array([argument * 1e6], np.int32), S32).data
+    net.check([LSTM], REGISTRY)
