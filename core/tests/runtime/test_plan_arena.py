@@ -146,7 +146,8 @@ def test_views_begin_where_they_say(storage):
     whole.array = content.reshape(8, 8) if storage is Storage.CONSTANT else None
     rows = Value("rows", Spec(DType.FLOAT_32, (4, 8)), storage, alias_of=whole, offset=96)
     part = Value("part", Spec(DType.FLOAT_32, (2, 3)), storage, alias_of=rows, offset=20)
-    buffers = ArenaBuffers(plan_arena([step([], [value("first", 64)]), step([], [whole])]))
+    first = value("first", 640)
+    buffers = ArenaBuffers(plan_arena([step([], [first]), step([], [whole]), step([first], [])]))
     if storage in (Storage.INPUT, Storage.OUTPUT):
         buffers.application[whole] = np.empty((8, 8), np.float32)
     np.copyto(buffers.array(whole), content.reshape(8, 8))

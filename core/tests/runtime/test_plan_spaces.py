@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from far_backend import SPACE, FarBackend, FarBlock, far_kernels, reorder
+from far_backend import SPACE, FarBackend, FarBlock, FarLayout, far_kernels, reorder
 from msgspec.structs import replace
 from plan_ops import OPS, SHAPE, Net, ramp, run
 
 from dovetail.container import WeightStore
 from dovetail.errors import ContainerError
-from dovetail.ir import Blob, DType, Graph, Tensor, TensorKind
+from dovetail.ir import Blob, DType, Graph, Spec, Tensor, TensorKind
 from dovetail.ops import check_ops
 from dovetail.runtime.contract import Image, Options, PrepareRequest, RunControl
-from dovetail.runtime.plan import PlanPrepared, build_plan, plan_arena
+from dovetail.runtime.plan import PlanPrepared, Step, Storage, Value, build_plan, plan_arena
+from dovetail.runtime.plan.arena import ArenaBuffers
 
 X = ramp()
 
@@ -82,6 +83,18 @@ def test_views_are_in_the_block_of_their_source() -> None:
     source = view.root_and_offset[0]
     assert view.alias_of is not None
     assert found._buffers.buffer(view).block is found._buffers.buffer(source).block
+
+
+def test_a_part_of_a_value_begins_where_both_say() -> None:
+    first, whole = (
+        Value(name, Spec(DType.UINT_8, (n,)), Storage.ARENA, FarLayout(n))
+        for name, n in (("first", 512), ("whole", 256))
+    )
+    part = Value("part", Spec(DType.UINT_8, (8,)), Storage.ARENA, FarLayout(8), alias_of=whole)
+    part.offset = 24
+    arena = plan_arena([Step(("n",), (), (first, whole), lambda _: print)])
+    found = ArenaBuffers(arena).buffer(part)
+    assert (found.start, found.nbytes) == (512 + 24, 8)
 
 
 def test_a_watched_run_shows_the_values() -> None:

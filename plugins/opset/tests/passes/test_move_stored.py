@@ -48,6 +48,7 @@ def test_stored_values_are_moved_before_they_become_integers(evaluate: Evaluate)
     assert not MoveStored().run(graph)
     assert not find_faults(graph)
     assert [node.op_type for node in graph.nodes] == ["Transpose", "Reshape", "Cast"]
+    assert all(graph.is_read(t) or t.kind is TensorKind.APP_READ for t in graph.tensors.values())
     types = [(n.inputs[0].dtype, n.outputs[0].dtype) for n in graph.nodes if n.inputs[0]]
     assert types == [(FIXED, FIXED), (FIXED, FIXED), (FIXED, BYTES)]
     np.testing.assert_array_equal(evaluate(graph, {"x": X})["y"], before)
@@ -64,6 +65,7 @@ def test_integers_are_moved_after_they_have_become_stored_values(evaluate: Evalu
     assert MoveStored().run(graph)
     assert not find_faults(graph)
     assert [node.op_type for node in graph.nodes] == ["Cast", "Transpose", "Reshape"]
+    assert all(graph.is_read(t) for t in graph.tensors.values() if t.name != "y")
     assert graph.tensor("y").spec == spec
     np.testing.assert_array_equal(evaluate(graph, {"x": X})["y"], before)
 
@@ -144,4 +146,14 @@ def test_integers_that_select_elements_stay() -> None:
     cast = add(graph, "Cast", [x], name="cast", spec=Spec(BYTES, (3,)))
     table = static(graph, "table", X[0])
     add(graph, "Gather", [table, cast], name="y", axis=0).kind = TensorKind.APP_READ
+    assert not MoveStored().run(graph)
+
+
+def test_integers_that_others_read_stay() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", BYTES, X.shape, TensorKind.APP_WRITE))
+    turned = add(graph, "Transpose", [x], name="turned", perm=[2, 0, 1])
+    spec = Spec(FIXED, turned.shape, STORED.encoding)
+    for name in ("y", "z"):
+        add(graph, "Cast", [turned], name=name, spec=spec).kind = TensorKind.APP_READ
     assert not MoveStored().run(graph)

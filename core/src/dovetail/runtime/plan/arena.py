@@ -123,7 +123,6 @@ def _share_in_place(steps: Sequence[Step], lives: dict[Value, Life]) -> None:
                 and source.nbytes == operand.nbytes == target.nbytes
                 and source.space is target.space
                 and lives[source].last == i
-                and target is not source
                 and _read_once(step, source)
             ):
                 lives[source].last = lives.pop(target).last
