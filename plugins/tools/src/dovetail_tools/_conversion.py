@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from dovetail.api import Model
 from dovetail.api import convert as convert_model
 from dovetail.api.conversion import find_frontend
 from dovetail.api.exporting import ModelFile, model_file
-from dovetail.api.quantization import run_stating, write_encodings
+from dovetail.api.quantization import write_encodings
 from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
@@ -29,113 +28,11 @@ from dovetail.ir import Graph, Pass, Shape, static_tensors
 from dovetail.ops import OpPackage, OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
-from dovetail.quantization import options_from
 from dovetail_tools._artefact import with_artefact
-from dovetail_tools._errors import usage
+from dovetail_tools._quantization import QUANTIZE, QuantizationRequest, quantizing_nodes
 from dovetail_tools.op_definitions import load_definitions
 
 SUFFIX = ".dvt"
-_QUANTIZE = "Quantize"
-_LOG = logging.getLogger("dovetail.convert")
-
-
-@dataclass(frozen=True, slots=True)
-class Quantizing:
-    """The command line's options of quantization.
-
-    Attributes:
-        input_list: Path of an input list.
-        given: The quantizer's options that were given.
-        native: Whether raw inputs have values of the inputs' types.
-        only_states: Whether the model stays float and only states the encodings of a file.
-        strips: Whether nodes that quantize are removed from a model that stays float, which states
-            their encodings.
-        dump: Whether encodings are written next to the .dvt.
-        show: Whether the report is printed.
-    """
-
-    input_list: str | None
-    given: Mapping[str, Any]
-    native: bool = False
-    only_states: bool = False
-    strips: bool = False
-    dump: bool = False
-    show: bool = False
-
-    @property
-    def wanted(self) -> bool:
-        """True if the quantizer changes the model, if only for a backend."""
-        return not self.only_states and (self._changes_types or "target_backend" in self.given)
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The quantizer's options, which leave all floats if there is only a backend."""
-        return self.given if self._changes_types else {**self.given, "float_fallback": True}
-
-    @property
-    def _changes_types(self) -> bool:
-        half = self.given.get("float_bitwidth") == 16
-        alone = {"quantization_overrides", "float_fallback", "keep_weights_quantized"}
-        return self.input_list is not None or bool(self.given.keys() & alone) or half
-
-    def check(self) -> None:
-        """Raise if the quantizer's options are given, but the model is not quantized.
-
-        With `--lenient`, log a warning instead.
-
-        Raises:
-            ConfigError: Names all these options.
-        """
-        if self.only_states:
-            self._check_stating()
-            return
-        # a float model has its nodes, and has no encodings, unless the nodes are to be removed
-        known = {"lenient", "keep_quant_nodes"} | ({"ignore_encodings"} if self.strips else set())
-        names = ["--" + name.replace("_", "-") for name in self.given if name not in known]
-        names += ["--use-native-input-files"] * self.native
-        names += ["--dump-encoding-json"] * self.dump + ["--report"] * self.show
-        if self.wanted or not names:
-            return
-        text = f"no effect of {', '.join(names)}: the model is not quantized"
-        if "lenient" not in self.given:
-            raise usage(
-                text,
-                where="dovetail convert",
-                hint="give --input-list, --quantization-overrides, --float-fallback, "
-                "--keep-weights-quantized, --float-bitwidth 16 or --target-backend",
-            )
-        _LOG.warning(text)
-
-    def _check_stating(self) -> None:
-        hint = "quantize with them later"
-        needless = self.given.keys() - {"quantization_overrides", "lenient", "keep_quant_nodes"}
-        if "quantization_overrides" not in self.given:
-            text = "--cache-overrides requires --quantization-overrides"
-            hint = "pass the encodings file there"
-        elif self.input_list is not None or needless:
-            names = ["input_list"] * (self.input_list is not None) + sorted(needless)
-            options = ", ".join("--" + name.replace("_", "-") for name in names)
-            text = f"--cache-overrides stores encodings without quantizing: no effect of {options}"
-        else:
-            return
-        raise usage(text, where="dovetail convert", hint=hint)
-
-    def stated(self, model: Model, ops: OpRegistry) -> Model:
-        """Return the float model with the encodings that it is to state.
-
-        Raises:
-            DovetailError: The encodings file has faults, or does not match the model.
-        """
-        keeps = not self.strips or "keep_quant_nodes" in self.given
-        if not self.only_states and (keeps or not _quantizing_nodes(model)):
-            return model
-        said = ("quantization_overrides", "ignore_encodings", "lenient")
-        given = {name: self.given[name] for name in said if name in self.given}
-        options = options_from({**given, "keep_quant_nodes": keeps}, "command line")
-        made, notes = run_stating(model, options, ops)
-        for note in notes:
-            current_output().message(f"note: {note}")
-        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +127,7 @@ def _with_code(defined: OpPackage, ops: OpRegistry) -> OpPackage:
 def convert_file(
     conversion: Conversion,
     file: ModelFile,
-    quantizing: Quantizing,
+    request: QuantizationRequest,
     *,
     check: bool = False,
 ) -> None:
@@ -239,7 +136,7 @@ def convert_file(
     Args:
         conversion: The model and the options.
         file: The file to write.
-        quantizing: Whether and how it is quantized.
+        request: Whether and how it is quantized.
         check: Whether the architecture checker writes a file about the result.
 
     Raises:
@@ -248,23 +145,23 @@ def convert_file(
     start = time.perf_counter()
     source = conversion.source
     target = file.path
-    quantizing.check()
+    request.check()
     read = _ReadNodes(conversion)
     model = conversion.run(read.add)
-    if not quantizing.wanted:
-        model = quantizing.stated(model, conversion.ops)
+    if not request.wanted:
+        model = request.stated(model, conversion.ops)
         files = _write(file, model, check=check)
         _report(source, files, read.count, model, time.perf_counter() - start)
         _note_conversions(model, files[0])
         return
     made = quantized(
-        model, quantizing.input_list, quantizing.options, conversion.ops, native=quantizing.native
+        model, request.input_list, request.options, conversion.ops, native=request.native
     )
     files = _write(file, made.model, check=check)
-    dumped = write_encodings(made.model, target) if quantizing.dump else ()
+    dumped = write_encodings(made.model, target) if request.dump else ()
     show_notes(made.report)
     more = {"encodings": [str(path) for path in dumped], "report": made.report.to_builtins()}
-    text = report_table(made.report) if quantizing.show else None
+    text = report_table(made.report) if request.show else None
     _report(source, files, read.count, made.model, time.perf_counter() - start, more, text)
     show_advice(made.report)
 
@@ -369,17 +266,11 @@ def _report(
 
 def _note_conversions(model: Model, file: Path) -> None:
     """Say how a model whose own ops quantize runs on integers."""
-    if count := _quantizing_nodes(model):
+    if count := quantizing_nodes(model):
         current_output().message(
-            f"note: the model quantizes by {counted(count, f'{_QUANTIZE} op')}, and computes in "
+            f"note: the model quantizes by {counted(count, f'{QUANTIZE} op')}, and computes in "
             f"float; `dovetail quantize {file}` makes it compute on integers with its own encodings"
         )
-
-
-def _quantizing_nodes(model: Model) -> int:
-    """Return the number of nodes that quantize."""
-    nodes = (node for graph in model.graphs.values() for node in graph.nodes)
-    return sum(node.op_type == _QUANTIZE for node in nodes)
 
 
 def _weight_bytes(model: Model) -> int:

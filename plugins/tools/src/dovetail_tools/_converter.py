@@ -14,7 +14,7 @@ from dovetail.files import atomic_write
 from dovetail.ir import Graph, Pass, Shape
 from dovetail.ops.frontend import FrontendOptions
 from dovetail_tools._artefact import read_artefact
-from dovetail_tools._conversion import Conversion, Quantizing
+from dovetail_tools._conversion import Conversion
 from dovetail_tools._frontend_options import FrontendTexts, frontend_options
 from dovetail_tools._graph_options import OP_STYLES, changed_passes
 from dovetail_tools._interface import (
@@ -24,6 +24,7 @@ from dovetail_tools._interface import (
     io_config_template,
     read_interface,
 )
+from dovetail_tools._quantization import QuantizationRequest
 
 T = TypeVar("T")
 _TEMPLATES: Mapping[str, Callable[[Graph], str]] = {
@@ -71,8 +72,8 @@ class ConverterOptions:
         """Return the changes of the passes, with those that other options request."""
         return changed_passes(given, self.graph, optimize=optimize)
 
-    def quantizing(self, given: Quantizing) -> Quantizing:
-        """Return the options of quantization, with those that follow from `--preserve-io`."""
+    def quantization(self, given: QuantizationRequest) -> QuantizationRequest:
+        """Return the request for quantization, with what follows from `--preserve-io`."""
         types = self.interface.preserved.types
         if not given.wanted or types == ():
             return given

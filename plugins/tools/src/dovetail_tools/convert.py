@@ -257,7 +257,6 @@ def convert(
     # imported here: the help needs no numpy
     from dovetail_tools._conversion import (
         Conversion,
-        Quantizing,
         convert_file,
         ops_with,
         target_file,
@@ -266,6 +265,7 @@ def convert(
     from dovetail_tools._dry_run import dry_run_value, show_dry_run
     from dovetail_tools._frontend_options import FrontendTexts
     from dovetail_tools._lora import updatable_mode, updateable_names
+    from dovetail_tools._quantization import QuantizationRequest
 
     if op_package_config and export["package_name"] is not None:
         raise usage(
@@ -274,7 +274,7 @@ def convert(
             hint="the definitions have a package of their own; omit --package-name",
         )
     source = given_model(model, input_network, "--input-network", "dovetail convert")
-    quantizing = Quantizing(
+    request = QuantizationRequest(
         input_list,
         quantization,
         native=use_native_input_files,
@@ -297,7 +297,7 @@ def convert(
         frontend_option or (),
     )
     further = FurtherOptions(interface, graph, artefact)
-    found = read_options(source, input_format, texts, further, is_quantized=quantizing.wanted)
+    found = read_options(source, input_format, texts, further, is_quantized=request.wanted)
     conversion = Conversion(
         source,
         found.options,
@@ -315,7 +315,7 @@ def convert(
         passes=found.passes(passes, optimize=not no_simplification),
         optimize=not no_simplification,
         artefact=found.artefact,
-        mode=updatable_mode(quant_updatable_mode, is_quantized=quantizing.wanted),
+        mode=updatable_mode(quant_updatable_mode, is_quantized=request.wanted),
     )
     if found.templates:
         found.write_templates(conversion)
@@ -324,4 +324,4 @@ def convert(
     else:
         file = target_file(source, output_path, output_format)
         file = with_export_options(file, export, graph["op_style"])
-        convert_file(conversion, file, found.quantizing(quantizing), check=arch_checker)
+        convert_file(conversion, file, found.quantization(request), check=arch_checker)
