@@ -135,6 +135,7 @@ def test_a_batchnorm_beside_groups(evaluate: Evaluate, group: int, bias: bool) -
         (((1, 3), [(0, 0), (1, 1)], {}), ((3, 1), [(1, 1), (0, 0)], {})),  # neither holds the other
         (((3, 3), ONES, {}), ((1, 1), NONE, {"op_type": "DepthWiseConv"})),
         (((3, 3), [(2, 2)] * 2, {"dilation": 2}), ((2, 2), [(1, 0)] * 2, {})),  # between two taps
+        (((3, 3), [(1, 3)] * 2, {"dilation": 2}), ((1, 1), NONE, {})),  # one tap, too
     ],
 )
 def test_windows_that_do_not(first: Any, second: Any) -> None:

@@ -166,3 +166,30 @@ def test_values_are_the_same(evaluate: Evaluate, data: st.DataObject) -> None:
     NarrowIntegers().run(graph)
     assert not find_faults(graph)
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
+ENDS = st.sampled_from([LOWEST, -(1 << 16), -3, 0, 5, (1 << 15) - 1, 1 << 16, HIGHEST])
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Subtract", "Multiply", "Maximum", "Minimum"])
+@given(ends=st.tuples(ENDS, ENDS, ENDS, ENDS))
+def test_results_are_narrow_if_their_extremes_fit(
+    evaluate: Evaluate, op_type: str, ends: tuple[int, int, int, int]
+) -> None:
+    ranges = sorted(ends[:2]), sorted(ends[2:])
+    graph, clipped = Graph("g"), []
+    for name, (low, high) in zip("xz", ranges, strict=True):
+        graph.add_tensor(Tensor(name, NARROW, (2, 2), TensorKind.APP_WRITE))
+        above = [wide(graph, name), constant(graph, low)]
+        above = [add(graph, "ElementWiseMaximum", above, name=f"{name}.low"), constant(graph, high)]
+        clipped.append(add(graph, "ElementWiseMinimum", above, name=f"{name}.high"))
+    y = add(graph, f"ElementWise{op_type}", clipped, name="op")
+    finish(graph, y, DType.FLOAT_64)
+    # of these ops, the extremes are results of ends
+    first, second = (np.array(each, np.int32) for each in ranges)
+    feed = {"x": np.repeat(first, 2).reshape(2, 2), "z": np.array([second, second])}
+    results = evaluate(graph, feed)["y"]
+    NarrowIntegers().run(graph)
+    fits = results.min() >= LOWEST and results.max() <= HIGHEST
+    assert y.dtype is (NARROW if fits else WIDE)
+    np.testing.assert_array_equal(evaluate(graph, feed)["y"], results)
