@@ -100,6 +100,11 @@ def test_casts_between_the_types_disappear(run_graph) -> None:
     np.testing.assert_array_equal(found["again"], np.maximum(values, 0).astype(np.float16))
 
 
+def test_graphs_of_float32_stay_as_they_are() -> None:
+    checked = check_ops(convolved(FLOAT), OPS)
+    assert CpuBackend(OPS, CpuOptions()).adapted(checked) is checked
+
+
 def test_moves_alone_stay_as_they_are() -> None:
     graph = Graph("moves")
     y = add(graph, "Transpose", [taken(graph)], name="turn", perm=[0, 3, 1, 2])

@@ -70,6 +70,15 @@ def test_others_stay(run_graph, evaluate, given) -> None:
     np.testing.assert_array_equal(found["y0"], wanted["y0"])
 
 
+def test_floats_that_the_application_reads_are_made(run_graph, evaluate) -> None:
+    graph = quantized()
+    graph.tensor("back0").kind = TensorKind.APP_READ
+    assert casts(graph) == ["stored", "back0"]
+    found, wanted = run_graph(graph, {"x": X}).outputs, evaluate(graph, {"x": X})
+    for name in ("back0", "y0"):
+        np.testing.assert_array_equal(found[name], wanted[name])
+
+
 def test_integers_that_others_read_are_made(run_graph, evaluate) -> None:
     graph = quantized()
     graph.tensor("stored").kind = TensorKind.APP_READ

@@ -184,6 +184,18 @@ def test_the_whole_pair_is_the_plain_grid() -> None:
         assert grid_for(-1.8, 0.5, 8, scheme, steps=(-0x80, 0x7F)) == plain
 
 
+@pytest.mark.parametrize(
+    ("bitwidth", "minimum", "maximum", "last"),
+    [(4, -1.5, 1.5, 3), (4, -0.5, 3.5, 4), (8, -125.5, 125.5, 251)],
+)
+def test_ends_that_are_both_ties_stay_within_the_steps(
+    bitwidth: int, minimum: float, maximum: float, last: int
+) -> None:
+    grid = grid_for(minimum, maximum, bitwidth, ASYMMETRIC, steps=(0, last))
+    assert grid.scale == 1
+    assert max(stored(grid, minimum, maximum)) == last
+
+
 @settings(derandomize=True)
 @given(limits=ranges(), low=st.integers(-0x8000, -1), high=st.integers(1, 0x7FFF))
 def test_steps_keep_stored_integers_between_them(

@@ -243,8 +243,7 @@ class Target:
     unsigned_symmetric: bool = False
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.bitwidth, int) and not isinstance(self.bitwidth, bool)
-        if not whole or not 2 <= self.bitwidth <= 16:
+        if not isinstance(self.bitwidth, int) or not 2 <= self.bitwidth <= 16:
             raise ConfigError(
                 f"a range for a bitwidth of {self.bitwidth}",
                 hint="pass an integer from 2 to 16; use min-max for more bits",
