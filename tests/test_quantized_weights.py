@@ -217,9 +217,13 @@ def test_scales_for_each_channel_replace_one_for_all(tmp_path: Path, channels: b
     ]
     numbers = NUMBERS | {"w": weight, "ws": scale}
     path = saved(tmp_path / "net.onnx", nodes, (1, 3, 6, 6), numbers)
-    made = converted(path, use_per_channel_quantization=True)
+    file = tmp_path / "none.encodings"
+    file.write_text('{"activation_encodings": {}, "param_encodings": {}}')
+    made = converted(path, use_per_channel_quantization=True, quantization_overrides=str(file))
     (stored,) = weights(only_graph(made.model))
     assert isinstance(stored.encoding, AxisScaleOffset)
+    (uncovered,) = made.report.uncovered.values()
+    assert ("wr" in uncovered) is not channels
     if channels:
         np.testing.assert_array_equal(stored.encoding.scales, scale)
         return
