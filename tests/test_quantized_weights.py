@@ -233,6 +233,27 @@ def test_scales_for_each_channel_replace_one_for_all(tmp_path: Path, channels: b
     assert "use_per_channel_quantization" in left.text
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_tables_keep_their_integers_under_one_scale(tmp_path: Path, axis: int | None) -> None:
+    """Rows of several scales become a tensor of one, for which all are quantized again."""
+    nodes = [
+        node("DequantizeLinear", "w ws", "t", **({} if axis is None else {"axis": axis})),
+        node("Gather", "t x", "rows"),
+        *pair("rows", "y"),
+    ]
+    table = drawn(TensorProto.INT8, 12, 6)
+    scale = np.float32(0.02) if axis is None else scales((12, 6)[axis])
+    path = saved(tmp_path / "net.onnx", nodes, (3,), {"w": table, "ws": scale} | NUMBERS,
+                 x=TensorProto.INT64)  # fmt: skip
+    made = converted(path)
+    (stored,) = weights(only_graph(made.model))
+    assert isinstance(stored.encoding, ScaleOffset)
+    if axis is None:
+        assert stored.encoding.scale == np.float32(0.02)
+        np.testing.assert_array_equal(stored.stored(), integers(table))
+    assert ("constant" in kinds(made)) is (axis is None)
+
+
 def test_blocks_behind_a_flattening_stay_whole(tmp_path: Path) -> None:
     """Conversion gives such weights another order of columns; blocks need that of the model."""
     zero = helper.make_tensor("wz", TensorProto.INT4, (4, 6), [0] * 24)
