@@ -35,11 +35,11 @@ def main() -> None:
 
 def table() -> str:
     """Return the table and the list of ops that cannot be exported."""
-    operators, refusals = tried()
+    operators, reasons = tried()
     lines = ["| op | ONNX operators | not expressible |\n", "|---|---|---|\n"]
     for op_type in sorted(EXPORTED):
         made = ", ".join(sorted(operators[op_type])) or "-"
-        lines.append(f"| `{op_type}` | {made} | {'; '.join(sorted(refusals[op_type])) or '-'} |\n")
+        lines.append(f"| `{op_type}` | {made} | {'; '.join(sorted(reasons[op_type])) or '-'} |\n")
     missing = sorted(set(PACKAGE.schemas) - EXPORTED)
     listed = ", ".join(f"`{op_type}`" for op_type in missing)
     lines.append(f"\nNot exported ({len(missing)} of {len(PACKAGE.schemas)}): {listed}.\n")
@@ -49,7 +49,7 @@ def table() -> str:
 def tried() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Return each op's ONNX operators, and the reasons why cases of it were rejected."""
     operators: dict[str, set[str]] = defaultdict(set)
-    refusals: dict[str, set[str]] = defaultdict(set)
+    reasons: dict[str, set[str]] = defaultdict(set)
     exporter = OnnxQdqExporter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.onnx"
@@ -58,10 +58,10 @@ def tried() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
             try:
                 exporter.export(graph, path, OnnxExportOptions())
             except UnsupportedOpError as error:
-                refusals[case.op_type] |= {problem.message for problem in error.problems}
+                reasons[case.op_type] |= {problem.message for problem in error.problems}
                 continue
             operators[case.op_type] |= set(_operators(path))
-    return operators, refusals
+    return operators, reasons
 
 
 def _operators(path: Path) -> Iterator[str]:

@@ -71,7 +71,7 @@ def attempt(read: Callable[[Path], None], path: Path) -> Outcome:
         read(path)
         outcome = Outcome("succeeded")
     except (FrontendError, UnsupportedOpError, ContainerError, TraceError) as error:
-        outcome = _refused(error)
+        outcome = _rejected(error)
     except (Exception, RecursionError) as error:  # noqa: BLE001 - any other is a finding
         outcome = _found(error)
     seconds, grown = time.perf_counter() - start, max(0, _status("VmHWM") - before)
@@ -135,7 +135,7 @@ def _check_secret(model: Model) -> None:
                 raise FaultError(f"tensor {tensor.name} holds data from outside the model's folder")
 
 
-def _refused(error: DovetailError) -> Outcome:
+def _rejected(error: DovetailError) -> Outcome:
     str(error).encode()  # a command prints it
     cause: BaseException | None = error
     while cause is not None:

@@ -19,7 +19,7 @@ from dovetail_opset.importing.inputs import bind_shapes
 from dovetail_opset.importing.layout import aligned
 from dovetail_opset.importing.options import option_problems
 from dovetail_opset.importing.outputs import finish_graph, warn_of_shapes
-from dovetail_opset.importing.problems import ValueNeededError, grouped, refusals_of
+from dovetail_opset.importing.problems import ValueNeededError, grouped, unsupported_nodes
 from dovetail_opset.importing.values import Values
 from dovetail_opset.importing.windows import Window, same_pads
 
@@ -85,12 +85,12 @@ def test_an_unknown_value_that_must_be_known_is_a_refusal(values: Values) -> Non
     node = Part("n", "Take", ("x",), ("y",))
     with pytest.raises(ValueNeededError) as caught:
         context(values, node).need_ints(0, "shape")
-    found = refusals_of(node, 3, caught.value)
+    found = unsupported_nodes(node, 3, caught.value)
     assert [(each.version, each.needs) for each in found] == [(3, "x")]
     other = Part("m", "Take", ("x",), ("z",))
     with pytest.raises(ValueNeededError) as again:
         context(values, other).need_ints(0, "shape")
-    (problem,) = grouped([*found, *refusals_of(other, 3, again.value)])
+    (problem,) = grouped([*found, *unsupported_nodes(other, 3, again.value)])
     assert problem.where == "Take (version 3): 2 nodes, n, m"
 
 

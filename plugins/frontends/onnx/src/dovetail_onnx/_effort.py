@@ -56,7 +56,7 @@ def allows(budget: Budget, node: NodeProto, ins: Sequence[Shape], outs: Sequence
 
 def _work(node: NodeProto, ins: Sequence[Shape], elements: int) -> int:
     """Return the approximate number of steps of a loop over elements."""
-    if _greatest_number(node) > _MOST_IN_ATTRIBUTES:
+    if _largest_number(node) > _MOST_IN_ATTRIBUTES:
         return MAX_STEPS + 1
     if node.op_type == "Einsum":
         # at worst every pair of elements: far too many in general, but quick for a shape
@@ -66,7 +66,7 @@ def _work(node: NodeProto, ins: Sequence[Shape], elements: int) -> int:
     return elements * _taps(node, ins)
 
 
-def _greatest_number(node: NodeProto) -> int:
+def _largest_number(node: NodeProto) -> int:
     numbers = [abs(a.i) for a in node.attribute if a.type == AttributeProto.INT]
     numbers += [abs(i) for a in node.attribute for i in a.ints]
     return int(max(numbers, default=0))

@@ -31,7 +31,7 @@ from dovetail_onnx._survey import Survey, survey
 from dovetail_onnx._tables import Tables
 from dovetail_onnx._tensors import TensorReader
 from dovetail_onnx.options import OnnxOptions
-from dovetail_opset.importing.problems import Refusal, count_nodes, grouped
+from dovetail_opset.importing.problems import UnsupportedNode, count_nodes, grouped
 
 _LOG = logging.getLogger("dovetail.onnx")
 
@@ -53,7 +53,7 @@ class _Imported:
 
     graph: Graph
     source: SourceGraph
-    refusals: list[Refusal]
+    unsupported: list[UnsupportedNode]
     invalid: list[Problem]
     needed: tuple[str, ...] = ()
 
@@ -95,7 +95,7 @@ class OnnxFrontend:
         except DovetailError as error:
             error.where = error.where or str(path)
             raise
-        if made.refusals:
+        if made.unsupported:
             raise _unsupported(made, str(path))
         if made.invalid:
             raise FrontendError("the model is wrong", where=str(path), problems=made.invalid)
@@ -126,16 +126,16 @@ class OnnxFrontend:
             raise
         try:
             made = _import(model, path)
-            refusals, invalid = made.refusals, made.invalid
+            unsupported, invalid = made.unsupported, made.invalid
         except ConfigError as error:
             error.where = error.where or str(path)
             raise
         except DovetailError as error:
-            refusals = list(model.survey.unsupported)
+            unsupported = list(model.survey.unsupported)
             invalid = [*_as_problems(error), *model.survey.malformed.values()]
         return DryRun(
             operators=model.survey.operators,
-            problems=(*grouped(refusals), *invalid),
+            problems=(*grouped(unsupported), *invalid),
             unused_inputs=model.source.unused_inputs,
         )
 
@@ -160,14 +160,14 @@ def _prepare(path: Path, options: OnnxOptions, ops: OpRegistry | None) -> _Prepa
 
 
 def _import(model: _PreparedModel, path: Path) -> _Imported:
-    source, refused = model.source, model.survey.unsupported
+    source, unsupported = model.source, model.survey.unsupported
     try:
         specs = bind_inputs(source.inputs, model.options, str(path), optional=source.unused_inputs)
     except FrontendError as error:
-        if error.code != "MODEL_SHAPE_UNKNOWN" or not refused:
+        if error.code != "MODEL_SHAPE_UNKNOWN" or not unsupported:
             raise
         # without shapes nothing can be built, and unsupported operators matter more
-        return _Imported(Graph(source.name), source, list(refused), list(error.problems))
+        return _Imported(Graph(source.name), source, list(unsupported), list(error.problems))
     inputs = {name: info for name, info in source.inputs.items() if name in specs}
     source = replace(source, inputs=inputs)
     reader = GraphReader(
@@ -184,11 +184,11 @@ def _import(model: _PreparedModel, path: Path) -> _Imported:
 
 
 def _unsupported(made: _Imported, where: str) -> UnsupportedOpError:
-    message = f"{count_nodes(made.refusals)} of the model cannot be converted"
-    problems = [*grouped(made.refusals), *made.invalid]
+    message = f"{count_nodes(made.unsupported)} of the model cannot be converted"
+    problems = [*grouped(made.unsupported), *made.invalid]
     if not made.needed:
         return UnsupportedOpError(message, where=where, problems=problems)
-    if made.invalid or not all(refusal.needs for refusal in made.refusals):
+    if made.invalid or not all(each.needs for each in made.unsupported):
         code, what = "OP_UNSUPPORTED", "more of the model may be converted once the values"
     else:
         code, what = "MODEL_VALUES_UNKNOWN", "the model can be converted once the values"

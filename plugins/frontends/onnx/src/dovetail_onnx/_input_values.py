@@ -95,8 +95,8 @@ def _beyond(real: Array, code: int, dtype: DType) -> NDArray[np.bool_]:
     """Return which values an element type cannot hold."""
     wrong = unstorable(real, dtype)
     if code in PACKED_RANGES:
-        least, greatest = PACKED_RANGES[code]
-        wrong |= (real < least) | (real > greatest)
+        low, high = PACKED_RANGES[code]
+        wrong |= (real < low) | (real > high)
     return wrong
 
 

@@ -31,7 +31,7 @@ from dovetail_opset.importing.budget import Budget
 from dovetail_opset.importing.constant import Constant, Result, Value, as_value
 from dovetail_opset.importing.forms import FormBudget
 from dovetail_opset.importing.outputs import finish_graph, warn_of_shapes
-from dovetail_opset.importing.problems import Refusal, problems_of, refusals_of
+from dovetail_opset.importing.problems import UnsupportedNode, problems_of, unsupported_nodes
 
 _LOG = logging.getLogger("dovetail.importing")
 
@@ -89,7 +89,7 @@ class GraphReader:
         self._folded: Folded = {}
         self._sequences: dict[str, tuple[str, ...]] = {}
         self._checker = NodeChecker(source.ir_version)
-        self.unsupported: list[Refusal] = list(survey.unsupported)
+        self.unsupported: list[UnsupportedNode] = list(survey.unsupported)
         self.invalid: list[Problem] = list(survey.malformed.values())
         for name, spec in specs.items():
             made = Tensor(name, spec.dtype, spec.shape, TensorKind.APP_WRITE)
@@ -106,16 +106,16 @@ class GraphReader:
             self._finish()
         return self._graph
 
-    def _sequence_outputs(self) -> Iterator[Refusal]:
+    def _sequence_outputs(self) -> Iterator[UnsupportedNode]:
         for name in self._source.outputs:
             if name in self._sequences:
                 why = f"output '{name}' of the model is a sequence; expected a tensor"
                 hint = "join the sequence in the model, or name its elements with --out-name"
-                yield Refusal(self._makers[name], 0, why, hint)
+                yield UnsupportedNode(self._makers[name], 0, why, hint)
 
     def needed_inputs(self) -> tuple[str, ...]:
         """Return the inputs whose values unsupported nodes need, in the model's order."""
-        waiting = [refusal.needs for refusal in self.unsupported if refusal.needs]
+        waiting = [each.needs for each in self.unsupported if each.needs]
         seen: set[str] = set()
         while waiting:
             name = waiting.pop()
@@ -152,12 +152,12 @@ class GraphReader:
         self._wanted |= read | set(outputs)
         for node in made:
             found = look_up(node, self._tables)
-            if isinstance(found, Refusal) and self._folds(node):
+            if isinstance(found, UnsupportedNode) and self._folds(node):
                 found = OperatorMatch(found.version, None)
             problem = self._body_fault(node, found)
             if problem is not None:
                 self.invalid.append(problem)
-            elif isinstance(found, Refusal):
+            elif isinstance(found, UnsupportedNode):
                 self.unsupported.append(found)
             else:
                 self._try(node, found)
@@ -224,7 +224,9 @@ class GraphReader:
                 hint="make constants that are the same in all iterations initializers of the model",
             )
 
-    def _body_fault(self, node: SourceNode, found: OperatorMatch | Refusal) -> Problem | None:
+    def _body_fault(
+        self, node: SourceNode, found: OperatorMatch | UnsupportedNode
+    ) -> Problem | None:
         """Return the fault of a node of a subgraph; subgraphs are not checked before."""
         for name in filter(None, node.outputs):
             if self.is_known(name) or name in self._graph.tensors:
@@ -300,7 +302,7 @@ class GraphReader:
         try:
             self._read(node, found)
         except UnsupportedOpError as error:
-            self.unsupported += refusals_of(node, found.version, error)
+            self.unsupported += unsupported_nodes(node, found.version, error)
         except (FrontendError, OpError) as error:
             if error.code in ("MODEL_EXTERNAL_DATA", "FILE_UNREADABLE"):
                 raise

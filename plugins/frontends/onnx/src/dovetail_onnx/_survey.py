@@ -18,7 +18,7 @@ from dovetail_onnx._packages import PackageImporters, importer_hint
 from dovetail_onnx._registry import Importer, Importers
 from dovetail_onnx._source import SourceGraph, SourceNode
 from dovetail_onnx._tables import Tables
-from dovetail_opset.importing.problems import Refusal
+from dovetail_opset.importing.problems import UnsupportedNode
 
 _LOG = logging.getLogger("dovetail.onnx")
 # Operators of static shapes: their results are known whatever feeds them.
@@ -54,7 +54,7 @@ class Survey:
     """
 
     found: dict[str, OperatorMatch]
-    unsupported: tuple[Refusal, ...]
+    unsupported: tuple[UnsupportedNode, ...]
     operators: tuple[OpUse, ...]
     malformed: dict[str, Problem]
 
@@ -69,7 +69,7 @@ def survey(source: SourceGraph, tables: Tables) -> Survey:
     foldable = _foldable(source)
     found: dict[str, OperatorMatch] = {}
     matches: dict[tuple[str, str, int], OperatorMatch] = {}
-    refusals: list[Refusal] = []
+    unsupported: list[UnsupportedNode] = []
     counts: Counter[tuple[str, str, int]] = Counter()
     folded: Counter[tuple[str, str, int]] = Counter()
     for node in source.nodes:
@@ -78,24 +78,24 @@ def survey(source: SourceGraph, tables: Tables) -> Survey:
             case OperatorMatch() as how:
                 found[node.name] = matches[operator] = how
                 version = how.version
-            case Refusal() as refusal:
-                version = refusal.version
+            case UnsupportedNode() as each:
+                version = each.version
                 if node.name in foldable:
                     found[node.name] = OperatorMatch(version, None)
                 else:
-                    refusals.append(refusal)
+                    unsupported.append(each)
         key = node.domain, node.op_type, version
         counts[key] += 1
         folded[key] += node.name in foldable
     return Survey(
         found,
-        tuple(refusals),
+        tuple(unsupported),
         tuple(_uses(counts, folded, tables)),
         dict(_malformed(source, found)),
     )
 
 
-def look_up(node: SourceNode, tables: Tables) -> OperatorMatch | Refusal:
+def look_up(node: SourceNode, tables: Tables) -> OperatorMatch | UnsupportedNode:
     """Return how a node is converted, or why it cannot be converted unless it is folded."""
     table = tables.of(node.domain, node.op_type)
     version = _version(node, table)
@@ -132,13 +132,13 @@ def _version(node: SourceNode, table: Importers | str) -> int:
     return max((v for v in known if v <= node.opset), default=default)
 
 
-def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refusal:
+def _unsupported(node: SourceNode, version: int, table: Importers | str) -> UnsupportedNode:
     hint = needs = ""
     if isinstance(table, str):
         hint = f"{importer_hint(node.domain)}, or rewrite that part of the model"
-        return Refusal(node, version, table, hint)
+        return UnsupportedNode(node, version, table, hint)
     if isinstance(table, PackageImporters) and not table.versions(node.op_type):
-        return Refusal(node, version, *table.missing(node.op_type))
+        return UnsupportedNode(node, version, *table.missing(node.op_type))
     known = table.versions(node.op_type)
     if node.domain == "" and version == 0:
         why = f"operator set {node.opset} has no operator '{node.op_type}'"
@@ -164,7 +164,7 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
         needs = node.inputs[0] if special and node.inputs else ""
         why = special or "no version of this operator can be converted"
         hint = "rewrite that part of the model, or cut the graph before it with --out-name"
-    return Refusal(node, version, why, hint, needs)
+    return UnsupportedNode(node, version, why, hint, needs)
 
 
 def _malformed(

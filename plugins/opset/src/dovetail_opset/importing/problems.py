@@ -27,7 +27,7 @@ class ValueNeededError(UnsupportedOpError):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class UnsupportedNode:
     """Why one node cannot be converted.
 
     Attributes:
@@ -45,10 +45,10 @@ class Refusal:
     needs: str = ""
 
 
-def grouped(refusals: Iterable[Refusal]) -> list[Problem]:
+def grouped(unsupported: Iterable[UnsupportedNode]) -> list[Problem]:
     """Return one problem for each operator, version and reason, in the order of first nodes."""
     groups: dict[tuple[str, int, str, str], list[SourceNode]] = {}
-    for each in refusals:
+    for each in unsupported:
         key = each.node.full_type, each.version, each.why, each.hint
         groups.setdefault(key, []).append(each.node)
     return [
@@ -57,9 +57,9 @@ def grouped(refusals: Iterable[Refusal]) -> list[Problem]:
     ]
 
 
-def count_nodes(refusals: Iterable[Refusal]) -> str:
+def count_nodes(unsupported: Iterable[UnsupportedNode]) -> str:
     """Return how many nodes cannot be converted, in words."""
-    return counted(len({each.node.name for each in refusals}), "node")
+    return counted(len({each.node.name for each in unsupported}), "node")
 
 
 def _where(nodes: list[SourceNode], version: int) -> str:
@@ -70,11 +70,13 @@ def _where(nodes: list[SourceNode], version: int) -> str:
     return f"{operator}: {len(names)} nodes, {listed(names, _SHOWN)}"
 
 
-def refusals_of(node: SourceNode, version: int, error: UnsupportedOpError) -> list[Refusal]:
+def unsupported_nodes(
+    node: SourceNode, version: int, error: UnsupportedOpError
+) -> list[UnsupportedNode]:
     """Return why a node cannot be converted, from the error of its importer."""
     needs = error.tensor if isinstance(error, ValueNeededError) else ""
     return [
-        Refusal(node, version, _reason(problem, node), problem.hint, needs)
+        UnsupportedNode(node, version, _reason(problem, node), problem.hint, needs)
         for problem in problems_of(node, error)
     ]
 

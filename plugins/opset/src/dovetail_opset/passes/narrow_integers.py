@@ -201,7 +201,7 @@ def _narrowed(
     """Return the nodes that become narrow, and remove from `inner` what others need wide."""
     while True:
         nodes: list[Node] = []
-        refused: set[Tensor] = set()
+        rejected: set[Tensor] = set()
         for node in graph.nodes:
             wide = [t for t in (*node.inputs, *node.outputs) if t is not None and t.dtype in types]
             if is_op(node, "Cast") or not wide:
@@ -209,10 +209,10 @@ def _narrowed(
             if takes(node) and all(t in inner or t in constants for t in wide):
                 nodes.append(node)
             else:
-                refused.update(t for t in wide if t in inner)
-        if not refused:
+                rejected.update(t for t in wide if t in inner)
+        if not rejected:
             return nodes
-        inner -= refused
+        inner -= rejected
 
 
 def _narrow_constants(

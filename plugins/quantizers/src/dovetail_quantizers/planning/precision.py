@@ -52,7 +52,7 @@ def float_nodes(
         if node in chosen:
             found[node] = chosen[node]
             continue
-        if why := refusal(node, ops):
+        if why := unsupported_reason(node, ops):
             found[node] = Float(bitwidth, why)
             continue
         before = _moved_from(graph, node, groups, found)
@@ -66,7 +66,7 @@ def touches_floats(node: Node) -> bool:
     return any(is_quantized(t) for t in (*(t for _, t in present(node)), *node.outputs))
 
 
-def refusal(node: Node, ops: OpRegistry, dtype: DType = DType.UFIXED_POINT_8) -> str:
+def unsupported_reason(node: Node, ops: OpRegistry, dtype: DType = DType.UFIXED_POINT_8) -> str:
     """Return why a node's op does not support tensors of a type; empty if it does."""
     schema = schema_of(node, ops)
     stored = schema.domain is Domain.STORED and node.op_type not in _SHAPES_ONLY
@@ -170,7 +170,7 @@ def all_float(graph: Graph, ops: OpRegistry, bitwidth: int) -> dict[Node, Float]
     """Return all nodes as float of a bitwidth, or of 32 bits if the op does not support it."""
     found: dict[Node, Float] = {}
     for node in graph.nodes:
-        why = refusal(node, ops, float_type(bitwidth))
+        why = unsupported_reason(node, ops, float_type(bitwidth))
         if why:
             found[node] = Float(32, why)
         else:

@@ -18,7 +18,7 @@ OPSET = 21
 IR_VERSION = 10
 _DOMAIN_VERSION = 1  # of domains other than ONNX's own
 # Replaces a node that cannot be written, so that the nodes after it can be tried.
-REFUSED = "Refused"
+PLACEHOLDER = "Placeholder"
 # Equal constants of up to this size are shared.
 _SHARED_BYTES = 64
 _STORED_TYPES = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from onnx import TensorProto, defs
 
 from dovetail.errors import Problem
-from dovetail_onnx.exporter._model import OPSET, REFUSED, ModelBuilder, OnnxNode
+from dovetail_onnx.exporter._model import OPSET, PLACEHOLDER, ModelBuilder, OnnxNode
 
 # A type that holds all values of a type that many operators do not accept.
 _WIDER: dict[int, int] = {
@@ -47,7 +47,7 @@ def type_problems(builder: ModelBuilder) -> list[Problem]:
     found: dict[Problem, None] = {}
     for node in builder.nodes:
         # one replaces a node whose problem is already reported; other domains have no schemas
-        if node.op_type != REFUSED and not node.domain:
+        if node.op_type != PLACEHOLDER and not node.domain:
             found |= dict.fromkeys(_problems(node, builder))
     return list(found)
 

@@ -15,7 +15,7 @@ from onnx import TensorProto
 from dovetail.errors import Problem, QuantizationError
 from dovetail.ir import Array, DType, Encoding, Graph, ScaleOffset, Shape, Tensor, dequantize
 from dovetail_onnx.exporter import _quantized
-from dovetail_onnx.exporter._model import REFUSED, Initializer, ModelBuilder, element_type
+from dovetail_onnx.exporter._model import PLACEHOLDER, Initializer, ModelBuilder, element_type
 from dovetail_onnx.exporter._quantized import Parameters
 from dovetail_opset.perms import composed, inverse
 
@@ -221,7 +221,7 @@ class Values:
 
     def _placeholder(self, tensor: Tensor) -> str:
         code = real_type(tensor.dtype) or TensorProto.FLOAT
-        return self._node(REFUSED, [], code, tensor.name, "")
+        return self._node(PLACEHOLDER, [], code, tensor.name, "")
 
     def _constant(self, tensor: Tensor, order: Order, shape: Shape) -> str:
         if real_type(tensor.dtype) is None:

@@ -12,7 +12,7 @@ from dovetail_onnx.operators._formula import Expr, floor, maximum, minimum, valu
 from dovetail_onnx.operators._parts import constant
 
 
-def greatest_samples(
+def maximum_samples(
     op: OpContext, x: Tensor, bins: tuple[int, int], samples: int, *, half_pixel: bool
 ) -> Tensor:
     """Return (regions, rows, columns, c): the maximum that the samples of each bin touch.

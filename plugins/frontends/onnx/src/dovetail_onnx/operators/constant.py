@@ -53,7 +53,7 @@ def constant_of_shape(op: OpContext) -> Constant:
     shape = op.need_ints(0, "shape")
     proto = op.attr.tensor("value")
     if proto is None or proto.data_type not in PACKED or len(op.spec(0).shape) > 1:
-        return _computed_or_refused(op, "shape")
+        return _computed(op, "shape")
     value = op.read_tensor(proto)
     if value.values.size != 1 or any(extent < 0 for extent in shape):
         raise op.invalid(
@@ -66,18 +66,16 @@ def constant_of_shape(op: OpContext) -> Constant:
 @ONNX.importer("Range", versions=(11, 27))
 def range_(op: OpContext) -> Constant:
     """Raise: with known bounds it is computed at import."""
-    return _computed_or_refused(op, "start", "limit", "delta")
+    return _computed(op, "start", "limit", "delta")
 
 
 @ONNX.importer("MelWeightMatrix", versions=(17,))
 def mel_weight_matrix(op: OpContext) -> Constant:
     """Raise: with known bounds it is computed at import."""
-    return _computed_or_refused(
-        op, "number of bins", "length", "sample rate", "lower edge", "upper edge"
-    )
+    return _computed(op, "number of bins", "length", "sample rate", "lower edge", "upper edge")
 
 
-def _computed_or_refused(op: OpContext, *inputs: str) -> Constant:
+def _computed(op: OpContext, *inputs: str) -> Constant:
     """Raise for a node whose output has a static shape only if its inputs are known."""
     for i, what in enumerate(inputs):
         op.need_constant(i, what)

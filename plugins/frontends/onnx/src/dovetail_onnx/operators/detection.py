@@ -7,7 +7,7 @@ import numpy as np
 from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import Expr, where
-from dovetail_onnx.operators._regions import greatest_samples
+from dovetail_onnx.operators._regions import maximum_samples
 from dovetail_onnx.operators._table import ONNX
 from dovetail_opset.importing.constant import Result, Value
 from dovetail_opset.importing.indices import narrowed
@@ -102,7 +102,7 @@ def roi_align(op: OpContext) -> Tensor:
     extent = op.attr.integer("output_height", 1), op.attr.integer("output_width", 1)
     if mode == "max":
         _check_maxima(op, extent, samples)
-        y = greatest_samples(op, x, extent, samples, half_pixel=pixels == "half_pixel")
+        y = maximum_samples(op, x, extent, samples, half_pixel=pixels == "half_pixel")
         return spatial_output(op, y, 4)
     index = op.tensor(2)
     y = op.step(
