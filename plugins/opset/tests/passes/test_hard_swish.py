@@ -94,20 +94,35 @@ def test_an_updateable_number_stays(net: Any) -> None:
     net.untouched(FuseHardSwish())
 
 
-def test_what_only_resembles_it_stays(net: Any) -> None:
-    x, other = net.x, net.step("ElementWiseAbs", net.x)
-    written_out(net, x, "Relu6", "divides gate", first=True, shift=2.9)
-    gate = net.step("ElementWiseNeuron", x, operation=HARD_SIGMOID, alpha=SIXTH)
-    net.step("ElementWiseMultiply", other, gate)  # of another tensor
-    gate = net.step("ElementWiseNeuron", x, operation=HARD_SIGMOID)  # of slope 0.2
+def gated(net: Any, x: Tensor, **params: Any) -> None:
+    gate = net.step("ElementWiseNeuron", net.x, operation=HARD_SIGMOID, **params)
     net.step("ElementWiseMultiply", x, gate)
-    gate = net.step("ElementWiseNeuron", x, operation=HARD_SIGMOID, alpha=SIXTH, beta=0.4)
-    net.step("ElementWiseMultiply", x, gate)
-    gate = clipped(net, net.step("ElementWiseAdd", x, net.number(3)), "min of max", most=5)
-    net.step("ElementWiseDivide", net.step("ElementWiseMultiply", x, gate), net.number(6))
-    gate = clipped(net, net.step("ElementWiseAdd", x, net.number(3)), "Relu6")
-    net.step("ElementWiseMultiply", x, gate)  # without the sixth
-    net.step("ElementWiseMultiply", net.step("ElementWiseMultiply", x, gate), net.number(0.167))
+
+
+def product(net: Any, clip: str, most: float) -> Tensor:
+    return net.step("ElementWiseMultiply", net.x, clipped(net, shifted(net), clip, most))
+
+
+def shifted(net: Any) -> Tensor:
+    return net.step("ElementWiseAdd", net.x, net.number(3))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda net: written_out(net, net.x, "Relu6", "divides gate", first=True, shift=2.9),
+        lambda net: gated(net, net.step("ElementWiseAbs", net.x), alpha=SIXTH),
+        lambda net: gated(net, net.x),  # of slope 0.2
+        lambda net: gated(net, net.x, alpha=SIXTH, beta=0.4),
+        lambda net: sixth(net, "divides", product(net, "min of max", 5)),
+        lambda net: sixth(net, "divides", product(net, "ReluMinMax", 5)),
+        lambda net: product(net, "Relu6", 6),
+        lambda net: net.step("ElementWiseMultiply", product(net, "Relu6", 6), net.number(0.167)),
+    ],
+    ids=["shift", "another tensor", "slope", "beta", "5", "ReluMinMax of 5", "no sixth", "0.167"],
+)
+def test_what_only_resembles_it_stays(net: Any, write: Callable[[Any], Any]) -> None:
+    write(net)
     net.untouched(FuseHardSwish())
 
 
