@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from dovetail.container import (
     summarize,
     verify,
 )
-from dovetail.errors import ContainerError
+from dovetail.errors import ConfigError, ContainerError
 from dovetail.ir import Blob, DType, Tensor, TensorKind
 from dovetail.runtime import sharing_report
 
@@ -220,6 +221,44 @@ def forged(saved: Path, manifest: object) -> Path:
     header = pack_header(text, 64 + len(padded) + len(blobs), kind=kind)
     path.write_bytes(header + padded + blobs)
     return path
+
+
+def test_an_unknown_integrity_is_rejected(saved: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown integrity 'binds'") as caught:
+        ContextFile.open(saved, integrity="binds")  # type: ignore[arg-type]
+    assert "'bind'" in caught.value.hint
+
+
+NAMED = {
+    "a graph": (("graphs",), "graph", "$.graphs"),
+    "a context tensor": (("tensors",), "tensor", "$.tensors"),
+    "an input": (("graphs", 0, "inputs"), "input or output", "$.graphs[0]"),
+    "an updated tensor": (("graphs", 0, "updated"), "tensor", "$.graphs[0].updated"),
+}
+
+
+@pytest.mark.parametrize("named", NAMED)
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_names_must_be_unique_and_not_empty(
+    context: ContextContent, tmp_path: Path, named: str, is_empty: bool
+) -> None:
+    tensor = Tensor("w", DType.FLOAT_32, (6,), TensorKind.UPDATEABLE_STATIC)
+    tensor.data = Blob(np.arange(6, dtype=np.float32))
+    shared = Tensor("s", DType.FLOAT_32, (2,), TensorKind.APP_READWRITE)
+    one, two = context.graphs
+    graphs = msgspec.structs.replace(one, updated=(tensor,)), two
+    saved = write(tmp_path / "c.bin", content(*graphs, tensors=(shared,)))
+    manifest = manifest_of(saved)
+    keys, what, where = NAMED[named]
+    entries = functools.reduce(lambda found, key: found[key], keys, manifest)
+    if is_empty:
+        entries[0]["name"] = ""
+    else:
+        entries.append(entries[0])
+    with pytest.raises(ContainerError) as caught:
+        ContextFile.open(forged(saved, manifest))
+    assert caught.value.message == f"{'empty' if is_empty else 'duplicate'} {what} name"
+    assert caught.value.where.endswith(where)
 
 
 @pytest.mark.parametrize("section", [False, True])
