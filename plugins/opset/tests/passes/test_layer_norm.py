@@ -132,6 +132,23 @@ def test_other_axes_stay_written_out(net: Any, axes: list[int], spelling: str, r
     net.untouched(FuseLayerNorm())
 
 
+@pytest.mark.parametrize("axes", [[2, 3], [1], [1, 2, 3]])
+def test_the_plain_spelling_fuses_over_any_axes(
+    net: Any, evaluate: Evaluate, axes: list[int]
+) -> None:
+    assert net.check(normalized(net, root="divide", axes=axes), FuseLayerNorm(), evaluate) == [
+        "LayerNorm"
+    ]
+
+
+def test_means_over_different_axes_stay(net: Any) -> None:
+    centered = net.step("ElementWiseSubtract", net.x, mean(net, net.x, [2]))
+    found = mean(net, multiply(net, centered, centered), [3])
+    below = net.step("ElementWiseSquareRoot", net.step("ElementWiseAdd", found, net.number(9)))
+    net.step("ElementWiseDivide", centered, below).kind = TensorKind.APP_READ
+    net.untouched(FuseLayerNorm())
+
+
 def test_another_mean_stays(net: Any) -> None:
     x = net.x
     centered = net.step("ElementWiseSubtract", x, mean(net, x, [3]))

@@ -338,6 +338,25 @@ def test_a_slice_of_few_axes(
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
 
 
+@pytest.mark.parametrize("new_axes", [0b1, 0b100000])
+def test_a_slice_that_adds_axes_stays(new_axes: int) -> None:
+    graph = Graph("g")
+    x = graph.add_tensor(Tensor("x", F32, (2, 1, 3, 4, 2, 5), TensorKind.APP_WRITE))
+    ranges = [(0, n, 1) for n in (2, 1, 3, 4, 2, 5, 1)]
+    ranges[4] = (1, 2, 1)
+    part = add(graph, "StridedSlice", [x], name="s", ranges=ranges, new_axes_mask=new_axes)
+    part.kind = TensorKind.APP_READ
+    assert not JoinAxes().run(graph)
+
+
+def test_axes_without_elements_stay() -> None:
+    graph = Graph("g")
+    x = graph.add_tensor(Tensor("x", F32, (2, 1, 3, 0, 2, 5), TensorKind.APP_WRITE))
+    ranges = [(0, n, 1) for n in (2, 1, 2, 0, 2, 5)]
+    add(graph, "StridedSlice", [x], name="s", ranges=ranges).kind = TensorKind.APP_READ
+    assert not JoinAxes().run(graph)
+
+
 def test_an_unfolded_image_is_read_by_one_axis_of_indices(evaluate: Evaluate) -> None:
     graph = Graph("g")
     x = graph.add_tensor(Tensor("x", F32, (1, 2, 1, 1, 9), TensorKind.APP_WRITE))
