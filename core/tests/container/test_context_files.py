@@ -208,6 +208,14 @@ def test_an_empty_graph_is_enough(tmp_path: Path) -> None:
     assert ContextFile.open(path).model("net") is None
 
 
+def test_a_plan_that_is_nested_too_deeply_is_not_written(tmp_path: Path) -> None:
+    plan: list[object] = []
+    for _ in range(100_000):
+        plan = [plan]
+    with pytest.raises(ContainerError, match="nested too deeply"):
+        write(tmp_path / "c.bin", content(StoredContextGraph(name="net", plan=plan)))
+
+
 def forged(saved: Path, manifest: object) -> Path:
     """Write the blobs of a file under another manifest, with correct checksums."""
     raw = saved.read_bytes()
