@@ -28,9 +28,9 @@ def lines() -> Iterator[str]:
     becomes: dict[str, set[str]] = defaultdict(set)
     for case in cases:
         becomes[_operator(case)] |= set(ops_of(case))
-    refused: dict[str, list[str]] = defaultdict(list)
+    reasons: dict[str, list[str]] = defaultdict(list)
     for each in REFUSED:
-        refused[_operator(each.case)].append(_refusal(each.case))
+        reasons[_operator(each.case)].append(_reason(each.case))
     yield from ("", "## ONNX Runtime's operators", "")
     yield "The domain com.microsoft, and two operators that ONNX Runtime has in ONNX's domain. All"
     yield f"{len(cases)} cases on the backend `cpu` return what ONNX Runtime's own kernels return;"
@@ -44,7 +44,7 @@ def lines() -> Iterator[str]:
     untested = {f"{MICROSOFT.domain}:{op_type}" for op_type in MICROSOFT.operators}
     for operator in sorted(becomes.keys() | untested):
         count = sum(_operator(case) == operator for case in cases)
-        ops, why = ", ".join(sorted(becomes[operator])) or "-", "; ".join(refused[operator])
+        ops, why = ", ".join(sorted(becomes[operator])) or "-", "; ".join(reasons[operator])
         yield f"| {operator} | {_versions(operator)} | {ops} | {count} | {why or '-'} |"
 
 
@@ -63,7 +63,7 @@ def ops_of(case: Case) -> Iterator[str]:
             yield node.op_type
 
 
-def _refusal(case: Case) -> str:
+def _reason(case: Case) -> str:
     try:
         _read(case)
     except UnsupportedOpError:

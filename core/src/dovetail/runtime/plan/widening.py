@@ -143,12 +143,12 @@ def _in_float32(view: NodeView) -> NodeView | None:
     halves = [t for t in node.inputs if t is not None and t.dtype is _HALF]
     if view.schema is None or any(tensor.kind.is_updateable for tensor in halves):
         return None
-    inputs = [t if t is None or t.kind is TensorKind.NULL else _stand_in(t) for t in node.inputs]
-    changed = node.with_tensors(inputs, [_stand_in(t) for t in node.outputs])
+    inputs = [t if t is None or t.kind is TensorKind.NULL else _as_float(t) for t in node.inputs]
+    changed = node.with_tensors(inputs, [_as_float(t) for t in node.outputs])
     return matched_node(changed, view.schema)[0]
 
 
-def _stand_in(tensor: Tensor) -> Tensor:
+def _as_float(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype is not _HALF else Tensor(tensor.name, _FLOAT, tensor.shape)
 
 

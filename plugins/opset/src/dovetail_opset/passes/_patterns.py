@@ -135,9 +135,9 @@ def fuse_norm(graph: Graph, match: Found, op_type: str, axes: Shape) -> bool:
         if factor is not None and known is not None:
             _set_constant(graph, norm, port, known, factor)
     if given == [None, None]:
-        _absorb(graph, norm, axes, "ElementWiseMultiply", 1)
+        _fuse_constant(graph, norm, axes, "ElementWiseMultiply", 1)
     if given[1] is None:
-        _absorb(graph, norm, axes, "ElementWiseAdd", 2)
+        _fuse_constant(graph, norm, axes, "ElementWiseAdd", 2)
     return True
 
 
@@ -177,7 +177,7 @@ def over_axes(tensor: Tensor | None, x: Tensor, axes: Shape) -> Array | None:
     return np.broadcast_to(aligned, wanted).reshape([shape[a] for a in axes])
 
 
-def _absorb(graph: Graph, norm: Node, axes: Shape, op_type: str, port: int) -> None:
+def _fuse_constant(graph: Graph, norm: Node, axes: Shape, op_type: str, port: int) -> None:
     """Fuse a constant factor or summand of a norm's result into an input of the norm."""
     x, result = norm.inputs[0], norm.outputs[0]
     reader = graph.only_reader(result)

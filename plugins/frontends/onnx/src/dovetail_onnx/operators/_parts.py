@@ -75,7 +75,7 @@ def value(op: OpContext, i: int) -> Value | None:
     return op.value(i) if op.has(i) else None
 
 
-def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
+def reject_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
     """Raise if a node has one of these inputs.
 
     Args:
@@ -91,7 +91,7 @@ def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
         raise op.unsupported(f"unsupported input {' and '.join(given)}", hint)
 
 
-def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str) -> None:
+def reject_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str) -> None:
     """Raise if a node has one of these attributes with another value than the neutral one.
 
     Args:

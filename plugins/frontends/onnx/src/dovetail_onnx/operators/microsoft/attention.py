@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import value_of
-from dovetail_onnx.operators._parts import refuse_attributes, refuse_inputs, value
+from dovetail_onnx.operators._parts import reject_attributes, reject_inputs, value
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads
 from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias, padding_bias
@@ -22,8 +22,8 @@ _FUSE_LESS = "export or fuse the model for MultiHeadAttention, or without fusing
 @MICROSOFT.importer("Attention", versions=(1,))
 def attention(op: OpContext) -> Sequence[Tensor | None]:
     """MatMul for all projections, then products and Softmax for each head; a past is put before."""
-    refuse_attributes(op, {"do_rotary": 0, "past_present_share_buffer": 0}, _FUSE_LESS)
-    refuse_inputs(op, {6: "past_sequence_length"}, _FUSE_LESS)
+    reject_attributes(op, {"do_rotary": 0, "past_present_share_buffer": 0}, _FUSE_LESS)
+    reject_inputs(op, {6: "past_sequence_length"}, _FUSE_LESS)
     x, weights = op.spec(0).shape, op.spec(1).shape
     if len(x) != 3 or len(weights) != 2 or weights[0] != x[2]:
         raise op.invalid(f"input {x} and weights {weights} do not match")
@@ -34,7 +34,7 @@ def attention(op: OpContext) -> Sequence[Tensor | None]:
 @MICROSOFT.importer("QAttention", versions=(1,))
 def quantized_attention(op: OpContext) -> Sequence[Tensor | None]:
     """Compute Attention after exact projections of integers."""
-    refuse_attributes(op, {"do_rotary": 0, "past_present_share_buffer": 0}, _FUSE_LESS)
+    reject_attributes(op, {"do_rotary": 0, "past_present_share_buffer": 0}, _FUSE_LESS)
     need_one(op, 3, "input_scale")
     need_one(op, 6, "input_zero_point")
     sums = integer_product(op, value_of(op, 0), value_of(op, 1), (6, 7))

@@ -12,8 +12,8 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._parts import (
     constant,
-    refuse_attributes,
-    refuse_inputs,
+    reject_attributes,
+    reject_inputs,
 )
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, with_past
@@ -29,8 +29,8 @@ _SEARCH = "decode greedily, with one beam, or search for beams outside of the mo
 @MICROSOFT.importer("DecoderMaskedMultiHeadAttention", versions=(1,))
 def decoder_masked_attention(op: OpContext) -> Sequence[Tensor | None]:
     """Emit products and Softmax by head; the new row goes after the past or into its buffer."""
-    refuse_inputs(op, {9: "cache_indirection"}, _SEARCH)
-    refuse_attributes(op, {"output_qk": 0}, "leave the output qk out")
+    reject_inputs(op, {9: "cache_indirection"}, _SEARCH)
+    reject_attributes(op, {"output_qk": 0}, "leave the output qk out")
     beams = int(op.need_number(_BEAMS, "beam_width")) if op.has(_BEAMS) else 1
     if beams != 1:
         raise op.unsupported(f"unsupported beam_width {beams}", _SEARCH)

@@ -11,8 +11,8 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import value_of
 from dovetail_onnx.operators._parts import (
     constant,
-    refuse_attributes,
-    refuse_inputs,
+    reject_attributes,
+    reject_inputs,
     value,
 )
 from dovetail_onnx.operators.microsoft._attended import attended
@@ -33,7 +33,7 @@ def group_query_attention(op: OpContext) -> Sequence[Tensor | None]:
     Rows of a prompt beyond `seqlens_k` are padding, whose results are undefined: here they attend
     to the rows before them, as all others do.
     """
-    _refuse(op)
+    _reject(op)
     query, key, values = _heads(op)
     past = _past_rows(op, query)
     if op.attr.integer("do_rotary", 0):
@@ -46,13 +46,13 @@ def group_query_attention(op: OpContext) -> Sequence[Tensor | None]:
     return [emit_joined(op, y), present_key, present_values]
 
 
-def _refuse(op: OpContext) -> None:
+def _reject(op: OpContext) -> None:
     nothing = {"kv_cache_bit_width": 0, "sliding_window_cache": 0, "qk_output": 0}
     types = {"k_quant_type": "NONE", "v_quant_type": "NONE"}
-    refuse_attributes(op, {**nothing, **types}, _PLAIN)
-    refuse_inputs(op, {12: "k_scale", 13: "v_scale"}, _PLAIN)
+    reject_attributes(op, {**nothing, **types}, _PLAIN)
+    reject_inputs(op, {12: "k_scale", 13: "v_scale"}, _PLAIN)
     norms = {14: "q_norm_weight", 15: "k_norm_weight"}
-    refuse_inputs(op, norms, "leave SimplifiedLayerNormalization of query and key unfused")
+    reject_inputs(op, norms, "leave SimplifiedLayerNormalization of query and key unfused")
     if op.has(3) != op.has(4):
         raise op.invalid("past_key and past_value must be given together")
     for i in (3, 4):

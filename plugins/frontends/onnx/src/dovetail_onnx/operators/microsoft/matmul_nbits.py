@@ -7,7 +7,7 @@ import numpy as np
 from dovetail.ir import Array, DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._grids import grid_of
-from dovetail_onnx.operators._parts import refuse_attributes, refuse_inputs
+from dovetail_onnx.operators._parts import reject_attributes, reject_inputs
 from dovetail_onnx.operators.microsoft._stored import unpacked
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -18,8 +18,8 @@ _LEAST_BLOCK = 16
 @MICROSOFT.importer("MatMulNBits", versions=(1,))
 def matmul_n_bits(op: OpContext) -> Tensor:
     """FullyConnected; the weights are unpacked to the type of the scales, which must be known."""
-    refuse_attributes(op, {"weight_prepacked": 0}, "save the model before its weights are packed")
-    refuse_inputs(op, {4: "g_idx"}, "quantize without reordering the rows (act order, desc_act)")
+    reject_attributes(op, {"weight_prepacked": 0}, "save the model before its weights are packed")
+    reject_inputs(op, {4: "g_idx"}, "quantize without reordering the rows (act order, desc_act)")
     units, inputs = (op.attr.integer(name, 0) for name in ("N", "K"))
     block, bits = op.attr.integer("block_size", 0), op.attr.integer("bits", 4)
     if bits not in _BITS:

@@ -9,7 +9,7 @@ import numpy as np
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import Expr
-from dovetail_onnx.operators._parts import refuse_inputs, value
+from dovetail_onnx.operators._parts import reject_inputs, value
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads, with_past
 from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias, padding_bias
@@ -23,7 +23,7 @@ NAMES = ("query", "key", "value")
 @MICROSOFT.importer("MultiHeadAttention", versions=(1,))
 def multi_head_attention(op: OpContext) -> Sequence[Tensor | None]:
     """Products and Softmax for each head; a past is put before keys and values."""
-    refuse_inputs(
+    reject_inputs(
         op,
         {8: "past_sequence_length", 9: "cache_indirection"},
         "export the model with a past that is not in a shared buffer",

@@ -7,7 +7,7 @@ import numpy as np
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import Expr
-from dovetail_onnx.operators._parts import constant, refuse_attributes
+from dovetail_onnx.operators._parts import constant, reject_attributes
 from dovetail_onnx.operators.microsoft._rotation import angles, rotated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 from dovetail_opset.importing.constant import Value
@@ -17,7 +17,7 @@ from dovetail_opset.importing.layout import reshaped
 @MICROSOFT.importer("RotaryEmbedding", versions=(1,))
 def rotary_embedding(op: OpContext) -> Tensor:
     """Products with cosines and sines, which are constants where the positions are known."""
-    refuse_attributes(op, {"is_packed_batching": 0}, "pass the sequences as a batch")
+    reject_attributes(op, {"is_packed_batching": 0}, "pass the sequences as a batch")
     if op.attr.number("scale", 1.0) not in (0, 1):
         raise op.unsupported(
             "unsupported attribute scale: ONNX Runtime's kernels differ in it",
