@@ -64,21 +64,28 @@ def test_each_spelling_fuses(
     assert node.params["axes"].values().tolist() == axes
 
 
-def test_what_only_resembles_it_stays(net: Any) -> None:
-    x = net.x
-    other = net.step("Relu", x)
-    norm = net.step(
-        "ElementWiseSquareRoot", net.step("ReduceSumSquare", x, axes=[3], keep_dims=True)
-    )
-    results = [
-        net.step("ElementWiseDivide", other, norm),
-        net.step("ElementWiseDivide", norm, x),
-        normalized(net, [3], limit=-1.0),
-        normalized(net, [0], keep_dims=False),
-        net.step("ElementWiseDivide", x, net.step("ReduceSumSquare", x, axes=[3], keep_dims=True)),
-    ]
-    for y in results:
-        y.kind = TensorKind.APP_READ
+def squares(net: Any) -> Tensor:
+    found: Tensor = net.step("ReduceSumSquare", net.x, axes=[3], keep_dims=True)
+    return found
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda net, norm: net.step("ElementWiseDivide", net.step("Relu", net.x), norm),
+        lambda net, norm: net.step("ElementWiseDivide", norm, net.x),
+        lambda net, norm: net.step(
+            "ElementWiseDivide", net.x, net.step("ElementWiseMaximum", norm, net.constant(4))
+        ),
+        lambda net, _: normalized(net, [3], limit=-1.0),
+        lambda net, _: normalized(net, [0], keep_dims=False),
+        lambda net, _: net.step("ElementWiseDivide", net.x, squares(net)),
+    ],
+    ids=["another tensor", "inverse", "limits", "limit below 0", "fewer axes", "no root"],
+)
+def test_what_only_resembles_it_stays(net: Any, write: Callable[[Any, Tensor], Tensor]) -> None:
+    norm = net.step("ElementWiseSquareRoot", squares(net))
+    write(net, norm).kind = TensorKind.APP_READ
     net.untouched(FuseL2Norm())
 
 
