@@ -4,12 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
-from dovetail.ir import DType, Scalar, ScaleOffset, Spec, Tensor, TensorKind
-from dovetail_opset.build import add, static
-from dovetail_opset.passes import FoldBatchnorm, FoldFlatten, FuseBias, FuseLayerNorm, Pipeline
+from dovetail.ir import DType, Spec, TensorKind
+from dovetail_opset.build import add
+from dovetail_opset.passes import FoldBatchnorm, FoldFlatten, FuseBias, Pipeline
 
 Evaluate = Callable[..., Any]
 F32 = DType.FLOAT_32
@@ -166,55 +165,3 @@ def test_flatten_stays_where_rows_mix(net: Any) -> None:
     flat = net.step("Reshape", turned, spec=net.constant(3, 40).spec)
     net.step("FullyConnected", flat, net.constant(7, 40)).kind = TensorKind.APP_READ
     net.untouched(FoldFlatten())
-
-
-def normalized(net: Any, axes: list[int], *, power: bool = True) -> Tensor:
-    x = net.x
-    centered = net.step(
-        "ElementWiseSubtract", x, net.step("ReduceMean", x, axes=axes, keep_dims=True)
-    )
-    if power:
-        two = static(net.graph, "two", np.array(2, np.float32))
-        square = net.step("ElementWisePower", centered, two)
-    else:
-        square = net.step("ElementWiseMultiply", centered, centered)
-    variance = net.step("ReduceMean", square, axes=axes, keep_dims=True)
-    epsilon = static(net.graph, "eps", np.array([1e-3], np.float32))
-    root = net.step("ElementWiseSquareRoot", net.step("ElementWiseAdd", variance, epsilon))
-    return net.step("ElementWiseDivide", centered, root)
-
-
-@pytest.mark.parametrize("axes", [[3], [2, 3], [1]])
-@pytest.mark.parametrize("power", [True, False])
-def test_layer_norm_fuses(net: Any, evaluate: Evaluate, axes: list[int], power: bool) -> None:
-    y = normalized(net, axes, power=power)
-    extents = [n if i in axes else 1 for i, n in enumerate(net.x.shape)]
-    y = net.step("ElementWiseMultiply", net.constant(*extents), y)
-    y = net.step("ElementWiseAdd", y, net.constant(*extents[1:]))
-    assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm"]
-    assert net.graph.nodes[0].params["epsilon"] == Scalar(F32, float(np.float32(1e-3)))
-
-
-def test_layer_norm_without_gamma(net: Any, evaluate: Evaluate) -> None:
-    y = net.step("ElementWiseAdd", normalized(net, [3]), net.constant(4))
-    assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm"]
-    assert net.graph.nodes[0].inputs[1] is None
-
-
-def test_layer_norm_keeps_what_is_no_gamma(net: Any, evaluate: Evaluate) -> None:
-    y = net.step("ElementWiseMultiply", normalized(net, [3]), net.constant(5, 1))
-    assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm", "ElementWiseMultiply"]
-
-
-def test_layer_norm_stays_written_out_where_its_parts_are_read(net: Any) -> None:
-    y = normalized(net, [3])
-    y.kind = TensorKind.APP_READ
-    root = next(n for n in net.graph.nodes if n.op_type == "ElementWiseSquareRoot")
-    net.step("Relu", root.outputs[0]).kind = TensorKind.APP_READ
-    net.untouched(FuseLayerNorm())
-
-
-def test_layer_norm_stays_written_out_where_a_part_has_a_range_of_its_own(net: Any) -> None:
-    normalized(net, [3])
-    net.graph.nodes[3].outputs[0].encoding = ScaleOffset(0.25)
-    net.untouched(FuseLayerNorm())

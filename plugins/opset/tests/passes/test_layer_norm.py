@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from dovetail.ir import Scalar, Tensor, TensorKind
+from dovetail.ir import Scalar, ScaleOffset, Tensor, TensorKind
 from dovetail.ir.dtypes import DType
 from dovetail_opset.passes import FuseLayerNorm
 
 Evaluate = Callable[..., Any]
-VARIANCES = ("of centered", "of squares", "clipped", "clipped first", "by relu")
+VARIANCES = ("of centered", "power", "of squares", "clipped", "clipped first", "by relu")
 ROOTS = ("rsqrt", "one over", "reciprocal", "power", "divide")
 # How x, its mean, the scale (with gamma) and beta meet.
 FORMS = ("centered", "apart", "apart, beta first", "minus", "negated after")
@@ -29,6 +29,8 @@ def multiply(net: Any, a: Tensor, b: Tensor) -> Tensor:
 def variance(
     net: Any, spelling: str, centered: Tensor | None, middle: Tensor, axes: list[int]
 ) -> Tensor:
+    if spelling == "power" and centered is not None:
+        return mean(net, net.step("ElementWisePower", centered, net.number(2)), axes)
     if spelling == "of centered" and centered is not None:
         return mean(net, multiply(net, centered, centered), axes)
     squares = mean(net, multiply(net, net.x, net.x), axes)
@@ -54,7 +56,7 @@ def normalized(
     """Return a norm; gamma is part of the scale, and beta of all forms but "centered"."""
     axes = axes or [3]
     x, middle = net.x, mean(net, net.x, axes)
-    needs_centered = form == "centered" or spelling == "of centered"
+    needs_centered = form == "centered" or spelling in ("of centered", "power")
     centered = net.step("ElementWiseSubtract", x, middle) if needs_centered else None
     found = variance(net, spelling, centered, middle, axes)
     spread = net.step("ElementWiseAdd", found, net.number(1e-3))
@@ -132,13 +134,39 @@ def test_other_axes_stay_written_out(net: Any, axes: list[int], spelling: str, r
     net.untouched(FuseLayerNorm())
 
 
-@pytest.mark.parametrize("axes", [[2, 3], [1], [1, 2, 3]])
+@pytest.mark.parametrize("axes", [[3], [2, 3], [1]])
+@pytest.mark.parametrize("spelling", ["of centered", "power"])
 def test_the_plain_spelling_fuses_over_any_axes(
-    net: Any, evaluate: Evaluate, axes: list[int]
+    net: Any, evaluate: Evaluate, axes: list[int], spelling: str
 ) -> None:
-    assert net.check(normalized(net, root="divide", axes=axes), FuseLayerNorm(), evaluate) == [
-        "LayerNorm"
-    ]
+    y = normalized(net, spelling=spelling, root="divide", axes=axes)
+    sizes = [n if i in axes else 1 for i, n in enumerate(net.x.shape)]
+    y = net.step("ElementWiseAdd", multiply(net, net.constant(*sizes), y), net.constant(*sizes[1:]))
+    assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm"]
+
+
+def test_a_beta_alone(net: Any, evaluate: Evaluate) -> None:
+    y = net.step("ElementWiseAdd", normalized(net, root="divide"), net.constant(4))
+    assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm"]
+    assert net.graph.nodes[0].inputs[1] is None
+
+
+def test_a_factor_that_varies_elsewhere_stays(net: Any, evaluate: Evaluate) -> None:
+    y = multiply(net, normalized(net, root="divide"), net.constant(5, 1))
+    assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm", "ElementWiseMultiply"]
+
+
+def test_a_part_that_is_read_keeps_it_written_out(net: Any) -> None:
+    normalized(net, root="divide").kind = TensorKind.APP_READ
+    root = next(n for n in net.graph.nodes if n.op_type == "ElementWiseSquareRoot")
+    net.step("Relu", root.outputs[0]).kind = TensorKind.APP_READ
+    net.untouched(FuseLayerNorm())
+
+
+def test_a_part_with_a_range_of_its_own_keeps_it_written_out(net: Any) -> None:
+    normalized(net, root="divide")
+    net.graph.nodes[3].outputs[0].encoding = ScaleOffset(0.25)
+    net.untouched(FuseLayerNorm())
 
 
 def test_means_over_different_axes_stay(net: Any) -> None:
