@@ -50,6 +50,8 @@ for line in sys.stdin:
     print("\\nran", flush=True)
 """
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+# To files of ours: the path and the heading.
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)")
 # The sections that describe a contract; the reference of the others is their docstrings.
 CONTRACTS = {
     "backends": ("plugins.md", "A backend"),
@@ -175,6 +177,23 @@ def test_commands_and_python_run(
                 done = run(line, tmp_path)
                 code = 6 if line == DOCTOR and lacks_opencl() else 0
                 assert done.returncode == code, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def anchors_of(document: Path) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub forms them."""
+    headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", document.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_to_files_and_headings() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")]
+    wrong = []
+    for page in pages:
+        for target, anchor in LINK.findall(page.read_text("utf-8")):
+            document = (page.parent / target).resolve() if target else page
+            if not document.exists() or (anchor and anchor not in anchors_of(document)):
+                wrong.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+    assert not wrong
 
 
 @pytest.mark.parametrize("group", CONTRACTS)
