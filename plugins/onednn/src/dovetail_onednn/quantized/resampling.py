@@ -99,9 +99,7 @@ def _exact_of(call: KernelCall, rescale: Rescale, data: Value, buffers: Buffers)
     stored = buffers.array(data).reshape(old.shape)
     step, shift, _ = grid_of(out.spec)
     zero = grid_of(old)[1]
-    changed = [axis for axis, size in enumerate(out.shape) if size != old.shape[axis]]
-    changed.sort(key=lambda axis: out.shape[axis] / old.shape[axis])
-    taps = [(axis, call.op.taps(old.shape[axis], out.shape[axis])) for axis in changed]
+    taps = list(call.op.taps_by_axis(old.shape, out.shape).items())
 
     def exact(at: Places) -> Array:
         found = np.empty(len(at))
