@@ -12,13 +12,13 @@ from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import FUNCTIONS, HardSwish, function_table
 from dovetail_numpy.kernels.lookup import all_integers
+from dovetail_numpy.kernels.near_ties import ULP
 from dovetail_onednn._api import Algorithm, Arg, BinaryAlgorithm
 from dovetail_onednn.attributes import Eltwise
 from dovetail_onednn.layouts import vector
 from dovetail_onednn.post_ops import functions_of
 from dovetail_onednn.primitives import ENGINE, Addresses, Description, Primitive, PrimitiveDesc
 from dovetail_onednn.quantized.lines import Line, line_through
-from dovetail_onednn.quantized.marks import ULP
 from dovetail_onednn.quantized.types import TYPES, is_narrow
 from dovetail_onednn.threads import threads
 

@@ -12,12 +12,12 @@ import numpy as np
 from dovetail.ir import Array
 from dovetail.runtime.plan import Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer.norms import mean_and_variance, scale_of, single
-from dovetail_numpy.kernels.near_ties import Exact, Places
+from dovetail_numpy.kernels.near_ties import ULP, Exact, Places
 from dovetail_numpy.kernels.row_roots import axes_of
 from dovetail_onednn._api import FORWARD_TRAINING, Arg
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.primitives import PrimitiveDesc
-from dovetail_onednn.quantized.marks import ULP, RowErrors, marked_step
+from dovetail_onednn.quantized.marks import RowErrors, marked_step
 from dovetail_onednn.quantized.row_norm import RowNorm, has_rows
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES

@@ -12,12 +12,12 @@ from dovetail.runtime.plan import Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.norms import response, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_numpy.kernels.near_ties import Exact, NearTies, Places
+from dovetail_numpy.kernels.near_ties import ULP, Exact, NearTies, Places
 from dovetail_onednn._api import FORWARD_INFERENCE, LRN_ACROSS_CHANNELS, Arg
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import images
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.quantized.marks import ULP, marked_step
+from dovetail_onednn.quantized.marks import marked_step
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import EXACT, TYPES, is_narrow
 from dovetail_onednn.steps import is_slow

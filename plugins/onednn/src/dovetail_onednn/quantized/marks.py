@@ -14,13 +14,12 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
-from dovetail_numpy.kernels.near_ties import Exact, NearTies
+from dovetail_numpy.kernels.near_ties import ULP, Exact, NearTies
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn.attributes import Binary, Eltwise
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.quantized.stages import Stages
 
-ULP = 2.0**-24  # a float32 operation is off by at most so much, relative to its result
 # Of the ends, which are float32 as well: their products, and their sums below 1024.
 _ROUNDINGS, _SLACK = 4 * ULP, 2.0**-13
 

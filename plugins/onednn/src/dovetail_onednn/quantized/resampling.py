@@ -19,7 +19,7 @@ from dovetail.runtime.plan import Buffers, KernelCall, Step, Value
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.interpolation import interpolation_rescale
 from dovetail_numpy.integer.rescaling import Rescale, grid_of
-from dovetail_numpy.kernels.near_ties import Exact, NearTies, Places
+from dovetail_numpy.kernels.near_ties import ULP, Exact, NearTies, Places
 from dovetail_onednn._api import (
     FORWARD_INFERENCE,
     Algorithm,
@@ -32,7 +32,7 @@ from dovetail_onednn.banded import Bands
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import dense, images
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.quantized.marks import ULP, marked_step
+from dovetail_onednn.quantized.marks import marked_step
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS, is_narrow
 from dovetail_onednn.quantized.word_conversions import StoredReals, ending, step_of_words

@@ -12,7 +12,7 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_numpy.kernels.near_ties import NearTies
+from dovetail_numpy.kernels.near_ties import ULP, NearTies
 from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.row_roots import has_last_axes
 from dovetail_onednn._api import Arg, NormalizationFlag
@@ -20,7 +20,6 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import dense, vector
 from dovetail_onednn.primitives import ENGINE, Description
-from dovetail_onednn.quantized.marks import ULP
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import EXACT, TYPES, is_narrow
 
@@ -68,7 +67,7 @@ class RowNorm(msgspec.Struct, frozen=True):
         Args:
             call: `has_rows` of it.
             width: Length of the rows.
-            roundings: Error of a product with gamma, relative to it, in `marks.ULP`.
+            roundings: Error of a product with gamma, relative to it, in `ULP`.
         """
         factors = NormFactors.of(call)
         if factors is None:
