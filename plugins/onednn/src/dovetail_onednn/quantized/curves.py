@@ -42,13 +42,13 @@ def curve_of(view: NodeView) -> Curve | None:
     table = function_table(view)
     if table is None:
         return None
-    order = np.argsort(stored := all_integers(x.dtype))
-    results = table[order]
-    if line := line_through(stored[order], results):
-        return line_ops(line, out)
+    if line := line_of(x, table, out):
+        return line
     functions, (scale, zero, _) = functions_of(view), grid_of(x)
     if not functions:
         return None
+    order = np.argsort(stored := all_integers(x.dtype))
+    results = table[order]
     ops = (Eltwise(Algorithm.LINEAR, scale, -zero * scale), *functions)
     values = _evaluated(ops, int(stored.min()))
     if not np.isfinite(values).all():
@@ -56,8 +56,20 @@ def curve_of(view: NodeView) -> Curve | None:
     # arguments differ if a product and a sum are fused here but not there
     levels = 256 + 2 * int(np.abs(stored.astype(np.int64) - zero).max())
     steepest = 1 + int(np.abs(np.diff(results.astype(np.int64))).max())
-    line = line_through(values, results, _MARGIN + levels * steepest * ULP)
-    return None if line is None else (*ops, *line_ops(line, out))
+    found = line_through(values, results, _MARGIN + levels * steepest * ULP)
+    return None if found is None else (*ops, *_line_ops(found, out))
+
+
+def line_of(x: Spec, table: Array, out: Spec) -> Curve | None:
+    """Return post-ops of a line after which rounding a stored byte returns its entry, or None.
+
+    Args:
+        x: The bytes.
+        table: The results for all bytes, as stored.
+        out: The results.
+    """
+    line = line_through(all_integers(x.dtype), table)
+    return None if line is None else _line_ops(line, out)
 
 
 def word_curve_of(view: NodeView) -> Curve | None:
@@ -76,8 +88,7 @@ def word_curve_of(view: NodeView) -> Curve | None:
     )
 
 
-def line_ops(line: Line, out: Spec) -> Curve:
-    """Return a line as post-ops."""
+def _line_ops(line: Line, out: Spec) -> Curve:
     ops = (Eltwise(Algorithm.LINEAR, line.slope, line.start),)
     if (line.low, line.high) == out.dtype.stored_range():
         return ops  # the result saturates there

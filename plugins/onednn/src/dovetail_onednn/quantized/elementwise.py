@@ -15,15 +15,14 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.binary import product_rescale
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.integer.tables import function_name
-from dovetail_numpy.kernels.lookup import Elementwise, all_integers, is_identity
+from dovetail_numpy.kernels.lookup import Elementwise, is_identity
 from dovetail_onednn._api import SCALES, Algorithm, Arg, BinaryAlgorithm, DataType
 from dovetail_onednn.attributes import REAL, Binary, Eltwise, PostOp, Quantization, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.quantized.curves import curve_of, line_ops
-from dovetail_onednn.quantized.lines import line_through
+from dovetail_onednn.quantized.curves import curve_of, line_of
 from dovetail_onednn.quantized.stages import Stages, Term, has_fast_terms
 from dovetail_onednn.quantized.sums import sum_constants
 from dovetail_onednn.quantized.types import TYPES, WORDS
@@ -62,8 +61,7 @@ def _line(call: KernelCall, node: Elementwise) -> Step | None:
     (index,), table = node.varying, node.table()
     if call.spec(index).shape != call.outputs[0].shape or is_identity(table):
         return None
-    line = line_through(all_integers(call.spec(index).dtype), table)
-    ops = curve_of(call.head) if line is None else line_ops(line, call.outputs[0].spec)
+    ops = line_of(call.spec(index), table, call.outputs[0].spec) or curve_of(call.head)
     return None if ops is None else _step(call, _MULTIPLY, index, 1.0, ops)
 
 

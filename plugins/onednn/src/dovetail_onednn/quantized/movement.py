@@ -11,14 +11,13 @@ from dovetail.ir import Array, Shape, Tensor
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.integer.moves import requantizing_table
 from dovetail_numpy.kernels.conditions import only_moves
-from dovetail_numpy.kernels.lookup import all_integers, is_identity
+from dovetail_numpy.kernels.lookup import is_identity
 from dovetail_onednn._api import MAX_DIMS, Arg, BinaryAlgorithm, DataType
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument, Work
 from dovetail_onednn.layouts import Strided, row_major, vector
 from dovetail_onednn.primitives import PrimitiveDesc, reorder_description, reorder_primitive
-from dovetail_onednn.quantized.curves import line_ops
-from dovetail_onednn.quantized.lines import line_through
+from dovetail_onednn.quantized.curves import line_of
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.reorder import moved
@@ -134,12 +133,12 @@ def requantized(call: KernelCall) -> Step | None:
     table = requantizing_table(x, out)
     if table is None or is_identity(table):
         return None
-    line = line_through(all_integers(x.dtype), table)
-    if line is None:
+    ops = line_of(x, table, out)
+    if ops is None:
         return None
     source, target = (vector(count).of_type(TYPES[spec.dtype]) for spec in (x, out))
     stages, ends = Stages(call), (Argument(source, call.read(0)), Argument(target, call.write()))
-    if not stages.combine(BinaryAlgorithm.MULTIPLY, ends[0], 1.0, ends[1], line_ops(line, out)):
+    if not stages.combine(BinaryAlgorithm.MULTIPLY, ends[0], 1.0, ends[1], ops):
         raise AssertionError(f"the library only has generic code for {source.key}")
     return call.step(stages.execution(), in_place=[(0, 0)])
 
