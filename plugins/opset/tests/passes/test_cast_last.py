@@ -53,3 +53,15 @@ def test_numbers_are_gathered(evaluate: Evaluate, dtype: DType, gather: str) -> 
 def test_what_stays() -> None:
     for graph in (network(DType.INT_64, "Gather"), network(DType.INT_32, "Gather", is_read=True)):
         assert not CastLast().run(graph)
+
+
+@pytest.mark.parametrize("is_input", [False, True])
+def test_bools_of_other_origin_stay(is_input: bool) -> None:
+    graph = Graph("net")
+    dtype = BOOL if is_input else DType.INT_32
+    flags = graph.add_tensor(Tensor("mask", dtype, (4,), TensorKind.APP_WRITE))
+    if not is_input:
+        flags = add(graph, "ElementWiseEqual", [flags, flags], name="flags")
+    at = static(graph, "at", np.array([2, 0], np.int32))
+    add(graph, "Gather", [flags, at], name="got", axis=0).kind = TensorKind.APP_READ
+    assert not CastLast().run(graph)

@@ -19,7 +19,7 @@ def network(test: str, dtype: DType = U8, grid: ScaleOffset = GRID) -> Graph:
     data = graph.add_tensor(Tensor("x", dtype, (2, 3), TensorKind.APP_WRITE, encoding=encoding))
     x = add(graph, "Relu", [data], name="before", spec=data.spec)
     operands = [x, data] if test == "of two" else [x] if test == "IsNan" else [x, x]
-    op_type = "IsNan" if test == "IsNan" else "ElementWiseNotEqual"
+    op_type = "ElementWiseNotEqual" if test == "of two" else test
     is_nan = add(graph, op_type, operands, name="is_nan")
     zero = static(graph, "zero", np.zeros((), dtype.storage), dtype, encoding=encoding)
     spec = Spec(dtype, (2, 3), None if encoding is None else grid)
@@ -52,8 +52,9 @@ def test_floats_may_be_nan(test: str) -> None:
     assert not DropNanTests().run(network(test, DType.FLOAT_32))
 
 
-def test_a_comparison_of_two_tensors_stays() -> None:
-    assert not DropNanTests().run(network("of two"))
+@pytest.mark.parametrize("test", ["of two", "ElementWiseEqual"])
+def test_other_comparisons_stay(test: str) -> None:
+    assert not DropNanTests().run(network(test))
 
 
 def test_what_moves_on_needs_its_grid() -> None:
