@@ -417,7 +417,11 @@ def test_a_broken_contract_is_a_failed_check(options: Any, parts: list[str]) -> 
 
 def test_a_contract_that_holds() -> None:
     with created(REFUSING | {"min_fraction": 0.66, "pin": {"n1": "right"}}) as backend:
-        finalized(backend.create_context(), chain("Scale", "Wait", "Scale"))
+        graph = finalized(backend.create_context(), chain("Scale", "Wait", "Scale"))
+        assert [line.split(" (")[0] for line in lines(graph)[:2]] == [
+            "left: 2 nodes",
+            "right: 1 node",
+        ]
 
 
 # -- updates, images, memory -----------------------------------------------------------------------

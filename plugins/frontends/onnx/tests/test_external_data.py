@@ -67,7 +67,8 @@ def test_what_onnx_itself_writes(model, folder) -> None:
 def test_a_folder_below_is_fine(model, folder) -> None:
     (folder / "data").mkdir()
     (folder / "data" / "w.bin").write_bytes(W.tobytes())
-    OnnxFrontend().read(write(model, folder, location="data/w.bin"))
+    (graph,) = OnnxFrontend().read(write(model, folder, location="data/w.bin"))
+    np.testing.assert_array_equal(graph.tensor("w").values(), W)
 
 
 def test_missing_short_and_contradictory_data(model, folder) -> None:
