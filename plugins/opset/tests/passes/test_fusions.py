@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.ir import DType, Spec, TensorKind
+from dovetail.ir import DType, ScaleOffset, Spec, TensorKind
 from dovetail_opset.build import add
 from dovetail_opset.passes import FoldBatchnorm, FoldFlatten, FuseBias, Pipeline
 
@@ -85,6 +85,18 @@ def test_scale_layers_join_the_batchnorm_before_them(net: Any, evaluate: Evaluat
     # the addition stands between the two batchnorms
     steps = Pipeline("affine", (FoldBatchnorm(), FuseBias(), FoldBatchnorm()))
     assert net.check(y, steps, evaluate) == ["Batchnorm"]
+
+
+def test_a_product_that_adds_an_axis_stays(net: Any) -> None:
+    y = net.layer("Conv2d")
+    net.step("ElementWiseMultiply", y, net.constant(1, 1, 1, 1, y.shape[-1]))
+    net.untouched(FoldBatchnorm())
+
+
+def test_a_range_of_its_own_keeps_a_batchnorm(net: Any) -> None:
+    y = net.layer("Conv2d")
+    net.step("Batchnorm", y, net.constant(y.shape[-1])).encoding = ScaleOffset(0.25)
+    net.untouched(FoldBatchnorm())
 
 
 def test_batchnorm_before_a_layer_stays(net: Any) -> None:
