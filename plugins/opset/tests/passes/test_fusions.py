@@ -87,16 +87,27 @@ def test_scale_layers_join_the_batchnorm_before_them(net: Any, evaluate: Evaluat
     assert net.check(y, steps, evaluate) == ["Batchnorm"]
 
 
-def test_a_product_that_adds_an_axis_stays(net: Any) -> None:
+@pytest.mark.parametrize("op_type", ["ElementWiseMultiply", "ElementWiseAdd"])
+def test_constants_that_add_an_axis_stay(net: Any, op_type: str) -> None:
     y = net.layer("Conv2d")
-    net.step("ElementWiseMultiply", y, net.constant(1, 1, 1, 1, y.shape[-1]))
+    net.step(op_type, y, net.constant(1, 1, 1, 1, y.shape[-1]))
     net.untouched(FoldBatchnorm())
+    net.untouched(FuseBias())
 
 
-def test_a_range_of_its_own_keeps_a_batchnorm(net: Any) -> None:
+@pytest.mark.parametrize("op_type", ["Batchnorm", "ElementWiseAdd"])
+def test_a_range_of_its_own_keeps_a_result(net: Any, op_type: str) -> None:
     y = net.layer("Conv2d")
-    net.step("Batchnorm", y, net.constant(y.shape[-1])).encoding = ScaleOffset(0.25)
+    net.step(op_type, y, net.constant(y.shape[-1])).encoding = ScaleOffset(0.25)
     net.untouched(FoldBatchnorm())
+    net.untouched(FuseBias())
+
+
+def test_an_updateable_bias_stays(net: Any) -> None:
+    y = net.layer("Conv2d")
+    net.graph.node("layer").inputs[2].kind = TensorKind.UPDATEABLE_STATIC
+    net.step("ElementWiseAdd", y, net.constant(y.shape[-1]))
+    net.untouched(FuseBias())
 
 
 def test_batchnorm_before_a_layer_stays(net: Any) -> None:
