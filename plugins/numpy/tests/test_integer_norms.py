@@ -20,9 +20,8 @@ from dovetail_numpy import KERNELS
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.kernels import (
     integer_item_norms,
-    integer_layer_norm,
     integer_local_response,
-    integer_plain_norms,
+    integer_row_norms,
     integer_softmax,
 )
 from dovetail_numpy.kernels.near_ties import NearTies
@@ -35,9 +34,9 @@ ZEROS = st.sampled_from([0, 100, -128, 255, 37])
 SEEDS = st.integers(0, 9)
 HOMES: dict[str, ModuleType] = {
     "Softmax": integer_softmax,
-    "LayerNorm": integer_layer_norm,
-    "RmsNorm": integer_plain_norms,
-    "L2Norm": integer_plain_norms,
+    "LayerNorm": integer_row_norms,
+    "RmsNorm": integer_row_norms,
+    "L2Norm": integer_row_norms,
     "InstanceNorm": integer_item_norms,
     "GroupNorm": integer_item_norms,
     "Lrn": integer_local_response,

@@ -1,7 +1,7 @@
 """InstanceNorm and GroupNorm of stored bytes, a block of positions at a time.
 
 Sums of bytes and of their squares are exact. What follows is that of LayerNorm in
-`dovetail_numpy.kernels.integer_layer_norm`, with a mean and a deviation for each channel.
+`dovetail_numpy.kernels.integer_row_norms`, with a mean and a deviation for each channel.
 """
 
 from __future__ import annotations

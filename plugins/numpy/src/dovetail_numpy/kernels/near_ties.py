@@ -43,6 +43,11 @@ class NearTies:
     error: float
     relative: float = 0.0
 
+    @property
+    def farthest(self) -> int:
+        """Largest distance of a stored integer from the zero point."""
+        return max(abs(limit - self.zero) for limit in self.limits)
+
     def store(self, approximate: Floats, out: Array, spare: Floats, exact: Exact) -> None:
         """Write the stored integers of a block.
 
@@ -58,8 +63,7 @@ class NearTies:
         np.copyto(out, spare, casting="unsafe")
         np.subtract(approximate, spare, approximate)
         np.abs(approximate, approximate)
-        farthest = max(abs(limit - self.zero) for limit in self.limits)
-        certain = np.float32(0.5 - self.error - self.relative * (farthest + 1))
+        certain = np.float32(0.5 - self.error - self.relative * (self.farthest + 1))
         if approximate.max() < certain:
             return
         at = np.flatnonzero(~(approximate < certain))  # NaN is not certain either

@@ -72,7 +72,7 @@ def row_norm(call: KernelCall) -> Step | None:
     factors, roots = NormFactors.of(call), RowRoots.of(call)
     if factors is None or roots is None or not _is_supported(call.head, roots.size):
         return None
-    rows, size = _Rows.of(call, roots.size), roots.size
+    rows = _Rows.of(call, roots.size)
 
     def bind(buffers: Buffers) -> Bound:
         stored, result, pad = rows.arrays(buffers)
@@ -80,18 +80,13 @@ def row_norm(call: KernelCall) -> Step | None:
         def run(block: slice) -> None:
             q = stored[block]
             v = pad[: len(q)]
-            np.copyto(v, q)
-            if roots.op_type == "LayerNorm":
-                sums, squares = np.add.reduce(v, axis=1), np.vecdot(v, v)
-                floor, share, spread = mean_and_variance(
-                    sums.astype(np.int64), squares.astype(np.int64), size
-                )
+            sums = np.empty((2, len(q)))
+            roots.add(q, v, sums)
+            floor, share, root = roots.numbers(sums)
+            if roots.has_mean:
                 np.subtract(v, floor[:, None], v)
                 np.subtract(v, share[:, None], v)
-            else:
-                np.subtract(v, float(roots.zero), v)
-                spread = np.vecdot(v, v)
-            np.divide(v, roots.roots(spread)[:, None], v)
+            np.divide(v, root[:, None], v)
             factors.apply(v)
             rows.rounding.store(v, result[block])
 

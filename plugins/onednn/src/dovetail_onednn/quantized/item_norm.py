@@ -54,7 +54,7 @@ def _item_norm(call: KernelCall, groups: int) -> Step | None:
         return None
     folding = Folding.of(spec.shape, [(norm.width,)])
     full, per_channel = folding.desc(spec.shape), folding.desc((norm.width,))
-    source, target = (full.of_type(TYPES[dtype]) for dtype in (spec.dtype, out.dtype))
+    source = full.of_type(TYPES[spec.dtype])
     algorithms = BinaryAlgorithm.SUBTRACT, BinaryAlgorithm.MULTIPLY, BinaryAlgorithm.ADD
     ops = [Binary(algorithm, per_channel) for algorithm in algorithms]
     if not has_fast_terms(full, full, ops):
@@ -67,9 +67,8 @@ def _item_norm(call: KernelCall, groups: int) -> Step | None:
     pads = call.scratch(norm.nbytes), call.scratch(_KEPT * _DOUBLE * norm.width)
     found = _Numbers(norm, stored, [room.value for room in rooms], *pads)
     near = norm.norm.near
-    result = Argument(target, call.write())
     return marked_step(
-        call, stages, real, near.step, result, near, found.exact_of, before=found.before
+        call, stages, real.value, near.step, near, found.exact_of, before=found.before
     )
 
 

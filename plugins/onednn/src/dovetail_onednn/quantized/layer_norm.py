@@ -21,6 +21,7 @@ from dovetail_onednn.quantized.marks import RowErrors, marked_step
 from dovetail_onednn.quantized.row_norm import RowNorm, has_rows
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.word_norm import norm_of_words
 from dovetail_onednn.steps import is_slow
 
 _BYTE = 1 << 8
@@ -35,7 +36,7 @@ def layer_norm(call: KernelCall) -> Step | None:
     """Run LayerNorm along the last axes, with constant factors; see `Kernel.make`."""
     norm = _Norm.of(call)
     if norm is None:
-        return None
+        return norm_of_words(call)
     rows = norm.rows
     with PrimitiveDesc(rows.described(call, FORWARD_TRAINING, norm.epsilon)) as desc:
         if is_slow(desc):
@@ -52,9 +53,8 @@ def layer_norm(call: KernelCall) -> Step | None:
         }
         stages.add(desc, arguments)
     errors = RowErrors(_MOST_ROW_ERROR, partial(norm.errors_of, mean.value, variance.value))
-    target = Argument(rows.desc.of_type(TYPES[call.outputs[0].dtype]), call.write())
     exact_of = partial(norm.exact_of, data.value)
-    return marked_step(call, stages, real, rows.near.step, target, rows.near, exact_of, errors)
+    return marked_step(call, stages, real.value, rows.near.step, rows.near, exact_of, errors)
 
 
 class _Norm(msgspec.Struct, frozen=True):

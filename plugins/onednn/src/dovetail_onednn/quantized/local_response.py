@@ -50,11 +50,10 @@ def lrn(call: KernelCall) -> Step | None:
         stages.move(data, levels, grid_of(spec)[1])
         stages.add(desc, {Arg.SOURCE: levels, Arg.DESTINATION: real})
     near = NearTies(*grid_of(out.spec), 0.0, _ERRORS)
-    target = Argument(rows.of_type(TYPES[out.dtype]), call.write())
     exact_of = partial(_exact_of, call, data.value)
     is_positive = grid_of(spec)[1] <= spec.dtype.stored_range()[0]
     return marked_step(
-        call, stages, real, scale_of(spec), target, near, exact_of, is_positive=is_positive
+        call, stages, real.value, scale_of(spec), near, exact_of, is_positive=is_positive
     )
 
 

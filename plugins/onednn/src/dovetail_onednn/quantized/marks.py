@@ -1,11 +1,15 @@
-"""Rounding of float32 results to stored bytes, with the bits of a definition in float64.
+"""Rounding of float32 results to stored integers, with the bits of a definition in float64.
 
-The library rounds the lower end of each result's error to a byte, then marks the elements whose
+The library rounds the lower end of each result's error to an integer, then marks the elements whose
 upper end would be another one. The definition's result may be either, and is computed as there.
+
+Bytes are written by the library, which rounds sums with the zero point. Words are rounded by adding
+`MAGIC` and the zero point, so that errors stay relative to small results; NumPy copies them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -16,12 +20,16 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_numpy.kernels.near_ties import ULP, Exact, NearTies
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm, DataType
-from dovetail_onednn.attributes import Binary, Eltwise
+from dovetail_onednn.attributes import Binary, Eltwise, PostOp
 from dovetail_onednn.execution import Argument
+from dovetail_onednn.layouts import dense
 from dovetail_onednn.quantized.stages import Stages
+from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.word_conversions import MAGIC
 
-# Of the ends, which are float32 as well: their products, and their sums below 1024.
-_ROUNDINGS, _SLACK = 4 * ULP, 2.0**-13
+# Of the ends, which are float32 as well: their factors, slopes, products and sums. For bytes, sums
+# include the zero point, and stay below 1024.
+_ROUNDINGS, _SLACK = 6 * ULP, 2.0**-13
 
 Settle = Callable[[Array | float], None]
 
@@ -41,9 +49,8 @@ class RowErrors(msgspec.Struct, frozen=True):
 def marked_step(
     call: KernelCall,
     stages: Stages,
-    real: Argument,
+    real: Value,
     scale: float,
-    target: Argument,
     near: NearTies,
     exact_of: Callable[[Buffers], Exact],
     rows: RowErrors | None = None,
@@ -54,52 +61,88 @@ def marked_step(
     """Return the step that rounds float32 results; None if the library only has generic code.
 
     Args:
-        call: The call of the kernel.
+        call: The call of the kernel. Its output has 8 bits without a bitwidth, or 16 bits.
         stages: The primitives that compute the results.
         real: The results, dense.
         scale: Real value of 1 in the results.
-        target: Stored integers of the result, of 8 bits without a bitwidth.
         near: The rounding.
         exact_of: Returns the function that computes some elements by the definition.
         rows: Errors in addition to those of `near`.
-        is_positive: Whether no result is negative, so that the relative error is one of results.
+        is_positive: Whether no result is negative.
         before: Returns a call before the primitives.
     """
-    factor, relative, error = scale / near.step, near.relative + _ROUNDINGS, near.error + _SLACK
-    if not is_positive:
-        farthest = max(abs(limit - near.zero) for limit in near.limits) + 1
-        relative, error = 0.0, error + relative * farthest
-    if rows is not None:
-        error += rows.most
-    below = (Eltwise(Algorithm.LINEAR, 1.0, near.zero - error),)
-    lower, upper = factor * (1 - relative), factor * (1 + relative)
-    is_fast = stages.combine(BinaryAlgorithm.MULTIPLY, real, lower, target, below)
-    marks = stages.room(target.desc.of_type(DataType.U8))
-    above = (
-        Eltwise(Algorithm.LINEAR, 1.0, near.zero + error),
-        Eltwise(Algorithm.ROUND),
-        Eltwise(Algorithm.CLIP, *map(float, near.limits)),
-        Binary(BinaryAlgorithm.SUBTRACT, target.desc),
-        Eltwise(Algorithm.CLIP, 0.0, 1.0),
-    )
-    if not is_fast or not stages.combine(
-        BinaryAlgorithm.MULTIPLY, real, upper, marks, above, target
-    ):
-        return None
+    out, factor = call.outputs[0], scale / near.step
+    flat = dense((1, math.prod(out.shape)))
+    results, written = Argument(flat, real), call.write()
+    most = 0.0 if rows is None else rows.most
+    if (kind := TYPES.get(out.dtype)) is None:
+        ends, target = _ends_of_words(near, most, is_positive=is_positive), stages.room(flat)
+    else:
+        ends = _ends_of_bytes(near, most, is_positive=is_positive)
+        target = Argument(flat.of_type(kind), written)
+    marks = stages.room(flat.of_type(DataType.U8))
+    mark = (Binary(BinaryAlgorithm.SUBTRACT, target.desc), Eltwise(Algorithm.CLIP, 0.0, 1.0))
+    (lower, below), (upper, above) = ends
+    for relative, chain, into in ((lower, below, target), (upper, (*above, *mark), marks)):
+        if not stages.combine(
+            BinaryAlgorithm.MULTIPLY, results, factor * relative, into, chain, target
+        ):
+            return None
     run = stages.execution()
 
     def bind(buffers: Buffers) -> Bound:
-        out, result, marked = (_flat(buffers, v.value) for v in (target, real, marks))
+        stored = _flat(buffers, written)
         found = _Results(
-            out, result.view(np.float32)[: out.size], marked.view(np.bool_)[: out.size]
+            stored,
+            _flat(buffers, real).view(np.float32)[: stored.size],
+            _flat(buffers, marks.value).view(np.bool_)[: stored.size],
         )
         settle = partial(found.settle, np.float64(factor), near, exact_of(buffers))
         if rows is not None:
             settle = partial(found.settle_rows, settle, rows.most, rows.of(buffers))
-        first = () if before is None else (before(buffers),)
-        return call_sequence((*first, run(buffers), settle))
+        calls = [*(() if before is None else (before(buffers),)), run(buffers)]
+        if kind is None:
+            words = _flat(buffers, target.value).view(np.uint32)[: stored.size]
+            calls.append(partial(np.copyto, stored.view(np.uint16), words, casting="unsafe"))
+        return call_sequence((*calls, settle))
 
     return call.step(bind)
+
+
+# A factor of results, and the post-ops that make an end of them.
+_End = tuple[float, tuple[PostOp, ...]]
+
+
+def _ends_of_bytes(near: NearTies, most: float, *, is_positive: bool) -> tuple[_End, _End]:
+    """Return how to compute both ends of bytes, with a relative error of positive results only."""
+    relative, error = near.relative + _ROUNDINGS, near.error + _SLACK + most
+    if not is_positive:
+        relative, error = 0.0, error + relative * (near.farthest + 1)
+    below = (Eltwise(Algorithm.LINEAR, 1.0, near.zero - error),)
+    above = (
+        Eltwise(Algorithm.LINEAR, 1.0, near.zero + error),
+        Eltwise(Algorithm.ROUND),
+        Eltwise(Algorithm.CLIP, *map(float, near.limits)),
+    )
+    return (1 - relative, below), (1 + relative, above)
+
+
+def _ends_of_words(near: NearTies, most: float, *, is_positive: bool) -> tuple[_End, _End]:
+    """Return how to compute both ends of words, `MAGIC` added."""
+    relative, error = near.relative + _ROUNDINGS, (near.error + most) * (1 + _ROUNDINGS)
+    last = (
+        Eltwise(Algorithm.CLIP, *(float(limit - near.zero) for limit in near.limits)),
+        Eltwise(Algorithm.LINEAR, 1.0, MAGIC + near.zero),
+    )
+
+    def end(sign: int) -> _End:
+        factor, other = 1 + sign * relative, 1 - sign * relative
+        # negative results have the other factor
+        slope = () if is_positive else (Eltwise(Algorithm.RELU, other / factor),)
+        shift = (Eltwise(Algorithm.LINEAR, 1.0, sign * error),) if error else ()
+        return factor, (*slope, *shift, *last)
+
+    return end(-1), end(1)
 
 
 class _Results(msgspec.Struct, frozen=True):

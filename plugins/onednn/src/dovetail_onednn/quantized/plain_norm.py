@@ -9,7 +9,6 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_numpy.kernels.integer_plain_norms import roots_of_bytes
 from dovetail_numpy.kernels.near_ties import Exact, Places
 from dovetail_numpy.kernels.row_roots import RowRoots, axes_of
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, NormalizationFlag
@@ -19,6 +18,7 @@ from dovetail_onednn.quantized.marks import marked_step
 from dovetail_onednn.quantized.row_norm import RowNorm, has_rows
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
+from dovetail_onednn.quantized.word_norm import norm_of_words
 from dovetail_onednn.steps import is_slow
 
 # Differences from the mean are exact. The variance and its root are rounded, and so are the
@@ -32,7 +32,7 @@ def plain_norm(call: KernelCall) -> Step | None:
     roots = RowRoots.of(call) if has_rows(call, axes_of(call)) else None
     norm = None if roots is None else RowNorm.of(call, roots.size, _ROUNDINGS)
     if roots is None or norm is None:
-        return None
+        return norm_of_words(call)
     given = NormalizationFlag.GIVEN_STATISTICS
     with PrimitiveDesc(norm.described(call, FORWARD_INFERENCE, 0.0, given)) as desc:
         if is_slow(desc):
@@ -48,7 +48,7 @@ def plain_norm(call: KernelCall) -> Step | None:
             Arg.DESTINATION: real,
         }
         stages.add(desc, arguments)
-    found = np.ones(norm.count)
+    sums, found = np.zeros((2, norm.count)), np.ones(norm.count)
 
     def rows_of(buffers: Buffers) -> Array:
         return buffers.array(data.value).reshape(norm.count, norm.width)
@@ -59,7 +59,8 @@ def plain_norm(call: KernelCall) -> Step | None:
         squares = buffers.array(variance.value).view(np.float32)[: norm.count]
 
         def compute() -> None:
-            found[:] = roots_of_bytes(roots, rows, levels)
+            roots.add(rows, levels, sums)
+            found[:] = roots.numbers(sums).root
             np.maximum(found * found, _LEAST_SQUARE, out=squares, casting="same_kind")
 
         return compute
@@ -74,7 +75,12 @@ def plain_norm(call: KernelCall) -> Step | None:
 
         return exact
 
-    target = Argument(norm.desc.of_type(TYPES[call.outputs[0].dtype]), call.write())
     return marked_step(
-        call, stages, real, norm.near.step, target, norm.near, exact_of, before=compute_variances
+        call,
+        stages,
+        real.value,
+        norm.near.step,
+        norm.near,
+        exact_of,
+        before=compute_variances,
     )

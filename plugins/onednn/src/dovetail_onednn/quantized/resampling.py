@@ -73,13 +73,13 @@ def resize(call: KernelCall) -> Step | None:
     levels, real = stages.room(source), stages.room(target)
     stages.move(stored, levels, grid_of(data)[1])
     stages.add_works(bands.works(call, levels.value, real.value))
-    result = Argument(target.of_type(TYPES[out.dtype]), call.write())
     if near is None:  # ties may be many, such as means of two integers
+        result = Argument(target.of_type(TYPES[out.dtype]), call.write())
         factor, last = float(rescale.multiplier), ending(call, rescale)
         is_fast = stages.combine(BinaryAlgorithm.MULTIPLY, real, factor, result, last)
         return stages.step() if is_fast else None
     exact_of = partial(_exact_of, call, rescale, stored.value)
-    return marked_step(call, stages, real, grid_of(data)[0], result, near, exact_of)
+    return marked_step(call, stages, real.value, grid_of(data)[0], near, exact_of)
 
 
 def _near_ties(call: KernelCall, bands: Bands) -> NearTies | None:

@@ -2,7 +2,7 @@
 
 Products read `Planes`, other primitives stored integers as float32, which NumPy copies to a
 scratchpad. Results are float32, rounded half to even. If every reader wants `Planes`, two
-primitives write them. Otherwise adding `_MAGIC` rounds, and leaves the stored integer in the lower
+primitives write them. Otherwise adding `MAGIC` rounds, and leaves the stored integer in the lower
 two bytes of each float32, which NumPy copies.
 """
 
@@ -46,7 +46,7 @@ from dovetail_onednn.recipes import BUILDERS
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 
 BYTE = 8  # bits
-_MAGIC = 1.5 * 2**23
+MAGIC = 1.5 * 2**23
 # Of the quotient by BYTES of a word minus HALF, the nearest whole number is the upper byte: no tie.
 BYTES = 256
 HALF = 127.5
@@ -69,7 +69,7 @@ def rounding(call: KernelCall, limits: tuple[int, int]) -> list[Eltwise]:
     """Return the last post-ops of a primitive whose result has 16 bits."""
     clip = Eltwise(Algorithm.CLIP, *map(float, limits))
     if not _writes_planes(call):
-        return [clip, Eltwise(Algorithm.LINEAR, 1.0, _MAGIC)]
+        return [clip, Eltwise(Algorithm.LINEAR, 1.0, MAGIC)]
     least = call.outputs[0].dtype.stored_range()[0]
     shift = [Eltwise(Algorithm.LINEAR, 1.0, -float(least))] if least else []
     return [clip, Eltwise(Algorithm.ROUND), *shift]
