@@ -10,10 +10,15 @@ import math
 from collections.abc import Iterable
 
 import msgspec
+import numpy as np
 
-from dovetail.ir import Shape
+from dovetail.ir import Array, Shape
+from dovetail_numpy.kernels.byte_rows import divisor
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import aligned, images
+
+# Elements of the longest row that repeats the numbers of channels.
+_LONGEST = 1024
 
 
 class Folding(msgspec.Struct, frozen=True):
@@ -22,10 +27,13 @@ class Folding(msgspec.Struct, frozen=True):
     Attributes:
         shape: Shape of the result.
         axes: For each joined axis, its axes of the result; at least two.
+        repeats: Number of positions whose channels are one row of the last axis; operands have
+            their channels as often.
     """
 
     shape: Shape
     axes: tuple[Shape, ...]
+    repeats: int = 1
 
     @classmethod
     def of(cls, result: Shape, operands: Iterable[Shape]) -> Folding:
@@ -40,10 +48,26 @@ class Folding(msgspec.Struct, frozen=True):
         rank = 3 if len(axes) == 2 else 2
         return cls(result, (*((),) * (rank - len(axes)), *axes))
 
+    @classmethod
+    def by_channel(cls, result: Shape, channels: int) -> Folding:
+        """Return the folding of a result, and of operands that `repeated` returns.
+
+        The library starts anew at each row: with three numbers for each channel, 3136 rows of 64
+        took 73 us, and 392 rows of 512, 26.
+        """
+        found = cls.of(result, [(channels,)])
+        rows, most = math.prod(result) // max(channels, 1), _LONGEST // max(channels, 1)
+        is_short = channels > 1 and min(rows, most) > 1
+        return cls(result, found.axes, divisor(rows, most)) if is_short else found
+
+    def repeated(self, values: Array) -> Array:
+        """Return numbers of channels, (c,) or one for all, as the last joined axis has them."""
+        return np.tile(values, self.repeats) if values.size > 1 else values
+
     @property
     def width(self) -> int:
         """Size of the last joined axis of the result."""
-        return math.prod(self.shape[axis] for axis in self.axes[-1])
+        return self.repeats * math.prod(self.shape[axis] for axis in self.axes[-1])
 
     def desc(self, shape: Shape) -> MemoryDesc:
         """Describe the result, or a dense operand.
@@ -51,4 +75,7 @@ class Folding(msgspec.Struct, frozen=True):
         The last axis is the channels, which are second in the library's order.
         """
         full = aligned(shape, len(self.shape))
-        return images([math.prod(full[axis] for axis in axes) for axes in self.axes])
+        *sizes, rows, last = (math.prod(full[axis] for axis in axes) for axes in self.axes)
+        if self.repeats > 1 and last > 1:
+            rows, last = -(-rows // self.repeats), last * self.repeats
+        return images([*sizes, rows, last])

@@ -1,4 +1,4 @@
-"""InstanceNorm and GroupNorm of stored bytes on oneDNN: bits equal to the definition."""
+"""InstanceNorm and GroupNorm of stored integers on oneDNN: bits equal to the definition."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from instruction_limits import examples
 from dovetail.ir import DType, ScaleOffset
 
 U8, S8 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8
+U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
 MARKS = "dovetail_onednn.quantized.marks"
 GRIDS = st.tuples(
-    st.sampled_from([U8, S8]),
+    st.sampled_from([U8, S8, U16, S16]),
     st.sampled_from([0.02, 0.0137, 0.3, 1e-4, 40.0]),
     st.sampled_from([0, 3, 100]),
 )
@@ -33,7 +34,7 @@ def add_norm(net: Any, op: str, shape: Any, grids: Any, *, factors: int, epsilon
     return net.add(op, x, *ins[:factors], **ends, epsilon=epsilon, **params)
 
 
-@examples(120)
+@examples(200)
 @given(
     op=st.sampled_from(["InstanceNorm", "GroupNorm"]),
     shape=st.sampled_from([(1, 17, 31, 34), (1, 128, 129, 2), (1, 9, 11, 264), (2, 17, 31, 34)]),
@@ -55,8 +56,17 @@ def test_norms(
 
 
 @pytest.mark.parametrize("op", ["InstanceNorm", "GroupNorm"])
-def test_engine_normalizes_usual_items(new_network: Any, op: str) -> None:
-    net, grids = new_network(), ((U8, 0.02, 121), (U8, 0.03, 118))
+@pytest.mark.parametrize(
+    "grids",
+    [
+        ((U8, 0.02, 121), (U8, 0.03, 118)),
+        ((U16, 1e-4, 30000), (U16, 2e-4, 32768)),
+        ((S16, 1e-4, 5), (U8, 0.03, 118)),
+        ((U8, 0.02, 121), (S16, 2e-4, -7)),
+    ],
+)
+def test_engine_normalizes_usual_items(new_network: Any, grids: Any, op: str) -> None:
+    net = new_network()
     y = add_norm(net, op, (1, 28, 28, 64), grids, factors=2, epsilon=1e-5)
     prepared = net.check(y, feeds={"x": np.clip(net.feeds()["x"], 40, 190)})
     assert [step.bind.__module__ for step in prepared.steps] == [MARKS]

@@ -94,6 +94,7 @@ class Rows:
         )
 
 
+@functools.cache
 def divisor(count: int, most: int) -> int:
     """Return the largest divisor of a number up to another one."""
     return next(n for n in range(min(most, count), 0, -1) if count % n == 0)

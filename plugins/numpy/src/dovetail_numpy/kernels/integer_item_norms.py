@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,11 +22,10 @@ from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.byte_rows import are_bytes, quiet
+from dovetail_numpy.kernels.column_sums import column_sums
 from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.norm_numbers import NormNumbers
 from dovetail_opset import STANDARD
-
-_MOST_ADDED = 256  # squares of bytes, whose sum float32 has exactly
 
 
 @KERNELS.register(STANDARD, "InstanceNorm", quantized=True)
@@ -119,10 +118,7 @@ class ItemNorm:
     def numbers(self, q: Array, v: Floats, spare: Floats) -> ItemNumbers:
         """Return the numbers of an item, stored integers, (height, width)."""
         norm, size = self.norm, self.width // self.groups
-        totals = np.zeros((2, self.width), np.int64)
-        for part in self._sums(q, v, spare):
-            totals += part.astype(np.int64)
-        by_group = totals.reshape(2, self.groups, size).sum(2)
+        by_group = column_sums(q, v, spare).reshape(2, self.groups, size).sum(2)
         # of stored integers: zero points cancel
         found = mean_and_variance(by_group[0], by_group[1], self.height * size)
         floor, share, variance = (np.repeat(each, size) for each in found)
@@ -158,11 +154,3 @@ class ItemNorm:
             np.add(real, offset, real)
             exact = functools.partial(self.exact, stored, found[:3])
             self.norm.near.store(real, out[block], other, exact)
-
-    def _sums(self, q: Array, v: Floats, spare: Floats) -> Iterator[Array]:
-        """Yield the sums by channel, and those of squares, of parts of an item: (2, width)."""
-        for block in blocks(len(q), min(self.most, _MOST_ADDED)):
-            count = block.stop - block.start
-            np.copyto(v[:count], q[block])
-            np.multiply(v[:count], v[:count], spare[:count])
-            yield np.stack([np.add.reduce(each[:count], 0) for each in (v, spare)])

@@ -76,7 +76,7 @@ class RowRoots:
 
     @property
     def has_mean(self) -> bool:
-        """Whether the mean is subtracted."""
+        """Return whether the mean is subtracted."""
         return self.op_type == "LayerNorm"
 
     def add(self, stored: Array, real: Array, sums: Doubles) -> None:

@@ -22,6 +22,7 @@ from dovetail_numpy.integer.grid import is_tabular
 from dovetail_numpy.integer.norms import mean_and_variance, power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import Call, block_size, blocks
+from dovetail_numpy.kernels.column_sums import column_sums
 from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.row_roots import RowRoots
 from dovetail_numpy.kernels.wide import BLOCK
@@ -104,19 +105,14 @@ def item_norm(call: KernelCall, groups: int) -> Step | None:
     scale, rounding = scale_of(call.spec(0)), _Rounding.of(call.head)
     epsilon = single(call.op.epsilon) / (scale * scale)
     most = min(max(1, block_size(items * height * width, BLOCK) // width), height)
-    x, out, scratch = call.read(0), call.write(), call.scratch(8 * most * width)
+    x, out, scratch = call.read(0), call.write(), call.scratch(2 * 8 * most * width)
 
     def bind(buffers: Buffers) -> Bound:
         images, results = (buffers.array(v).reshape(items, height, width) for v in (x, out))
-        pad = buffers.array(scratch).view(np.float64).reshape(most, width)
+        pad, spare = buffers.array(scratch).view(np.float64).reshape(2, most, width)
 
         def run(image: Array, result: Array) -> None:
-            totals = np.zeros((2, width))
-            for block in blocks(height, most):
-                v = pad[: block.stop - block.start]
-                np.copyto(v, image[block])
-                totals += np.add.reduce(v, axis=0), np.einsum("ri,ri->i", v, v)
-            sums, squares = totals.reshape(2, groups, each).sum(2).astype(np.int64)
+            sums, squares = column_sums(image, pad, spare).reshape(2, groups, each).sum(2)
             found = mean_and_variance(sums, squares, height * each)
             floor, share, variance = (np.repeat(values, each) for values in found)
             root = np.sqrt(variance + epsilon)

@@ -17,7 +17,7 @@ from dovetail_numpy.kernels.row_roots import axes_of
 from dovetail_onednn._api import FORWARD_TRAINING, Arg
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.primitives import PrimitiveDesc
-from dovetail_onednn.quantized.marks import RowErrors, marked_step
+from dovetail_onednn.quantized.marks import Errors, marked_step
 from dovetail_onednn.quantized.row_norm import RowNorm, has_rows
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
@@ -52,7 +52,9 @@ def layer_norm(call: KernelCall) -> Step | None:
             Arg.DESTINATION: real,
         }
         stages.add(desc, arguments)
-    errors = RowErrors(_MOST_ROW_ERROR, partial(norm.errors_of, mean.value, variance.value))
+    errors = Errors(
+        _MOST_ROW_ERROR, partial(norm.errors_of, mean.value, variance.value), rows.width
+    )
     exact_of = partial(norm.exact_of, data.value)
     return marked_step(call, stages, real.value, rows.near.step, rows.near, exact_of, errors)
 

@@ -31,19 +31,21 @@ from dovetail_onednn.quantized.word_conversions import MAGIC
 # include the zero point, and stay below 1024.
 _ROUNDINGS, _SLACK = 6 * ULP, 2.0**-13
 
-Settle = Callable[[Array | float], None]
+Settle = Callable[[Array | float, int], None]
 
 
-class RowErrors(msgspec.Struct, frozen=True):
-    """Errors of results that differ from row to row, in steps.
+class Errors(msgspec.Struct, frozen=True):
+    """Errors of results that differ from row to row, or from channel to channel, in steps.
 
     Attributes:
-        most: Rows with a larger one are computed by the definition.
-        of: Returns the function that returns the errors of all rows, or one that none exceeds.
+        most: Elements with a larger one are computed by the definition.
+        of: Returns the function that returns all errors, or one that none exceeds.
+        inner: Number of neighbors that share one; those after the last one start over.
     """
 
     most: float
     of: Callable[[Buffers], Callable[[], Array | float]]
+    inner: int = 1
 
 
 def marked_step(
@@ -53,7 +55,7 @@ def marked_step(
     scale: float,
     near: NearTies,
     exact_of: Callable[[Buffers], Exact],
-    rows: RowErrors | None = None,
+    more: Errors | None = None,
     *,
     is_positive: bool = False,
     before: Callable[[Buffers], Bound] | None = None,
@@ -67,14 +69,14 @@ def marked_step(
         scale: Real value of 1 in the results.
         near: The rounding.
         exact_of: Returns the function that computes some elements by the definition.
-        rows: Errors in addition to those of `near`.
+        more: Errors in addition to those of `near`.
         is_positive: Whether no result is negative.
         before: Returns a call before the primitives.
     """
     out, factor = call.outputs[0], scale / near.step
     flat = dense((1, math.prod(out.shape)))
     results, written = Argument(flat, real), call.write()
-    most = 0.0 if rows is None else rows.most
+    most = 0.0 if more is None else more.most
     if (kind := TYPES.get(out.dtype)) is None:
         ends, target = _ends_of_words(near, most, is_positive=is_positive), stages.room(flat)
     else:
@@ -98,8 +100,8 @@ def marked_step(
             _flat(buffers, marks.value).view(np.bool_)[: stored.size],
         )
         settle = partial(found.settle, np.float64(factor), near, exact_of(buffers))
-        if rows is not None:
-            settle = partial(found.settle_rows, settle, rows.most, rows.of(buffers))
+        if more is not None:
+            settle = partial(found.settle_far, settle, more, more.of(buffers))
         calls = [*(() if before is None else (before(buffers),)), run(buffers)]
         if kind is None:
             words = _flat(buffers, target.value).view(np.uint32)[: stored.size]
@@ -155,18 +157,23 @@ class _Results(msgspec.Struct, frozen=True):
     real: Array
     marks: Array
 
-    def settle_rows(
-        self, settle: Settle, most: float, errors_of: Callable[[], Array | float]
+    def settle_far(
+        self, settle: Settle, more: Errors, errors_of: Callable[[], Array | float]
     ) -> None:
-        """Mark whole rows whose errors are larger than the marks allow for, and settle."""
+        """Mark elements whose errors are larger than the marks allow for, and settle."""
         errors = errors_of()
         if isinstance(errors, np.ndarray):
-            far = np.flatnonzero(errors > most)
-            self.marks.reshape(errors.size, -1)[far] = True
-        settle(errors)
+            far = np.flatnonzero(errors > more.most)
+            self.marks.reshape(-1, errors.size, more.inner)[:, far] = True
+        settle(errors, more.inner)
 
     def settle(
-        self, factor: np.float64, near: NearTies, exact: Exact, errors: Array | float = 0.0
+        self,
+        factor: np.float64,
+        near: NearTies,
+        exact: Exact,
+        errors: Array | float = 0.0,
+        inner: int = 1,
     ) -> None:
         """Compute marked elements exactly where their own bound demands it."""
         at = np.flatnonzero(self.marks)
@@ -177,7 +184,7 @@ class _Results(msgspec.Struct, frozen=True):
         nearest = np.rint(steps)
         self.out[at] = nearest
         if isinstance(errors, np.ndarray):
-            errors = errors[at // (self.out.size // errors.size)]
+            errors = errors[at // inner % errors.size]
         near.settle(self.out, at, nearest, np.abs(steps - nearest), exact, errors)
 
 

@@ -38,11 +38,12 @@ def batchnorm(call: KernelCall) -> Step | None:
     if integers is None or integers.fused.added is not None:
         return None
     result = call.outputs[0].shape
-    folding = Folding.of(result, [(units,)])
+    folding = Folding.by_channel(result, units)
     source, target = (folding.desc(result).of_type(t) for t in (integers.source, integers.target))
     per_unit, number = folding.desc((units,)), folding.desc(())
     levels = levels_of(stored, call.spec(WEIGHTS)).astype(np.float32)
     first = np.full(1, -integers.zero, np.float32) if integers.zero else levels
+    first = folding.repeated(first)
     terms = _terms(integers, levels if integers.zero else None, per_unit)
     ops = tuple(op for op, _ in terms)
     other = number if integers.zero else per_unit
@@ -63,7 +64,8 @@ def batchnorm(call: KernelCall) -> Step | None:
         arguments.numbers(Arg.OTHER, first)
         for position, (op, values) in enumerate(terms):
             if isinstance(op, Binary) and values is not None:
-                full = np.ascontiguousarray(np.broadcast_to(values, (units,)), np.float32)
+                each = np.broadcast_to(folding.repeated(values), (folding.width,))
+                full = np.ascontiguousarray(each, np.float32)
                 arguments.constant(operand(position, op), call.constant(full), op.other)
         arguments.write_plain(Arg.DESTINATION, 0)
         return arguments.step(in_place=[(0, 0)])

@@ -28,7 +28,7 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import dense, vector
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.quantized.marks import RowErrors, marked_step
+from dovetail_onednn.quantized.marks import Errors, marked_step
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES, WORDS
 from dovetail_onednn.quantized.word_conversions import StoredReals
@@ -78,7 +78,7 @@ def norm_of_words(call: KernelCall) -> Step | None:
     def before(buffers: Buffers) -> Bound:
         return call_sequence([*numbers.calls(buffers), reals.conversion(buffers)])
 
-    errors, near = RowErrors(_MOST_ROW_ERROR, numbers.errors_of), norm.near
+    errors, near = Errors(_MOST_ROW_ERROR, numbers.errors_of, norm.roots.size), norm.near
     return marked_step(
         call, stages, real.value, near.step, near, numbers.exact_of, errors, before=before
     )

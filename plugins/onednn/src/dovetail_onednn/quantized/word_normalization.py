@@ -46,7 +46,7 @@ def batchnorm_of_words(call: KernelCall) -> Step | None:
     levels = {p.weights_shift: part(stored, weights, p.weights_shift) for p in sums}
     if not _is_exact(sums, rescale, levels):
         return None
-    folding = Folding.of(out.shape, [weights.shape])
+    folding = Folding.by_channel(out.shape, weights.shape[0])
     full, per_unit = folding.desc(out.shape), folding.desc(weights.shape)
     multiply, add = (Binary(a, per_unit) for a in (BinaryAlgorithm.MULTIPLY, BinaryAlgorithm.ADD))
     parts: list[tuple[float, list[Term]]] = []
@@ -68,7 +68,11 @@ def batchnorm_of_words(call: KernelCall) -> Step | None:
         stages, data = Stages(call), StoredReals(call, DATA)
         read, total = data.argument(full), stages.room(full)
         for first, terms in parts:
-            stages.add_terms((read, total), first, terms, units=weights.shape[0])
+            repeated = [
+                (op, folding.repeated(each.reshape(-1)) if isinstance(each, np.ndarray) else each)
+                for op, each in terms
+            ]
+            stages.add_terms((read, total), first, repeated, units=folding.width)
     return step_of_words(call, stages, [data], total)
 
 
