@@ -98,6 +98,27 @@ def test_engine_resizes_words(new_network: Any, wanted: Any) -> None:
     net.check(y)
 
 
+@pytest.mark.parametrize("old", [(1, 8, 8, 32), (1, 9, 16), (1, 3, 4, 5, 16)])
+@pytest.mark.parametrize("dtype", [U8, U16])
+@pytest.mark.parametrize("mode", Coordinates)
+@pytest.mark.parametrize("factor", [2, 4])
+def test_linear_resize(
+    new_network: Any, factor: int, mode: Coordinates, dtype: DType, old: Any
+) -> None:
+    net, is_centered = new_network(), mode.name.endswith("HALF_PIXEL")
+    params = {"interpolation_mode": Interpolation.LINEAR, "transformation_mode": mode}
+    new, ends = [size * factor for size in old[1:-1]], ((dtype, 0.02, 7), (dtype, 0.019, 3))
+    y = resized(net, old, new, *ends, "Resize", **params)
+    net.check(y, engine=is_centered and len(old) < 5)
+
+
+def test_pytorch_resizes_to_one_element(new_network: Any) -> None:
+    net, mode = new_network(), Coordinates.PYTORCH_HALF_PIXEL
+    params = {"interpolation_mode": Interpolation.LINEAR, "transformation_mode": mode}
+    ends = (U16, 0.02, 7), (U16, 0.019, 3)
+    net.check(resized(net, (1, 4, 4, 32), (1, 8), *ends, "Resize", **params), engine=False)
+
+
 @pytest.mark.parametrize("scale", [0.0002 * 4, 0.0002 * 1.25, 0.0002 / 3])
 def test_ties_of_words(new_network: Any, scale: float) -> None:
     """Quarters of words are ties, or close to ties, on these grids."""

@@ -15,7 +15,7 @@ from dovetail_onednn.quantized.local_response import lrn
 from dovetail_onednn.quantized.movement import concatenated, rearranged, requantized
 from dovetail_onednn.quantized.plain_norm import plain_norm
 from dovetail_onednn.quantized.pooling import pool_avg, pool_max, reduced
-from dovetail_onednn.quantized.resampling import resize, resize_bilinear
+from dovetail_onednn.quantized.resampling import resize
 from dovetail_onednn.quantized.softmax import softmax
 
 FUNCTIONS: Mapping[str, Make] = {
@@ -31,8 +31,7 @@ FUNCTIONS: Mapping[str, Make] = {
     "LayerNorm": layer_norm,
     **dict.fromkeys(("RmsNorm", "L2Norm"), plain_norm),
     "Lrn": lrn,
-    "Resize": resize,
-    "ResizeBilinear": resize_bilinear,
+    **dict.fromkeys(("Resize", "ResizeBilinear"), resize),
     "Softmax": softmax,
     **dict.fromkeys(("Transpose", "ChannelShuffle", "DepthToSpace", "SpaceToDepth"), rearranged),
 }

@@ -37,20 +37,34 @@ from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import EXACT, TYPES, WORDS, is_narrow
 from dovetail_onednn.quantized.word_conversions import StoredReals, ending, step_of_words
 from dovetail_onednn.steps import Arguments, is_slow
-from dovetail_opset.resampling import Taps
+from dovetail_opset.ops.resize import Interpolation
+from dovetail_opset.resampling import Coordinates, Taps
 
 _FINEST = 64  # parts of an element along an axis
 _MOST_ERROR = 2.0**-6  # in steps of the result
 _BLOCK = 1 << 16  # elements that are computed by the definition at a time
 
 
-def resize_bilinear(call: KernelCall) -> Step | None:
-    """Run ResizeBilinear; see `Kernel.make`."""
-    return _resampled(call) or resize(call)
-
-
 def resize(call: KernelCall) -> Step | None:
-    """Run a resize of bytes by weights; see `Kernel.make`."""
+    """Run Resize or ResizeBilinear by weights; see `Kernel.make`."""
+    return (_resampled(call) if _has_half_pixels(call) else None) or _by_bands(call)
+
+
+def _has_half_pixels(call: KernelCall) -> bool:
+    """Return whether the library's own resizing has the positions of a call."""
+    op, shape = call.op, call.outputs[0].shape
+    if call.head.op_type == "ResizeBilinear":
+        return bool(op.half_pixel_centers and not op.antialias)
+    if op.interpolation_mode is not Interpolation.LINEAR:
+        return False
+    # PyTorch's differ for one element
+    return op.transformation_mode is Coordinates.HALF_PIXEL or (
+        op.transformation_mode is Coordinates.PYTORCH_HALF_PIXEL and 1 not in shape[1:-1]
+    )
+
+
+def _by_bands(call: KernelCall) -> Step | None:
+    """Return the step of products of bytes with weights; None if the library has none."""
     data, out = call.spec(0), call.outputs[0]
     rescale = interpolation_rescale(call.head)
     if rescale is None or DEFINITIONS.of(call.head) is None or call.op.keeps:
@@ -128,12 +142,12 @@ def _sums(
 
 
 def _resampled(call: KernelCall) -> Step | None:
-    """Return the step of the library's own resizing, with half_pixel_centers; None if inexact."""
-    op, data, out = call.op, call.spec(0), call.outputs[0]
+    """Return the step of the library's own resizing; None if inexact."""
+    data, out = call.spec(0), call.outputs[0]
     rescale, types = interpolation_rescale(call.head), {data.dtype, out.dtype}
     if DEFINITIONS.of(call.head) is None or rescale is None or 0 in data.shape:
         return None
-    if not op.half_pixel_centers or op.antialias or types - WORDS - TYPES.keys():
+    if types - WORDS - TYPES.keys():
         return None
     if not _is_exact(call):
         return None
