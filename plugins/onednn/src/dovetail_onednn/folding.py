@@ -49,16 +49,17 @@ class Folding(msgspec.Struct, frozen=True):
         return cls(result, (*((),) * (rank - len(axes)), *axes))
 
     @classmethod
-    def by_channel(cls, result: Shape, channels: int) -> Folding:
-        """Return the folding of a result, and of operands that `repeated` returns.
+    def with_one(cls, result: Shape, operand: Shape) -> Folding:
+        """Return the folding of a result and an operand, repeated if it has few channels alone.
 
         The library starts anew at each row: with three numbers for each channel, 3136 rows of 64
         took 73 us, and 392 rows of 512, 26.
         """
-        found = cls.of(result, [(channels,)])
-        rows, most = math.prod(result) // max(channels, 1), _LONGEST // max(channels, 1)
-        is_short = channels > 1 and min(rows, most) > 1
-        return cls(result, found.axes, divisor(rows, most)) if is_short else found
+        found = cls.of(result, [operand])
+        channels, rows = math.prod(operand), math.prod(result) // max(math.prod(operand), 1)
+        is_row = 1 < channels == found.width == found.desc(operand).dims[1]
+        most = min(rows, _LONGEST // max(channels, 1))
+        return cls(result, found.axes, divisor(rows, most)) if is_row and most > 1 else found
 
     def repeated(self, values: Array) -> Array:
         """Return numbers of channels, (c,) or one for all, as the last joined axis has them."""

@@ -21,6 +21,7 @@ from dovetail_onednn.attributes import REAL, Binary, Eltwise, PostOp, Quantizati
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.folding import Folding
+from dovetail_onednn.layouts import images
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.curves import curve_of, line_of
 from dovetail_onednn.quantized.stages import Stages, Term, has_fast_terms
@@ -83,6 +84,8 @@ def _product(call: KernelCall) -> Step | None:
     zeros = [grid_of(call.spec(i))[1] for i in range(2)]
     after = [Eltwise(Algorithm.LINEAR, float(rescale.multiplier)), _plus(rescale.zero)]
     after += _clip(call, rescale.limits)
+    if Folding.with_one(call.outputs[0].shape, call.spec(1 - full).shape).repeats > 1:
+        return _product_of_levels(call, full, zeros, after)
     if not any(zeros):
         return _step(call, _MULTIPLY, full, 1 - full, after)
     if not zeros[1 - full]:
@@ -100,12 +103,13 @@ def _product_of_levels(
     The levels of one are computed first, as float32, in which all levels and products are exact.
     """
     result = call.outputs[0]
-    folding = Folding.of(result.shape, [call.spec(1 - full).shape])
+    folding = Folding.with_one(result.shape, call.spec(1 - full).shape)
     first, second = (folding.desc(call.spec(i).shape) for i in (full, 1 - full))
     by_channel = math.prod(second.dims) == second.dims[1]
     types = [TYPES[call.spec(i).dtype] for i in (full, 1 - full)]
     source, target = first.of_type(types[0]), first.of_type(TYPES[result.dtype])
-    other = second.of_type(types[1])
+    once = Folding(folding.shape, folding.axes)
+    other = once.desc(call.spec(1 - full).shape).of_type(types[1])
     if second.dims != first.dims and not by_channel:  # the library has generic code for post-ops
         return _product_of_rooms(call, full, zeros, (source, other, target), after)
     product = Binary(_MULTIPLY, second)
@@ -113,10 +117,23 @@ def _product_of_levels(
         return None
     stages, read = Stages(call), Argument(source, call.read(full))
     levels = stages.room(second)
-    stages.move(Argument(other, call.read(1 - full)), levels, zeros[1 - full])
+    if folding.repeats == 1:
+        stages.move(Argument(other, call.read(1 - full)), levels, zeros[1 - full])
+    else:
+        _repeat_levels(stages, Argument(other, call.read(1 - full)), levels, zeros[1 - full])
     terms: list[Term] = [(product, levels), *((op, None) for op in after)]
     stages.add_terms((read, Argument(target, call.write())), float(-zeros[full]), terms)
     return stages.step()
+
+
+def _repeat_levels(stages: Stages, stored: Argument, levels: Argument, zero: int) -> None:
+    """Add the primitive that computes levels of channels, as often as there is room for them."""
+    count, channels = levels.desc.dims[1], stored.desc.dims[1]
+    rows = images((1, count // channels, channels))
+    once = images((1, 1, channels)).of_type(stored.desc.type)
+    nothing = stages.numbers(np.zeros(count, np.float32), rows)
+    each: Term = (Binary(_ADD, once), Argument(once, stored.value))
+    stages.add_terms((nothing, Argument(rows, levels.value)), float(-zero), [each])
 
 
 def _product_of_rooms(

@@ -132,11 +132,12 @@ class StoredReals:
     Args:
         call: The call of the kernel.
         index: Its input, of up to 16 bits.
+        repeats: Number of copies, one after the other.
     """
 
-    def __init__(self, call: KernelCall, index: int) -> None:
+    def __init__(self, call: KernelCall, index: int, repeats: int = 1) -> None:
         self._data = call.read(index)
-        self._room = call.scratch(_FLOAT * math.prod(call.spec(index).shape))
+        self._room = call.scratch(repeats * _FLOAT * math.prod(call.spec(index).shape))
 
     def argument(self, desc: MemoryDesc) -> Argument:
         """Return them as an argument of a primitive."""
@@ -317,7 +318,8 @@ class _Words:
         for data, room in self._reals:
             elements, dtype = math.prod(data.spec.shape), data.spec.dtype
             is_stored = dtype in WORDS | TYPES.keys() and data.layout is None
-            _check(data, room, fits=is_stored and room.nbytes == _FLOAT * elements)
+            fits = elements > 0 and room.nbytes > 0 and room.nbytes % (_FLOAT * elements) == 0
+            _check(data, room, fits=is_stored and fits)
         if joined is None:
             return
         total, result = joined
@@ -357,9 +359,10 @@ def _check(data: Value, room: Value, *, fits: bool) -> None:
 
 
 def _convert(buffers: Buffers, data: Value, room: Value) -> Bound:
-    """Return the call that converts stored integers to float32."""
-    real = buffers.array(room).view(np.float32)
-    return functools.partial(np.copyto, real, buffers.array(data).reshape(-1))
+    """Return the call that converts stored integers to float32, as often as there is room."""
+    stored = buffers.array(data).reshape(-1)
+    real = buffers.array(room).view(np.float32).reshape(-1, stored.size)
+    return functools.partial(np.copyto, real, stored)
 
 
 class WordsData(Data, frozen=True):

@@ -40,7 +40,7 @@ def elementwise_of_words(call: KernelCall) -> Step | None:
             rescale, algorithm, after = product, _MULTIPLY, float(product.multiplier)
         case _:
             return None
-    folding, sides = Folding.of(shape, [call.spec(1 - full).shape]), (full, 1 - full)
+    folding, sides = Folding.with_one(shape, call.spec(1 - full).shape), (full, 1 - full)
     whole, part = (folding.desc(call.spec(i).shape) for i in sides)
     zero, other_zero = (float(grid_of(call.spec(i))[1]) for i in sides)
     own, last = _times(factors[1 - full]), ending(call, rescale)
@@ -52,7 +52,9 @@ def elementwise_of_words(call: KernelCall) -> Step | None:
             return None
         if not is_level and not has_fast_terms(part, part, own):
             return None
-        stages, reals = Stages(call), [StoredReals(call, i) for i in sides]
+        copies = 1, folding.repeats
+        reals = [StoredReals(call, i, n) for i, n in zip(sides, copies, strict=True)]
+        stages = Stages(call)
         first, other = (r.argument(d) for r, d in zip(reals, (whole, part), strict=True))
         if not is_level:
             stages.add_terms((other, other), -other_zero, [(op, None) for op in own])
