@@ -13,6 +13,7 @@ from dovetail_numpy.kernels import (  # noqa: F401 - registers their kernels
     integer_item_norms,
     integer_local_response,
     integer_lstm,
+    integer_roi_align,
     integer_row_norms,
     integer_softmax,
     layout,
