@@ -9,6 +9,7 @@ from dovetail_numpy.kernels import (  # noqa: F401 - registers their kernels
     convolution,
     elementwise,
     gather,
+    integer_choices,
     integer_gru,
     integer_item_norms,
     integer_local_response,

@@ -63,12 +63,12 @@ def choice(view: NodeView) -> Run:
         others = [real_operand(array, spec) for array, spec in zip(rest, view.ins[1:], strict=True)]
         given = data.astype(np.int32) - np.int32(zero)
         results = schema.reference(op, [given, *others], view.outs)
-        return [_result(y, x, out) for y, out in zip(results, view.outs, strict=True)]
+        return [chosen_on_grid(y, x, out) for y, out in zip(results, view.outs, strict=True)]
 
     return run
 
 
-def _result(chosen: Array, source: Spec, out: Spec) -> Array:
+def chosen_on_grid(chosen: Array, source: Spec, out: Spec) -> Array:
     """Return chosen levels on the result's grid; indices are as they are."""
     if not is_fixed(out):
         return stored_of(chosen, out)
