@@ -240,6 +240,16 @@ def test_search_in_many_numbers(kind: DataType, count: int) -> None:
     assert not found()
 
 
+def test_search_moves_to_other_numbers() -> None:
+    first, second = (aligned_empty(4 << 17).view(np.float32) for _ in range(2))
+    first[:], second[:] = 1, 2
+    search = NanSearch.of(first.nbytes, DataType.F32)
+    assert not search.bind(first)()
+    second[70_000] = np.nan
+    assert search.bind(second)()
+    assert not search.bind(first)()
+
+
 def test_search_after_a_large_pooling(model: Any) -> None:
     model.output(model.add("PoolMax2d", model.input("x", 1, 64, 64, 40), name="y", **POOL))
     prepared, feeds = model.prepare(), model.feeds()

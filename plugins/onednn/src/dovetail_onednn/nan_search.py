@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import PlanRecorder, RecipeError, Source, Value
 from dovetail_onednn._api import Arg, DataType, PoolingAlgorithm
+from dovetail_onednn.bound_primitive import BoundPrimitive
 from dovetail_onednn.layouts import BYTES, images, type_of
 from dovetail_onednn.nan import has_nan
 from dovetail_onednn.primitives import Addresses, Primitive, PrimitiveDesc
@@ -32,12 +34,15 @@ class NanSearch:
     A mean is NaN if one of its elements is, so that few numbers remain to be searched. The mean of
     both infinities is NaN too.
 
+    It belongs to one step, and so to one plan, which uses its latest binding.
+
     Args:
         means: The primitive that computes the means; None where NumPy searches alone.
     """
 
     def __init__(self, means: Primitive | None) -> None:
         self._means = means
+        self._bound: tuple[BoundPrimitive, Array] | None = None
 
     @classmethod
     def of(cls, nbytes: int, kind: DataType) -> NanSearch:
@@ -70,20 +75,29 @@ class NanSearch:
         """
         if self._means is None:
             return lambda: has_nan(values)
-        source, target = (self._means.desc(arg) for arg in (Arg.SOURCE, Arg.DESTINATION))
-        means = np.empty(math.prod(target.dims), values.dtype)
+        address = int(values.ctypes.data)
+        if self._bound is None:
+            self._bound = _bound(self._means, address, values.dtype)
+        compute, means = self._bound
+        compute.memory(Arg.SOURCE).move(address)
         rest = values[len(means) * _LENGTH :]
-        addresses: Addresses = {
-            Arg.SOURCE: (source, int(values.ctypes.data)),
-            Arg.DESTINATION: (target, int(means.ctypes.data)),
-        }
-        compute = self._means.bind(addresses)
 
         def found() -> bool:
             compute()
             return has_nan(means) or (len(rest) > 0 and has_nan(rest))
 
         return found
+
+
+def _bound(primitive: Primitive, address: int, dtype: DTypeLike) -> tuple[BoundPrimitive, Array]:
+    """Return the call that computes the means of values at an address, and the means."""
+    source, target = (primitive.desc(arg) for arg in (Arg.SOURCE, Arg.DESTINATION))
+    means = np.empty(math.prod(target.dims), dtype)
+    addresses: Addresses = {
+        Arg.SOURCE: (source, address),
+        Arg.DESTINATION: (target, int(means.ctypes.data)),
+    }
+    return primitive.bind(addresses), means
 
 
 def _means(rows: int, kind: DataType) -> Primitive | None:
