@@ -39,12 +39,13 @@ def test_factors_of_a_batch_norm_that_change(model: Any, agrees: Any) -> None:
 @pytest.mark.parametrize(
     ("shape", "axes"), [((2, 5, 33), [2]), ((3, 4, 5, 6), [2, 3]), ((64,), [0]), ((8, 1), [1])]
 )
-def test_layer_norm(
-    model: Any, agrees: Any, shape: tuple[int, ...], axes: list[int], factors: int
+@pytest.mark.parametrize("op_type", ["LayerNorm", "RmsNorm"])
+def test_row_norm(
+    model: Any, agrees: Any, op_type: str, shape: tuple[int, ...], axes: list[int], factors: int
 ) -> None:
     some = [model.random(f"factor{i}", *(shape[a] for a in axes)) for i in range(factors)]
     x = model.input("x", *shape)
-    agrees(model, model.add("LayerNorm", x, *some, name="y", axes=axes), engine="y")
+    agrees(model, model.add(op_type, x, *some, name="y", axes=axes), engine="y")
 
 
 @pytest.mark.parametrize("axes", [[1], [2, 1], [0, 2]])

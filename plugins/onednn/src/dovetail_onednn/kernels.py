@@ -16,7 +16,7 @@ from dovetail_onednn.item_norm import can_fuse_after_norm, group_norm, instance_
 from dovetail_onednn.known_answer import Kind, is_right
 from dovetail_onednn.local_response import lrn
 from dovetail_onednn.matrix import fully_connected, matmul
-from dovetail_onednn.normalization import batchnorm, layer_norm
+from dovetail_onednn.normalization import batchnorm, layer_norm, rms_norm
 from dovetail_onednn.pooling import can_fuse_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, can_fuse
 from dovetail_onednn.recurrent import gru, lstm
@@ -65,6 +65,7 @@ _OTHERS: Mapping[str, Make] = {
     "Resize": banded_resize,
     "ResizeBilinear": resize_bilinear,
     "ResizeNearestNeighbor": resize_nearest_neighbor,
+    "RmsNorm": rms_norm,
     "Transpose": movement.transpose,
 }
 
