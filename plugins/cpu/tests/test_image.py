@@ -104,7 +104,7 @@ def mixed() -> Graph:
     graph = Graph("net")
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 8), TensorKind.APP_WRITE))
     y = add(graph, "ElementWiseSin", [x], name="sin")
-    y = add(graph, "CumulativeSum", [y], name="sums", axis=1, exclusive=False, reverse=False)
+    y = add(graph, "ReduceProd", [y], name="product", axes=[1], keep_dims=True)
     y.kind = TensorKind.APP_READ
     return graph
 

@@ -33,6 +33,15 @@ def test_reductions(check_op, whole, op_type, shape_axes, keeps, seed):
     check_op(op_type, whole(seed, *shape), axes=np.array(axes, np.uint32), keep_dims=keeps)
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", [(6,), (4, 5, 3), (2, 9, 600)])
+def test_cumulative_sums(check_op, whole, shape, exclusive, reverse):
+    for axis in range(len(shape)):
+        params = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+        check_op("CumulativeSum", whole(1, *shape), **params)
+
+
 def test_nothing_to_reduce_is_left_to_the_reference(check_op):
     out = check_op("ReduceSum", np.zeros((3, 0), np.float32), kernel=False, axes=[1])
     np.testing.assert_array_equal(out["y0"], np.zeros(3))

@@ -11,7 +11,7 @@ import numpy as np
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import Call, constant, ufunc
 from dovetail_numpy.kernels._registry import KERNELS
-from dovetail_numpy.kernels.conditions import is_float32
+from dovetail_numpy.kernels.conditions import is_float32, is_plain
 from dovetail_opset import STANDARD
 
 # Rows up to this length are added by einsum, which takes a fifth of the time of np.add.reduce for
@@ -64,6 +64,19 @@ def reduce_sum_square(call: KernelCall) -> Step | None:
         room = buffers.array(squares).view(np.float32).reshape(shape)
         total = functools.partial(np.add.reduce, room, axis=tuple(axes), out=result)
         return call_sequence([ufunc(np.multiply, values, values, room), total])
+
+    return call.step(bind)
+
+
+@KERNELS.register(STANDARD, "CumulativeSum")
+def cumulative_sum(call: KernelCall) -> Step | None:
+    """Run CumulativeSum."""
+    if not is_plain(call):
+        return None
+    x, out = call.read(0), call.write()
+
+    def bind(buffers: Buffers) -> Bound:
+        return functools.partial(call.op.sum_into, buffers.array(out), buffers.array(x))
 
     return call.step(bind)
 

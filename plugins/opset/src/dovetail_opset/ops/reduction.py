@@ -186,18 +186,23 @@ class CumulativeSum(Op):
         return computed(x, x.shape, out)
 
     def reference(self, x: Array) -> Array:
+        result = np.empty_like(x)
+        self.sum_into(result, x)
+        return result
+
+    def sum_into(self, result: Array, x: Array) -> None:
+        """Write the sums into an array of the shape and type of x."""
         # views with the axis first, in the order of summing
-        result = np.zeros_like(x)
-        source, target = (np.moveaxis(a, self.axis, 0) for a in (x, result))
+        source, target = (a.swapaxes(0, self.axis) for a in (x, result))
         if self.reverse:
             source, target = source[::-1], target[::-1]
         if self.exclusive:
+            target[:1] = 0
             source, target = source[:-1], target[1:]
         row = math.prod(x.shape[self.axis + 1 :])
         if not len(source) or row < _LEAST_ROW or source[0].size < _LEAST_SLICE:
-            np.cumsum(source, axis=0, dtype=x.dtype, out=target)
-            return result
+            np.add.accumulate(source, 0, x.dtype, target)
+            return
         target[0] = source[0]
         for before, element, total in zip(target, source[1:], target[1:], strict=False):
             np.add(before, element, out=total)
-        return result
