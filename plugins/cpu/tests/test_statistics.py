@@ -33,6 +33,20 @@ def test_reductions(check_op, whole, op_type, shape_axes, keeps, seed):
     check_op(op_type, whole(seed, *shape), axes=np.array(axes, np.uint32), keep_dims=keeps)
 
 
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("length", [1, 5, 63, 64, 300])
+def test_extremes_of_rows(check_op, op_type, length):
+    x = numbers(length, 2, 1001, length)
+    x[0, 7, length // 2] = np.nan
+    x[1, 3], x[1, 5] = np.inf, -np.inf
+    check_op(op_type, x, axes=np.array([2], np.uint32), keep_dims=True)
+
+
+@pytest.mark.parametrize("length", [100, 4096, 5000])
+def test_sums_of_long_rows(check_op, whole, length):
+    check_op("ReduceSum", whole(3, 5, length), axes=np.array([1], np.uint32))
+
+
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("shape", [(6,), (4, 5, 3), (2, 9, 600)])
