@@ -195,6 +195,16 @@ def test_integers_saturate_and_nan_is_0(dtype: DType, given: type) -> None:
     same(from_real(real, Spec(dtype, (5,))), wanted)
 
 
+@pytest.mark.parametrize("given", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [d for d in DType if d.is_int])
+def test_floats_at_the_ends_of_integers(dtype: DType, given: type) -> None:
+    low, high = dtype.stored_range()
+    for end in (low - 1, low - 0.5, low, high, high + 0.5, high + 1):
+        for value in (given(end), np.nextafter(given(end), given(0))):
+            wanted = np.array([min(max(int(value), low), high)], dtype.storage)
+            same(from_real(np.array([value]), Spec(dtype, (1,))), wanted)
+
+
 def test_wide_integers_saturate() -> None:
     real = np.array([2**32 + 1, -(2**40), -7])
     same(from_real(real, Spec(I32, (3,))), np.array([2**31 - 1, -(2**31), -7], np.int32))

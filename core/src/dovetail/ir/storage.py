@@ -231,6 +231,8 @@ def saturate(values: Array, dtype: DType) -> Array:
     low, high = dtype.stored_range()
     if values.dtype.kind == "f":
         values = values.astype(np.float32) if values.dtype.itemsize < 4 else values
+        if _is_inside(values, low, high):
+            return values.astype(dtype.storage)
         above = values >= values.dtype.type(high + 1)  # a power of two, and exact
         below = values <= values.dtype.type(low)
         values = np.where(above | below | np.isnan(values), values.dtype.type(0), values)
@@ -240,6 +242,17 @@ def saturate(values: Array, dtype: DType) -> Array:
     stored[above] = high
     stored[below] = low
     return stored
+
+
+def _is_inside(values: Array, low: int, high: int) -> bool:
+    """Return whether all floats are whole numbers of a range after truncation, which takes less.
+
+    A few at its ends may be taken as outside.
+    """
+    if not values.size:
+        return True
+    smallest, largest = (extreme.reduce(values, axis=None) for extreme in (np.minimum, np.maximum))
+    return bool(smallest > values.dtype.type(low - 1) and largest < values.dtype.type(high + 1))
 
 
 def unpack(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:

@@ -28,19 +28,13 @@ def _can_fuse(chain: Sequence[NodeView], view: NodeView) -> bool:
 
 @KERNELS.register(STANDARD, "Cast", can_fuse=_can_fuse)
 def cast(call: KernelCall) -> Step | None:
-    """Cast to types whose values NumPy converts alike on every processor.
-
-    Casts to 4-bit types, and of floats to integers, saturate: they are left to the reference. NumPy
-    converts numbers out of range as the processor does.
-    """
+    """Cast to types of whole bytes."""
     if call.fused:
         return _rounding(call)
-    source, target = call.spec(0).dtype, call.outputs[0].dtype
-    is_truncated = source.is_float and (target.is_int or target.is_fixed_point)
-    if target.is_packed or is_truncated:
+    target = call.outputs[0].dtype
+    if target.is_packed:
         return None
     x, out = call.read(0), call.write()
-    target = call.outputs[0].dtype
 
     def bind(buffers: Buffers) -> Bound:
         result, values = buffers.array(out), buffers.array(x)
