@@ -34,16 +34,22 @@ class Boxes:
         low, high = np.minimum(ends[0], ends[1]), np.maximum(ends[0], ends[1])
         return cls(low, high, np.multiply(*(high - low)))
 
-    def take(self, which: Array) -> Boxes:
-        """Return some of the boxes, by index or mask."""
+    def take(self, which: Array | slice) -> Boxes:
+        """Return some of the boxes, by index, mask or slice."""
         return Boxes(self.low[:, which], self.high[:, which], self.area[which])
 
     def overlap(self, i: int) -> Array:
         """Return the intersection of box i with each box over their union; 0 without area."""
-        least = np.maximum(self.low, self.low[:, i, None])
-        most = np.minimum(self.high, self.high[:, i, None])
-        shared = np.multiply(*np.maximum(most - least, 0))
-        union = self.area + self.area[i] - shared
+        found: Array = self.overlaps(self.take(slice(i, i + 1)))[0]
+        return found
+
+    def overlaps(self, others: Boxes) -> Array:
+        """Return such overlaps of m other boxes with each box, (m, n)."""
+        least = np.maximum(self.low[:, None], others.low[:, :, None])
+        most = np.minimum(self.high[:, None], others.high[:, :, None])
+        sides = np.subtract(most, least, out=most)
+        shared = np.multiply(*np.maximum(sides, 0, out=sides))
+        union = self.area + others.area[:, None] - shared
         share: Array = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
         return share
 

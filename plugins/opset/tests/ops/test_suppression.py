@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
+from dovetail_opset._boxes import Boxes
+from dovetail_opset._suppression import keep_best
 from dovetail_opset.ops.suppression import NmsKernel
 
 Run = Callable[..., Any]
@@ -60,6 +62,27 @@ def test_non_max_suppression(
     assert valid.tolist() == [len(want)]
     assert [tuple(row) for row in found[: len(want)].tolist()] == want
     assert not found[len(want) :].any()
+
+
+@pytest.mark.parametrize("limit", [None, 0, 1, 70, 90])
+@pytest.mark.parametrize("touching", [False, True])
+@pytest.mark.parametrize(("threshold", "eta"), [(0.25, 1.0), (0.75, 0.99), (0.0, 1.0)])
+def test_many_boxes(limit: int | None, touching: bool, threshold: float, eta: float) -> None:
+    """More boxes than are compared at a time."""
+    rng = np.random.default_rng(4)
+    low = rng.integers(0, 60, (400, 2))
+    boxes = Boxes.of(np.concatenate([low, low + rng.integers(0, 9, (400, 2))], axis=1).astype(F32))
+    order, now, want = rng.permutation(400)[:350], threshold, list[int]()
+    for candidate in order.tolist():
+        if limit is not None and len(want) == limit:
+            break
+        worst = max((float(boxes.overlap(k)[candidate]) for k in want), default=0.0)
+        if want and (worst >= now if touching else worst > now):
+            continue
+        want.append(candidate)
+        now *= eta if now > 0.5 else 1
+    found = keep_best(boxes, order, threshold=threshold, touching=touching, limit=limit, eta=eta)
+    assert found.tolist() == want
 
 
 def test_an_overlap_must_exceed_the_threshold_and_a_score_too(run_op: Run) -> None:
