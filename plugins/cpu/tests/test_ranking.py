@@ -25,6 +25,16 @@ def test_places(check_op, op_type, shape, data, keeps, dtype, seed):
     check_op(op_type, x, axis=axis, keep_dims=keeps)
 
 
+@pytest.mark.parametrize("op_type", ["Argmax", "Argmin"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 700, 48), 2), ((4000, 21), 1), ((2, 255, 30, 20), 1), ((2, 9000), 0)]
+)
+def test_places_in_long_columns(check_op, op_type, shape, axis):
+    x = np.random.default_rng(2).integers(0, 40, shape).astype(np.float32)
+    x.reshape(-1)[[5, 100, 101, -2]] = np.nan, np.inf, np.nan, -np.inf
+    check_op(op_type, x, axis=axis, keep_dims=True)
+
+
 @pytest.mark.parametrize("dtype", [DType.INT_32, DType.UINT_32, DType.INT_64, DType.FLOAT_32])
 def test_places_as_other_types(check_op, dtype):
     x = np.array([[1, 3, 2], [0, 0, -1]], np.float32)
