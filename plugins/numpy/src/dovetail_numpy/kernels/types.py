@@ -12,7 +12,7 @@ from dovetail.ir.storage import saturate
 from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_numpy.kernels._registry import KERNELS
-from dovetail_numpy.kernels.halves import BLOCK, round_to_half
+from dovetail_numpy.kernels.halves import BLOCK, from_halves, round_to_half, to_halves
 from dovetail_opset import STANDARD
 
 _THERE_AND_BACK = (DType.FLOAT_32, DType.FLOAT_16, DType.FLOAT_32)
@@ -31,9 +31,11 @@ def cast(call: KernelCall) -> Step | None:
     """Cast to types of whole bytes."""
     if call.fused:
         return _rounding(call)
-    target = call.outputs[0].dtype
+    source, target = call.spec(0).dtype, call.outputs[0].dtype
     if target.is_packed:
         return None
+    if {source, target} == {DType.FLOAT_32, DType.FLOAT_16} and 0 not in call.spec(0).shape:
+        return _widened(call) if target is DType.FLOAT_32 else _narrowed(call)
     x, out = call.read(0), call.write()
 
     def bind(buffers: Buffers) -> Bound:
@@ -42,6 +44,29 @@ def cast(call: KernelCall) -> Step | None:
             # NumPy leaves NaN and what is out of range to the processor
             return lambda: np.copyto(result, saturate(values, target))
         return functools.partial(np.copyto, result, values, casting="unsafe")
+
+    return call.step(bind)
+
+
+def _widened(call: KernelCall) -> Step:
+    """Return the step of a cast of float16 to float32."""
+    x, out = call.read(0), call.write()
+
+    def bind(buffers: Buffers) -> Bound:
+        halves, values = (buffers.array(value).reshape(-1) for value in (x, out))
+        return functools.partial(from_halves, halves, values)
+
+    return call.step(bind)
+
+
+def _narrowed(call: KernelCall) -> Step:
+    """Return the step of a cast of float32 to float16."""
+    x, out = call.read(0), call.write()
+    room = call.scratch(2 * min(x.spec.nbytes, BLOCK * x.spec.dtype.storage.itemsize))
+
+    def bind(buffers: Buffers) -> Bound:
+        values, halves = (buffers.array(value).reshape(-1) for value in (x, out))
+        return functools.partial(to_halves, values, halves, buffers.array(room).view(np.float32))
 
     return call.step(bind)
 
