@@ -74,6 +74,15 @@ def test_log_softmax_far_out(check_op):
     check_op("LogSoftmax", np.array([[1e30, 0, -1e30], [-np.inf, 0, 0]], np.float32), axis=1)
 
 
+@pytest.mark.parametrize("shape", [(700, 64), (3, 5000), (2, 3, 400)])
+@pytest.mark.parametrize("beta", [1.0, 0.5, -1.0])
+def test_log_softmax_of_long_rows(check_op, shape, beta):
+    x = numbers(4, *shape)
+    x.reshape(-1, shape[-1])[1, :2] = np.nan, np.inf
+    x.reshape(-1, shape[-1])[2, 7] = -np.inf
+    check_op("LogSoftmax", x, axis=len(shape) - 1, beta=beta, rtol=1e-6, atol=1e-6)
+
+
 def test_softmax_far_out(run_graph, op_graph):
     x = np.array([[1e30, 0, -1e30], [-1e38, -1e38, -1e38], [-np.inf, 0, 0]], np.float32)
     graph, feeds = op_graph("Softmax", [x])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,16 +21,12 @@ from dovetail_numpy.kernels._calls import (
     ufunc,
 )
 from dovetail_numpy.kernels._registry import KERNELS
+from dovetail_numpy.kernels._rows import Find, added, are_indexed, extremes_by_index
 from dovetail_numpy.kernels.conditions import is_float32, is_plain
 from dovetail_opset import STANDARD
 
-# Rows up to this length are added by einsum, which takes a fifth of the time of np.add.reduce for
-# 12 elements, and a third for 64 to 3,000, with errors of a few roundings. Longer ones are added in
-# pairs.
-_SHORT = 4096
-# Maxima of rows of fewer elements are found in columns of a transposed copy, others by their index.
-# 8,400 rows of 17 took 246 us by np.maximum.reduce, 67 in columns and 223 by index; of 80 elements
-# 567, 279 and 329; of 300 1009, 2671 and 445.
+# Extremes of shorter rows are found in columns of a transposed copy: 8,400 rows of 17 took 246 us
+# by np.maximum.reduce and 67 in columns.
 _NARROW = 64
 
 
@@ -97,7 +92,7 @@ def cumulative_sum(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-def _extreme(call: KernelCall, function: np.ufunc, find: Callable[..., Any]) -> Step | None:
+def _extreme(call: KernelCall, function: np.ufunc, find: Find) -> Step | None:
     """Return the step of maxima or minima.
 
     Args:
@@ -108,7 +103,10 @@ def _extreme(call: KernelCall, function: np.ufunc, find: Callable[..., Any]) -> 
     length = _row_length(call.spec(0).shape, _axes(call))
     if length is None or not is_float32(call):
         return _reduced(call, function)
-    return _by_column(call, length, function) if length < _NARROW else _by_index(call, length, find)
+    if length < _NARROW:
+        return _by_column(call, length, function)
+    is_indexed = are_indexed(math.prod(call.spec(0).shape) // length, length)
+    return _by_index(call, length, find) if is_indexed else _reduced(call, function)
 
 
 def _by_column(call: KernelCall, length: int, function: np.ufunc) -> Step:
@@ -129,16 +127,14 @@ def _by_column(call: KernelCall, length: int, function: np.ufunc) -> Step:
     return call.step(bind)
 
 
-def _by_index(call: KernelCall, length: int, find: Callable[..., Any]) -> Step:
+def _by_index(call: KernelCall, length: int, find: Find) -> Step:
     height = math.prod(call.spec(0).shape) // length
     x, out, room = call.read(0), call.write(), call.scratch(height * np.dtype(np.intp).itemsize)
 
     def bind(buffers: Buffers) -> Bound:
         rows, result = buffers.array(x).reshape(height, length), buffers.array(out).reshape(-1)
-        found, starts = buffers.array(room).view(np.intp), np.arange(height) * length
-        take = functools.partial(rows.reshape(-1).take, found, None, result, "wrap")
-        search = functools.partial(find, rows, 1, found)
-        return call_sequence([search, ufunc(np.add, found, starts, found), take])
+        found = buffers.array(room).view(np.intp)
+        return call_sequence(extremes_by_index(find, rows, found, result))
 
     return call.step(bind)
 
@@ -159,7 +155,7 @@ def _reduced(call: KernelCall, function: np.ufunc, *, is_mean: bool = False) -> 
         return None
     shape, axes = call.spec(0).shape, _axes(call)
     length = math.prod(shape[axis] for axis in axes)
-    adds_rows = function is np.add and (_row_length(shape, axes) or _SHORT + 1) <= _SHORT
+    adds_rows = function is np.add and _row_length(shape, axes) is not None
     count = constant(length)
     keeps: bool = call.op.keep_dims
     x, out = call.read(0), call.write()
@@ -169,7 +165,7 @@ def _reduced(call: KernelCall, function: np.ufunc, *, is_mean: bool = False) -> 
         calls: list[Call] = []
         if adds_rows:
             rows = buffers.array(x).reshape(-1, length)
-            calls.append(functools.partial(np.einsum, "ij->i", rows, out=result.reshape(-1)))
+            calls.append(added(rows, result.reshape(-1)))
         else:
             params: dict[str, Any] = {"axis": axes, "keepdims": keeps, "out": result}
             calls.append(functools.partial(function.reduce, buffers.array(x), **params))
