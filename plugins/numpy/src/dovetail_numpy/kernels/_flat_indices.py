@@ -100,16 +100,21 @@ class FlatIndices:
         return all(-n <= int(c.min()) and int(c.max()) < n for c, n in pairs)
 
     def _compute(self, indices: Array, offsets: Positions, spare: Positions) -> None:
-        np.copyto(offsets, self._rows.base)
         columns = self._columns(indices)
         for i, (column, stride) in enumerate(zip(columns, self._rows.strides, strict=True)):
-            size = self._rows.sizes[i]
+            size, part = self._rows.sizes[i], spare if i else offsets
             has_negative = need_in_range(column, size, self._rows.axis + i, self._where)
-            np.copyto(spare, column, casting="unsafe")  # in range, so nothing is lost
+            np.copyto(part, column, casting="unsafe")  # in range, so nothing is lost
             if has_negative:
-                np.add(spare, size, spare, where=spare < 0)
-            np.multiply(spare, stride, spare)
-            np.add(offsets, spare, offsets)
+                np.add(part, size, part, where=part < 0)
+            if stride != 1:
+                np.multiply(part, stride, part)
+            if i:
+                np.add(offsets, part, offsets)
+        if not columns:
+            offsets[...] = 0
+        if self._rows.base.size > 1:  # else it is 0
+            np.add(offsets, self._rows.base, offsets)
 
 
 def need_in_range(indices: Array, size: int, axis: int, where: str) -> bool:
