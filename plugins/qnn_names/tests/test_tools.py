@@ -56,7 +56,8 @@ def test_tables_name_options_that_exist() -> None:
 
 
 ADDED = (
-    "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient --strip-quant-nodes --c-names"
+    "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient --strip-quant-nodes "
+    "--c-names --zero-biases"
 )
 NATIVE = " --use-native-input-files"
 
@@ -74,8 +75,8 @@ NATIVE = " --use-native-input-files"
             "qnn-onnx-converter",
             "-i 1.onnx -o 8bit --op_style=2.18 --lenient --debug -p qti.aisw",
             "-i 1.onnx --op_style=2.18 --lenient --log-level debug --input-format onnx "
-            "--legacy-io-layout --strip-quant-nodes --c-names --output-path 8bit.cpp "
-            "--output-format qnn-cpp --graph-name _8bit",
+            "--legacy-io-layout --strip-quant-nodes --c-names --zero-biases "
+            "--output-path 8bit.cpp --output-format qnn-cpp --graph-name _8bit",
         ),
         (
             "qnn-onnx-converter",
@@ -102,19 +103,20 @@ NATIVE = " --use-native-input-files"
             "qairt-converter",
             "--input_network=net.onnx --output_path deep/net.dlc --dry_run",
             "--input_network=net.onnx --dry_run --lenient --strip-quant-nodes "
-            "--output-path deep/net.dlc --output-format dlc",
+            "--zero-biases --output-path deep/net.dlc --output-format dlc",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json",
             "-i a.onnx --quantization_overrides o.json --lenient --strip-quant-nodes "
-            "--cache-overrides --output-path a.dlc --output-format dlc",
+            "--zero-biases --cache-overrides --output-path a.dlc --output-format dlc",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json --float_fallback",
             "-i a.onnx --quantization_overrides o.json --float_fallback --lenient "
-            "--strip-quant-nodes --quantization-style sdk --output-path a.dlc --output-format dlc",
+            "--strip-quant-nodes --zero-biases --quantization-style sdk --output-path a.dlc "
+            "--output-format dlc",
         ),
         *(
             (
@@ -309,6 +311,22 @@ def quantized_network() -> onnx.ModelProto:
             model.graph.node.insert(at, node)
     onnx.checker.check_model(model)
     return model
+
+
+def test_convolutions_get_biases_of_zeros(folder: Path) -> None:
+    run("qnn-onnx-converter -i net.onnx -o zero.cpp --input_list last.txt --bias_bw 32", folder)
+    graph = json.loads((folder / "zero_net.json").read_text())["graph"]
+    convolutions = {n: v for n, v in graph["nodes"].items() if v["type"] == "Conv2d"}
+    assert len(convolutions) == 2
+    for name, node in convolutions.items():
+        assert node["input_names"][2:] == [f"{name}_bias"]
+        bias = graph["tensors"][f"{name}_bias"]
+        # the SDK's own: a range of 1e-4 on either side
+        assert bias["quant_params"]["scale_offset"]["scale"] == pytest.approx(4.6566e-14, rel=1e-4)
+    run("qairt-converter -i net.onnx -o zero.dlc", folder)
+    (found,) = dovetail.load_model(folder / "zero.dlc").graphs.values()
+    biases = [node.inputs[2] for node in found.nodes if node.op_type == "Conv2d"]
+    assert [tensor.values().tolist() for tensor in biases] == [[0.0] * 4, [0.0] * 2]
 
 
 def nodes_of(path: Path) -> list[str]:

@@ -53,6 +53,7 @@ _LEGACY_DEFAULTS: tuple[Tokens, ...] = (
     ("--lenient",),
     ("--strip-quant-nodes",),
     ("--c-names",),
+    ("--zero-biases",),
 )
 _STYLE = ("--quantization-style", "sdk")
 # Without samples, tensors that have no encoding stay float.
@@ -118,7 +119,7 @@ TOOLS: Mapping[str, Tool] = {
     "qairt-converter": Tool(
         "convert",
         _CONVERTER,
-        (("--lenient",), ("--strip-quant-nodes",)),
+        (("--lenient",), ("--strip-quant-nodes",), ("--zero-biases",)),
         _CACHED,
         frontends={
             "": "tensorflow",  # a folder with a SavedModel

@@ -31,6 +31,10 @@ GRAPH = OptionGroup(
             "Keep inputs of 64-bit integers with --legacy-io-layout, which makes them 32-bit ones.",
             "--keep-int64-inputs",
         ),
+        "zero_biases": _flag(
+            "Give convolutions without a bias one of zeros, as the SDK's converters do.",
+            "--zero-biases",
+        ),
         "op_style": Annotated[
             str | None,
             typer.Option(
@@ -57,4 +61,6 @@ def changed_passes(passes: str, graph: Mapping[str, Any], *, optimize: bool) -> 
         changes.append("-fold-batchnorm")
     if graph["op_style"] == OP_STYLES[1]:
         changes.append("+variant-ops")
+    if graph["zero_biases"]:
+        changes.append("+zero-biases")
     return ",".join(changes)

@@ -34,10 +34,12 @@ from dovetail_opset.passes.single_ops import SingleOps
 from dovetail_opset.passes.slice_gathers import SliceGathers
 from dovetail_opset.passes.variant_ops import VariantOps
 from dovetail_opset.passes.write_out import WriteOut, can_write_out
+from dovetail_opset.passes.zero_biases import ZeroBiases
 
 INTERFACE = Interface()
 MERGE_CONVOLUTIONS = MergeConvolutions()
 VARIANT_OPS = VariantOps()
+ZERO_BIASES = ZeroBiases()
 CONVERT_DEFAULT = Pipeline(
     "convert.default",
     # every other pass knows the single ops alone
@@ -96,6 +98,7 @@ __all__ = [
     "MERGE_CONVOLUTIONS",
     "NARROWER",
     "VARIANT_OPS",
+    "ZERO_BIASES",
     "CastLast",
     "ChannelsLast",
     "DeadCode",
@@ -132,5 +135,6 @@ __all__ = [
     "ThirdPartyPass",
     "VariantOps",
     "WriteOut",
+    "ZeroBiases",
     "can_write_out",
 ]
