@@ -139,6 +139,7 @@ NATIVE = " --use-native-input-files"
             "--retrieve_context b.bin --debug",
         ),
         ("qnn-net-run", "--model a.so --debug", "--model a.so --debug"),
+        ("qairt-lora-importer", "--input_dlc a.dlc", "--input_dlc a.dlc"),
         ("qnn-op-package-generator", "-p a.xml -cop", "-p a.xml"),
         ("qnn-context-binary-generator", "--verbose", "--log-level verbose"),
         ("qnn-onnx-converter", "-o a.cpp --version", "-o a.cpp --version"),

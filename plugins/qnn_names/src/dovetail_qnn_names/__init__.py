@@ -9,6 +9,8 @@ from dovetail_qnn_names._run import run_tool
 
 __all__ = [
     "qairt_converter",
+    "qairt_lora_importer",
+    "qairt_lora_model_creator",
     "qairt_quantizer",
     "qnn_architecture_checker",
     "qnn_context_binary_generator",
@@ -23,6 +25,8 @@ __all__ = [
 ]
 
 qairt_converter = partial(run_tool, "qairt-converter")
+qairt_lora_importer = partial(run_tool, "qairt-lora-importer")
+qairt_lora_model_creator = partial(run_tool, "qairt-lora-model-creator")
 qairt_quantizer = partial(run_tool, "qairt-quantizer")
 qnn_architecture_checker = partial(run_tool, "qnn-architecture-checker")
 qnn_context_binary_generator = partial(run_tool, "qnn-context-binary-generator")

@@ -143,6 +143,8 @@ TOOLS: Mapping[str, Tool] = {
             format="dlc",
         ),
     ),
+    "qairt-lora-model-creator": Tool("lora-model-creator"),
+    "qairt-lora-importer": Tool("lora-importer"),
     "qnn-model-lib-generator": Tool(
         "model-lib-generator",
         (Option(("--target-backends",), takes_value=True, why="a model is for all backends"),),
