@@ -97,10 +97,15 @@ def test_rows(
     check(op_type, shape, drawn, spread, sizes, **params)
 
 
-@given(drawn=GRIDS, spread=SPREADS)
-@settings(max_examples=20, deadline=None, derandomize=True)
-def test_softmax_before_axes_of_one_element(drawn: Any, spread: int) -> None:
-    check("Softmax", (13, 9, 1, 1), drawn, spread, [], axis=1, beta=1.0)
+@given(
+    shape=st.sampled_from([(13, 9, 1, 1), (2, 9, 5, 7), (1, 40, 3000), (3, 1, 4), (2, 20000, 3)]),
+    drawn=GRIDS,
+    spread=SPREADS,
+    beta=st.sampled_from([1.0, -0.25]),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_softmax_along_another_axis(shape: Any, drawn: Any, spread: int, beta: float) -> None:
+    check("Softmax", shape, drawn, spread, [], axis=1, beta=beta)
 
 
 @given(

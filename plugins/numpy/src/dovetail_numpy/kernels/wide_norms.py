@@ -21,7 +21,7 @@ from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.grid import is_tabular
 from dovetail_numpy.integer.norms import mean_and_variance, power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
-from dovetail_numpy.kernels._calls import Call, block_size, blocks
+from dovetail_numpy.kernels._calls import MOST_BLOCKS, Call, block_size, blocks
 from dovetail_numpy.kernels.column_sums import column_sums
 from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.row_roots import RowRoots
@@ -33,37 +33,50 @@ _MOST = 1 << 18
 
 
 def softmax(call: KernelCall) -> Step | None:
-    """Run Softmax along the last axis, or one before axes of one element."""
+    """Run Softmax, a block of rows or of columns at a time."""
     spec, op = call.spec(0), call.op
-    if not spec.shape or math.prod(spec.shape[op.axis + 1 :]) != 1:
+    if not spec.shape or not _is_supported(call.head, spec.shape[op.axis]):
         return None
-    size = spec.shape[op.axis]
-    if not _is_supported(call.head, size):
+    size, inner = spec.shape[op.axis], math.prod(spec.shape[op.axis + 1 :])
+    shape = math.prod(spec.shape) // (size * inner), size, inner
+    if inner > 1 and shape[0] > MOST_BLOCKS:
         return None
-    rows, bits = _Rows.of(call, size), 8 * spec.dtype.storage.itemsize
-    index = call.scratch(rows.most * rows.size * spec.dtype.storage.itemsize)
+    count = shape[0] if inner == 1 else inner
+    most = min(max(1, block_size(math.prod(shape), BLOCK) // size), count)
+    x, out, pad = call.read(0), call.write(), call.scratch(8 * most * size)
+    index = call.scratch(most * size * spec.dtype.storage.itemsize)
+    bits, rounding = 8 * spec.dtype.storage.itemsize, _Rounding.of(call.head)
     powers = power_table(abs(single(op.beta)) * scale_of(spec), 1 << bits)
     entries = call.constant(powers.astype(np.float64))
     farthest = np.maximum if op.beta >= 0 else np.minimum
 
     def bind(buffers: Buffers) -> Bound:
-        stored, result, pad = rows.arrays(buffers)
+        stored, result = (buffers.array(value).reshape(shape) for value in (x, out))
         bits_of = np.dtype(f"u{stored.itemsize}")
-        distances = buffers.array(index).view(bits_of).reshape(rows.most, rows.size)
-        table = buffers.array(entries)
+        distances, table = buffers.array(index).view(bits_of), buffers.array(entries)
+        reals = buffers.array(pad).view(np.float64)
 
-        def run(block: slice) -> None:
-            q = stored[block]
-            v, d = pad[: len(q)], distances[: len(q)]
-            first = farthest.reduce(q, axis=1, keepdims=True)
+        def run(q: Array, into: Array, axis: int) -> None:
+            v, d = reals[: q.size].reshape(q.shape), distances[: q.size].reshape(q.shape)
+            first = farthest.reduce(q, axis=axis, keepdims=True)
             ends = first.view(bits_of), q.view(bits_of)
             # modulo the number of integers, in which differences of signed ones are right as well
             np.subtract(*(ends if farthest is np.maximum else ends[::-1]), out=d)
             table.take(d, None, v, "wrap")
-            np.divide(v, np.add.reduce(v, axis=1, keepdims=True), v)
-            rows.rounding.store(v, result[block])
+            np.divide(v, np.add.reduce(v, axis=axis, keepdims=True), v)
+            rounding.store(v, into)
 
-        return rows.bound(run)
+        if inner == 1:
+            rows, results = stored[:, :, 0], result[:, :, 0]
+            calls = [partial(run, rows[at], results[at], 1) for at in blocks(shape[0], most)]
+        else:
+            pairs = list(zip(stored, result, strict=True))
+            calls = [
+                partial(run, item[:, at], into[:, at], 0)
+                for item, into in pairs
+                for at in blocks(inner, most)
+            ]
+        return call_sequence(calls)
 
     return call.step(bind)
 
