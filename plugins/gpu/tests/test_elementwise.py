@@ -114,3 +114,14 @@ def one_op(op_type, x, **params):
     given = graph.add_tensor(Tensor("x", DType.of(x.dtype), x.shape, TensorKind.APP_WRITE))
     add(graph, op_type, [given], name="y", **params).kind = TensorKind.APP_READ
     return graph, {"x": x}
+
+
+def test_tanh_is_exact_near_zero_and_bounded(run):
+    graph = Graph("net")
+    sizes = np.concatenate([np.logspace(-8, 1, 4000), np.linspace(3, 12, 4000), [np.inf]])
+    values = np.concatenate([sizes, -sizes, [0.0, np.nan]]).astype(np.float32)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, values.shape, TensorKind.APP_WRITE))
+    add(graph, "Tanh", [x], name="y").kind = TensorKind.APP_READ
+    found = run(graph, {"x": values})["y"]
+    np.testing.assert_allclose(found, np.tanh(values.astype(np.float64)), 5e-7)
+    assert np.nanmax(np.abs(found)) == 1

@@ -81,7 +81,7 @@ UNARY: dict[str, str] = {
     "Relu6": _clipped("{0}", "0.0f", "6.0f"),
     "ReluMinMax": _clipped("{0}", "{min_value}", "{max_value}"),
     "Sigmoid": "v = 1.0f / (1.0f + exp(-{0}));",
-    "Tanh": "v = tanh({0});",
+    "Tanh": "v = VECTOR(tanh_, V)({0});",
     "Gelu": _GELU,
     "HardSwish": "v = {0} * (clamp({0} + 3.0f, (V)(0.0f), (V)(6.0f)) / 6.0f);",
     "HardSigmoid": _clipped("{alpha} * {0} + {beta}", "0.0f", "1.0f"),

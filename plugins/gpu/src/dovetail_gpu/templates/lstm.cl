@@ -14,22 +14,6 @@
     v = select(v, (V)(limit), v > (V)(limit)); \
     v = select(v, (V)(-limit), v < (V)(-limit)); \
   }
-// tanh to 4e-7, also of small numbers; drivers for processors take longer. It is v times a quotient
-// of polynomials of v * v, fitted to small relative errors up to 9, where it is nearly 1.
-#define TANH(V) \
-  static V tanh_of_##V(V v) { \
-    CLIP(V, v, 9.0f) \
-    const V x = v * v; \
-    const V above = \
-        (((1.335584260e-8f * x + 2.061000871e-5f) * x + 3.495647422e-3f) * x + 0.1338107649f) * x + \
-        0.9999999795f; \
-    const V below = \
-        (((7.777063903e-7f * x + 3.285729725e-4f) * x + 2.587721069e-2f) * x + 0.4671439212f) * x + \
-        1.0f; \
-    return v * above / below; \
-  }
-TANH(float)
-TANH(float8)
 #define BLOCK(p) (*(__global packed_float8 *)(p))
 #if GATES == 4
 #define WIDE 16
@@ -167,14 +151,14 @@ __kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, inputs), TENSOR_IN(floa
           v[g] += cell * *(__global const packed_float8 *)(peepholes + (b * GATES + g) * 8);
       }
       const float8 f = SIGMOID(v[FORGET]), i = EARLY == 2 ? SIGMOID(v[0]) : 1.0f - f;
-      const float8 fresh = tanh_of_float8(v[CELL]);
+      const float8 fresh = tanh_float8(v[CELL]);
       cell = f * cell + i * fresh;
       CLIP(float8, cell, cell_clip)
       if (WITH_PEEPHOLES)
         v[EARLY] += cell * *(__global const packed_float8 *)(peepholes + (b * GATES + EARLY) * 8);
       const float8 o = SIGMOID(v[EARLY]);
       BLOCK(c + b * 8) = cell;
-      BLOCK(hidden + b * 8) = o * tanh_of_float8(cell);
+      BLOCK(hidden + b * 8) = o * tanh_float8(cell);
 #if WITH_GATES
       const float8 kept[4] = {i, f, fresh, o};
       for (int u = b * 8; u < min(b * 8 + 8, units); u++)
@@ -197,7 +181,7 @@ __kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, inputs), TENSOR_IN(floa
     for (int u = LANE; u < units; u += GROUP) {
       const float f = SIGMOID(SETTLED(u, FORGET, mean_f, scale_f));
       const float i = EARLY == 2 ? SIGMOID(SETTLED(u, 0, mean_i, scale_i)) : 1.0f - f;
-      const float fresh = tanh_of_float(SETTLED(u, CELL, mean_g, scale_g));
+      const float fresh = tanh_float(SETTLED(u, CELL, mean_g, scale_g));
       float cell = f * c[u] + i * fresh;
       CLIP(float, cell, cell_clip)
       c[u] = cell;
@@ -208,7 +192,7 @@ __kernel void lstm(TENSOR_IN(float, x), TENSOR_IN(float, inputs), TENSOR_IN(floa
     STATISTICS(EARLY, mean_o, scale_o)
     for (int u = LANE; u < units; u += GROUP) {
       const float o = SIGMOID(SETTLED(u, EARLY, mean_o, scale_o));
-      hidden[u] = o * tanh_of_float(c[u]);
+      hidden[u] = o * tanh_float(c[u]);
       if (WITH_GATES && step == steps - 1) STORE(o, output_gate + batch * units + u);
     }
     SYNC
