@@ -34,12 +34,13 @@ class Poller:
             return
         queue.flush()
         until = time.perf_counter() + _LONGEST_S
-        while not has_ended(event):
-            if time.perf_counter() > until:
-                self._skipped = self._left = min(2 * self._skipped + 1, _MOST_SKIPPED)
-                return
+        while not has_ended(event) and time.perf_counter() < until:
             _yield()
-        self._skipped //= 2
+        # also in vain if the command has ended, but another process got the processor for longer
+        if time.perf_counter() < until:
+            self._skipped //= 2
+        else:
+            self._skipped = self._left = min(2 * self._skipped + 1, _MOST_SKIPPED)
 
 
 def has_ended(event: Any) -> bool:
