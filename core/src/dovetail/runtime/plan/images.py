@@ -19,7 +19,7 @@ from dovetail.runtime.plan.recipes import Bind, Data, PlanRecorder, Recipe
 from dovetail.runtime.plan.slots import Slot
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
 
-PLAN_FORMAT = 15  # part of the fingerprint of backends with plans
+PLAN_FORMAT = 16  # part of the fingerprint of backends with plans
 MADE_AGAIN = ""  # the builder of a step without a recipe
 
 # Returns the number of an engine's layout.
