@@ -93,8 +93,9 @@ def test_broken_plugin_is_left_out_of_every_command(
     model: Path, group: str, name: str, attribute: str, reason: str
 ) -> None:
     site = install(model, group, name, attribute)
+    (model / "net.onnx").rename(model / "net.model")  # so that every frontend is tried
     commands = [
-        "dovetail convert -i net.onnx",
+        "dovetail convert -i net.model",
         "dovetail net-run --model net.dvt --input-list list.txt",
         "dovetail quantize -i net.dvt --input-list list.txt",
     ]
