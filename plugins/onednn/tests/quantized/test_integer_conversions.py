@@ -16,8 +16,9 @@ F32 = DType.FLOAT_32
 U8, S8, S4 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_4
 U16, S16 = DType.UFIXED_POINT_16, DType.SFIXED_POINT_16
 NAMES = {"quantize": "y", "dequantize": "r", "both": "r"}
-# Sizes for which NumPy and the library search for NaN.
+# Sizes for which NumPy and the library search for NaN, and few elements.
 SHAPES = [(1, 40, 60), (3, 700, 1), (2, 300, 251)]
+SMALL = [(), (1,), (3, 1, 5), (2, 31)]
 SPECIAL = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, -0.0]
 
 
@@ -73,6 +74,21 @@ def test_conversions(
     feeds = net.feeds() if kind == "dequantize" else {"x": x}
     prepared = net.check(result, feeds=feeds, engine=is_of_engine)
     assert len(prepared.steps) == 1
+
+
+@pytest.mark.parametrize("shape", SMALL)
+@pytest.mark.parametrize("kind", ["quantize", "both"])
+def test_few_elements(new_network: Any, shape: Any, kind: str) -> None:
+    net = new_network()
+    result = build(net, kind, shape, (U8, 0.02, 128, None))
+    x = numbers(net, shape, 0.02, special=True)
+    assert len(net.check(result, feeds={"x": x}, engine=True).steps) == 1
+
+
+def test_no_elements(new_network: Any) -> None:
+    net = new_network()
+    result = build(net, "quantize", (0, 3), (U8, 0.02, 128, None))
+    net.check(result, feeds={"x": np.zeros((0, 3), np.float32)}, engine=False)
 
 
 @examples(100)

@@ -39,7 +39,7 @@ from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES, is_narrow
 from dovetail_onednn.recipes import BUILDERS
 
-# With fewer elements NumPy takes about the time of a call of the library.
+# With fewer elements a table in NumPy takes the time of a call of the library.
 _LEAST = 2048
 _QUANTIZE = "onednn.quantize"
 
@@ -59,7 +59,7 @@ def quantize(call: KernelCall) -> Step | None:
     """Run Quantize of float32 to bytes, or Dequantize after it; see `Kernel.make`."""
     x, grid = call.spec(0), call.head.outs[0]
     count = math.prod(x.shape)
-    if count < _LEAST or not (call.fused or _is_converted(x, grid)):
+    if not count or not (call.fused or _is_converted(x, grid)):
         return None
     scale, zero, (low, high) = grid_of(grid)
     flat, kind = vector(count), DataType.F32
