@@ -135,15 +135,17 @@ class CpuBackend(PlanBackend):
     def adapted(self, graph: CheckedGraph) -> CheckedGraph:
         """Return the graph with float32 for float16, without casts of whole numbers.
 
-        Moves of integers are on one grid.
+        It has no repeated conversions, and moves of integers are on one grid.
         """
         if STANDARD not in graph.packages:
             return graph
         # imported here: a process that only restores graphs does without definitions
         from dovetail_numpy.integer.one_grid import moves_on_one_grid
+        from dovetail_numpy.integer.repeated import without_repeated_conversions
 
         cast, reshape = (self.ops.find(STANDARD, op) for op in ("Cast", "Reshape"))
         found = widened(without_whole_casts(graph, cast), cast)
+        found = without_repeated_conversions(found, cast)
         return moves_on_one_grid(found, reshape, self.engine.kernels.runs_on_integers)
 
     def float_precision(self, config: Any) -> FloatPrecision:
