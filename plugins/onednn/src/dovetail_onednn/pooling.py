@@ -17,6 +17,7 @@ from dovetail.runtime.plan import KernelCall, Layout, Step
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import Arg, PoolingAlgorithm
 from dovetail_onednn.attributes import PostOp
+from dovetail_onednn.bounds import has_no_nan
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import OneDnnLayout, aligned, images, narrow_layout, type_of
 from dovetail_onednn.maximum import MaximumWithNan, MaximumWithZeros
@@ -56,7 +57,7 @@ def pooled(
         step = from_one_to_one(call, desc, source, target, chain=chain)
         if step is None:
             return None if layout is None else pooled(call, pooling, before)
-        if pooling.algorithm is not PoolingAlgorithm.MAXIMUM:
+        if pooling.algorithm is not PoolingAlgorithm.MAXIMUM or has_no_nan(call, 0):
             return step
         concrete = desc.desc(Arg.SOURCE), desc.desc(Arg.DESTINATION)
     values = step.reads[0], step.writes[0]

@@ -31,6 +31,7 @@ from dovetail.runtime.plan import (
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import FORWARD_INFERENCE, SOFTMAX_ACCURATE, Algorithm, Arg
 from dovetail_onednn.attributes import Eltwise
+from dovetail_onednn.bounds import has_no_nan
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import eltwise_description
 from dovetail_onednn.execution import Argument, Work
@@ -95,12 +96,12 @@ def softmax(call: KernelCall) -> Step | None:
             return None
         if call.op.beta != 1:
             step = _scaled(call, Primitive(desc), described, narrow_layout(call))
-            return _with_nan(step, shape[axis], hides=bool(call.fused))
+            return _with_nan(call, step, shape[axis])
         arguments = Arguments(call, desc)
         arguments.read(Arg.SOURCE, 0, rows)
         arguments.write(Arg.DESTINATION, 0, rows)
         step = arguments.step(in_place=[(0, 0)])
-        return _with_nan(step, shape[axis], hides=bool(call.fused))
+        return _with_nan(call, step, shape[axis])
 
 
 def _along_columns(call: KernelCall) -> Step | None:
@@ -126,7 +127,7 @@ def _along_columns(call: KernelCall) -> Step | None:
     works.append(Work(of_rows, {Arg.SOURCE: in_room, Arg.DESTINATION: in_room}))
     works.append(_move(Argument(rows, room), Argument(columns, out)))
     step = execute(call, *works, in_place=[(0, 0)])
-    return _with_nan(step, width, after, hides=bool(call.fused))
+    return _with_nan(call, step, width, after)
 
 
 def _parts(shape: Shape, axis: int) -> tuple[int, int, int]:
@@ -168,9 +169,11 @@ def _scaled(
     )
 
 
-def _with_nan(step: Step, width: int, after: int = 1, *, hides: bool) -> Step:
+def _with_nan(call: KernelCall, step: Step, width: int, after: int = 1) -> Step:
     """Return the step of a softmax that sets all elements of a row to NaN or 0 if one is NaN."""
-    target = step.writes[0]
+    if call.op.beta == 1 and has_no_nan(call, 0):
+        return step
+    target, hides = step.writes[0], bool(call.fused)
     search = NanSearch.of(target.nbytes, type_of(target.layout))
     return replace(step, bind=_RowsWithNan(step.bind, target, (width, after), search, hides=hides))
 

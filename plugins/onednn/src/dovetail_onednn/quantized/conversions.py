@@ -31,6 +31,7 @@ from dovetail_numpy.integer.grid import is_single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn.attributes import Eltwise
+from dovetail_onednn.bounds import has_no_nan
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import vector
 from dovetail_onednn.nan import is_nan
@@ -76,11 +77,14 @@ def quantize(call: KernelCall) -> Step | None:
     ends = Argument(flat, data), Argument(flat.of_type(kind), result)
     if not stages.combine(BinaryAlgorithm.DIVIDE, ends[0], scale, ends[1], ops):
         raise AssertionError(f"{call.head.node.where}: the library only has generic code")
+    in_place = [(0, 0)] if call.fused else []
+    if has_no_nan(call, 0):
+        return call.step(stages.execution(), in_place=in_place)
     nearest = min(max(zero, low), high)  # a zero point may be outside of the limits
     number = (nearest - zero) * scale if call.fused else float(nearest)
     search = NanSearch.of(flat.nbytes, DataType.F32)
     bind = _WithoutNan(stages.execution(), (data, result), search, number)
-    return call.step(bind, in_place=[(0, 0)] if call.fused else [])
+    return call.step(bind, in_place=in_place)
 
 
 def dequantize(call: KernelCall) -> Step | None:
