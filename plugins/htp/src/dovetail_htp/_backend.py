@@ -45,6 +45,7 @@ from dovetail_htp.processors import (
 from dovetail_htp.verdicts import computes_on_floats, reject_declined, verdict
 from dovetail_numpy.integer.fixed import Requantization, definitions
 from dovetail_numpy.integer.one_grid import moves_on_one_grid
+from dovetail_numpy.integer.repeated import without_repeated_conversions
 from dovetail_numpy.integer.steps import definition_kernels
 from dovetail_onednn import about, choose_engine, usable_processors
 from dovetail_opset import STANDARD
@@ -165,11 +166,12 @@ class HtpBackend(PlanBackend):
     def adapted(self, graph: CheckedGraph) -> CheckedGraph:
         """Return the graph with float32 for float16; results of steps are rounded to float16.
 
-        Moves of integers are on one grid.
+        It has no repeated conversions, and moves of integers are on one grid.
         """
         if STANDARD not in graph.packages:
             return graph
         cast, reshape = (self.ops.find(STANDARD, op) for op in ("Cast", "Reshape"))
+        graph = without_repeated_conversions(graph, cast)
         graph = moves_on_one_grid(graph, reshape, self.engine.kernels.runs_on_integers)
         wide = widened(graph, cast)
         return graph if wide is graph else rounded(wide, graph, self.kernels(wide), cast)
