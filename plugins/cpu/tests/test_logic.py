@@ -114,3 +114,17 @@ def test_what_is_left_to_the_reference(check_op):
     check_op("ElementWiseLess", a[:0], b, kernel=False)
     check_op("ElementWiseAnd", a, b > 1, kernel=False)
     check_op("ElementWiseLess", a, b, kernel=False, specs=(Spec(DType.UINT_8, (3,)),))
+
+
+@pytest.mark.parametrize("op_type", ["IsNan", "IsInf"])
+def test_special_numbers(check_op, op_type):
+    x = np.array([[np.nan, np.inf, -np.inf], [0.0, -0.0, 3e38]], np.float32)
+    check_op(op_type, x)
+    check_op(op_type, x[:0], kernel=False)
+
+
+def test_infinities_of_one_sign(check_op):
+    x = np.array([np.nan, np.inf, -np.inf, 1], np.float32)
+    for positive in (False, True):
+        params = {"detect_positive": positive, "detect_negative": not positive}
+        check_op("IsInf", x, kernel=False, **params)

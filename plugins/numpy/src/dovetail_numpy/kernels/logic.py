@@ -55,6 +55,22 @@ for _op_type in FUNCTIONS:
     KERNELS.register(STANDARD, _op_type)(truth)
 
 
+@KERNELS.register(STANDARD, "IsNan")
+@KERNELS.register(STANDARD, "IsInf")
+def test(call: KernelCall) -> Step | None:
+    """Run IsNan, or IsInf of both signs."""
+    x, out = call.spec(0), call.outputs[0]
+    is_nan = call.head.op_type == "IsNan"
+    if x.dtype is not DType.FLOAT_32 or 0 in out.shape:
+        return None
+    if not is_nan and not (call.op.detect_negative and call.op.detect_positive):
+        return None
+    function = np.isnan if is_nan else np.isinf
+    call.read(0)
+    call.write()
+    return call.array_step(lambda values, result: function(values, out=result))
+
+
 @KERNELS.register(STANDARD, "ElementWiseSelect", quantized=True)
 @KERNELS.register(STANDARD, "ElementWiseSelect")
 def select(call: KernelCall) -> Step | None:
