@@ -57,6 +57,9 @@ FUNCTIONS = (
 # functions of an instruction or two, and for those that take NumPy several calls or slow ones.
 _LEAST = 16384
 _LEAST_SLOW = 512
+# With as many fused nodes the library takes half of the time of NumPy's calls at any size, which is
+# worth the compilation of a primitive.
+_FEWEST_FUSED = 2
 _QUICK = frozenset(
     (
         Algorithm.RELU,
@@ -111,7 +114,7 @@ def binary(call: KernelCall) -> Step | None:
     """
     algorithm = BINARY[call.head.op_type]
     is_narrow = any(narrow_layout(call, index) for index in (0, 1))
-    if not is_float32(call) or (_work(call) < _LEAST and not is_narrow):
+    if not is_float32(call) or not (is_narrow or _is_large(call)):
         return None
     result = call.outputs[0].shape
     first, second = 0, 1
@@ -129,6 +132,16 @@ def power(call: KernelCall) -> Step | None:
         return None
     by_base = Second(BinaryAlgorithm.MULTIPLY, 0)
     return joined(call, 0, by_base, (by_base,) * (factors - 2))
+
+
+def _is_large(call: KernelCall) -> bool:
+    """Return whether a primitive is faster than NumPy's calls: one by one, or one for each node."""
+    return _work(call) >= _LEAST or (len(call.fused) >= _FEWEST_FUSED and _is_exact(call))
+
+
+def _is_exact(call: KernelCall) -> bool:
+    """Return whether all functions are rounded once, so that NumPy has the same results."""
+    return all(tail.view.op_type in BINARY for tail in call.fused)
 
 
 def _work(call: KernelCall) -> int:
