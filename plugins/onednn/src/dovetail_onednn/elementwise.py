@@ -70,6 +70,8 @@ _QUICK = frozenset(
         Algorithm.TANH,
     )
 )
+# Ops whose results have the same bits in NumPy; Relu differs for -inf.
+_EXACT = frozenset((*BINARY, "ElementWiseAbs", "ElementWiseRound"))
 # Exact for -inf too; reading and writing the tensor takes longer than the exponentials.
 _EXACT_RELU = Eltwise(Algorithm.ELU)
 # With shorter rows NumPy is faster at a single function of a tensor and one that broadcasts: the
@@ -140,8 +142,8 @@ def _is_large(call: KernelCall) -> bool:
 
 
 def _is_exact(call: KernelCall) -> bool:
-    """Return whether all functions are rounded once, so that NumPy has the same results."""
-    return all(tail.view.op_type in BINARY for tail in call.fused)
+    """Return whether NumPy has the same results for all fused nodes."""
+    return all(tail.view.op_type in _EXACT for tail in call.fused)
 
 
 def _work(call: KernelCall) -> int:
