@@ -174,13 +174,17 @@ def test_gather(check_op, dtype, index_dtype):
         check_op("Gather", data, indices, static=static, axis=1)
 
 
-def test_gather_counts_from_the_end(check_op):
-    check_op("Gather", elements(1, np.float32, 4, 3), np.array([-1, -4, 3], np.int32), axis=0)
+# Few elements are gathered by another call of NumPy than many.
+@pytest.mark.parametrize("width", [3, 5000])
+def test_gather_counts_from_the_end(check_op, width):
+    check_op("Gather", elements(1, np.float32, 4, width), np.array([-1, -4, 3], np.int32), axis=0)
 
 
+@pytest.mark.parametrize("width", [3, 5000])
 @pytest.mark.parametrize("index", [4, -5, 2**32, 2**32 + 1, -(2**32) - 1, -(2**63)])
-def test_gather_out_of_range_names_the_node(run_graph, op_graph, index):
-    graph, feeds = op_graph("Gather", [elements(1, np.float32, 4, 3), np.array([0, index])], axis=0)
+def test_gather_out_of_range_names_the_node(run_graph, op_graph, index, width):
+    data = elements(1, np.float32, 4, width)
+    graph, feeds = op_graph("Gather", [data, np.array([0, index])], axis=0)
     with pytest.raises(BackendError, match=f"index {index} is out of range on axis 0") as caught:
         run_graph(graph, feeds)
     assert "'op'" in caught.value.where
