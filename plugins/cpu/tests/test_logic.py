@@ -55,6 +55,17 @@ def test_select_broadcasts(check_op, axes, dtype, seed):
     check_op("ElementWiseSelect", condition != 0, a, b, static=(1,))
 
 
+@pytest.mark.parametrize("size", [1, 300, 9000])
+@pytest.mark.parametrize("broadcast", [None, 1, 2])
+def test_select_of_few_and_many_elements(check_op, size, broadcast):
+    """The result may overwrite an operand of few elements, and another one of many."""
+    rng = np.random.default_rng(3)
+    operands = list(rng.standard_normal((2, 3, size)).astype(np.float32))
+    if broadcast is not None:
+        operands[broadcast - 1] = operands[broadcast - 1][:1, :1]
+    check_op("ElementWiseSelect", rng.random((3, size)) < 0.5, *operands)
+
+
 def test_select_takes_the_bits_as_they_are(check_op):
     x = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45], np.float32)
     for condition in ([True] * 5, [False] * 5, [True, False, True, False, True]):

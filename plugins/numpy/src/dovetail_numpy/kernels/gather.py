@@ -14,7 +14,6 @@ from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import only_moves
 from dovetail_opset import STANDARD
 
-
 # Of a result of at most so many bytes NumPy's own check and copy take less time than a search for
 # indices out of range.
 _FEW_BYTES = 1 << 15
