@@ -97,10 +97,10 @@ def as_array(value: object, name: str) -> Array:
 
 def _stored(value: Any, end: Endpoint) -> Array:
     """Return real values in a tensor's stored form; the graph checks their shape."""
-    if end.is_float32 and type(value) is np.ndarray and value.dtype == end.storage:
+    if end.stores_real and type(value) is np.ndarray and value.dtype == end.storage:
         return value
     array, tensor = as_array(value, end.tensor.name), end.tensor
-    if end.is_float32 and array.dtype == end.storage:
+    if end.stores_real and array.dtype == end.storage:
         return array
     if array.shape != tensor.shape or array.dtype.kind not in "fiub":
         return array
@@ -116,7 +116,7 @@ def _stored(value: Any, end: Endpoint) -> Array:
 
 
 def _real(stored: Array, end: Endpoint) -> Array:
-    if end.is_float32:
+    if end.stores_real:
         return stored
     real = to_real(stored, end.tensor.spec)
     return real.astype(np.float32, copy=False) if real.dtype.kind == "f" else real

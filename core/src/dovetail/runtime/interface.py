@@ -22,7 +22,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         tensor: The tensor.
         shape: Its shape.
         storage: NumPy type of a stored element.
-        is_float32: Whether stored elements are float32, so that they are the real values.
+        stores_real: Whether stored elements are the real values: float32, whole integers and bool.
         nbytes: Size of its stored values.
         is_small: Whether copying it is faster than binding another array.
     """
@@ -30,16 +30,18 @@ class Endpoint(msgspec.Struct, frozen=True):
     tensor: Tensor
     shape: Shape
     storage: np.dtype[np.generic]
-    is_float32: bool
+    stores_real: bool
     nbytes: int
     is_small: bool
 
     @classmethod
     def of(cls, tensor: Tensor) -> Endpoint:
         """Create the endpoint of a tensor."""
-        storage, is_float32 = tensor.dtype.storage, tensor.dtype is DType.FLOAT_32
+        dtype, storage = tensor.dtype, tensor.dtype.storage
+        is_whole = (dtype.is_int or dtype is DType.BOOL_8) and not dtype.is_packed
         nbytes = math.prod(tensor.shape) * storage.itemsize
-        return cls(tensor, tensor.shape, storage, is_float32, nbytes, nbytes <= _SMALL)
+        stores_real = is_whole or dtype is DType.FLOAT_32
+        return cls(tensor, tensor.shape, storage, stores_real, nbytes, nbytes <= _SMALL)
 
 
 class Interface(msgspec.Struct, frozen=True, dict=True):
@@ -57,7 +59,7 @@ class Interface(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def gives_real(self) -> bool:
         """True if the stored values of all outputs are the real values."""
-        return all(end.is_float32 for end in self.outputs.values())
+        return all(end.stores_real for end in self.outputs.values())
 
     @classmethod
     def of(cls, graph: str, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Interface:
