@@ -148,6 +148,41 @@ def test_columns_run_as_rows(
     agrees(model, y, engine="y+add+scaled" if is_fast else None)
 
 
+@pytest.mark.parametrize(
+    ("channels", "made", "group", "size"),
+    [
+        pytest.param(32, 48, 1, 3, id="one group"),
+        pytest.param(17, 35, 1, 3, id="odd channels"),
+        pytest.param(32, 64, 2, 3, id="two groups"),
+        pytest.param(256, 256, 256, 3, id="a group each"),
+        pytest.param(30, 320, 2, 1, id="1x1 in groups"),
+        pytest.param(64, 48, 1, 1, id="1x1"),
+        pytest.param(3, 5, 1, 3, id="few elements"),
+    ],
+)
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_computed_filters(
+    model: Any,
+    agrees: Any,
+    kinds: Any,
+    channels: int,
+    made: int,
+    group: int,
+    size: int,
+    is_transposed: bool,
+) -> None:
+    shape = size, size, channels // group, made
+    given_shape = tuple(shape[axis] for axis in (3, 2, 0, 1)) if is_transposed else shape
+    w = model.add("Tanh", model.input("w", *given_shape), name="computed")
+    if is_transposed:
+        w = model.add("Transpose", w, name="transposed", perm=(2, 3, 1, 0))
+    inputs = model.input("x", 2, 6, 7, channels), w, model.input("b", made)
+    params = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1)), "group": group}
+    y = model.add("Conv2d", *inputs, name="y", **params)
+    agrees(model, model.add("Relu", y, name="relu"))
+    assert "engine y+relu" in kinds(model.prepare().steps)
+
+
 def test_no_elements(model: Any) -> None:
     model.output(model.conv(model.input("x", 0, 8, 8, 4), "conv", 4))
     assert model.run(model.prepare(), model.feeds())["conv"].shape == (0, 8, 8, 4)

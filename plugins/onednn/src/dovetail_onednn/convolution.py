@@ -1,7 +1,8 @@
 """Convolution along any number of axes, with its bias and fused nodes.
 
-Filters are packed once per context, at finalize. Source and result stay dense where the library
-has fast code for that. Where it only has generic code, the op is left to its faster reference.
+Filters with data are packed once per context, at finalize, and others in each run. Source and
+result stay dense where the library has fast code for that. Where it only has generic code, the op
+is left to its faster reference.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def convolution(call: KernelCall) -> Step | None:
     if groups == source[-1]:
         return depthwise_convolution(call)
     geometry = geometry_of(call, groups, len(source) - 2)
-    if groups > 1 and _fills_no_vector(geometry):
+    if groups > 1 and call.has_data(1) and _fills_no_vector(geometry):
         spread = replace(geometry, weights=_spread_filters(geometry.weights))
         return convolution_step(call, spread, lambda weights: _spread(weights, groups))
     return convolution_step(call, geometry)
@@ -74,15 +75,13 @@ def convolution_step(
     geometry: Geometry,
     rewritten: Callable[[Array], Array] = lambda weights: weights,
 ) -> Step | None:
-    """Return the step of a convolution and fused nodes; None if the filters have no data.
+    """Return the step of a convolution and fused nodes; None if the library has no fast code.
 
     Args:
         call: Its inputs are source, filters and perhaps bias, all float32.
         geometry: The convolution.
-        rewritten: Converts the call's filters to those of the geometry.
+        rewritten: Converts the call's filters, which have data, to those of the geometry.
     """
-    if not call.has_data(1):
-        return None
     rank, axes = len(call.outputs[0].shape), len(geometry.stride)
     is_turned = is_column(geometry)
     geometry = as_rows(geometry)
@@ -129,6 +128,9 @@ def read_filters(
     rewritten: Callable[[Array], Array] = lambda weights: weights,
 ) -> None:
     """Declare that the filters are read, packed for a primitive; see `convolution_step`."""
+    if not call.has_data(1):
+        arguments.read(Arg.WEIGHTS, 1, geometry.weights)
+        return
     packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
 
     def make(arrays: Arrays, _: object) -> Array:

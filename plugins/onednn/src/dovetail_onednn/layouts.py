@@ -132,14 +132,20 @@ class Strided(msgspec.Struct, frozen=True):
         return cls(tuple(shape[p] for p in perm), tuple(along[p] for p in perm), kind)
 
     def along(self, dense: MemoryDesc) -> MemoryDesc:
-        """Return its descriptor, with axes in the order of a descriptor of the dense form."""
+        """Return its descriptor, with axes in the order of a descriptor of the dense form.
+
+        That may have an axis in two, as filters of several groups have their columns.
+        """
         wanted = list(zip(self.shape, row_major(self.shape), self.strides, strict=True))
         strides = []
         for size, step in zip(dense.dims, dense.strides, strict=True):
-            match = [w for w in wanted if w[:2] == (size, step)] or [(size, step, step)]
-            if match[0] in wanted:  # else an axis of size 1 that the tensor lacks
-                wanted.remove(match[0])
-            strides.append(match[0][2])
+            whole = [w for w in wanted if w[:2] == (size, step)]
+            parts = [w for w in wanted if size > 1 and w[1] <= step < w[0] * w[1]]
+            # without any it is an axis of size 1 that the tensor lacks
+            _, along, apart = (whole or parts or [(1, 1, 1)])[0]
+            strides.append(step // along * apart)
+            if whole:
+                wanted.remove(whole[0])
         return MemoryDesc.strided(dense.dims, strides, self.type)
 
 

@@ -36,7 +36,7 @@ _FITTING = 1 << 17
 
 def transposed_convolution(call: KernelCall) -> Step | None:
     """Run TransposeConv1d to 3d and fused nodes as one or two primitives; see `Kernel.make`."""
-    if not is_float32(call) or not call.has_data(1):
+    if not is_float32(call):
         return None
     geometry = transposed_geometry(call)
     if geometry.bias is not None or call.fused:
