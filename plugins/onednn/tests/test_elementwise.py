@@ -246,6 +246,32 @@ def test_halves_are_rounded_to_even(model: Any, kinds: Any, has_tail: bool) -> N
 def test_short_rows_are_left_to_numpy(
     model: Any, agrees: Any, kinds: Any, channels: int, engine: str
 ) -> None:
-    x, row = model.input("x", 5, 7, channels), model.random("row", channels)
+    x, row = model.input("x", 5, 7, channels), model.input("row", channels)
     agrees(model, model.add("ElementWiseSubtract", x, row, name="y"))
     assert kinds(model.prepare().steps) == [f"{engine} y"]
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 3), (2, 6, 10, 3), (1031, 5), (4, 3)])
+def test_rows_that_are_known_are_repeated(model: Any, agrees: Any, shape: tuple[int, ...]) -> None:
+    x, channels = model.input("x", *shape), shape[-1]
+    y = model.add("ElementWiseMultiply", model.random("factors", channels), x, name="y")
+    y = model.add("ElementWiseAdd", y, model.input("other", *shape), name="sum")
+    y = model.add("ElementWiseSubtract", y, model.random("row", 1, channels), name="difference")
+    agrees(model, model.add("Relu", y, name="relu"), engine="y+sum+difference+relu")
+
+
+@pytest.mark.parametrize(
+    ("made", "operands", "repeats"),
+    [
+        ((2, 6, 6, 8), [(8,)], 72),
+        ((2, 60, 60, 8), [(8,), (2, 60, 60, 8), (1,)], 120),
+        ((2, 6, 6, 8), [(8,), (2, 1, 1, 8)], 1),
+        ((2, 6, 6, 8), [(2, 6, 6, 1)], 1),
+        ((7, 600), [(600,)], 1),
+        ((0, 8), [(8,)], 1),
+    ],
+)
+def test_few_channels_are_repeated(
+    made: tuple[int, ...], operands: list[tuple[int, ...]], repeats: int
+) -> None:
+    assert Folding.repeating(made, operands).repeats == repeats

@@ -17,7 +17,7 @@ def test_batch_norm(model: Any, agrees: Any, shape: tuple[int, ...], bias: bool)
 
 
 def test_short_rows_are_taken_with_a_bias_only(model: Any, agrees: Any, kinds: Any) -> None:
-    x, weight, bias = model.input("x", 4, 3), model.random("w", 3), model.random("b", 3)
+    x, weight, bias = model.input("x", 4, 3), model.input("w", 3), model.random("b", 3)
     model.output(model.add("Batchnorm", x, weight, bias, name="both"))
     agrees(model, model.add("Batchnorm", x, weight, name="weight"))
     assert kinds(model.prepare().steps) == ["engine both", "reference weight"]

@@ -199,7 +199,7 @@ def joined(
     result = call.outputs[0].shape
     indices = [each.index for each in (second, *before) if isinstance(each, Second)]
     indices += [index for node in call.fused[skipped:] for index in node.operands]
-    folding = Folding.of(result, [call.spec(i).shape for i in indices if i is not None])
+    folding = _folding(call, [index for index in indices if index is not None])
     kind = input_type(call, source)
     chain = _chain(call, before, skipped, folding, kind)
     if not chain.ops and folding.width < _NARROW and folding.width < math.prod(result):
@@ -215,10 +215,21 @@ def joined(
         if second.index is None:
             arguments.constant(Arg.OTHER, call.constant(np.ones(1, np.float32)), other)
         else:
-            arguments.read(Arg.OTHER, second.index, other)
-        arguments.read_chain(chain)
+            arguments.read_operand(Arg.OTHER, second.index, typed, other, folding.repeats)
+        arguments.read_chain(chain, folding.repeats)
         arguments.write(Arg.DESTINATION, 0, full)
         return arguments.step(in_place=[(0, 0)])
+
+
+def _folding(call: KernelCall, indices: Sequence[int]) -> Folding:
+    """Return the folding of the result and these inputs; only those with data are repeated."""
+    result, shapes = call.outputs[0].shape, [call.spec(index).shape for index in indices]
+    folding = Folding.repeating(result, shapes)
+    is_known = all(
+        call.has_data(index) or math.prod(shape) in (1, math.prod(result))
+        for index, shape in zip(indices, shapes, strict=True)
+    )
+    return folding if is_known else Folding.of(result, shapes)
 
 
 def _type(call: KernelCall, second: Second) -> DataType:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -49,17 +49,20 @@ class Folding(msgspec.Struct, frozen=True):
         return cls(result, (*((),) * (rank - len(axes)), *axes))
 
     @classmethod
-    def with_one(cls, result: Shape, operand: Shape) -> Folding:
-        """Return the folding of a result and an operand, repeated if it has few channels alone.
+    def repeating(cls, result: Shape, operands: Sequence[Shape]) -> Folding:
+        """Return the folding of a result and operands, repeated if these have few channels alone.
 
         The library starts anew at each row: with three numbers for each channel, 3136 rows of 64
         took 73 us, and 392 rows of 512, 26.
         """
-        found = cls.of(result, [operand])
-        channels, rows = math.prod(operand), math.prod(result) // max(math.prod(operand), 1)
-        is_row = 1 < channels == found.width == found.desc(operand).dims[1]
-        most = min(rows, _LONGEST // max(channels, 1))
-        return cls(result, found.axes, divisor(rows, most)) if is_row and most > 1 else found
+        found, count = cls.of(result, operands), math.prod(result)
+        channels = max(found.width, 1)
+        others = [found.desc(each).dims for each in operands if 1 < math.prod(each) < count]
+        is_row = others and all(math.prod(dims) == channels == dims[1] for dims in others)
+        most = min(count, _LONGEST) // channels
+        return (
+            cls(result, found.axes, divisor(count // channels, most)) if is_row and most else found
+        )
 
     def repeated(self, values: Array) -> Array:
         """Return numbers of channels, (c,) or one for all, as the last joined axis has them."""

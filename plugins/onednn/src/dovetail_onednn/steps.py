@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from dovetail_onednn.execution import Argument, Execution, Work, release_gil
 from dovetail_onednn.layouts import layout_of
 from dovetail_onednn.post_ops import Chain
 from dovetail_onednn.primitives import Primitive, PrimitiveDesc
+from dovetail_onednn.reorder import Arrays, given
 
 # The library's generic code, and its batch normalization for channels that fill no vector.
 _GENERIC = ("ref", "nspc_bnorm")
@@ -77,14 +79,41 @@ class Arguments:
         value = self._call.read(index, self._call.layout(index))
         self._found[arg] = Argument(self._desc.desc(arg), value)
 
-    def read_chain(self, chain: Chain) -> None:
-        """Declare that the operands of post-ops are read; they are dense, of any types."""
+    def read_operand(
+        self, arg: int, index: int, wanted: MemoryDesc, dense: MemoryDesc, repeats: int
+    ) -> None:
+        """Declare that an operand of a `Folding` is read; numbers of channels may be repeated.
+
+        Args:
+            arg: The argument, an `Arg`.
+            index: The input of the call; if the dense form repeats it, it has data.
+            wanted: Descriptor of the layout.
+            dense: Its dense form.
+            repeats: How often numbers of channels are repeated.
+        """
+        if math.prod(dense.dims) == math.prod(self._call.spec(index).shape):
+            self.read_form(arg, index, wanted, dense)
+            return
+
+        def make(arrays: Arrays, _: object) -> Array:
+            return np.tile(given(arrays[0]).reshape(-1), repeats)
+
+        value = self._call.read_packed(index, f"onednn.tiled.{repeats}", make)
+        self.constant(arg, value, wanted)
+
+    def read_chain(self, chain: Chain, repeats: int = 1) -> None:
+        """Declare that the operands of post-ops are read; they are dense, of any types.
+
+        Args:
+            chain: The post-ops.
+            repeats: As for `read_operand`.
+        """
         for position, index in chain.operands:
             op = chain.ops[position]
             if isinstance(op, Eltwise | Sum):
                 raise AssertionError(f"{op} reads no tensor")
             dense = op.other.of_type(DataType.F32)
-            self.read_form(operand(position, op), index, op.other, dense)
+            self.read_operand(operand(position, op), index, op.other, dense, repeats)
         for position, op in enumerate(chain.ops):
             if isinstance(op, Slopes) and op.is_zero:
                 zero = self._call.constant(np.zeros(1, np.float32))

@@ -84,7 +84,7 @@ def _product(call: KernelCall) -> Step | None:
     zeros = [grid_of(call.spec(i))[1] for i in range(2)]
     after = [Eltwise(Algorithm.LINEAR, float(rescale.multiplier)), _plus(rescale.zero)]
     after += _clip(call, rescale.limits)
-    if Folding.with_one(call.outputs[0].shape, call.spec(1 - full).shape).repeats > 1:
+    if Folding.repeating(call.outputs[0].shape, [call.spec(1 - full).shape]).repeats > 1:
         return _product_of_levels(call, full, zeros, after)
     if not any(zeros):
         return _step(call, _MULTIPLY, full, 1 - full, after)
@@ -103,7 +103,7 @@ def _product_of_levels(
     The levels of one are computed first, as float32, in which all levels and products are exact.
     """
     result = call.outputs[0]
-    folding = Folding.with_one(result.shape, call.spec(1 - full).shape)
+    folding = Folding.repeating(result.shape, [call.spec(1 - full).shape])
     first, second = (folding.desc(call.spec(i).shape) for i in (full, 1 - full))
     by_channel = math.prod(second.dims) == second.dims[1]
     types = [TYPES[call.spec(i).dtype] for i in (full, 1 - full)]

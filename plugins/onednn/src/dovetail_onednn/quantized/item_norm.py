@@ -54,7 +54,7 @@ def _item_norm(call: KernelCall, groups: int) -> Step | None:
     spec, norm = call.spec(0), _ItemNorm.of(call, groups)
     if norm is None:
         return None
-    folding = Folding.with_one(spec.shape, (norm.width,))
+    folding = Folding.repeating(spec.shape, [(norm.width,)])
     full, per_channel = folding.desc(spec.shape), folding.desc((norm.width,))
     algorithms = BinaryAlgorithm.SUBTRACT, BinaryAlgorithm.MULTIPLY, BinaryAlgorithm.ADD
     ops = [Binary(algorithm, per_channel) for algorithm in algorithms]

@@ -38,7 +38,7 @@ def batchnorm(call: KernelCall) -> Step | None:
     if integers is None or integers.fused.added is not None:
         return None
     result = call.outputs[0].shape
-    folding = Folding.with_one(result, (units,))
+    folding = Folding.repeating(result, [(units,)])
     source, target = (folding.desc(result).of_type(t) for t in (integers.source, integers.target))
     per_unit, number = folding.desc((units,)), folding.desc(())
     levels = levels_of(stored, call.spec(WEIGHTS)).astype(np.float32)

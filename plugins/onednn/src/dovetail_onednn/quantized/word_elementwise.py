@@ -40,7 +40,7 @@ def elementwise_of_words(call: KernelCall) -> Step | None:
             rescale, algorithm, after = product, _MULTIPLY, float(product.multiplier)
         case _:
             return None
-    folding, sides = Folding.with_one(shape, call.spec(1 - full).shape), (full, 1 - full)
+    folding, sides = Folding.repeating(shape, [call.spec(1 - full).shape]), (full, 1 - full)
     whole, part = (folding.desc(call.spec(i).shape) for i in sides)
     zero, other_zero = (float(grid_of(call.spec(i))[1]) for i in sides)
     own, last = _times(factors[1 - full]), ending(call, rescale)

@@ -46,7 +46,7 @@ def batchnorm_of_words(call: KernelCall) -> Step | None:
     levels = {p.weights_shift: part(stored, weights, p.weights_shift) for p in sums}
     if not _is_exact(sums, rescale, levels):
         return None
-    folding = Folding.with_one(out.shape, weights.shape)
+    folding = Folding.repeating(out.shape, [weights.shape])
     full, per_unit = folding.desc(out.shape), folding.desc(weights.shape)
     multiply, add = (Binary(a, per_unit) for a in (BinaryAlgorithm.MULTIPLY, BinaryAlgorithm.ADD))
     parts: list[tuple[float, list[Term]]] = []
