@@ -30,17 +30,19 @@ class Boxes:
     def of(cls, corners: Array) -> Boxes:
         """Create boxes from (n, 4), any two opposite corners a row, in either order of axes."""
         corners = as_float(corners)
-        ends = corners.reshape(-1, 2, 2).transpose(1, 2, 0)
+        # with boxes as the last axis in memory too, a function of many has long rows
+        ends = np.ascontiguousarray(corners.reshape(-1, 2, 2).transpose(1, 2, 0))
         low, high = np.minimum(ends[0], ends[1]), np.maximum(ends[0], ends[1])
         return cls(low, high, np.multiply(*(high - low)))
 
-    def take(self, which: Array | slice) -> Boxes:
-        """Return some of the boxes, by index, mask or slice."""
-        return Boxes(self.low[:, which], self.high[:, which], self.area[which])
+    def take(self, which: Array) -> Boxes:
+        """Return some of the boxes, by index."""
+        # `low[:, which]` would have a box's two numbers side by side in memory
+        return Boxes(self.low.take(which, 1), self.high.take(which, 1), self.area[which])
 
     def overlap(self, i: int) -> Array:
         """Return the intersection of box i with each box over their union; 0 without area."""
-        found: Array = self.overlaps(self.take(slice(i, i + 1)))[0]
+        found: Array = self.overlaps(self.take(np.array([i])))[0]
         return found
 
     def overlaps(self, others: Boxes) -> Array:
