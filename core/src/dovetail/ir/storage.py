@@ -233,14 +233,19 @@ def saturate(values: Array, dtype: DType) -> Array:
         values = values.astype(np.float32) if values.dtype.itemsize < 4 else values
         if _is_inside(values, low, high):
             return values.astype(dtype.storage)
-        above = values >= values.dtype.type(high + 1)  # a power of two, and exact
-        below = values <= values.dtype.type(low)
-        values = np.where(above | below | np.isnan(values), values.dtype.type(0), values)
-    else:
-        above, below = values > high, values < low
+        # the largest in range: of a wide type high has more digits than a float; high + 1 is exact
+        kind = values.dtype.type
+        top = min(float(high), float(np.nextafter(kind(high + 1), kind(0))))
+        clipped = np.asarray(np.clip(values, low, top))
+        if (is_nan := np.isnan(clipped)).any():
+            np.copyto(clipped, 0, where=is_nan)
+        stored = clipped.astype(dtype.storage)
+        if top < high:
+            np.copyto(stored, high, where=values > top)
+        return stored
     stored = np.asarray(values).astype(dtype.storage)
-    stored[above] = high
-    stored[below] = low
+    np.copyto(stored, high, where=values > high)
+    np.copyto(stored, low, where=values < low)
     return stored
 
 
