@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
-from dovetail.ir import Shape
+from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
-from dovetail_numpy.kernels._calls import Call, copy
-from dovetail_numpy.kernels._flat_indices import FlatIndices, Rows
+from dovetail_numpy.kernels._calls import Call, blocks, copy, ufunc
+from dovetail_numpy.kernels._flat_indices import FlatIndices, Positions, Rows
 from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.conditions import NUMBERS, only_moves
 from dovetail_opset import STANDARD
 
+_ITEM = np.dtype(np.intp).itemsize
+_ELEMENTS = 8192  # whose indices are computed together
 _FUNCTIONS = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum}
 
 
@@ -50,20 +53,52 @@ def _updated(call: KernelCall, rows: Rows, slices: Shape, *, single: bool) -> St
     offsets = FlatIndices(call, 1, rows, single=single)
     out = call.write()
     name: str = call.op.reduction.name
+    size = math.prod(slices)
+    # the fast code of ufunc.at takes the index of each element
+    each = call.scratch(_block(size) * size * _ITEM) if name != "NONE" and size > 1 else None
 
     def bind(buffers: Buffers) -> Bound:
         found, calls = offsets.bind(buffers)
         data, result = buffers.array(x), buffers.array(out)
-        flat = result.reshape(result.size // math.prod(slices), *slices)
+        flat = result.reshape(result.size // size, *slices)
         updates = buffers.array(new).reshape(len(found), *slices)
         if buffers.address(x) != buffers.address(out):
             calls.append(copy(result, data))
-        update: Call
         if name == "NONE":
-            update = functools.partial(flat.__setitem__, found, updates)
+            calls.append(functools.partial(flat.__setitem__, found, updates))
+        elif each is None:
+            calls.append(functools.partial(_FUNCTIONS[name].at, flat, found, updates))
         else:
-            update = functools.partial(_FUNCTIONS[name].at, flat, found, updates)
-        return call_sequence([*calls, update])
+            room = buffers.array(each).view(np.intp).reshape(-1, size)
+            calls += _by_element(_FUNCTIONS[name], flat.reshape(-1, size), found, updates, room)
+        return call_sequence(calls)
 
     # the indices are checked before anything is written, so a failed run changes nothing
     return call.step(bind, in_place=[(0, 0)])
+
+
+def _block(size: int) -> int:
+    """Return the number of slices whose elements get indices together."""
+    return max(1, _ELEMENTS // size)
+
+
+def _by_element(
+    function: np.ufunc, data: Array, found: Positions, updates: Array, room: Positions
+) -> Iterator[Call]:
+    """Yield the calls that update slices in order, element by element.
+
+    Args:
+        function: The function of an element and its update.
+        data: All slices, (n, size).
+        found: Indices of the slices to update.
+        updates: One for each of these.
+        room: Scratch for the indices of the elements of a block of slices, (m, size).
+    """
+    size = data.shape[1]
+    elements, offsets, flat = np.arange(size), found[:, None], updates.reshape(-1)
+    for block in blocks(len(found), len(room)):
+        indices = room[: len(offsets[block])]
+        yield ufunc(np.multiply, offsets[block], np.asarray(size), indices)
+        yield ufunc(np.add, indices, elements, indices)
+        part = flat[block.start * size : block.stop * size]
+        yield functools.partial(function.at, data.reshape(-1), indices.reshape(-1), part)
