@@ -17,7 +17,12 @@ from dovetail.ir import (
     find_faults,
 )
 from dovetail_opset.build import add, static
-from dovetail_opset.passes import CONVERT_DEFAULT, FoldSoftmaxScale, FoldTransposedMatmul
+from dovetail_opset.passes import (
+    CONVERT_DEFAULT,
+    FoldSoftmaxScale,
+    FoldTransposedMatmul,
+    MergeMatmulScales,
+)
 
 Evaluate = Callable[..., Any]
 F32 = DType.FLOAT_32
@@ -196,6 +201,43 @@ def test_scores_of_fixed_point_keep_their_scale() -> None:
     out = Tensor("y", u8, (2, 4), TensorKind.APP_READ, encoding=ScaleOffset(1 / 256))
     add(graph, "Softmax", [scaled], name="p", outputs=out)
     assert not FoldSoftmaxScale().run(graph)
+
+
+@pytest.mark.parametrize("first", ["ElementWiseMultiply", "ElementWiseDivide"])
+@pytest.mark.parametrize("second", ["ElementWiseMultiply", "ElementWiseDivide"])
+def test_scales_of_queries_and_keys_become_one(
+    net: Any, evaluate: Evaluate, first: str, second: str
+) -> None:
+    query = net.step(first, net.x, net.number(0.5))
+    key = net.step(second, net.step("Transpose", net.x, perm=SWAP), net.number(0.25))
+    y = net.step("MatMul", query, key)
+    assert net.check(y, MergeMatmulScales(), evaluate) == [first, "Transpose", "MatMul"]
+    FoldTransposedMatmul().run(net.graph)
+    assert net.ops() == [first, "MatMul"]
+
+
+def test_scales_of_one_side_and_those_in_use_stay(net: Any) -> None:
+    x, other = net.x, net.constant(4, 2)
+
+    def scaled(value: Tensor, number: Tensor) -> Any:
+        return net.step("ElementWiseMultiply", value, number)
+
+    net.step("MatMul", scaled(x, net.number(2)), other)
+    net.step("MatMul", x, scaled(net.step("Transpose", x, perm=SWAP), net.number(2)))
+    keys = net.step("Transpose", x, perm=SWAP)
+    net.step("MatMul", scaled(x, net.number(2)), scaled(keys, net.constant(5)))  # by column
+    net.step("MatMul", scaled(x, net.number(2.0**-10)), scaled(keys, net.number(2.0**-10)))
+    net.step("MatMul", scaled(x, net.number(2)), scaled(keys, net.number(0)))
+    seen = scaled(keys, net.number(2))
+    seen.kind = TensorKind.APP_READ
+    net.step("MatMul", scaled(x, net.number(2)), seen)
+    ranged = scaled(keys, net.number(2))
+    ranged.encoding = ScaleOffset(0.25)
+    net.step("MatMul", scaled(x, net.number(2)), ranged)
+    shared = scaled(keys, net.number(2))
+    net.step("MatMul", scaled(x, net.number(2)), shared)
+    net.step("Relu", shared)
+    net.untouched(MergeMatmulScales())
 
 
 # -- both ------------------------------------------------------------------------------------------

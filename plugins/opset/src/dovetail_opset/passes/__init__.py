@@ -23,6 +23,7 @@ from dovetail_opset.passes.interface import Interface, TensorForm
 from dovetail_opset.passes.join_axes import JoinAxes
 from dovetail_opset.passes.join_scatters import JoinScatters
 from dovetail_opset.passes.merge_convolutions import MergeConvolutions
+from dovetail_opset.passes.merge_matmul_scales import MergeMatmulScales
 from dovetail_opset.passes.move_stored import MoveStored
 from dovetail_opset.passes.narrow_integers import NarrowIntegers
 from dovetail_opset.passes.narrow_types import NARROWER, NarrowTypes
@@ -71,7 +72,9 @@ CONVERT_DEFAULT = Pipeline(
         FuseBias(),
         FoldBatchnorm(),
         FuseBias(),
-        # a scale that a layer took costs nothing there; what is left becomes beta
+        # a scale that a layer took costs nothing there; what is left becomes beta. A scale of keys
+        # hides their transpose.
+        MergeMatmulScales(),
         FoldTransposedMatmul(),
         FoldSoftmaxScale(),
         FoldReversals(),
@@ -122,6 +125,7 @@ __all__ = [
     "JoinAxes",
     "JoinScatters",
     "MergeConvolutions",
+    "MergeMatmulScales",
     "MoveStored",
     "NarrowIntegers",
     "NarrowTypes",

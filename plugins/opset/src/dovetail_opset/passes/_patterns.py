@@ -20,6 +20,7 @@ from dovetail.ir.patterns import (
     find,
     number,
     op,
+    value,
 )
 from dovetail_opset._package import PACKAGE, is_op
 from dovetail_opset._shapes import ints
@@ -32,6 +33,20 @@ from dovetail_opset.passes.dead_code import DeadCode
 Found: TypeAlias = Match[Tensor, Node]
 # The numbers may differ by two roundings of a float32, which has 24 bits.
 PRODUCTS = Products("ElementWiseMultiply", "ElementWiseDivide", near=2.0**-22)
+
+# A value x times a number; the number is a factor or a divisor.
+SCALED = either(
+    commutative("ElementWiseMultiply", value("x"), any_number("factor")),
+    op("ElementWiseDivide", value("x"), any_number("divisor")),
+)
+
+
+def factor_of(match: Found) -> float:
+    """Return the factor of a match of `SCALED`, 0 for a division by 0."""
+    divisor = constant_number(match.values.get("divisor"))
+    if divisor is None:
+        return constant_number(match.values.get("factor")) or 0.0
+    return 1 / divisor if divisor else 0.0
 
 
 def square(x: Pattern) -> Pattern:

@@ -6,25 +6,11 @@ import math
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node
-from dovetail.ir.patterns import (
-    GraphView,
-    any_number,
-    commutative,
-    constant_number,
-    either,
-    find,
-    op,
-    value,
-)
+from dovetail.ir.patterns import GraphView, find
 from dovetail_opset._package import PACKAGE, is_op, schema_of
 from dovetail_opset.ops.softmax import LogSoftmax, Softmax
-from dovetail_opset.passes._patterns import Found, is_closed
+from dovetail_opset.passes._patterns import SCALED, factor_of, is_closed
 from dovetail_opset.passes._rewrite import bound, merge_into_reader, sole_producer
-
-_SCALED = either(
-    commutative("ElementWiseMultiply", value("x"), any_number("factor")),
-    op("ElementWiseDivide", value("x"), any_number("divisor")),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +37,13 @@ def _fold(graph: Graph, node: Node) -> bool:
     scale = sole_producer(graph, node.inputs[0])
     if schema is None or scale is None or not isinstance(softmax, Softmax | LogSoftmax):
         return False
-    match = next(find(_SCALED, GraphView(graph, PACKAGE.name), scale.outputs[0]), None)
+    match = next(find(SCALED, GraphView(graph, PACKAGE.name), scale.outputs[0]), None)
     if match is None or not is_closed(graph, [scale, node], node):
         return False
-    x, beta = match.values["x"], softmax.beta * _factor(match)
+    x, beta = match.values["x"], softmax.beta * factor_of(match)
     # a number of a higher rank than x would give the result one more dimension
-    if x.spec != scale.outputs[0].spec or not (_factor(match) > 0 and math.isfinite(beta)):
+    if x.spec != scale.outputs[0].spec or not (factor_of(match) > 0 and math.isfinite(beta)):
         return False
     node.params["beta"] = schema.params["beta"].param_of(beta, node.name)
     merge_into_reader(graph, scale, node, x)
     return True
-
-
-def _factor(match: Found) -> float:
-    """Return the factor of a match, 0 for a division by 0."""
-    divisor = constant_number(match.values.get("divisor"))
-    if divisor is None:
-        return constant_number(match.values.get("factor")) or 0.0
-    return 1 / divisor if divisor else 0.0
