@@ -17,7 +17,8 @@ from dovetail_numpy.kernels import ranking
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add_all
 
-F32, I32, U8 = DType.FLOAT_32, DType.INT_32, DType.UFIXED_POINT_8
+F32, U8 = DType.FLOAT_32, DType.UFIXED_POINT_8
+TYPES = [F32, DType.FLOAT_16, DType.INT_32, DType.UINT_32, DType.INT_8, U8]
 
 
 def first_elements(x: Array, dtype: DType, k: int, *, largest: bool) -> tuple[PlanPrepared, str]:
@@ -56,22 +57,27 @@ def check(x: Array, dtype: DType, k: int, *, largest: bool) -> str:
 
 
 @given(
-    shape=st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(4, 60)),
-    part=st.integers(1, 15),
-    dtype=st.sampled_from([F32, I32, U8]),
+    shape=st.tuples(
+        st.integers(1, 4), st.integers(1, 3), st.integers(1, 60) | st.integers(200, 600)
+    ),
+    part=st.floats(0, 1),
+    dtype=st.sampled_from(TYPES),
     largest=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=200, deadline=None)
-def test_few_of_many(
-    shape: tuple[int, ...], part: int, dtype: DType, largest: bool, seed: int
+@settings(max_examples=300, deadline=None)
+def test_elements_of_every_type(
+    shape: tuple[int, ...], part: float, dtype: DType, largest: bool, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 6, shape).astype(dtype.storage)  # many are equal
-    if dtype is F32:
-        special = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-45], np.float32)
+    if dtype.is_float:
+        special = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-45], dtype.storage)
         x = np.where(rng.random(shape) < 0.5, rng.choice(special, shape), x - 3)
-    module = check(x, dtype, min(part, shape[-1] // 4), largest=largest)
+    else:
+        limits = np.array(dtype.stored_range()).astype(dtype.storage)
+        x = np.where(rng.random(shape) < 0.1, rng.choice(limits, shape), x)
+    module = check(x, dtype, 1 + int(part * (shape[-1] - 1)), largest=largest)
     assert module == ranking.__name__
 
 
@@ -82,6 +88,12 @@ def test_rows_of_equal_elements(special: float, largest: bool) -> None:
     assert check(x, F32, 10, largest=largest) == ranking.__name__
 
 
-def test_many_of_few_are_left_to_the_reference() -> None:
-    x = np.arange(24, dtype=np.float32).reshape(2, 12)
-    assert check(x, F32, 4, largest=True) != ranking.__name__
+def test_wide_elements_are_left_to_the_reference() -> None:
+    x = np.arange(24).reshape(2, 12)
+    assert check(x, DType.INT_64, 4, largest=True) != ranking.__name__
+
+
+def test_rows_that_need_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "block_size", lambda _: 100)
+    x = np.random.default_rng(0).standard_normal((50, 30), np.float32)
+    assert check(x, F32, 3, largest=True) == ranking.__name__

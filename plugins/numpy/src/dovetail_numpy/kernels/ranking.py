@@ -23,7 +23,10 @@ _INDEX = np.dtype(np.intp)  # the type of NumPy's indices
 # last one.
 _WIDEST_COPIED, _WIDEST, _LEAST_COLUMN = 48, 255, 512
 _BLOCK = 1 << 16  # elements; with a quarter of them it took 1.5 times as long
-_LEAST_ROW = 4  # elements for each one that is kept: to sort all of fewer takes as long
+_KEY, _RANK = np.dtype(np.int64), 0xFFFFFFFF
+_WIDEST_SORTED = 4  # bytes of elements that are the upper half of a key
+# To sort all elements takes as long with fewer of them, or fewer for each one that is kept.
+_LEAST_PARTED, _LEAST_ROW = 256, 4
 
 
 @KERNELS.register(STANDARD, "Argmax")
@@ -121,49 +124,71 @@ def _by_column(call: KernelCall, function: Find, extreme: np.ufunc) -> Step:
 @KERNELS.register(STANDARD, "TopK", quantized=True)
 @KERNELS.register(STANDARD, "TopK")
 def top_k(call: KernelCall) -> Step | None:
-    """Run TopK where few elements of each row are kept: only those are sorted."""
+    """Run TopK: sort numbers of 64 bits, an element in the upper half, its index in the lower."""
     data, values, k = call.spec(0), call.outputs[0], int(call.op.k)
     size, is_largest = data.shape[-1], bool(call.op.largest)
     is_move = (data.dtype, data.encoding) == (values.dtype, values.encoding)
     if not is_move or not isinstance(data.encoding, ScaleOffset | None):
         return None
-    if data.dtype.storage.kind not in "fiu" or 0 in values.shape or size < _LEAST_ROW * k:
+    storage = data.dtype.storage
+    if storage.kind not in "fiu" or storage.itemsize > _WIDEST_SORTED or 0 in values.shape:
         return None
+    height = math.prod(data.shape[:-1])
+    most = min(max(1, block_size(height * size) // size), height)
     x, *outs = call.read(0), call.write(0), call.write(1)
+    room = call.scratch(most * size * _KEY.itemsize)
 
     def bind(buffers: Buffers) -> Bound:
-        rows = buffers.array(x).reshape(-1, size)
+        rows, keys = buffers.array(x).reshape(-1, size), buffers.array(room).view(_KEY)
         found, places = (buffers.array(out).reshape(-1, k) for out in outs)
+        ranks = np.arange(size) if is_largest else np.arange(size)[::-1]
+        starts = np.arange(0, most * size, size)[:, None]
 
-        def run() -> None:
-            at = _first(rows, k) if not is_largest else _last(rows, k)
-            np.copyto(found, np.take_along_axis(rows, at, 1))
-            np.copyto(places, at, casting="unsafe")
+        def run_block(block: slice) -> None:
+            part = rows[block]
+            spare = keys[: part.size].reshape(part.shape)
+            _set_keys(spare, part, ranks)
+            at = _last(spare, k) if is_largest else size - 1 - _first(spare, k)
+            np.copyto(places[block], at, casting="unsafe")
+            part.reshape(-1).take(np.add(at, starts[: len(at)], at), None, found[block], "clip")
 
-        return run
+        return call_sequence(functools.partial(run_block, b) for b in blocks(height, most))
 
     return call.step(bind)
 
 
-def _last(rows: Array, k: int) -> Array:
-    """Return the indices of the k largest elements of each row; see the op."""
-    least = np.partition(rows, -k, axis=1)[:, -k, None]
-    kept = np.flatnonzero(~(rows < least))  # NaN is not less, either
-    order, ends = _in_order(rows, kept)
-    return np.asarray(kept[order[ends[:, None] - 1 - np.arange(k)]] % rows.shape[1])
+def _set_keys(keys: Array, rows: Array, ranks: Array) -> None:
+    """Set integers in the order of elements, of equal ones in that of the ranks in their row."""
+    if rows.dtype.kind == "f":
+        values = np.add(rows, np.float32(0), dtype=np.float32)  # -0 becomes 0
+        if np.isnan(np.maximum.reduce(values, axis=None)):
+            values[np.isnan(values)] = np.nan  # the positive one, whose bits are above those of inf
+        rows = values.view(np.int32)
+        # the bits of negative numbers fall, but for the sign
+        np.bitwise_xor(rows, (rows >> 31) & 0x7FFFFFFF, out=rows)
+    np.copyto(keys, rows)
+    if rows.dtype.kind == "u":
+        np.subtract(keys, 1 << 31, out=keys)
+    np.left_shift(keys, 32, out=keys)
+    np.bitwise_or(keys, ranks, out=keys)
 
 
-def _first(rows: Array, k: int) -> Array:
-    """Return the indices of the k smallest elements of each row; see the op."""
-    most = np.partition(rows, k - 1, axis=1)[:, k - 1, None]
-    kept = np.flatnonzero(~(rows > most))[::-1]  # of equal elements, the last one comes first
-    order, ends = _in_order(rows, kept)
-    starts = np.concatenate([[0], ends[:-1]])
-    return np.asarray(kept[order[starts[:, None] + np.arange(k)]] % rows.shape[1])
+def _last(keys: Array, k: int) -> Array:
+    """Return the ranks of the k largest keys of each row, the largest first."""
+    size = keys.shape[1]
+    kept = keys
+    if size >= _LEAST_PARTED and size >= _LEAST_ROW * k:
+        keys.partition(size - k, axis=1)
+        kept = keys[:, size - k :]
+    kept.sort(axis=1)
+    return np.asarray(kept[:, : -k - 1 : -1] & _RANK)
 
 
-def _in_order(rows: Array, kept: Array) -> tuple[Array, Array]:
-    """Return the order of elements by row and value, and where each row ends in it."""
-    row = kept // rows.shape[1]
-    order = np.lexsort((rows.reshape(-1)[kept], row))
-    return order, np.bincount(row, minlength=len(rows)).cumsum()
+def _first(keys: Array, k: int) -> Array:
+    """Return the ranks of the k smallest keys of each row, the smallest first."""
+    kept = keys
+    if keys.shape[1] >= _LEAST_PARTED and keys.shape[1] >= _LEAST_ROW * k:
+        keys.partition(k - 1, axis=1)
+        kept = keys[:, :k]
+    kept.sort(axis=1)
+    return np.asarray(kept[:, :k] & _RANK)
