@@ -32,6 +32,7 @@ from dovetail_numpy.kernels import (  # noqa: F401 - registers their kernels
     scatter,
     slicing,
     softmax,
+    transform,
     transposed,
     types,
     unary,
