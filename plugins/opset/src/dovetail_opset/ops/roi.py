@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dovetail.errors import OpError
@@ -99,12 +101,11 @@ class RoiAlign(_Regions):
         longest = max(int(samples.max(initial=0)), *x.shape[1:3]) * max(out.shape[1:3])
         parts = max(1, min(len(rois), -(-len(rois) * longest // _AT_ONCE)))
         for part in np.array_split(np.arange(len(rois)), parts):
-            down, across = (
+            weights = [
                 _weights(start[part, k], bins[part, k], samples[part, k], out.shape[1 + k], n)
                 for k, n in enumerate(x.shape[1:3])
-            )
-            for i, rows, columns in zip(part, down, across, strict=True):
-                result[i] = _weighted(x[images[i]], rows, columns)
+            ]
+            _add_weighted(x, images[part], weights, result[part[0] : part[-1] + 1])
         result[np.isnan(rois).any(axis=1)] = np.nan
         return result
 
@@ -149,20 +150,35 @@ def _weights(start: Array, bins: Array, samples: Array, count: int, length: int)
     return result.reshape(len(start), count, length)
 
 
-def _weighted(x: Array, rows: Array, columns: Array) -> Array:
-    """Return weighted sums over rows and columns of (h, w, c): (oh, ow, c)."""
-    down, across = np.flatnonzero(rows.any(axis=0)), np.flatnonzero(columns.any(axis=0))
-    used = x[down[:, None], across]
-    rows, columns = rows[:, down].astype(x.dtype), columns[:, across].astype(x.dtype)
-    result = np.asarray(columns @ np.tensordot(rows, used, axes=1))
-    if np.isfinite(result).all():
-        return result
-    # 0 * inf is nan: an element that is not finite must reach only the bins it is in
-    for i, j in np.ndindex(result.shape[:2]):
-        down, across = np.flatnonzero(rows[i]), np.flatnonzero(columns[j])
-        bin_ = used[down[:, None], across]
-        result[i, j] = np.einsum("h,hwc,w->c", rows[i, down], bin_, columns[j, across])
-    return result
+def _add_weighted(x: Array, images: Array, weights: Sequence[Array], result: Array) -> None:
+    """Set the weighted sums over rows and columns of regions.
+
+    Args:
+        x: (n, h, w, c).
+        images: (r,), the image of each region.
+        weights: Those of rows, (r, oh, h), and of columns, (r, ow, w).
+        result: (r, oh, ow, c).
+    """
+    down, across = (each.astype(x.dtype) for each in weights)
+    ends = zip(_spans(down), _spans(across), strict=True)
+    for i, ((top, bottom), (left, right)) in enumerate(ends):
+        used = x[images[i], top:bottom, left:right]
+        sums = (across[i, :, left:right] @ used).reshape(bottom - top, result[i, 0].size)
+        np.matmul(down[i, :, top:bottom], sums, out=result[i].reshape(len(result[i]), -1))
+    is_finite = np.isfinite(result.reshape(len(result), -1)).all(axis=1)
+    for i in np.flatnonzero(~is_finite).tolist():
+        # 0 * inf is nan: an element that is not finite must reach only the bins it is in
+        for j, k in np.ndindex(result.shape[1:3]):
+            rows, columns = np.flatnonzero(down[i, j]), np.flatnonzero(across[i, k])
+            bin_ = x[images[i]][rows[:, None], columns]
+            result[i, j, k] = np.einsum("h,hwc,w->c", down[i, j, rows], bin_, across[i, k, columns])
+
+
+def _spans(weights: Array) -> list[tuple[int, int]]:
+    """Return begin and end of the elements with a weight in any bin of each region."""
+    used: Array = np.any(weights, axis=1)
+    begins, ends = used.argmax(axis=1), weights.shape[2] - used[:, ::-1].argmax(axis=1)
+    return list(zip(begins.tolist(), np.where(np.any(used, axis=1), ends, 0).tolist(), strict=True))
 
 
 def _need_valid(rois: Array) -> None:
