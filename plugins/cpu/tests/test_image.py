@@ -99,6 +99,21 @@ def attention() -> Graph:
     return graph
 
 
+def computed_filters() -> Graph:
+    """A convolution with filters that are an input, transposed, and factors of few channels."""
+    graph, kind, rng = Graph("net"), TensorKind.APP_WRITE, np.random.default_rng(5)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 48, 48, 64), kind))
+    w = graph.add_tensor(Tensor("w", DType.FLOAT_32, (8, 32, 3, 3), kind))
+    w = add(graph, "Transpose", [w], name="turned", perm=(2, 3, 1, 0))
+    params: dict[str, Any] = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+    y = add(graph, "Conv2d", [x, w], name="conv", group=2, **params)
+    pool: dict[str, Any] = {"filter_size": (2, 2), "stride": (2, 2), "pad_amount": ((0, 0), (0, 0))}
+    y = add(graph, "PoolMax2d", [y], name="pool", **pool)
+    numbers = [static(graph, n, rng.standard_normal(8, np.float32)) for n in ("gamma", "beta")]
+    add(graph, "Batchnorm", [y, *numbers], name="out").kind = TensorKind.APP_READ
+    return graph
+
+
 def mixed() -> Graph:
     """A graph with steps of NumPy: an op without a kernel, and quantized tensors."""
     graph = Graph("net")
@@ -225,7 +240,7 @@ def test_only_primitives_that_run_are_created(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("engine", [EngineChoice.AUTO, EngineChoice.NUMPY])
-@pytest.mark.parametrize("make", [vision, attention, mixed])
+@pytest.mark.parametrize("make", [vision, attention, computed_filters, mixed])
 def test_restored_graphs_give_the_same(make: Callable[[], Graph], engine: EngineChoice) -> None:
     graph, options = make(), CpuOptions(engine=engine)
     backend = CpuBackend(OPS, options)
