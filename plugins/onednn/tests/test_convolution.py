@@ -183,6 +183,15 @@ def test_computed_filters(
     assert "engine y+relu" in kinds(model.prepare().steps)
 
 
+def test_computed_filters_of_one_channel_are_left_to_numpy(
+    model: Any, agrees: Any, kinds: Any
+) -> None:
+    inputs = model.input("x", 1, 9, 9, 16), model.input("w", 3, 3, 16, 1)
+    params = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+    agrees(model, model.add("Conv2d", *inputs, name="y", **params))
+    assert kinds(model.prepare().steps) == ["reference y"]
+
+
 def test_no_elements(model: Any) -> None:
     model.output(model.conv(model.input("x", 0, 8, 8, 4), "conv", 4))
     assert model.run(model.prepare(), model.feeds())["conv"].shape == (0, 8, 8, 4)
