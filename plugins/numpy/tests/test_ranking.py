@@ -97,3 +97,13 @@ def test_rows_that_need_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "block_size", lambda _: 100)
     x = np.random.default_rng(0).standard_normal((50, 30), np.float32)
     assert check(x, F32, 3, largest=True) == ranking.__name__
+
+
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("k", [1, 7, 29, 30])
+def test_long_rows(monkeypatch: pytest.MonkeyPatch, k: int, largest: bool) -> None:
+    monkeypatch.setattr(ranking, "block_size", lambda _: 1)
+    x = np.random.default_rng(0).integers(0, 9, (20, 30)).astype(np.float32)
+    x[5:, 3:9], x[10:, 11], x[15:, ::2] = np.nan, np.inf, -0.0
+    x[18:] = np.nan
+    assert check(x, F32, k, largest=largest) == ranking.__name__

@@ -134,7 +134,8 @@ def top_k(call: KernelCall) -> Step | None:
     if storage.kind not in "fiu" or storage.itemsize > _WIDEST_SORTED or 0 in values.shape:
         return None
     height = math.prod(data.shape[:-1])
-    most = min(max(1, block_size(height * size) // size), height)
+    block = block_size(height * size)
+    most, is_long = min(max(1, block // size), height), 2 * size > block
     x, *outs = call.read(0), call.write(0), call.write(1)
     room = call.scratch(most * size * _KEY.itemsize)
 
@@ -145,9 +146,13 @@ def top_k(call: KernelCall) -> Step | None:
         starts = np.arange(0, most * size, size)[:, None]
 
         def run_block(block: slice) -> None:
-            part = rows[block]
-            spare = keys[: part.size].reshape(part.shape)
-            _set_keys(spare, part, ranks)
+            part = kept = rows[block]
+            ranked = ranks
+            if is_long:  # alone
+                among = _candidates(part[0], k, is_largest=is_largest)
+                kept, ranked = part[:, among], ranks[among]
+            spare = keys[: kept.size].reshape(kept.shape)
+            _set_keys(spare, kept, ranked)
             at = _last(spare, k) if is_largest else size - 1 - _first(spare, k)
             np.copyto(places[block], at, casting="unsafe")
             part.reshape(-1).take(np.add(at, starts[: len(at)], at), None, found[block], "clip")
@@ -155,6 +160,14 @@ def top_k(call: KernelCall) -> Step | None:
         return call_sequence(functools.partial(run_block, b) for b in blocks(height, most))
 
     return call.step(bind)
+
+
+def _candidates(row: Array, k: int, *, is_largest: bool) -> Array:
+    """Return the indices of the k first elements of a row, and of those equal to the last."""
+    at = len(row) - k if is_largest else k - 1
+    bound = np.partition(row, at)[at]
+    # NaN is neither less nor greater
+    return np.flatnonzero(~(row < bound if is_largest else row > bound))
 
 
 def _set_keys(keys: Array, rows: Array, ranks: Array) -> None:
