@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dovetail.collecting import collection_paused
+from dovetail.collecting import collection_paused, importing
 
 
 def test_collection_goes_on_afterwards() -> None:
@@ -42,19 +42,27 @@ def unfrozen() -> Iterator[None]:
     gc.freeze()
 
 
-def test_what_lives_as_long_as_the_process_is_not_among_the_youngest(unfrozen: None) -> None:
+def test_a_new_module_is_not_among_the_youngest_objects(unfrozen: None) -> None:
     with collection_paused():
         graph = [object()]
     assert _is_young(graph)
-    with collection_paused(for_good=True):
+    with importing("a_new_module"):
+        assert not gc.isenabled()
         module = [object()]
+    assert gc.isenabled()
     assert not _is_young(module)
+
+
+def test_nothing_is_promoted_for_a_module_that_is_there(unfrozen: None) -> None:
+    with importing("gc"):
+        made = [object()]
+    assert _is_young(made)
 
 
 def test_objects_that_the_application_has_frozen_stay_frozen(unfrozen: None) -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()
-    with collection_paused(for_good=True):
+    with importing("a_new_module"):
         pass
     assert gc.get_freeze_count() == frozen
 

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dovetail.collecting import collection_paused
+from dovetail.collecting import importing
 
 
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
@@ -23,7 +23,7 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
         home = own.get(name) or homes.get(name)
         if home is None:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        with collection_paused(for_good=True):
+        with importing(home):
             module = importlib.import_module(home)
         return module if name in own else getattr(module, name)
 

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
-from dovetail.collecting import collection_paused
+from dovetail.collecting import importing
 from dovetail.errors import ConfigError, DovetailError, PluginError, suggest_name
 from dovetail.plugins._found import VARIABLE, Found, Key, Plugin, Status
 from dovetail.plugins._groups import GROUPS
@@ -233,7 +233,7 @@ def _attempt(claim: Claim, group: list[EntryPoint]) -> _Outcome:
     # since another thread may be loading another one.
     ExtensionManager.ENTRY_POINT_CACHE[claim.group] = group
     try:
-        with collection_paused(for_good=True):
+        with importing(claim.entry_point.module):
             found: object = DriverManager(claim.group, claim.name).driver
         faults = GROUPS[claim.group].faults(found, claim.name)
         return _Outcome(error=PluginError("; ".join(faults))) if faults else _Outcome(found)
