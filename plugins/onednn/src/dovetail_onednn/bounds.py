@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from dovetail.ir import DataFormat, DType, Node, Tensor
+from dovetail.ir import DataFormat, DType, Node, Scalar, Tensor
 from dovetail.runtime.plan import KernelCall
 from dovetail_opset import STANDARD
 
@@ -76,6 +76,25 @@ def _at_most_one(node: Node, bounds: Sequence[float]) -> float:
     return max(1.0, *bounds)
 
 
+def _of_softmax(node: Node, bounds: Sequence[float]) -> float:
+    # Another beta may multiply numbers beyond float32.
+    return math.inf if "beta" in node.params else max(1.0, *bounds)
+
+
+def _of_windows(node: Node, bounds: Sequence[float]) -> float:
+    """Return the bound of a pool: a window in the padding alone has no maximum and no mean."""
+    sizes, pads = node.params["filter_size"], node.params.get("pad_amount")
+    rounding = node.params.get("rounding_mode")
+    if isinstance(rounding, Scalar) and rounding.value:
+        return math.inf  # the last window may begin after the data
+    if pads is None:
+        return max(bounds)
+    if not isinstance(sizes, Tensor) or not isinstance(pads, Tensor):
+        return math.inf
+    meet_data = (pads.values() < sizes.values()[:, None]).all()
+    return max(bounds) if meet_data else math.inf
+
+
 def _sum(node: Node, bounds: Sequence[float]) -> float:
     return sum(bounds)
 
@@ -104,13 +123,15 @@ _RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(
         (
             *("ChannelShuffle", "Concat", "DepthToSpace", "ElementWiseAbs", "ElementWiseMaximum"),
-            *("ElementWiseMinimum", "ElementWiseNeg", "ElementWiseSelect", "Gather", "PoolMax2d"),
-            *("PoolAvg2d", "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Reshape"),
-            *("SpaceToDepth", "Split", "StridedSlice", "Tile", "Transpose"),
+            *("ElementWiseMinimum", "ElementWiseNeg", "ElementWiseSelect", "Gather", "ReduceMax"),
+            *("ReduceMean", "ReduceMin", "Relu", "Reshape", "SpaceToDepth"),
+            *("Split", "StridedSlice", "Tile", "Transpose"),
         ),
         _largest,
     ),
-    **dict.fromkeys(("Sigmoid", "Softmax", "Tanh"), _at_most_one),
+    **dict.fromkeys(("PoolAvg2d", "PoolMax2d"), _of_windows),
+    **dict.fromkeys(("Sigmoid", "Tanh"), _at_most_one),
+    "Softmax": _of_softmax,
     "ReduceSum": _sum_of_all,
     **dict.fromkeys(
         (

@@ -94,3 +94,27 @@ def test_maxima_of_numbers_are_not_searched(new_network: Any) -> None:
         window = {"filter_size": (2, 2), "stride": (2, 2), "pad_amount": ((0, 0), (0, 0))}
         y = add(net.graph, "PoolMax2d", [x], name="f", **window)
         assert searches(net, y) == (0 if is_number else 2)
+
+
+@pytest.mark.parametrize("op", ["PoolAvg2d", "PoolMax2d"])
+@pytest.mark.parametrize(
+    ("pad", "rounding_mode", "expected"), [(1, 0, 0), (3, 0, 1), (1, 1, 1)], ids=str
+)
+def test_windows_of_padding_alone_are_searched(
+    new_network: Any, op: str, pad: int, rounding_mode: int, expected: int
+) -> None:
+    net = new_network()
+    window: dict[str, Any] = {
+        "filter_size": (2, 2),
+        "stride": (1, 1),
+        "pad_amount": ((pad, 0), (0, 0)),
+        "rounding_mode": rounding_mode,
+    }
+    y = add(net.graph, op, [dequantized(net, "a")], name="f", **window)
+    assert searches(net, y) == expected
+
+
+def test_softmax_with_beta_is_searched_twice(new_network: Any) -> None:
+    net = new_network()
+    y = add(net.graph, "Softmax", [dequantized(net, "a")], name="f", beta=1e38)
+    assert searches(net, y) == 2
