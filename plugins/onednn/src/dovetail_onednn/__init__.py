@@ -5,22 +5,20 @@
 package loads neither oneDNN nor the kernels.
 """
 
-from typing import TYPE_CHECKING
-
-from dovetail.lazy import lazy_names
 from dovetail_onednn._library import Library, library
-from dovetail_onednn.choice import EngineChoice, about, choose_engine, choose_precision
+from dovetail_onednn.choice import (
+    EngineChoice,
+    about,
+    choose_engine,
+    choose_precision,
+    onednn_kernels,
+)
 from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.precision import Precision, computing_in
 from dovetail_onednn.processors import usable_processors
 from dovetail_onednn.reorder import reorder
 from dovetail_onednn.threads import Activity, Computing, ReleaseGil, threads_note
-
-if TYPE_CHECKING:
-    from dovetail_onednn.kernels import onednn_kernels
-else:
-    __getattr__ = lazy_names(__name__, {"dovetail_onednn.kernels": ["onednn_kernels"]})
 
 __all__ = [
     "Activity",

@@ -63,13 +63,7 @@ def choose_engine(
         return plain
     # The result is kept for kernels and images; the time belongs to the backend, not to a graph.
     is_right(Kind.CONVOLUTION, strict=is_demanded)
-
-    def own() -> KernelRegistry:
-        from dovetail_onednn.kernels import onednn_kernels
-
-        return onednn_kernels(backend, strict=is_demanded)
-
-    kernels = KernelRegistry(backend, on_integers, lambda: own().real, lambda: own().quantized)
+    kernels = onednn_kernels(backend, on_integers, strict=is_demanded)
     return Engine(
         kernels.with_fallback(plain.kernels),
         reorder,
@@ -83,11 +77,46 @@ def choose_engine(
     )
 
 
-# Imported at the first use: a process that only restores graphs does without kernels.
+def onednn_kernels(
+    backend: str, on_integers: OnIntegers = lambda _: True, *, strict: bool = True
+) -> KernelRegistry:
+    """Return the kernels on oneDNN for ops of the standard op set.
+
+    The library must have passed its check of products. Convolutions are checked at the first use of
+    the kernels.
+
+    Args:
+        backend: Name of the backend that uses the kernels.
+        on_integers: As in `choose_engine`.
+        strict: Whether a failed check is an error, a PluginError; if not, there are no kernels of
+            convolutions.
+    """
+    return KernelRegistry(
+        backend,
+        on_integers,
+        lambda: _real_kernels(backend, strict=strict).real,
+        lambda: _quantized_kernels(backend, strict=strict).quantized,
+    )
+
+
+# Kernels are imported at the first use: a process that only restores graphs does without any, one
+# without quantized nodes does without those for integers.
 def _numpy_kernels() -> KernelRegistry:
     from dovetail_numpy import KERNELS
 
     return KERNELS
+
+
+def _real_kernels(backend: str, *, strict: bool) -> KernelRegistry:
+    from dovetail_onednn.kernels import real_kernels
+
+    return real_kernels(backend, strict=strict)
+
+
+def _quantized_kernels(backend: str, *, strict: bool) -> KernelRegistry:
+    from dovetail_onednn.quantized.kernels import quantized_kernels
+
+    return quantized_kernels(backend, strict=strict)
 
 
 def choose_precision(choice: EngineChoice, wanted: Precision) -> Precision:

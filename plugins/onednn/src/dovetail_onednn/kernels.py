@@ -1,4 +1,4 @@
-"""The registry of the kernels on oneDNN, and those for real values."""
+"""The kernels on oneDNN for real values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, OnIntegers, Step
+from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_onednn import movement
 from dovetail_onednn.banded import banded_resize
 from dovetail_onednn.convolution import convolution, depthwise_convolution
@@ -70,29 +70,8 @@ _OTHERS: Mapping[str, Make] = {
 }
 
 
-def onednn_kernels(
-    backend: str, on_integers: OnIntegers = lambda _: True, *, strict: bool = True
-) -> KernelRegistry:
-    """Return the kernels for ops of the standard op set.
-
-    The library must have passed its check of products. Convolutions are checked at the first use of
-    the kernels, which imports those for quantized nodes only if there are any.
-
-    Args:
-        backend: Name of the backend that uses the kernels.
-        on_integers: As in `KernelRegistry`.
-        strict: Whether a failed check is an error, a PluginError; if not, there are no kernels of
-            convolutions.
-    """
-    return KernelRegistry(
-        backend,
-        on_integers,
-        lambda: _real_kernels(backend, strict=strict).real,
-        lambda: _quantized_kernels(backend, strict=strict).quantized,
-    )
-
-
-def _real_kernels(backend: str, *, strict: bool) -> KernelRegistry:
+def real_kernels(backend: str, *, strict: bool) -> KernelRegistry:
+    """Return the kernels for real values; see `onednn_kernels`."""
     kernels = KernelRegistry(backend)
 
     def register(makes: Mapping[str, Make], **how: Any) -> None:
@@ -109,12 +88,6 @@ def _real_kernels(backend: str, *, strict: bool) -> KernelRegistry:
     register(alone_if_small(_MAXIMA), can_fuse=can_fuse_after_maximum)
     register(alone_if_small(_OTHERS))
     return kernels
-
-
-def _quantized_kernels(backend: str, *, strict: bool) -> KernelRegistry:
-    from dovetail_onednn.quantized.kernels import quantized_kernels
-
-    return quantized_kernels(backend, strict=strict)
 
 
 def alone_if_small(makes: Mapping[str, Make]) -> Mapping[str, Make]:
