@@ -13,12 +13,9 @@ import msgspec
 import numpy as np
 
 from dovetail.ir import Array, Shape
-from dovetail_numpy.kernels.byte_rows import divisor
+from dovetail_numpy.kernels.byte_rows import positions_per_row
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import aligned, images
-
-# Elements of the longest row that repeats the numbers of channels.
-_LONGEST = 1024
 
 
 class Folding(msgspec.Struct, frozen=True):
@@ -59,10 +56,9 @@ class Folding(msgspec.Struct, frozen=True):
         channels = max(found.width, 1)
         others = [found.desc(each).dims for each in operands if 1 < math.prod(each) < count]
         is_row = others and all(math.prod(dims) == channels == dims[1] for dims in others)
-        most = min(count, _LONGEST) // channels
-        return (
-            cls(result, found.axes, divisor(count // channels, most)) if is_row and most else found
-        )
+        if not is_row:
+            return found
+        return cls(result, found.axes, positions_per_row(count // channels, channels))
 
     def repeated(self, values: Array) -> Array:
         """Return numbers of channels, (c,) or one for all, as the last joined axis has them."""

@@ -20,6 +20,9 @@ from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.kernels._calls import Call, block_size, blocks
 
 BYTE = 1 << 8
+# Elements of a row that several positions share: NumPy adds long rows in half the time, and
+# oneDNN starts anew at each row.
+LONGEST_ROW = 1024
 _FARTHEST_ZERO = 255
 
 
@@ -98,6 +101,17 @@ class Rows:
 def divisor(count: int, most: int) -> int:
     """Return the largest divisor of a number up to another one."""
     return next(n for n in range(min(most, count), 0, -1) if count % n == 0)
+
+
+def positions_per_row(positions: int, width: int, most: int = LONGEST_ROW) -> int:
+    """Return how many positions to join to a row: a divisor of their number, at least 1.
+
+    Args:
+        positions: Number of positions.
+        width: Elements of a position.
+        most: Elements of the longest row.
+    """
+    return divisor(positions, max(1, most // width))
 
 
 def by_block(rows: Rows, run: Callable[[slice], None]) -> list[Call]:

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_numpy.integer.norms import mean_and_variance
 from dovetail_numpy.kernels import wide_norms
 from dovetail_numpy.kernels._calls import Floats, block_size, blocks
 from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels.byte_rows import are_bytes, quiet
-from dovetail_numpy.kernels.column_sums import column_sums
+from dovetail_numpy.kernels.column_moments import column_moments
 from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.norm_numbers import NormNumbers
 from dovetail_opset import STANDARD
@@ -117,11 +116,8 @@ class ItemNorm:
 
     def numbers(self, q: Array, v: Floats, spare: Floats) -> ItemNumbers:
         """Return the numbers of an item, stored integers, (height, width)."""
-        norm, size = self.norm, self.width // self.groups
-        by_group = column_sums(q, v, spare).reshape(2, self.groups, size).sum(2)
-        # of stored integers: zero points cancel
-        found = mean_and_variance(by_group[0], by_group[1], self.height * size)
-        floor, share, variance = (np.repeat(each, size) for each in found)
+        norm = self.norm
+        floor, share, variance = column_moments(q, self.groups, v, spare)
         root = norm.root(variance)
         factor = norm.factor / root
         return ItemNumbers(floor, share, root, factor, norm.offset - share * factor)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -13,10 +11,10 @@ from dovetail.ir import Array, DType, ScaleOffset, Shape
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_numpy.kernels._calls import block_size, blocks, floats, scratch_floats
 from dovetail_numpy.kernels._registry import KERNELS
+from dovetail_numpy.kernels._rows import Find
 from dovetail_numpy.kernels.conditions import NUMBERS
 from dovetail_opset import STANDARD
 
-Find = Callable[..., Any]
 _INDEX = np.dtype(np.intp)  # the type of NumPy's indices
 # With so few elements along the axis, which count in bytes, and columns this long, NumPy's call is
 # slower: it took 1.7 ms for 50,000 rows of 21, and columns 0.6, which are copied if the axis is the

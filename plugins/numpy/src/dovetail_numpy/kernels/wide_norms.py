@@ -19,10 +19,10 @@ from dovetail.ops import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.grid import is_tabular
-from dovetail_numpy.integer.norms import mean_and_variance, power_table, scale_of, single
+from dovetail_numpy.integer.norms import power_table, scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import MOST_BLOCKS, Call, block_size, blocks
-from dovetail_numpy.kernels.column_sums import column_sums
+from dovetail_numpy.kernels.column_moments import column_moments
 from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.row_roots import RowRoots
 from dovetail_numpy.kernels.wide import BLOCK
@@ -125,9 +125,7 @@ def item_norm(call: KernelCall, groups: int) -> Step | None:
         pad, spare = buffers.array(scratch).view(np.float64).reshape(2, most, width)
 
         def run(image: Array, result: Array) -> None:
-            sums, squares = column_sums(image, pad, spare).reshape(2, groups, each).sum(2)
-            found = mean_and_variance(sums, squares, height * each)
-            floor, share, variance = (np.repeat(values, each) for values in found)
+            floor, share, variance = column_moments(image, groups, pad, spare)
             root = np.sqrt(variance + epsilon)
             root[root == 0] = 1.0
             for block in blocks(height, most):

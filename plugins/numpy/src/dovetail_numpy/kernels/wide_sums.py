@@ -20,11 +20,10 @@ from dovetail_numpy.integer.sums import sum_rescale
 from dovetail_numpy.kernels._calls import Call, block_size, blocks, copy, fill
 from dovetail_numpy.kernels._registry import KERNELS
 from dovetail_numpy.kernels._taps import Axis
-from dovetail_numpy.kernels.byte_rows import divisor
+from dovetail_numpy.kernels.byte_rows import positions_per_row
 from dovetail_numpy.kernels.wide import BLOCK, rounded
 from dovetail_opset import STANDARD
 
-_LONGEST = 1024  # elements of a row that several positions share
 _INT, _FLOAT = np.dtype(np.int32), np.dtype(np.float32)
 # Elements of a sum, and distance of the zero point: the sums of levels have 32 bits.
 _MOST = 1 << 14
@@ -89,8 +88,7 @@ def _is_supported(call: KernelCall, size: int) -> bool:
 def _reduced(call: KernelCall, shape: tuple[int, int, int], count: int) -> Step:
     """Return the step that adds along the middle axis and divides by a number."""
     outer, size, inner = shape
-    # NumPy adds long rows in a third of the time
-    repeats = divisor(size, max(1, _LONGEST // inner)) if inner > 1 else 1
+    repeats = positions_per_row(size, inner) if inner > 1 else 1
     x, out = call.read(0), call.write()
     finish = _Rounding(call, np.asarray(count), np.asarray(size))
     sums = call.scratch(_INT.itemsize * outer * inner)

@@ -16,10 +16,10 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_numpy.integer import DEFINITIONS
 from dovetail_numpy.integer.grid import is_single
-from dovetail_numpy.integer.norms import mean_and_variance, scale_of, single
+from dovetail_numpy.integer.norms import scale_of, single
 from dovetail_numpy.integer.rescaling import grid_of
 from dovetail_numpy.kernels._calls import block_size
-from dovetail_numpy.kernels.column_sums import column_sums
+from dovetail_numpy.kernels.column_moments import column_moments
 from dovetail_numpy.kernels.near_ties import ULP, Exact, NearTies, Places
 from dovetail_numpy.kernels.norm_factors import NormFactors
 from dovetail_numpy.kernels.wide import BLOCK
@@ -146,12 +146,8 @@ class _ItemNorm(msgspec.Struct, frozen=True):
             q: The item's stored integers, (height, width).
             scratch: Of `nbytes`.
         """
-        size = self.width // self.groups
         pads = scratch.view(np.float32 if self.are_bytes else np.float64).reshape(2, -1)
-        sums, squares = column_sums(q, *pads).reshape(2, self.groups, size).sum(2)
-        # of stored integers: zero points cancel
-        found = mean_and_variance(sums, squares, self.height * size)
-        floor, share, variance = (np.repeat(each, size) for each in found)
+        floor, share, variance = column_moments(q, self.groups, *pads)
         return floor, share, np.sqrt(variance + self.epsilon)
 
 

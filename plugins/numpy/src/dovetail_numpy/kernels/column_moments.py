@@ -1,27 +1,37 @@
-"""Sums of stored integers by channel, and of their squares."""
+"""Mean and variance of stored integers by channel or group of channels."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from dovetail.ir import Array
+from dovetail_numpy.integer.norms import mean_and_variance
 from dovetail_numpy.kernels._calls import blocks
-from dovetail_numpy.kernels.byte_rows import BYTE, divisor
-
-# Elements of a row that several positions share: NumPy adds long rows in half the time.
-_LONGEST = 1024
+from dovetail_numpy.kernels.byte_rows import BYTE, LONGEST_ROW, positions_per_row
 
 
-def column_sums(stored: Array, real: Array, spare: Array) -> Array:
-    """Return exact sums of positions by channel, and those of their squares, int64 (2, channels).
+def column_moments(
+    stored: Array, groups: int, real: Array, spare: Array
+) -> tuple[Array, Array, Array]:
+    """Return the numbers of `mean_and_variance` of each channel's group, float64 (channels,).
 
     Args:
-        stored: Stored integers, (positions, channels).
+        stored: Stored integers, (positions, channels). Zero points cancel.
+        groups: Number of groups of channels.
         real: Overwritten, float64, or float32 for bytes; at least as many elements as a position.
         spare: Overwritten, as `real`.
     """
     height, width = stored.shape
-    repeats = divisor(height, max(1, min(_LONGEST, real.size) // width))
+    size = width // groups
+    sums, squares = _column_sums(stored, real, spare).reshape(2, groups, size).sum(2)
+    floor, share, variance = mean_and_variance(sums, squares, height * size)
+    return np.repeat(floor, size), np.repeat(share, size), np.repeat(variance, size)
+
+
+def _column_sums(stored: Array, real: Array, spare: Array) -> Array:
+    """Return exact sums by channel, and those of squares, int64 (2, channels)."""
+    height, width = stored.shape
+    repeats = positions_per_row(height, width, min(LONGEST_ROW, real.size))
     rows = stored.reshape(-1, repeats * width)
     most = real.size // (repeats * width)
     if real.dtype == np.float32:
