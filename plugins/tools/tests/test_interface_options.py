@@ -98,6 +98,63 @@ def test_the_older_layout_of_inputs_and_outputs(convert: Any, wanted: np.ndarray
     np.testing.assert_array_equal(found, wanted.transpose(LAST))
 
 
+def test_images_that_the_model_has_channels_last_stay(run: Any) -> None:
+    """As in models that come from TensorFlow: a scaled image is transposed for convolutions."""
+    nodes = [
+        helper.make_node("Mul", ["image", "factor"], ["scaled"]),
+        helper.make_node("Transpose", ["scaled"], ["first"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["first", "w"], ["conv"], pads=[1, 1, 1, 1]),
+        helper.make_node("Sigmoid", ["conv"], ["gate"]),
+        helper.make_node("MaxPool", ["gate"], ["pooled"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Transpose", ["pooled"], ["last"], perm=[0, 2, 3, 1]),
+    ]
+    shapes = {"image": (1, 4, 6, 3), "last": (1, 2, 3, 4), "pooled": (1, 4, 2, 3)}
+    image, *others = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    )
+    constants = [
+        numpy_helper.from_array(W, "w"),
+        numpy_helper.from_array(np.float32(0.5), "factor"),
+    ]
+    graph = helper.make_graph(nodes, "g", [image], others, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, "net.onnx")
+    found = {}
+    for option in ((), ("--legacy-io-layout",)):
+        done = run("convert", "-i", "net.onnx", *option, "-o", "out.dvt")
+        assert done.code == 0, done.err
+        (graph,) = dt.load("out.dvt").graphs.values()
+        assert types(graph)["image"] == ("FLOAT_32", shapes["image"])
+        with dt.Session("out.dvt") as session:
+            found[option] = session.run({"image": IMAGE.transpose(LAST)})
+    own, legacy = found.values()
+    np.testing.assert_array_equal(legacy["last"], own["last"])
+    np.testing.assert_array_equal(legacy["pooled"], own["pooled"].transpose(LAST))
+
+
+def test_the_image_of_a_single_convolution_is_found(run: Any) -> None:
+    """The transposes before it cancel while the model is read."""
+    nodes = [
+        helper.make_node("Transpose", ["image"], ["first"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["first", "w"], ["conv"], pads=[1, 1, 1, 1]),
+    ]
+    infos = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("image", (1, 4, 6, 3)), ("conv", (1, 4, 4, 6)))
+    ]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], [numpy_helper.from_array(W, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, "net.onnx")
+    done = run("convert", "-i", "net.onnx", "--legacy-io-layout", "-o", "out.dvt")
+    assert done.code == 0, done.err
+    (made,) = dt.load("out.dvt").graphs.values()
+    assert {name: shape for name, (_, shape) in types(made).items()} == {
+        "image": (1, 4, 6, 3),
+        "conv": (1, 4, 6, 4),
+    }
+
+
 CHANGED = ({"image", "features"}, {"ids"})
 
 

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dovetail.errors import ConfigError, Problem, suggest_name
-from dovetail.ir import DType, Graph, Node, ScaleOffset, Shape, Spec, Tensor, TensorKind
-from dovetail_opset._package import is_op
-from dovetail_opset._shapes import ints
+from dovetail.ir import DType, Graph, ScaleOffset, Shape, Spec, Tensor, TensorKind
 from dovetail_opset.build import add
-from dovetail_opset.ops.layout import Transpose
 from dovetail_opset.passes._colors import COLORS, OUTPUT_COLORS, color_shape, emit_colors
-from dovetail_opset.passes._rewrite import bound
+from dovetail_opset.passes._image_axes import has_images, is_channels_last
 from dovetail_opset.perms import inverse, to_first, to_last
 
 # Types of an interface by the names that the SDK's tools use.
@@ -137,7 +134,8 @@ class Interface:
     Attributes:
         tensors: The forms.
         channels_last: Whether other images become channels-last, (n, h, w, c) or (n, d, h, w, c),
-            if the model's spatial ops read them so: as the SDK's older converters write models.
+            if the model has spatial ops and its images are channels-first: as the SDK's older
+            converters write models.
         narrow_integers: Whether other inputs of 64-bit integers become 32-bit ones, as the SDK's
             older converters write models.
         preserved: Tensors that `channels_last` leaves as they are.
@@ -200,7 +198,9 @@ class Interface:
         rank = len(tensor.shape)
         layout = {4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}.get(rank)
         is_open = self.channels_last and tensor.name not in self.preserved
-        return layout if is_open and _is_spatial(graph, rank) else None
+        if not is_open or layout is None or not has_images(graph, rank):
+            return None
+        return None if is_channels_last(graph, tensor) else layout
 
     def _check(self, graph: Graph) -> None:
         known = [t.name for t in (*graph.inputs, *graph.outputs)]
@@ -306,17 +306,6 @@ def _converted(graph: Graph, x: Tensor, dtype: DType, name: str) -> Tensor:
     if x.dtype is dtype:
         return x
     return add(graph, "Cast", [x], name=f"{name}.type", spec=Spec(dtype, x.shape))
-
-
-def _is_spatial(graph: Graph, rank: int) -> bool:
-    """Return whether a tensor of a graph is moved to channels-last for an op."""
-    moves = (node for node in graph.nodes if is_op(node, "Transpose"))
-    return any(len(n.outputs[0].shape) == rank and _perm_of(n) == to_last(rank) for n in moves)
-
-
-def _perm_of(node: Node) -> Shape | None:
-    op = bound(node)
-    return ints(op.perm) if isinstance(op, Transpose) else None
 
 
 def _perm(layout: tuple[str, str] | None) -> Shape | None:

@@ -1,0 +1,62 @@
+"""The layout of a model's images, as far as its ops show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dovetail.ir import Graph, Node, Tensor, TensorKind
+from dovetail_opset._package import is_op
+from dovetail_opset.layouts import rule_of
+from dovetail_opset.passes._moving import is_before_spatial
+from dovetail_opset.perms import is_to_first, is_to_last, perm_of
+
+
+def has_images(graph: Graph, rank: int) -> bool:
+    """Return whether spatial ops compute tensors of a rank from channels-first ones, or to them.
+
+    Args:
+        graph: The graph, as a frontend of a channels-first format builds it.
+        rank: The rank.
+    """
+    return any(
+        len(node.outputs[0].shape) == rank and (is_before_spatial(graph, node) or _is_spatial(node))
+        for node in graph.nodes
+    )
+
+
+def is_channels_last(graph: Graph, tensor: Tensor) -> bool:
+    """Return whether an input or output is channels-last in the model itself.
+
+    A network of TensorFlow, for example, transposes its image before the first convolution.
+    """
+    is_input = tensor.kind is TensorKind.APP_WRITE
+    waiting, seen, found = [tensor], {tensor}, False
+    while waiting:
+        each = waiting.pop()
+        for node in _neighbours(graph, each, is_input=is_input):
+            if is_op(node, "Transpose"):
+                perm = perm_of(node)
+                if (is_to_last if is_input else is_to_first)(perm):
+                    return False  # to or from the channels-last values of a spatial op
+                found |= (is_to_first if is_input else is_to_last)(perm)
+            elif _is_spatial(node):
+                found = True
+            elif rule_of(node) is not None:
+                more = node.outputs if is_input else node.inputs
+                same = {t for t in more if t is not None and len(t.shape) == len(tensor.shape)}
+                waiting += same - seen
+                seen |= same
+    return found
+
+
+def _neighbours(graph: Graph, tensor: Tensor, *, is_input: bool) -> Iterable[Node]:
+    if is_input:
+        return graph.consumers(tensor)
+    maker = graph.producer(tensor)
+    return () if maker is None else (maker,)
+
+
+def _is_spatial(node: Node) -> bool:
+    """Return whether a node computes channels-last values of a channels-first model."""
+    perm = node.outputs[0].source_perm
+    return perm is not None and is_to_last(perm) and not is_op(node, "Transpose")
