@@ -274,6 +274,51 @@ def test_custom_io(convert: Any, wanted: np.ndarray) -> None:
     np.testing.assert_array_equal(found, features(half).transpose(LAST))
 
 
+STORED = """
+- IOName: image
+  Datatype: int8
+- IOName: features
+  Datatype: float32
+- IOName: negated
+  Datatype: uint8
+"""
+
+
+def test_custom_io_of_a_quantized_model_without_scales(convert: Any) -> None:
+    """The quantizer chooses the scales, but not the types."""
+    IMAGE.tofile("image.raw")
+    IDS.astype("<f4").tofile("ids.raw")
+    Path("list.txt").write_text("image:=image.raw ids:=ids.raw\n", "utf-8")
+    Path("io.yaml").write_text(STORED, "utf-8")
+    samples = ("--input-list", "list.txt", "--act-bitwidth", "16")
+    convert(*samples)
+    wanted = features(IMAGE)
+    found = types(convert(*samples, "--custom_io", "io.yaml"))
+    assert found["image"] == ("SFIXED_POINT_8", (1, 3, 4, 6))
+    assert found["features"][0] == "FLOAT_32"
+    assert found["negated"][0] == "UFIXED_POINT_8"
+    half_step = IMAGE.max() / 255 / 2  # of the image in 8 bits, which the filters weight
+    bound = half_step * np.abs(W).sum(axis=(1, 2, 3)).max() + 0.1
+    assert np.abs(features(IMAGE) - wanted).max() < bound
+    assert types(convert(*samples, "--input_dtype", "image", "float32"))["image"][0] == (
+        "UFIXED_POINT_16"
+    )
+
+
+def test_an_integer_type_that_the_model_has_needs_no_scale(run: Any) -> None:
+    node = helper.make_node("Cast", ["bytes"], ["real"], to=TensorProto.FLOAT)
+    infos = [
+        helper.make_tensor_value_info("bytes", TensorProto.UINT8, (1, 4)),
+        helper.make_tensor_value_info("real", TensorProto.FLOAT, (1, 4)),
+    ]
+    graph = helper.make_graph([node], "g", infos[:1], infos[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, "net.onnx")
+    Path("io.yaml").write_text("- IOName: bytes\n  Datatype: uint8\n", "utf-8")
+    done = run("convert", "-i", "net.onnx", "--custom_io", "io.yaml", "-o", "out.dvt")
+    assert done.code == 0, done.err
+
+
 CONFIG = """
 Input Tensor Configuration:
   # Input 1

@@ -84,6 +84,54 @@ def test_plain_types(dtype: str, evaluate: Evaluate) -> None:
     np.testing.assert_array_equal(found, x)
 
 
+def fixed_relu() -> Graph:
+    """A Relu of values from -1 to 1.55."""
+    graph = Graph("net")
+    encoding = ScaleOffset(0.01, -100)
+    x = Tensor("x", DType.UFIXED_POINT_8, SHAPE, TensorKind.APP_WRITE, encoding=encoding)
+    x.source_perm = (0, 2, 3, 1)
+    y = add(graph, "Relu", [graph.add_tensor(x)], name="relu", outputs="y", spec=x.spec)
+    y.kind = TensorKind.APP_READ
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("dtype", "type_", "encoding"),
+    [
+        ("int8", DType.SFIXED_POINT_8, ScaleOffset(0.01, 28)),
+        ("uint16", DType.UFIXED_POINT_16, ScaleOffset(0.01 / 257, -25700)),
+        ("float32", DType.FLOAT_32, None),
+    ],
+)
+def test_other_types_of_fixed_point_tensors(
+    dtype: str, type_: DType, encoding: ScaleOffset | None, evaluate: Evaluate
+) -> None:
+    graph = changed(TensorForm("x", dtype=dtype), TensorForm("y", dtype=dtype), graph=fixed_relu())
+    (x,) = graph.inputs
+    for tensor in (x, *graph.outputs):
+        assert (tensor.dtype, tensor.encoding) == (type_, encoding)
+    assert (x.source, x.source_perm) == ("x", (0, 2, 3, 1))
+    stored = RNG.integers(0, 255, SHAPE)
+    real = (stored - 100) * np.float32(0.01)
+    to_stored = 1.0 if encoding is None else encoding.scale
+    offset = 0 if encoding is None else encoding.offset
+    given = (real / to_stored - offset).round() if encoding else real
+    found = evaluate(graph, {"x": given.astype(type_.storage)})["y"]
+    values = (found.astype(np.float64) + offset) * to_stored
+    np.testing.assert_allclose(values, np.maximum(real, 0), atol=1e-6)
+
+
+def test_another_encoding_and_layout_of_fixed_point_tensors(evaluate: Evaluate) -> None:
+    both = ("NCHW", "NHWC")
+    forms = TensorForm("x", both), TensorForm("y", dtype="uint8", scale=0.02, offset=0)
+    graph = changed(*forms, graph=fixed_relu())
+    assert graph.inputs[0].encoding == ScaleOffset(0.01, -100)
+    stored = RNG.integers(0, 255, (1, 4, 6, 3)).astype(np.uint8)
+    found = evaluate(graph, {"x": stored})["y"]
+    wanted = np.maximum(stored.astype(np.float64) - 100, 0).transpose(0, 3, 1, 2) / 2
+    assert np.abs(found - wanted).max() <= 0.5
+
+
 IMAGE = RNG.integers(0, 255, (1, 4, 6, 4)).astype(np.float32)
 
 

@@ -24,7 +24,7 @@ from dovetail.cli.output import current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.errors import PluginError, UnsupportedOpError, counted
 from dovetail.files import recorded_writes, staged_folder, unwritable, with_suffix
-from dovetail.ir import Graph, Pass, Shape, static_tensors
+from dovetail.ir import Graph, Pass, Shape, copy_graph, run_passes, static_tensors
 from dovetail.ops import OpPackage, OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
@@ -46,7 +46,7 @@ class Conversion:
         input_format: Name of the frontend; None to find it.
         graph_name: Name of the only graph; None for the one that the frontend chooses.
         shapes: Shapes of inputs, of which there is a graph each.
-        before: Passes that run first.
+        before, after: Passes that run first, and those of the quantized model.
         passes: Changes of the passes.
         optimize: Whether the passes run.
         mode: The tensors whose encodings adapters may replace.
@@ -60,6 +60,7 @@ class Conversion:
     graph_name: str | None = None
     shapes: Mapping[str, Sequence[Shape]] = field(default_factory=dict)
     before: tuple[Pass, ...] = ()
+    after: tuple[Pass, ...] = ()
     passes: str = ""
     optimize: bool = True
     mode: UpdatableMode = "none"
@@ -96,6 +97,19 @@ class Conversion:
             on_read=on_read,
         )
         return with_artefact(model, self.artefact)
+
+    def finished(self, model: Model) -> Model:
+        """Return the quantized model after the last passes.
+
+        Raises:
+            ConfigError: Inputs or outputs cannot have the wanted form.
+        """
+        if not self.after:
+            return model
+        graphs = [copy_graph(graph) for graph in model.graphs.values()]
+        for graph in graphs:
+            run_passes(graph, self.after)
+        return Model.of(*graphs, producer=model.producer, registry=self.ops)
 
 
 def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry:
@@ -157,12 +171,13 @@ def convert_file(
     made = quantized(
         model, request.input_list, request.options, conversion.ops, native=request.native
     )
-    files = _write(file, made.model, check=check)
-    dumped = write_encodings(made.model, target) if request.dump else ()
+    model = conversion.finished(made.model)
+    files = _write(file, model, check=check)
+    dumped = write_encodings(model, target) if request.dump else ()
     show_notes(made.report)
     more = {"encodings": [str(path) for path in dumped], "report": made.report.to_builtins()}
     text = report_table(made.report) if request.show else None
-    _report(source, files, read.count, made.model, time.perf_counter() - start, more, text)
+    _report(source, files, read.count, model, time.perf_counter() - start, more, text)
     show_advice(made.report)
 
 

@@ -56,7 +56,7 @@ class ConverterOptions:
         interface: What is said about inputs and outputs.
         graph: Options about nodes.
         artefact: What the file says of itself.
-        before: Passes that run first.
+        before, after: Passes that run first, and those of the quantized model.
         templates: Paths of the templates to write, by option.
     """
 
@@ -66,6 +66,7 @@ class ConverterOptions:
     graph: Mapping[str, Any]
     artefact: Mapping[str, str]
     before: tuple[Pass, ...]
+    after: tuple[Pass, ...]
     templates: Mapping[str, Path]
 
     def passes(self, given: str, *, optimize: bool) -> str:
@@ -123,10 +124,13 @@ def read_options(
     if problems:
         raise ConfigError("invalid options", code="USAGE", problems=problems)
     form = request.pass_values(keep_int64=further.graph["keep_int64_inputs"])
-    before = (configured_pass("interface", form),) if form else ()
+    before, after = (
+        (configured_pass("interface", each),) if each else ()
+        for each in (form, request.values_after_quantization())
+    )
     templates = {option: values[option] for option in _TEMPLATES if values[option] is not None}
     return ConverterOptions(
-        options, shapes, request, further.graph, artefact or {}, before, templates
+        options, shapes, request, further.graph, artefact or {}, before, after, templates
     )
 
 

@@ -312,6 +312,7 @@ def convert(
         graph_name=graph_name,
         shapes=found.shapes,
         before=found.before,
+        after=found.after,
         passes=found.passes(passes, optimize=not no_simplification),
         optimize=not no_simplification,
         artefact=found.artefact,

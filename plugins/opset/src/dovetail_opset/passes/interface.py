@@ -10,6 +10,7 @@ from dovetail.ir import DType, Graph, ScaleOffset, Shape, Spec, Tensor, TensorKi
 from dovetail_opset.build import add
 from dovetail_opset.passes._colors import COLORS, OUTPUT_COLORS, color_shape, emit_colors
 from dovetail_opset.passes._image_axes import has_images, is_channels_last
+from dovetail_opset.passes._rewrite import source_perm_after
 from dovetail_opset.perms import inverse, to_first, to_last
 
 # Types of an interface by the names that the SDK's tools use.
@@ -44,11 +45,14 @@ class TensorForm:
     Attributes:
         name: The tensor.
         layout: The model's layout and the wanted one, such as `("NCHW", "NHWC")`.
-        dtype: A name of `TYPES`; None for the model's type.
+        dtype: A name of `TYPES`; None for the model's type. Where the model's tensor is
+            fixed-point, an 8- or 16-bit integer type is one of stored values with the same range.
         scale: Scale of fixed-point values, with an 8- or 16-bit integer type.
         offset: Their offset: the real value is `(stored + offset) * scale`.
         colors: The color format that the application passes, and that of the model.
         model_layout: The model's layout where `layout` is None; it is only checked.
+        is_stored: Whether an integer type without a scale cannot be one of plain numbers: the
+            model's tensor must not be float.
     """
 
     name: str
@@ -58,6 +62,7 @@ class TensorForm:
     offset: int = 0
     colors: tuple[str, str] | None = None
     model_layout: str | None = None
+    is_stored: bool = False
 
     def faults(self, graph: Graph) -> Iterator[str]:
         """Yield why the tensor of a graph cannot have this form."""
@@ -73,14 +78,18 @@ class TensorForm:
             yield f"unsupported type '{self.dtype}'; expected one of {', '.join(TYPES)}"
         elif self.scale is not None:
             yield from self._encoding_faults(tensor)
+        elif self.is_stored and tensor.dtype.is_float:
+            yield f"a quantized input or output of type {self.dtype} needs a scale and an offset"
+        elif tensor.dtype.is_fixed_point and not isinstance(tensor.encoding, ScaleOffset):
+            yield "a tensor with several scales, or without one, keeps its type"
         if self.colors is not None:
             yield from self._color_faults(tensor)
 
     def _encoding_faults(self, tensor: Tensor) -> Iterator[str]:
         if self.dtype not in _FIXED:
             yield f"a scale needs one of the types {', '.join(_FIXED)}, got {self.dtype}"
-        elif not tensor.dtype.is_float:
-            yield f"a scale is for values that are float in the model, not {tensor.dtype.name}"
+        elif not (tensor.dtype.is_float or tensor.dtype.is_fixed_point):
+            yield f"a scale is for real values, but the model's type is {tensor.dtype.name}"
         if self.scale is not None and not 0 < self.scale < float("inf"):
             yield f"the scale must be positive and finite, got {self.scale}"
 
@@ -111,18 +120,21 @@ class TensorForm:
                 return layout
         return None
 
-    @property
-    def is_stored_fixed(self) -> bool:
-        """True if the application's values are fixed-point ones."""
-        return self.scale is not None
+    def spec(self, shape: Shape, own: Spec) -> Spec:
+        """Return the application's type and encoding with a shape.
 
-    def spec(self, shape: Shape, own: DType) -> Spec:
-        """Return the application's type and encoding with a shape."""
+        Args:
+            shape: The shape.
+            own: The model's type and encoding.
+        """
         if self.dtype is None:
-            return Spec(own, shape)
-        if self.scale is None:
-            return Spec(TYPES[self.dtype], shape)
-        return Spec(_FIXED[self.dtype], shape, ScaleOffset(self.scale, self.offset))
+            return Spec(own.dtype, shape, own.encoding)
+        if self.scale is not None:
+            return Spec(_FIXED[self.dtype], shape, ScaleOffset(self.scale, self.offset))
+        if self.dtype in _FIXED and isinstance(own.encoding, ScaleOffset):
+            dtype = _FIXED[self.dtype]
+            return Spec(dtype, shape, _of_same_range(own.encoding, own.dtype, dtype))
+        return Spec(TYPES[self.dtype], shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +240,11 @@ def _change_input(graph: Graph, inner: Tensor, form: TensorForm) -> bool:
     perm = _perm(form.layout)
     if form.colors is None:
         wanted = tuple(inner.shape[axis] for axis in perm) if perm else inner.shape
-        if form.spec(wanted, inner.dtype) == inner.spec and not perm:
+        if form.spec(wanted, inner.spec) == inner.spec and not perm:
             return False
         outer = _outer_input(graph, inner, form, wanted)
-        outer.source_perm = perm
-        x = _converted(graph, outer, inner.dtype, form.name)
+        outer.source, outer.source_perm = inner.source, _source_perm(inner, perm)
+        x = _converted(graph, outer, inner.spec, form.name)
         if perm:
             x = add(graph, "Transpose", [x], name=f"{form.name}.layout", perm=inverse(perm))
     else:
@@ -243,7 +255,7 @@ def _change_input(graph: Graph, inner: Tensor, form: TensorForm) -> bool:
             return False
     graph.replace_uses(inner, x)
     graph.remove_tensor(inner)
-    x.source, x.source_perm = form.name, None
+    x.source, x.source_perm = inner.source, inner.source_perm
     return True
 
 
@@ -259,7 +271,7 @@ def _image(graph: Graph, inner: Tensor, form: TensorForm) -> Tensor:
     is_first = form.layout is not None and form.layout[1] == "NCHW" and len(shape) == 4
     outer_shape = tuple(shape[axis] for axis in to_first(4)) if is_first else shape
     outer = _outer_input(graph, inner, form, outer_shape)
-    x = _converted(graph, outer, inner.dtype, name)
+    x = _converted(graph, outer, inner.spec, name)
     if is_first:
         x = add(graph, "Transpose", [x], name=f"{name}.last", perm=to_last(4))
     x = emit_colors(graph, x, colors, name, (height, width))
@@ -270,7 +282,7 @@ def _image(graph: Graph, inner: Tensor, form: TensorForm) -> Tensor:
 
 def _outer_input(graph: Graph, inner: Tensor, form: TensorForm, shape: Shape) -> Tensor:
     """Return a new input that takes over the name of the model's."""
-    spec = form.spec(shape, inner.dtype)
+    spec = form.spec(shape, inner.spec)
     graph.rename({inner: graph.fresh_name(f"{form.name}.model")}, {})
     made = Tensor(form.name, spec.dtype, shape, TensorKind.APP_WRITE, encoding=spec.encoding)
     return graph.add_tensor(made)
@@ -279,33 +291,56 @@ def _outer_input(graph: Graph, inner: Tensor, form: TensorForm, shape: Shape) ->
 def _change_output(graph: Graph, inner: Tensor, form: TensorForm) -> bool:
     name, perm = form.name, _perm(form.layout)
     wanted = tuple(inner.shape[axis] for axis in perm) if perm else inner.shape
-    spec = form.spec(wanted, inner.dtype)
+    spec = form.spec(wanted, inner.spec)
     if spec == inner.spec and not perm:
         return False
     graph.rename({inner: graph.fresh_name(f"{name}.model")}, {})
     inner.kind = TensorKind.NATIVE
-    outer = Tensor(name, spec.dtype, spec.shape, encoding=spec.encoding, source=name)
-    outer.source_perm = perm
+    outer = Tensor(name, spec.dtype, spec.shape, encoding=spec.encoding, source=inner.source)
+    outer.source_perm = _source_perm(inner, perm)
     x = inner
     has_type = (spec.dtype, spec.encoding) != (inner.dtype, inner.encoding)
     if perm:
         last = None if has_type else outer
         x = add(graph, "Transpose", [x], name=f"{name}.layout", outputs=last, perm=perm)
     if has_type:
-        kind = "Quantize" if form.is_stored_fixed else "Cast"
+        kind = _conversion(x.spec, spec)
         x = add(graph, kind, [x], name=f"{name}.type", outputs=outer, spec=spec)
     x.kind = TensorKind.APP_READ
     return True
 
 
-def _converted(graph: Graph, x: Tensor, dtype: DType, name: str) -> Tensor:
+def _converted(graph: Graph, x: Tensor, own: Spec, name: str) -> Tensor:
     """Return an input's values in the model's type."""
-    if x.encoding is not None:
-        target = Spec(dtype, x.shape)
-        return add(graph, "Dequantize", [x], name=f"{name}.real", spec=target)
-    if x.dtype is dtype:
+    target = Spec(own.dtype, x.shape, own.encoding)
+    if x.spec == target:
         return x
-    return add(graph, "Cast", [x], name=f"{name}.type", spec=Spec(dtype, x.shape))
+    kind = _conversion(x.spec, target)
+    suffix = "real" if kind == "Dequantize" else "type"
+    return add(graph, kind, [x], name=f"{name}.{suffix}", spec=target)
+
+
+def _conversion(source: Spec, target: Spec) -> str:
+    """Return the op that converts values of one type to another."""
+    if source.dtype.is_fixed_point and target.dtype.is_fixed_point:
+        return "Convert"
+    if source.dtype.is_fixed_point and target.dtype.is_float:
+        return "Dequantize"
+    if source.dtype.is_float and target.dtype.is_fixed_point:
+        return "Quantize"
+    return "Cast"
+
+
+def _of_same_range(encoding: ScaleOffset, own: DType, dtype: DType) -> ScaleOffset:
+    """Return the encoding of a type for the values of another one."""
+    (low, high), (first, last) = own.stored_range(encoding.bitwidth), dtype.stored_range()
+    ratio = (high - low) / (last - first)
+    offset = round((low + encoding.offset) / ratio) - first
+    return ScaleOffset(encoding.scale * ratio, offset)
+
+
+def _source_perm(inner: Tensor, perm: Shape | None) -> Shape | None:
+    return inner.source_perm if perm is None else source_perm_after(inner, perm)
 
 
 def _perm(layout: tuple[str, str] | None) -> Shape | None:

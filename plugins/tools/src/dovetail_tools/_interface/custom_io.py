@@ -69,7 +69,14 @@ def read_custom_io(path: Path, problems: list[Problem]) -> dict[str, Form]:
 
 def _form(entry: Entry) -> Form:
     layout, quant = entry.layout or Layout(), entry.quant_param or QuantParam()
-    form = Form(layout.model, layout.custom, entry.datatype, quant.scale, quant.offset)
+    form = Form(
+        layout.model,
+        layout.custom,
+        entry.datatype,
+        quant.scale,
+        quant.offset,
+        stored_dtype=entry.datatype,
+    )
     if form.scale is not None and form.dtype is None:
         form.dtype = "uint8"
     return form

@@ -21,6 +21,7 @@ class Form:
         dtype: The wanted type.
         scale, offset: The wanted encoding.
         colors: Colors that the application passes, and those of the model.
+        stored_dtype: The wanted type after the quantizer has chosen the encoding.
     """
 
     model_layout: str | None = None
@@ -29,8 +30,9 @@ class Form:
     scale: float | None = None
     offset: int | None = None
     colors: tuple[str, str] | None = None
+    stored_dtype: str | None = None
 
-    def faults(self, *, is_quantized: bool) -> Iterator[str]:
+    def faults(self) -> Iterator[str]:
         """Yield why the options contradict each other."""
         for layout in (self.model_layout, self.layout):
             if layout not in (None, NONTRIVIAL, *LAYOUTS):
@@ -42,13 +44,16 @@ class Form:
                 "it by --input-layout, or in the file, as Layout under `Src Model Parameters` or "
                 "as Model under `Layout`"
             )
-        if self.dtype in STORED and self.scale is None and not is_quantized and not self.colors:
-            yield f"a quantized input or output of type {self.dtype} needs a scale and an offset"
         if self.scale is not None and self.dtype not in STORED:
             yield f"a scale is given for the type {self.dtype}; expected int8 or uint8"
 
-    def as_option(self, name: str) -> dict[str, Any]:
-        """Return the form for the pass `interface`."""
+    def as_option(self, name: str, *, is_quantized: bool) -> dict[str, Any]:
+        """Return the form for the pass `interface`.
+
+        Args:
+            name: The tensor.
+            is_quantized: Whether the quantizer chooses an encoding that is not given.
+        """
         own, wanted = self.model_layout, self.layout
         plain = None in (own, wanted) or NONTRIVIAL in (own, wanted)
         layout = None if plain else (own, wanted)
@@ -58,9 +63,16 @@ class Form:
         return {
             "name": name,
             "layout": layout,
-            "dtype": None if is_open else self.dtype,  # the quantizer chooses the encoding
+            "dtype": None if is_open and is_quantized else self.dtype,
             "scale": self.scale,
             "offset": self.offset or 0,
             "colors": self.colors,
             "model_layout": None if own == NONTRIVIAL else own,
+            "is_stored": is_open and not is_quantized,
         }
+
+    def after_quantization(self, name: str) -> dict[str, Any] | None:
+        """Return the form for the pass `interface` of a quantized model; None if it has none."""
+        if self.stored_dtype is None or self.scale is not None or self.colors is not None:
+            return None
+        return {"name": name, "dtype": self.stored_dtype, "is_stored": self.stored_dtype in STORED}

@@ -10,7 +10,7 @@ from typing import Any
 from dovetail.errors import ConfigError, Problem
 from dovetail.ir import Shape
 from dovetail_tools._interface.custom_io import read_custom_io
-from dovetail_tools._interface.form import Form
+from dovetail_tools._interface.form import STORED, Form
 from dovetail_tools._interface.io_config import IoConfig, read_io_config
 from dovetail_tools._interface.preserve import Preserved, parse_preserve
 
@@ -52,12 +52,14 @@ class InterfaceRequest:
         shapes: Shapes of inputs by name, from a file.
         preserved: Tensors that keep layouts and types.
         legacy: Whether images become channels-last.
+        is_quantized: Whether the model is quantized.
     """
 
     forms: Mapping[str, Form] = field(default_factory=dict)
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     preserved: Preserved = field(default_factory=Preserved)
     legacy: bool = False
+    is_quantized: bool = False
 
     def pass_values(self, *, keep_int64: bool = False) -> dict[str, Any]:
         """Return the options of the pass `interface`; empty if it has nothing to do or to check.
@@ -68,7 +70,10 @@ class InterfaceRequest:
         kept = self.preserved
         if not (self.forms or self.legacy or kept.layouts or kept.types):
             return {}
-        given = [form.as_option(name) for name, form in self.forms.items()]
+        given = [
+            form.as_option(name, is_quantized=self.is_quantized)
+            for name, form in self.forms.items()
+        ]
         return {
             "tensors": given,
             "channels_last": self.legacy and kept.layouts is not None,
@@ -76,6 +81,12 @@ class InterfaceRequest:
             "preserved": sorted({*(kept.layouts or ()), *self._with_own_layout()}),
             "preserved_types": sorted(kept.types or ()),
         }
+
+    def values_after_quantization(self) -> dict[str, Any]:
+        """Return the options of another pass `interface`, of the quantized model; maybe empty."""
+        given = [form.after_quantization(name) for name, form in self.forms.items()]
+        wanted = [each for each in given if each is not None]
+        return {"tensors": wanted} if wanted and self.is_quantized else {}
 
     def _with_own_layout(self) -> Iterable[str]:
         """Yield the tensors whose layout in the model is stated, and is no channels-first one."""
@@ -110,17 +121,18 @@ def read_interface(options: InterfaceOptions, *, is_quantized: bool = False) -> 
     for name, layout in _single("--desired-input-layout", options.wanted_layouts, problems):
         forms.setdefault(name, Form()).layout = layout
     for name, dtype in _single("--input-dtype", options.dtypes, problems):
-        forms.setdefault(name, Form()).dtype = dtype
+        form = forms.setdefault(name, Form())
+        # the option says what the model reads; a float type does not keep the input float
+        form.dtype, form.stored_dtype = dtype, dtype if dtype in STORED else None
     for name, kind in _single("--input-type", options.kinds, problems):
         _set_kind(forms.setdefault(name, Form()), kind, f"--input-type {name}", problems)
     _set_colors(forms, options.colors, problems)
     preserved = parse_preserve(options.preserve, problems)
     for name, form in forms.items():
-        faults = form.faults(is_quantized=is_quantized)
-        problems += [Problem(fault, f"input or output '{name}'") for fault in faults]
+        problems += [Problem(fault, f"input or output '{name}'") for fault in form.faults()]
     if problems:
         raise ConfigError("invalid options", code="USAGE", problems=problems)
-    return InterfaceRequest(forms, shapes, preserved, options.legacy)
+    return InterfaceRequest(forms, shapes, preserved, options.legacy, is_quantized)
 
 
 def _from_files(

@@ -97,7 +97,13 @@ def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
             problems.append(Problem(text, where))
         colors = (desired.colors.lower(), "bgr") if desired.colors else None
         config.forms[entry.name] = Form(
-            source.layout, desired.layout, dtype, encoding.scale, encoding.offset, colors
+            source.layout,
+            desired.layout,
+            dtype,
+            encoding.scale,
+            encoding.offset,
+            colors,
+            stored_dtype=dtype,
         )
         if desired.shape is not None:
             try:
