@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.files.config_text import read_json, read_toml, read_yaml
+from dovetail.files.config_text import read_json, read_toml, read_yaml, read_yaml_data
 
 
 @pytest.mark.parametrize("number", ["1e-3", "1E-3", "1.e-3", ".1e-2", "+1e-3", "0.001", "1.0e-3"])
@@ -24,3 +24,13 @@ def test_a_byte_order_mark_is_no_content(tmp_path: Path, suffix: str, text: str)
     path.write_text(text, "utf-8-sig")
     readers = {"json": read_json, "toml": read_toml, "yaml": read_yaml}
     assert readers[suffix](path) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "name", ["23", "023", "495.10", "1_000", "no", "2024-01-31", "0x1F", "'a'"]
+)
+def test_names_are_text_as_written(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "names.yaml"
+    path.write_text(f"- name: {name}\n  size: 23\n- name:\n", "utf-8")
+    found = read_yaml_data(path, texts=("name",))
+    assert found == [{"name": name.strip("'"), "size": 23}, {"name": None}]

@@ -350,6 +350,25 @@ def test_io_config_and_the_command_line_over_it(convert: Any) -> None:
     assert types(convert("--io_config", "io.yaml", *over))["image"] == ("FLOAT_32", (1, 2, 4, 4))
 
 
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--custom_io", "- IOName: 495\n  Layout: {Model: NCHW, Custom: NHWC}\n"),
+        (
+            "--io_config",
+            "Output Tensor Configuration:\n- Name: 495\n  Src Model Parameters: {Layout: NCHW}\n"
+            "  Desired Model Parameters: {Layout: NHWC}\n",
+        ),
+    ],
+)
+def test_names_of_tensors_may_be_numbers(convert: Any, net: str, option: str, text: str) -> None:
+    model = onnx.load(net)
+    model.graph.node[1].output[0] = model.graph.output[0].name = "495"  # as PyTorch names them
+    onnx.save(model, net)
+    Path("io.yaml").write_text(text, "utf-8")
+    assert types(convert(option, "io.yaml"))["495"] == ("FLOAT_32", (1, 4, 6, 4))
+
+
 @pytest.mark.parametrize("kind", ["custom_io", "io"])
 def test_templates_are_valid_and_change_nothing(
     run: Any, convert: Any, net: str, kind: str

@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from dovetail.errors import ConfigError
 _UNPARSABLE = (ValueError, RecursionError)
 # Floats of YAML 1.2 that YAML 1.1 reads as text: without a point, or a sign of the exponent.
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+")
+_TAG = "tag:yaml.org,2002:"
+_RESOLVED = tuple(_TAG + kind for kind in ("int", "float", "bool", "timestamp"))  # without quotes
 _MAX_BYTES = 16 * 2**20  # of a config file
 
 
@@ -54,11 +57,15 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return data
 
 
-def read_yaml_data(path: Path) -> Any:
+def read_yaml_data(path: Path, *, texts: Collection[str] = ()) -> Any:
     """Return the content of a YAML 1.1 file, where Yes and on are booleans.
 
     Numbers may have the form of YAML 1.2, too: 1e-3. A key that occurs twice is an error, and so
     are aliases, by which a small file becomes huge.
+
+    Args:
+        path: The file.
+        texts: Keys whose values are text as it is written, such as names of tensors: 023 or no.
 
     Raises:
         ConfigError: It cannot be read, is not valid, or the package PyYAML is not installed.
@@ -66,7 +73,7 @@ def read_yaml_data(path: Path) -> Any:
     text = _text(path)
     yaml = _yaml(str(path))
     try:
-        return yaml.load(text, Loader=_strict_loader(yaml))
+        return yaml.load(text, Loader=_strict_loader(yaml, texts))
     except (*_UNPARSABLE, TypeError, yaml.YAMLError) as error:  # TypeError: a key that is a list
         raise _malformed(path, "YAML", " ".join(str(error).split())) from error
 
@@ -91,8 +98,11 @@ def _yaml(where: str) -> Any:
         ) from error
 
 
-def _strict_loader(yaml: Any) -> Any:
-    """Return PyYAML's safe loader with more numbers, without aliases and repeated keys."""
+def _strict_loader(yaml: Any, texts: Collection[str]) -> Any:
+    """Return PyYAML's safe loader with more numbers, without aliases and repeated keys.
+
+    Values of the keys `texts` are not resolved.
+    """
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
         def compose_node(self, parent: Any, index: Any) -> Any:
@@ -103,9 +113,12 @@ def _strict_loader(yaml: Any) -> Any:
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             pairs = [(self.construct_object(key, deep=True), None) for key, _ in node.value]
             _object(pairs)
+            for (key, _), (_, value) in zip(pairs, node.value, strict=True):
+                if key in texts and value.tag in _RESOLVED:
+                    value.tag = f"{_TAG}str"
             return super().construct_mapping(node, deep)
 
-    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("+-.0123456789"))
+    Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("+-.0123456789"))
     return Loader
 
 

@@ -49,7 +49,7 @@ def read_custom_io(path: Path, problems: list[Problem]) -> dict[str, Form]:
     Raises:
         ConfigError: The file cannot be read, or does not have the form; lists every fault.
     """
-    data = read_yaml_data(path)
+    data = read_yaml_data(path, texts=("IOName",))
     if not isinstance(data, list):
         raise ConfigError(
             "expected a list of inputs and outputs",

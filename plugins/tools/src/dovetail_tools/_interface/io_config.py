@@ -81,7 +81,7 @@ def read_io_config(path: Path, problems: list[Problem]) -> IoConfig:
     Raises:
         ConfigError: The file cannot be read, or does not have the form; lists every fault.
     """
-    data: Any = read_yaml_data(path)
+    data: Any = read_yaml_data(path, texts=("Name",))
     found = convert({} if data is None else data, IoFile, where=str(path))
     config = IoConfig()
     entries = [*_entries(found.inputs), *_entries(found.outputs)]
