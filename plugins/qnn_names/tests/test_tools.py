@@ -353,6 +353,14 @@ def test_nodes_that_quantize_become_encodings(folder: Path) -> None:
     assert graphs[1] == {name: found for name, found in graphs[0].items() if name != "x"}
 
 
+def test_outputs_that_the_application_wants_quantized_stay(folder: Path) -> None:
+    text = "- IOName: y\n  Datatype: uint8\n  QuantParam: {Scale: 0.02, Offset: 0}\n"
+    (folder / "custom_io.yaml").write_text(text)
+    said = run("qnn-onnx-converter -i net.onnx -o wanted.cpp --custom_io custom_io.yaml", folder)
+    assert nodes_of(folder / "wanted_net.json")[-1] == "Quantize"
+    assert "became encodings" not in said
+
+
 def test_qairt_tools_from_onnx_to_outputs(folder: Path) -> None:
     run("qairt-converter --input_network net.onnx", folder)
     run("qairt-quantizer --input_dlc net.dlc --input_list first.txt --act_bitwidth 16", folder)

@@ -56,7 +56,10 @@ def _extracted(
     SingleOps().run(graph)
     found = extract_qdq(graph, ops, keeps_encodings=False)
     left = {node.name for node in graph.nodes}
-    count = counted(sum(node.name not in left for node in quantizing), "node")
+    removed = sum(node.name not in left for node in quantizing)
+    if not removed:  # those of a quantized output stay
+        return found
+    count = counted(removed, "node")
     if options.ignore_encodings:
         notes.append(f"graph '{graph.name}': {count} that quantize removed")
         return Overrides()
