@@ -79,7 +79,7 @@ def test_the_hint_names_the_command_and_the_python_options(shapes, tmp_path) -> 
         shapes({"x": ["N", "H"], "z": ["N", None, "H"], "w": [1, "H"]}, symbols={"N": 4})
     path = tmp_path / "model.onnx"
     assert caught.value.hint == (
-        f"convert it first: `dovetail convert -i {path} --input-dim z 4,VALUE,VALUE "
+        f"convert it with their values: `dovetail convert -i {path} --input-dim z 4,VALUE,VALUE "
         "--define-symbol H VALUE` (in Python: OnnxOptions(symbols={'H': VALUE}, "
         "input_dims={'z': (4, VALUE, VALUE)})), or let the arrays of each run say: "
         "Session(..., specialize=['x', 'z', 'w'])"
