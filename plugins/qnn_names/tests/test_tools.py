@@ -139,6 +139,12 @@ NATIVE = " --use-native-input-files"
             "--retrieve_context b.bin --debug",
         ),
         ("qnn-net-run", "--model a.so --debug", "--model a.so --debug"),
+        (
+            "qnn-net-run",
+            "--input_data_type native --output_data_type native_only",
+            "--use-native-input-files --output_data_type native_only",
+        ),
+        ("qnn-net-run", "--input_data_type=float --model a.so", "--model a.so"),
         ("qairt-lora-importer", "--input_dlc a.dlc", "--input_dlc a.dlc"),
         ("qnn-op-package-generator", "-p a.xml -cop", "-p a.xml"),
         ("qnn-context-binary-generator", "--verbose", "--log-level verbose"),

@@ -173,5 +173,14 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "qnn-architecture-checker": Tool("architecture-checker"),
     "qnn-context-binary-utility": Tool("context-binary-utility"),
-    "qnn-net-run": Tool("net-run", superseded={"--model": "--retrieve-context"}),
+    "qnn-net-run": Tool(
+        "net-run",
+        (
+            Option(
+                ("--input-data-type",),
+                values={"float": (), "native": ("--use-native-input-files",)},
+            ),
+        ),
+        superseded={"--model": "--retrieve-context"},
+    ),
 }
