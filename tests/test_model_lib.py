@@ -150,12 +150,14 @@ def test_refusals_leave_nothing(
 def test_faults_name_the_files_that_were_passed(sources: Path, tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "other.bin", "w"):
         pass
-    arguments = f"-c {sources}/digits.cpp -b other.bin -o lib"
-    done = forked.run(f"dovetail model-lib-generator {arguments}", tmp_path)
-    assert done.returncode == 3
-    assert f"{sources}/digits.cpp: the model has faults" in done.stderr
-    assert "no data in other.bin for" in done.stderr
-    assert "digits.bin" not in done.stderr
+    (tmp_path / "text.bin").write_text("no tar")
+    for name, said in (("other", "no data in other.bin for"), ("text", "  - text.bin: ")):
+        arguments = f"-c {sources}/digits.cpp -b {name}.bin -o lib"
+        done = forked.run(f"dovetail model-lib-generator {arguments}", tmp_path)
+        assert done.returncode == 3
+        assert f"{sources}/digits.cpp: the model has faults" in done.stderr
+        assert said in done.stderr
+        assert "digits.bin" not in done.stderr
 
 
 def test_a_compiled_library_is_refused_with_what_to_do(tmp_path: Path) -> None:

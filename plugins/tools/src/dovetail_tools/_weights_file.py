@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tarfile
 import tempfile
@@ -44,7 +45,11 @@ def next_to_weights(model: Path, weights: Path | None) -> Iterator[Path]:
         try:
             yield folder / model.name
         except DovetailError as error:
-            copies = {str(folder / model.name): str(model), f"{stem}{_WEIGHTS}": str(weights)}
+            copies = {
+                str(folder / model.name): str(model),
+                str(folder / f"{stem}{_WEIGHTS}"): str(weights),
+                f"{stem}{_WEIGHTS}": str(weights),
+            }
             _name_originals(error, copies)
             raise
 
@@ -52,10 +57,10 @@ def next_to_weights(model: Path, weights: Path | None) -> Iterator[Path]:
 def _name_originals(error: DovetailError, originals: Mapping[str, str]) -> None:
     """Replace the names of copies in an error, which the user does not know."""
 
+    names = re.compile("|".join(map(re.escape, originals)))  # the first that matches counts
+
     def said(text: str) -> str:
-        for copy, original in originals.items():
-            text = text.replace(copy, original)
-        return text
+        return names.sub(lambda found: originals[found[0]], text)
 
     error.message, error.where = said(error.message), said(error.where)
     error.problems = tuple(Problem(said(p.message), said(p.where), p.hint) for p in error.problems)
