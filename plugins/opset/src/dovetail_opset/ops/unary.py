@@ -177,7 +177,7 @@ def _single(operation: Unary) -> Op:
     return PACKAGE.schemas[f"ElementWise{word}"].op()
 
 
-_SINGLE = {operation: _single(operation) for operation in Unary}
+UNARIES = {operation: _single(operation) for operation in Unary}
 
 
 @PACKAGE.op("ElementWiseUnary")
@@ -194,7 +194,7 @@ class ElementWiseUnary(Variants):
     @property
     def single(self) -> Op:
         """The single op with the same behaviour."""
-        return _SINGLE[self.operation]
+        return UNARIES[self.operation]
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         found: Spec = self.single.infer(x, out)

@@ -2,8 +2,8 @@
 
 Most types are the names of ops. Some are families, in which an attribute selects the op: by the
 number of an operation, or by the op's name.
-Source: files of the vendor's library next to the op names that it was given; the numbers are those
-of spec/qnn_ops.md.
+Source: files of the vendor's library next to the op names that it was given; its numbers are those
+of QNN's op set.
 """
 
 from __future__ import annotations
@@ -14,68 +14,24 @@ from dataclasses import dataclass
 from dovetail.errors import OpError
 from dovetail.ir import DType, Param, Scalar
 from dovetail_opset import PACKAGE
+from dovetail_opset.ops.activation import NEURONS
+from dovetail_opset.ops.binary import BINARIES
+from dovetail_opset.ops.unary import UNARIES
 
 OPERATION = "operation"
 
-# The ops without a single op stay the op that an operation selects.
 _NUMBERED: Mapping[str, tuple[str, Mapping[int, str]]] = {
     "Eltwise_Binary": (
         "ElementWiseBinary",
-        {
-            0: "ElementWiseAdd",
-            1: "ElementWiseAnd",
-            2: "ElementWiseDivide",
-            3: "ElementWiseEqual",
-            4: "ElementWiseFloorDiv",
-            5: "ElementWiseFmod",
-            6: "ElementWiseGreater",
-            7: "ElementWiseGreaterEqual",
-            8: "ElementWiseLess",
-            9: "ElementWiseLessEqual",
-            10: "ElementWiseMaximum",
-            11: "ElementWiseMinimum",
-            12: "ElementWiseMod",
-            13: "ElementWiseMultiply",
-            14: "ElementWiseNotEqual",
-            15: "ElementWiseOr",
-            16: "ElementWisePower",
-            17: "ElementWiseSquaredDifference",
-            18: "ElementWiseSubtract",
-            19: "ElementWiseXor",
-        },
+        {int(number): type(op).__name__ for number, op in BINARIES.items()},
     ),
     "Eltwise_Unary": (
         "ElementWiseUnary",
-        {
-            0: "ElementWiseAbs",
-            1: "ElementWiseAsin",
-            2: "ElementWiseAtan",
-            3: "ElementWiseCeil",
-            4: "ElementWiseCos",
-            5: "ElementWiseExp",
-            6: "ElementWiseFloor",
-            7: "ElementWiseLog",
-            8: "ElementWiseNeg",
-            9: "ElementWiseNot",
-            11: "ElementWiseRound",
-            12: "ElementWiseRsqrt",
-            13: "ElementWiseSign",
-            14: "ElementWiseSin",
-            15: "ElementWiseSquareRoot",
-        },
+        {int(number): type(op).__name__ for number, op in UNARIES.items()},
     ),
     "Neuron": (
         "ElementWiseNeuron",
-        {
-            0: "Elu",
-            1: "Gelu",
-            3: "HardSwish",
-            4: "Relu",
-            5: "ReluMinMax",
-            6: "Sigmoid",
-            7: "ElementWiseSoftplus",
-            8: "Tanh",
-        },
+        {int(number): op.__name__ for number, op in NEURONS.items()},
     ),
 }
 _NAMED: Mapping[str, tuple[str, tuple[str, ...]]] = {
