@@ -7,7 +7,6 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -79,23 +78,19 @@ class Member:
         packed = self.file.view(self.start, self.info.compress_size)
         return packed if self.is_stored else self._inflated(packed)
 
-    @cached_property
-    def check(self) -> Callable[[], None]:
-        """Checks its data against the directory's CRC, if that has one, the first time.
+    def check(self) -> None:
+        """Raise if its data do not match the directory's CRC; they are compared once.
 
         Raises:
             FrontendError: They differ.
         """
-        is_checked = False
+        if not self._is_intact:
+            raise _fault("the data do not match their CRC: the file is damaged", self.where)
 
-        def check() -> None:
-            nonlocal is_checked
-            # the vendor's library writes none
-            if not is_checked and self.info.CRC and zlib.crc32(self.data.data) != self.info.CRC:
-                raise _fault("the data do not match their CRC: the file is damaged", self.where)
-            is_checked = True
-
-        return check
+    @cached_property
+    def _is_intact(self) -> bool:
+        # the vendor's library writes no CRC
+        return not self.info.CRC or zlib.crc32(self.data.data) == self.info.CRC
 
     def _inflated(self, packed: Bytes) -> Bytes:
         size = self.info.file_size

@@ -14,9 +14,9 @@ from dovetail_qnn._assembly import complete
 from dovetail_qnn._extras import KEY, NOTHING, read_extras
 from dovetail_qnn.dlc._archive import Archive, Member
 from dovetail_qnn.dlc._graphs import GraphReader
-from dovetail_qnn.dlc._old_graphs import OLD_MAJOR, read_old_graph
+from dovetail_qnn.dlc._old_graphs import read_old_graph
 from dovetail_qnn.dlc._payloads import NO_PAYLOADS, BlobSource, Payloads, read_payloads
-from dovetail_qnn.dlc._streams import MAGIC, Stream, open_stream
+from dovetail_qnn.dlc._streams import MAGIC, OLD_MAJOR, Stream, open_stream
 from dovetail_qnn.dlc._tables import GRAPHS, PARAMS, WIDE_PARAMS, ModelTable
 from dovetail_qnn.dlc.flatbuffers import FaultList, decode, identifier_of
 

@@ -26,7 +26,6 @@ from dovetail_qnn.dlc._streams import Stream
 from dovetail_qnn.dlc._tables import PayloadTable
 from dovetail_qnn.dlc.flatbuffers import FaultList, decode
 
-OLD_MAJOR = 3
 # The package of nodes whose computation is not known.
 OLD_PACKAGE = "dlc.3"
 _INPUT, _RESHAPE, _NEURON = "Input", "Reshape", "Neuron"

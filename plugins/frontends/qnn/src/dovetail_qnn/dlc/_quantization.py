@@ -48,9 +48,7 @@ def bitwidth_of(table: Quantization) -> int | None:
     Raises:
         QuantizationError: It states several.
     """
-    elements = () if table.per_axis is None else table.per_axis.elements
-    elements += () if table.per_tensor is None else (table.per_tensor,)
-    found = {element.bitwidth for element in elements}
+    found = {element.bitwidth for element in _elements(table)}
     if len(found) > 1:
         raise QuantizationError(f"the encoding has several bitwidths: {sorted(found)}")
     return next(iter(found), 0) or None
@@ -64,10 +62,14 @@ def cached_type(table: Quantization, bits: int) -> DType:
     Raises:
         KeyError: No fixed-point type has this width.
     """
-    elements = () if table.per_axis is None else table.per_axis.elements
-    elements += () if table.per_tensor is None else (table.per_tensor,)
-    is_signed = all(e.is_symmetric and not e.offset for e in elements)
+    is_signed = all(e.is_symmetric and not e.offset for e in _elements(table))
     return DType.fixed(bits, signed=is_signed)
+
+
+def _elements(table: Quantization) -> tuple[AxisElement, ...]:
+    """Return the scales of a table, whatever its kind says."""
+    single = () if table.per_tensor is None else (table.per_tensor,)
+    return single if table.per_axis is None else (*single, *table.per_axis.elements)
 
 
 def write_encoding(encoding: Encoding | None, dtype: DType) -> Quantization:
