@@ -62,34 +62,39 @@ ADDED = (
 NATIVE = " --use-native-input-files"
 
 
+def output(name: str, graph: str = "") -> str:
+    form, named = ("qnn-cpp", f" --graph-name {graph}") if name.endswith(".cpp") else ("dlc", "")
+    return f"--output-path {name} --output-format {form}{named if graph else ''}"
+
+
 @pytest.mark.parametrize(
-    ("tool", "given", "expected"),
+    ("tool", "given", "added", "kept"),
     [
         (
             "qnn-onnx-converter",
             "--input_network a/my-net.onnx",
-            f"--input_network a/my-net.onnx {ADDED} --output-path a/my-net.cpp "
-            "--output-format qnn-cpp --graph-name my_net",
+            f"{ADDED} {output('a/my-net.cpp', 'my_net')}",
+            "--input_network a/my-net.onnx",
         ),
         (
             "qnn-onnx-converter",
             "-i 1.onnx -o 8bit --op_style=2.18 --lenient --debug -p qti.aisw",
-            "-i 1.onnx --op_style=2.18 --lenient --log-level debug --input-format onnx "
-            "--legacy-io-layout --strip-quant-nodes --c-names --zero-biases "
-            "--output-path 8bit.cpp --output-format qnn-cpp --graph-name _8bit",
+            "--input-format onnx --legacy-io-layout --strip-quant-nodes --c-names --zero-biases "
+            f"{output('8bit.cpp', '_8bit')}",
+            "-i 1.onnx --op_style=2.18 --lenient --log-level debug",
         ),
         (
             "qnn-onnx-converter",
             "-i a.onnx -opl x.py:P --dry_run debug --use_native_dtype --debug 0 --graph-name=g",
-            "-i a.onnx -opl x.py:P --dry_run debug --use_native_dtype "
-            f"--graph-name=g {ADDED} --output-path a.cpp --output-format qnn-cpp",
+            f"{ADDED} {output('a.cpp')}",
+            "-i a.onnx -opl x.py:P --dry_run debug --use_native_dtype --graph-name=g",
         ),
         *(
             (
                 "qnn-onnx-converter",
                 f"-i a.onnx --input_list l.txt{kept}",
-                f"-i a.onnx --input_list l.txt{kept} {ADDED}{native} --quantization-style sdk "
-                "--output-path a.cpp --output-format qnn-cpp --graph-name a",
+                f"{ADDED}{native} --quantization-style sdk {output('a.cpp', 'a')}",
+                f"-i a.onnx --input_list l.txt{kept}",
             )
             for kept, native in (
                 (" --preserve_io layout x", ""),
@@ -102,58 +107,80 @@ NATIVE = " --use-native-input-files"
         (
             "qairt-converter",
             "--input_network=net.onnx --output_path deep/net.dlc --dry_run",
-            "--input_network=net.onnx --dry_run --lenient --strip-quant-nodes "
-            "--zero-biases --output-path deep/net.dlc --output-format dlc",
+            f"--lenient --strip-quant-nodes --zero-biases {output('deep/net.dlc')}",
+            "--input_network=net.onnx --dry_run",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json",
-            "-i a.onnx --quantization_overrides o.json --lenient --strip-quant-nodes "
-            "--zero-biases --cache-overrides --output-path a.dlc --output-format dlc",
+            "--lenient --strip-quant-nodes --zero-biases --cache-overrides " + output("a.dlc"),
+            "-i a.onnx --quantization_overrides o.json",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json --float_fallback",
-            "-i a.onnx --quantization_overrides o.json --float_fallback --lenient "
-            "--strip-quant-nodes --zero-biases --quantization-style sdk --output-path a.dlc "
-            "--output-format dlc",
+            "--lenient --strip-quant-nodes --zero-biases --quantization-style sdk "
+            + output("a.dlc"),
+            "-i a.onnx --quantization_overrides o.json --float_fallback",
         ),
         *(
             (
                 "qnn-onnx-converter",
                 f"-i a.onnx{file} --float_fallback",
-                f"-i a.onnx{file} --float_fallback {ADDED} --quantization-style sdk "
-                "--output-path a.cpp --output-format qnn-cpp --graph-name a",
+                f"{ADDED} --quantization-style sdk {output('a.cpp', 'a')}",
+                f"-i a.onnx{file} --float_fallback",
             )
             for file in ("", " --quantization_overrides o.json")
         ),
         (
             "qairt-quantizer",
             "--input_dlc net.dlc --floatFallback --use_native_output_files",
-            "--input_dlc net.dlc --floatFallback --lenient --quantization-style sdk "
-            "--output-dlc net.quantized.dlc --output-format dlc",
+            "--lenient --quantization-style sdk --output-dlc net.quantized.dlc --output-format dlc",
+            "--input_dlc net.dlc --floatFallback",
         ),
         (
             "qnn-net-run",
             "--model=a.so --retrieve_context b.bin --debug",
+            "",
             "--retrieve_context b.bin --debug",
         ),
-        ("qnn-net-run", "--model a.so --debug", "--model a.so --debug"),
+        ("qnn-net-run", "--model a.so --debug", "", "--model a.so --debug"),
         (
             "qnn-net-run",
             "--input_data_type native --output_data_type native_only",
+            "",
             "--use-native-input-files --output_data_type native_only",
         ),
-        ("qnn-net-run", "--input_data_type=float --model a.so", "--model a.so"),
-        ("qairt-lora-importer", "--input_dlc a.dlc", "--input_dlc a.dlc"),
-        ("qnn-op-package-generator", "-p a.xml -cop", "-p a.xml"),
-        ("qnn-context-binary-generator", "--verbose", "--log-level verbose"),
-        ("qnn-onnx-converter", "-o a.cpp --version", "-o a.cpp --version"),
+        ("qnn-net-run", "--input_data_type=float --model a.so", "", "--model a.so"),
+        ("qairt-lora-importer", "--input_dlc a.dlc", "", "--input_dlc a.dlc"),
+        ("qnn-op-package-generator", "-p a.xml -cop", "", "-p a.xml"),
+        ("qnn-context-binary-generator", "--verbose", "", "--log-level verbose"),
+        ("qnn-onnx-converter", "-o a.cpp --version", "", "-o a.cpp --version"),
     ],
 )
-def test_arguments_become_those_of_the_command(tool: str, given: str, expected: str) -> None:
+def test_arguments_become_those_of_the_command(
+    tool: str, given: str, added: str, kept: str
+) -> None:
     found = translated(TOOLS[tool], given.split())
-    assert found == [TOOLS[tool].command, *expected.split()]
+    assert found == [TOOLS[tool].command, *added.split(), *kept.split()]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "said"),
+    [
+        ("qnn-onnx-converter", "-i a.onnx -d x:1,3,8,6", "option '-d' takes two values"),
+        (
+            "qairt-converter",
+            "-i a.onnx --quantization_overrides",
+            "Option '--quantization-overrides'",
+        ),
+        ("qnn-onnx-converter", "-i a.onnx -o", "Option '-o'"),
+    ],
+)
+def test_a_last_option_without_its_value_is_named(
+    tool: str, given: str, said: str, tmp_path: Path
+) -> None:
+    assert said in run(f"{tool} {given}", tmp_path, code=2)
 
 
 @pytest.mark.parametrize("model", ["net.pb", "net.pt", "net.tflite", "saved_model"])

@@ -40,17 +40,20 @@ def translated(tool: Tool, args: Sequence[str]) -> list[str]:
         if by in map(_name, tokens):
             tokens = _without(tokens, option, f"{by} replaces it")
     present = set(map(_name, tokens))
+    added: list[str] = []
     for default in tool.defaults:
         if default[0] in declared and default[0] not in present:
-            tokens += default
+            added += default
     for each in tool.implied:
         if each.by in present and not present & set(each.unless) and _is_met(each, tokens):
-            tokens += each.tokens
+            added += each.tokens
     if tool.output is not None:
         source = _model(tool.output, tokens)
-        tokens = _with_output(tool.output, source, tokens)
+        tokens, more = _with_output(tool.output, source, tokens)
+        added += more
         _require_frontend(tool, source)
-    return [tool.command, *tokens]
+    # first: the last option of the user may lack its value, which nothing of ours may become
+    return [tool.command, *added, *tokens]
 
 
 def _is_met(implied: Implied, tokens: Sequence[str]) -> bool:
@@ -101,22 +104,23 @@ def _model(output: OutputFile, tokens: Sequence[str]) -> str:
     return source
 
 
-def _with_output(output: OutputFile, source: str, tokens: list[str]) -> list[str]:
+def _with_output(output: OutputFile, source: str, tokens: list[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments without the path of the file, and those that replace it."""
     given = _value(tokens, (output.option, output.short))
     if given in ("", ".", "..", "/"):
-        return tokens  # the command reports it
+        return tokens, []  # the command reports it
     path = Path(given) if given is not None else Path(source).with_suffix(output.ending)
     if path.suffix.lower() != output.suffix:
         path = path.with_name(path.name + output.suffix)
-    tokens = [*_without(tokens, output.option), output.option, str(path)]
-    tokens = _without(tokens, output.short)
+    tokens = _without(_without(tokens, output.option), output.short)
     present = set(map(_name, tokens))
+    added = [output.option, str(path)]
     if "--output-format" not in present:
-        tokens += ["--output-format", output.format]
+        added += ["--output-format", output.format]
     if output.names_graph and "--graph-name" not in present:
         name = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
-        tokens += ["--graph-name", f"_{name}" if name[0].isdigit() else name]
-    return tokens
+        added += ["--graph-name", f"_{name}" if name[0].isdigit() else name]
+    return tokens, added
 
 
 def _require_frontend(tool: Tool, source: str) -> None:
