@@ -56,7 +56,6 @@ def next_to_weights(model: Path, weights: Path | None) -> Iterator[Path]:
 
 def _name_originals(error: DovetailError, originals: Mapping[str, str]) -> None:
     """Replace the names of copies in an error, which the user does not know."""
-
     names = re.compile("|".join(map(re.escape, originals)))  # the first that matches counts
 
     def said(text: str) -> str:

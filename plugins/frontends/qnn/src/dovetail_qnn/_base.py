@@ -31,7 +31,8 @@ class GraphFileFrontend:
         Args:
             path: The file.
             options: The user's options; by default none.
-            ops: Has no effect: the file names the package of each op.
+            ops: Finds the ops of a graph whose batch is changed; by default the installed ones.
+                Otherwise, it has no effect: the file names the package of each op.
 
         Raises:
             ConfigError: The options do not match the model (USAGE).
@@ -46,7 +47,7 @@ class GraphFileFrontend:
                 problems=[Problem(f"{names[name]} graphs", f"graph '{name}'") for name in twice],
             )
         try:
-            apply_options(graphs, options or FrontendOptions())
+            apply_options(graphs, options or FrontendOptions(), ops)
         except ConfigError as error:
             error.where = str(path)
             raise

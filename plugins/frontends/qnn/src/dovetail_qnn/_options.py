@@ -1,26 +1,42 @@
-"""The user's options for graphs whose shapes are fixed."""
+"""The user's options for graphs whose shapes are fixed, but for the batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from dovetail.errors import ConfigError, Problem, suggest_name
-from dovetail.ir import Graph, TensorKind
+from dovetail.ir import Graph, Tensor, TensorKind
+from dovetail.ops import OpRegistry, find_op_faults
 from dovetail.ops.frontend import FrontendOptions
+from dovetail.plugins.ops import installed_ops
+from dovetail_opset.importing.batch import Batch, change_batch
 from dovetail_opset.passes import DeadCode
 
-_FIXED = "the shapes of this format are fixed; change the model that the file was made from"
+_FIXED = (
+    "only the first axis, the batch, can have another size; change the model that the file was "
+    "made from"
+)
 
 
-def apply_options(graphs: Sequence[Graph], options: FrontendOptions) -> None:
-    """Check that options match graphs, and cut these at the chosen outputs.
+def apply_options(
+    graphs: Sequence[Graph], options: FrontendOptions, ops: OpRegistry | None = None
+) -> None:
+    """Check that options match graphs, change their batch, and cut them at the chosen outputs.
 
     A name may belong to some of the graphs only.
+
+    Args:
+        graphs: The graphs; changed.
+        options: The options.
+        ops: Finds ops; by default the installed ones.
 
     Raises:
         ConfigError: Some do not match (USAGE); all are listed.
     """
-    if problems := list(_problems(graphs, options)):
+    problems = list(_problems(graphs, options))
+    if not problems:
+        problems = [p for graph in graphs for p in _with_batch(graph, options, ops)]
+    if problems:
         raise ConfigError("the options do not match the model", code="USAGE", problems=problems)
     for graph in graphs:
         if names := [name for name in options.out_names if name in graph.tensors]:
@@ -36,13 +52,8 @@ def _problems(graphs: Sequence[Graph], options: FrontendOptions) -> Iterator[Pro
             hint = suggest_name(name, [tensor.name for tensor in inputs])
             yield Problem(f"input '{name}' not found in the model", where, hint)
         for tensor in found:
-            if tuple(shape) != tensor.shape:
+            if len(shape) != len(tensor.shape) or tuple(shape)[1:] != tensor.shape[1:]:
                 yield Problem(f"the model has the shape {tensor.shape}", where, _FIXED)
-    for tensor in inputs:
-        given = options.batch is not None and tensor.name not in options.input_dims
-        if given and tensor.shape[:1] != (options.batch,):
-            text = f"input '{tensor.name}' has the shape {tensor.shape}"
-            yield Problem(text, "--batch", _FIXED)
     for name in options.out_names:
         where = f"--out-name {name}"
         holders = [graph for graph in graphs if name in graph.tensors]
@@ -51,6 +62,32 @@ def _problems(graphs: Sequence[Graph], options: FrontendOptions) -> Iterator[Pro
             yield Problem(f"tensor '{name}' not found in the model", where, hint)
         elif any(graph.producer(graph.tensors[name]) is None for graph in holders):
             yield Problem(f"no node writes tensor '{name}'", where)
+
+
+def _with_batch(
+    graph: Graph, options: FrontendOptions, ops: OpRegistry | None
+) -> Iterator[Problem]:
+    """Change the batch of a graph; yield why it cannot have another one."""
+    changes: dict[Batch, list[Tensor]] = {}
+    for tensor in graph.inputs:
+        shape = options.input_dims.get(tensor.name, tensor.shape)
+        size = shape[0] if tensor.name in options.input_dims and shape else options.batch
+        if size is None or tensor.shape[:1] == (size,):
+            continue
+        if not tensor.shape or not tensor.shape[0] or size < 1:
+            text = f"input '{tensor.name}' of the shape {tensor.shape} cannot have the batch {size}"
+            yield Problem(text, f"graph '{graph.name}'")
+            return
+        changes.setdefault(Batch(tensor.shape[0], size), []).append(tensor)
+    if len(changes) > 1:
+        said = ", ".join(f"{change.old} to {change.new}" for change in changes)
+        text = f"inputs would change their first axes differently: {said}"
+        hint = "give those with a batch new shapes by --input-dim instead of --batch"
+        yield Problem(text, f"graph '{graph.name}'", hint)
+        return
+    for change, inputs in changes.items():
+        faults = find_op_faults(graph, installed_ops() if ops is None else ops)
+        yield from faults or change_batch(graph, change, inputs)
 
 
 def _cut(graph: Graph, names: Sequence[str]) -> None:

@@ -331,7 +331,7 @@ def test_options(tmp_path: Path) -> None:
     (cut,) = DlcFrontend().read(path, FrontendOptions(out_names=("y",), batch=2))
     assert [t.name for t in cut.outputs] == ["y"]
     assert [node.name for node in cut.nodes] == ["fc"]
-    wrong = FrontendOptions(input_dims={"x": (3, 8), "xx": (1,)}, out_names=("yy", "w"), batch=2)
+    wrong = FrontendOptions(input_dims={"x": (3, 9), "xx": (1,)}, out_names=("yy", "w"), batch=2)
     with pytest.raises(ConfigError) as caught:
         DlcFrontend().read(path, wrong)
     assert [p.where for p in caught.value.problems] == [
@@ -340,8 +340,27 @@ def test_options(tmp_path: Path) -> None:
         "--out-name yy",
         "--out-name w",
     ]
-    with pytest.raises(ConfigError, match="options do not match"):
+
+
+@pytest.mark.parametrize("options", [{"batch": 5}, {"input_dims": {"x": (5, 8)}}])
+def test_the_batch_is_changed_when_a_file_is_read(options: Any, tmp_path: Path) -> None:
+    path = write_dlc(float_graph(), tmp_path / "net.dlc")
+    (graph,) = DlcFrontend().read(path, FrontendOptions(**options))
+    assert [graph.tensor(name).shape for name in "xyz"] == [(5, 8), (5, 300), (5, 300)]
+
+
+def test_nodes_that_cannot_have_another_batch_are_listed(tmp_path: Path) -> None:
+    graph = float_graph()
+    elu = graph.nodes[1]
+    elu.op_type, elu.package = "Shrink", "acme"
+    path = write_dlc(graph, tmp_path / "net.dlc")
+    with pytest.raises(ConfigError) as caught:
         DlcFrontend().read(path, FrontendOptions(batch=5))
+    (problem,) = caught.value.problems
+    assert "elu" in problem.where
+    path = write_dlc(float_graph(), tmp_path / "net.dlc")
+    with pytest.raises(ConfigError, match="cannot have the batch 0"):
+        DlcFrontend().read(path, FrontendOptions(input_dims={"x": (0, 8)}))
 
 
 def test_a_survey(tmp_path: Path) -> None:

@@ -155,8 +155,9 @@ def _how_to_bind(
         python.append(f"input_dims={{{', '.join(shapes)}}}")
     unbound = [name for name, dims in bound.items() if list(_open_dims(name, dims, symbols))]
     return (
-        f"convert it with their values: `{' '.join(words)}` (in Python: {options}({', '.join(python)})), "
-        f"or let the arrays of each run say: Session(..., specialize={unbound})"
+        f"convert it with their values: `{' '.join(words)}` "
+        f"(in Python: {options}({', '.join(python)})), or let the arrays of each run say: "
+        f"Session(..., specialize={unbound})"
     )
 
 

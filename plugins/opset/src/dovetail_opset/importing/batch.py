@@ -1,0 +1,247 @@
+"""Another batch for a graph whose shapes are fixed.
+
+The batch is followed from the inputs to the outputs: it is the outermost part of one axis of each
+tensor. A node keeps it if it computes each element of the batch alone, which is decided by its op,
+its params and the shapes that it infers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from dovetail.errors import DovetailError, OpError, Problem
+from dovetail.ir import Graph, Node, Shape, Tensor
+from dovetail.ops import Op, OpSchema, bind_node, input_specs
+from dovetail_opset._package import is_op, schema_of
+from dovetail_opset._shapes import ints
+from dovetail_opset.layouts import rule_of
+from dovetail_opset.ops.arrangement import Tile
+from dovetail_opset.ops.ranking import TopK
+from dovetail_opset.ops.recurrent import Gru, Lstm
+from dovetail_opset.ops.slicing import StridedSlice
+from dovetail_opset.perms import inverse
+
+_MAX_SIZE, _MAX_ELEMENTS = 2**31 - 1, 2**60
+# Ops besides those that elements may be transposed for, and keep the batch on any axis.
+_ANY_AXIS = ("ExpandDims", "Gather", "MatMul", "Reshape", "Squeeze", "TopK", "Transpose")
+# Ops that compute each element of the first axis alone.
+_FIRST_AXIS = (
+    *("ArgbToRgb", "Batchnorm", "Col2Im", "DepthToSpace", "ExtractPatches", "GridSample"),
+    *("GroupNorm", "HadamardTransform", "Im2Col", "ImageProjectionTransform", "InstanceNorm"),
+    *("Lrn", "Nv12ToRgb", "Nv21ToRgb", "Prelu", "RotaryEmbedding", "SpaceToDepth", "Stft"),
+)
+_FIRST_AXIS_PREFIXES = ("Conv", "DepthWiseConv", "L2Pool", "Pool", "Resize", "TransposeConv")
+# Ops whose axes are those of the output.
+_OUTPUT_AXES = ("ExpandDims", "Pack")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A change of the batch.
+
+    Attributes:
+        old, new: The sizes.
+    """
+
+    old: int
+    new: int
+
+    def scaled(self, size: int) -> int:
+        """Return the new size of an axis with the batch."""
+        return size // self.old * self.new
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The position of the batch in a tensor.
+
+    Attributes:
+        axis: Its axis.
+        inner: How many consecutive indices of the axis belong to one element of the batch.
+    """
+
+    axis: int
+    inner: int
+
+
+def change_batch(graph: Graph, batch: Batch, inputs: Iterable[Tensor]) -> list[Problem]:
+    """Change the batch of a graph in place.
+
+    Args:
+        graph: The graph; its nodes match their ops.
+        batch: The sizes.
+        inputs: Inputs whose first axis is the batch; it has the old size.
+
+    Returns:
+        The nodes that cannot have another batch; the graph is then of no use.
+    """
+    change = _Change(graph, batch)
+    try:
+        for tensor in inputs:
+            change.set(tensor, _Place(0, 1))
+    except OpError as error:
+        return [Problem(error.message, f"tensor '{tensor.name}'")]
+    return [problem for node in graph.nodes for problem in change.follow(node)]
+
+
+class _Change:
+    def __init__(self, graph: Graph, batch: Batch) -> None:
+        self._graph = graph
+        self._batch = batch
+        self._places: dict[Tensor, _Place] = {}
+        self._shapes: dict[Tensor, Shape] = {}  # before the change
+        self._unknown: set[Tensor] = set()
+
+    def set(self, tensor: Tensor, place: _Place) -> None:
+        """Set the new shape of a tensor with the batch.
+
+        Raises:
+            OpError: It would be too large.
+        """
+        old = tensor.shape
+        self._places[tensor], self._shapes[tensor] = place, old
+        tensor.shape = self._scaled(old, place.axis)
+        stated = self._graph.source_encodings.get(tensor.source)
+        if stated is not None and stated.shape == _source_shape(tensor, old):
+            found = replace(stated, shape=_source_shape(tensor, tensor.shape))
+            self._graph.source_encodings[tensor.source] = found
+
+    def follow(self, node: Node) -> Iterator[Problem]:
+        """Set the new shapes of a node's outputs; yield why they cannot have the batch."""
+        if any(t in self._unknown for t in node.inputs):
+            self._unknown |= {*node.outputs}
+            return
+        places = {t: self._places[t] for t in node.inputs if t is not None and t in self._places}
+        if not places:
+            return
+        try:
+            found = self._outputs(node, places)
+            for tensor, place in zip(node.outputs, found, strict=True):
+                self.set(tensor, place)
+        except DovetailError as error:
+            self._unknown |= {*node.outputs}
+            yield Problem(error.message, node.where, error.hint)
+
+    def _outputs(self, node: Node, places: Mapping[Tensor, _Place]) -> list[_Place]:
+        """Return the position of the batch in each output.
+
+        Raises:
+            OpError: An output would not have it, or would mix its elements.
+        """
+        schema = schema_of(node)
+        if schema is None:
+            raise OpError(f"unknown use of the batch by an op of the package {node.package}")
+        op = self._bound(schema, node, places)
+        _check(node, op, places)
+        if is_op(node, "Reshape"):
+            return [self._reshaped(node.outputs[0].shape, *next(iter(places.items())))]
+        shapes = self._inferred(schema, op, node, places)
+        return [self._place(t, new) for t, new in zip(node.outputs, shapes, strict=False)]
+
+    def _bound(self, schema: OpSchema, node: Node, places: Mapping[Tensor, _Place]) -> Op:
+        """Return the op; a slice that takes the whole batch takes that of the new size, too."""
+        op = bind_node(schema, node)
+        x = node.inputs[0]
+        if not isinstance(op, StridedSlice) or x is None or op.new_axes_mask:
+            return op
+        axis, rows = places[x].axis, op.ranges.tolist()
+        if rows[axis] == [0, self._shapes[x][axis], 1]:
+            rows[axis][1] = x.shape[axis]
+            node.params["ranges"] = schema.params["ranges"].param_of(rows, node.name)
+        return bind_node(schema, node)
+
+    def _reshaped(self, shape: Shape, source: Tensor, place: _Place) -> _Place:
+        """Return the position of the batch in the elements of a tensor in another shape."""
+        before = math.prod(self._shapes[source][: place.axis])
+        for axis, size in enumerate(shape):
+            if math.prod(shape[:axis]) == before and size and size % self._batch.old == 0:
+                return _Place(axis, size // self._batch.old)
+        raise OpError(f"no axis of the shape {shape} begins with the batch")
+
+    def _inferred(
+        self, schema: OpSchema, op: Op, node: Node, places: Mapping[Tensor, _Place]
+    ) -> Sequence[Shape]:
+        """Return the shapes of a node's outputs for its new inputs."""
+        ins = input_specs(node)
+        try:
+            found = schema.infer(op, ins, [None] * len(node.outputs))
+        except OpError:  # an op that reads its target in the output
+            (x, place), *_ = places.items()
+            same = [
+                replace(t.spec, shape=self._scaled(t.shape, place.axis))
+                for t in node.outputs
+                if len(t.shape) == len(x.shape)
+            ]
+            found = schema.infer(op, ins, same)
+        return [spec.shape for spec in found]
+
+    def _place(self, tensor: Tensor, shape: Shape) -> _Place:
+        """Return the position of the batch in an output with a new shape."""
+        changed = [
+            axis
+            for axis, pair in enumerate(zip(tensor.shape, shape, strict=False))
+            if pair[0] != pair[1]
+        ]
+        if len(shape) == len(tensor.shape) and len(changed) == 1:
+            (axis,) = changed
+            if shape == self._scaled(tensor.shape, axis):
+                return _Place(axis, tensor.shape[axis] // self._batch.old)
+        raise OpError(f"the output of shape {tensor.shape} does not keep the batch")
+
+    def _scaled(self, shape: Shape, axis: int) -> Shape:
+        found = (*shape[:axis], self._batch.scaled(shape[axis]), *shape[axis + 1 :])
+        if found[axis] > _MAX_SIZE or math.prod(found) > _MAX_ELEMENTS:
+            raise OpError(f"impossible shape {found}")
+        return found
+
+
+def _source_shape(tensor: Tensor, shape: Shape) -> Shape:
+    """Return a shape of a tensor in the layout of the source model."""
+    perm = tensor.source_perm or tuple(range(len(shape)))
+    return tuple(shape[axis] for axis in inverse(perm))
+
+
+def _check(node: Node, op: Op, places: Mapping[Tensor, _Place]) -> None:
+    """Raise if a node mixes elements of the batch, or if that is not known."""
+    if isinstance(op, Lstm | Gru):
+        x = node.inputs[0]
+        axis = 1 if x is not None and len(x.shape) == 3 and op.time_major else 0
+        if x is None or places.get(x) != _Place(axis, 1):
+            raise OpError("the batch is not on the op's own axis of it")
+    elif is_op(node, "FullyConnected"):  # its rows are those of all leading axes
+        if any(t is not node.inputs[0] or place.axis for t, place in places.items()):
+            raise OpError("the batch is not the first axis")
+    elif rule_of(node) is not None or is_op(node, *_ANY_AXIS):
+        _check_axes(node, op, places)
+    elif is_op(node, *_FIRST_AXIS) or node.op_type.startswith(_FIRST_AXIS_PREFIXES):
+        if any(place != _Place(0, 1) for place in places.values()):
+            raise OpError("the batch is not the first axis")
+    else:
+        raise OpError(f"{node.op_type} is not known to compute each element of the batch alone")
+
+
+def _check_axes(node: Node, op: Op, places: Mapping[Tensor, _Place]) -> None:
+    """Raise if an op computes along the axis of the batch."""
+    if is_op(node, *_OUTPUT_AXES):
+        return
+    for tensor in node.inputs if is_op(node, "Concat") else node.inputs[:1]:
+        if tensor is None or tensor not in places:
+            continue
+        place = places[tensor]
+        if place.axis in _axes(op, len(tensor.shape)):
+            raise OpError(f"computes along the batch, axis {place.axis}")
+        if isinstance(op, Tile) and ints(op.multiples)[place.axis] != 1:
+            raise OpError(f"repeats the batch, axis {place.axis}")
+
+
+def _axes(op: Op, rank: int) -> Iterator[int]:
+    """Yield the axes along which an op computes."""
+    if isinstance(op, TopK):
+        yield rank - 1
+    axis, axes = getattr(op, "axis", None), getattr(op, "axes", None)
+    named = ints(axes) if axes is not None else () if axis is None else (int(axis),)
+    yield from (each % max(rank, 1) for each in named)

@@ -1,0 +1,203 @@
+"""Another batch for a graph whose shapes are fixed: each element is computed as it is alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind, check
+from dovetail.ops import find_op_faults
+from dovetail.plugins.ops import installed_ops
+from dovetail_opset.build import add, add_all, static
+from dovetail_opset.importing.batch import Batch, change_batch
+
+RNG = np.random.default_rng(11)
+Evaluate = Callable[..., Any]
+
+
+def draw(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def spec(*shape: int) -> Spec:
+    return Spec(DType.FLOAT_32, shape)
+
+
+def weights(graph: Graph, *shape: int) -> Tensor:
+    return static(graph, "w", draw(*shape))
+
+
+def convolution(graph: Graph, x: Tensor) -> Tensor:
+    """From an image to a row of scores."""
+    y = add(graph, "Transpose", [x], name="last", perm=(0, 2, 3, 1))
+    w = weights(graph, 3, 3, 2, 4)
+    y = add(graph, "Conv2d", [y, w], name="c", stride=(1, 1), pad_amount=((1, 1), (1, 1)))
+    y = add(graph, "Resize", [y], name="up", spec=spec(1, 4, 6, 4))
+    pool = {"filter_size": (2, 2), "stride": (2, 2), "pad_amount": ((0, 0), (0, 0))}
+    y = add(graph, "PoolMax2d", [y], name="p", **pool)
+    y = add(graph, "Transpose", [y], name="first", perm=(0, 3, 1, 2))
+    y = add(graph, "FullyConnected", [y, weights(graph, 5, 24)], name="f")
+    return add(graph, "Softmax", [y], name="s", axis=1)
+
+
+def slices(graph: Graph, x: Tensor) -> Tensor:
+    """Slices of the whole batch, parts next to each other, and padding."""
+    rows = ((0, 1, 1), (0, 2, 1), (0, 2, 1), (1, 3, 1))
+    y = add(graph, "StridedSlice", [x], name="slice", ranges=rows)
+    left, right = add_all(graph, "Split", [y], name="split", axis=1, split_index=[1])
+    y = add(graph, "Concat", [right, left], name="cat", axis=3)
+    y = add(graph, "Pad", [y], name="pad", scheme=0, pad_amount=((0, 0), (0, 1), (2, 0), (0, 0)))
+    y = add(graph, "ReduceMean", [y], name="mean", axes=[2], keep_dims=True)
+    return add(graph, "Tile", [y], name="tile", multiples=[1, 2, 1, 1])
+
+
+def tokens(graph: Graph, x: Tensor) -> Tensor:
+    """Attention over rows that are flattened for each product with weights."""
+    rows = add(graph, "Reshape", [x], name="rows", spec=spec(4, 3))
+    q, k, v = (
+        add(graph, "FullyConnected", [rows, weights(graph, 4, 3)], name=name) for name in "qkv"
+    )
+    q, k, v = (
+        add(graph, "Reshape", [t], name=f"{n}.heads", spec=spec(1, 4, 2, 2))
+        for t, n in zip((q, k, v), "qkv", strict=True)
+    )
+    q, v = (add(graph, "Transpose", [t], name=f"{t.name}.t", perm=(0, 2, 1, 3)) for t in (q, v))
+    k = add(graph, "Transpose", [k], name="k.t", perm=(0, 2, 3, 1))
+    s = add(graph, "Softmax", [add(graph, "MatMul", [q, k], name="qk")], name="s", axis=3)
+    y = add(
+        graph, "Transpose", [add(graph, "MatMul", [s, v], name="sv")], name="o", perm=(0, 2, 1, 3)
+    )
+    y = add(graph, "Reshape", [y], name="joined", spec=spec(4, 4))
+    gamma, beta = static(graph, "g", draw(4)), static(graph, "b", draw(4))
+    y = add(graph, "LayerNorm", [y, gamma, beta], name="norm", axes=[1])
+    return add(graph, "Reshape", [y], name="y3", spec=spec(1, 4, 4))
+
+
+def steps(graph: Graph, x: Tensor) -> Tensor:
+    """The batch as the second axis, and back."""
+    y = add(graph, "Transpose", [x], name="major", perm=(1, 0, 2))
+    y = add(graph, "Sigmoid", [y], name="sig")
+    y, _ = add_all(graph, "TopK", [y], name="largest", k=3)
+    y = add(graph, "ReduceSum", [y], name="sum", axes=[0], keep_dims=False)
+    return add(graph, "ElementWiseMultiply", [y, static(graph, "row", draw(1, 3))], name="mul")
+
+
+def network(body: Callable[[Graph, Tensor], Tensor], *shape: int) -> Graph:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    y = body(graph, x)
+    y.kind = TensorKind.APP_READ
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        (convolution, (1, 2, 2, 3)),
+        (slices, (1, 2, 2, 3)),
+        (tokens, (1, 4, 3)),
+        (steps, (1, 4, 3)),
+    ],
+)
+@pytest.mark.parametrize("batch", [3, 4])
+def test_each_element_is_computed_alone(
+    body: Callable[[Graph, Tensor], Tensor],
+    shape: tuple[int, ...],
+    batch: int,
+    evaluate: Evaluate,
+) -> None:
+    graph = network(body, *shape)
+    (output,) = graph.outputs
+    x = draw(batch, *shape[1:])
+    wanted = np.concatenate([evaluate(graph, {"x": row[np.newaxis]})[output.name] for row in x])
+    assert change_batch(graph, Batch(1, batch), graph.inputs) == []
+    check(graph)
+    assert find_op_faults(graph, installed_ops()) == []
+    found = evaluate(graph, {"x": x})[output.name]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)  # sums in another order
+    # and back, from a batch of several
+    assert change_batch(graph, Batch(batch, 1), graph.inputs) == []
+    alone = evaluate(graph, {"x": x[:1]})[output.name]
+    np.testing.assert_allclose(alone, wanted[:1], rtol=1e-6, atol=1e-6)
+
+
+def test_stated_encodings_have_the_new_shape() -> None:
+    graph = network(convolution, 1, 2, 2, 3)
+    graph.tensor("c").source_perm = (0, 2, 3, 1)
+    encoding = ScaleOffset(0.5, -3)
+    for name, shape in (("x", (1, 2, 2, 3)), ("c", (1, 4, 2, 3))):
+        graph.source_encodings[name] = Spec(DType.UFIXED_POINT_8, shape, encoding)
+    assert change_batch(graph, Batch(1, 5), graph.inputs) == []
+    assert {n: s.shape for n, s in graph.source_encodings.items()} == {
+        "x": (5, 2, 2, 3),
+        "c": (5, 4, 2, 3),
+    }
+
+
+def op(op_type: str, *others: Callable[[Graph], Tensor], **params: Any) -> Any:
+    def body(graph: Graph, x: Tensor) -> Tensor:
+        inputs = [x, *(other(graph) for other in others)]
+        return add(graph, op_type, inputs, name="op", **params)
+
+    return body
+
+
+def largest(graph: Graph, x: Tensor) -> Tensor:
+    rows = add(graph, "Transpose", [x], name="rows", perm=(1, 2, 0))
+    return add_all(graph, "TopK", [rows], name="op", k=1)[0]
+
+
+def merged_softmax(graph: Graph, x: Tensor) -> Tensor:
+    rows = add(graph, "Reshape", [x], name="rows", spec=spec(4, 3))
+    return add(graph, "Softmax", [rows], name="op", axis=0)
+
+
+def moved_convolution(graph: Graph, x: Tensor) -> Tensor:
+    y = add(graph, "Reshape", [x], name="image", spec=spec(1, 1, 4, 3))
+    y = add(graph, "Transpose", [y], name="moved", perm=(1, 0, 2, 3))
+    w = weights(graph, 3, 3, 3, 4)
+    return add(graph, "Conv2d", [y, w], name="op", stride=(1, 1), pad_amount=((1, 1), (1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (op("Softmax", axis=0), "along the batch, axis 0"),
+        (op("ReduceMean", axes=[0, 1], keep_dims=True), "along the batch, axis 0"),
+        (op("Concat", lambda g: static(g, "c", draw(1, 4, 3)), axis=0), "along the batch, axis 0"),
+        (op("Tile", multiples=[2, 1, 1]), "repeats the batch"),
+        (
+            op("StridedSlice", ranges=((0, 1, 1), (0, 4, 1), (0, 3, 1)), shrink_axes=1),
+            "does not keep the batch",
+        ),
+        (largest, "along the batch, axis 2"),
+        (op("BatchPermutation", lambda g: static(g, "i", np.zeros(1, np.int32))), "is not known"),
+        (merged_softmax, "along the batch, axis 0"),
+        (moved_convolution, "the batch is not the first axis"),
+        (op("ElementWiseAdd", lambda g: static(g, "c", draw(2, 4, 3))), "do not broadcast"),
+    ],
+)
+def test_nodes_that_mix_the_batch_are_named(
+    body: Callable[[Graph, Tensor], Tensor], said: str
+) -> None:
+    def whole(graph: Graph, x: Tensor) -> Tensor:
+        return add(graph, "Relu", [body(graph, x)], name="after")
+
+    graph = network(whole, 1, 4, 3)
+    (problem,) = change_batch(graph, Batch(1, 5), graph.inputs)
+    assert "'op'" in problem.where
+    assert said in problem.message
+
+
+@pytest.mark.parametrize("batch", [2**30, 2**31, 2**70])
+def test_impossible_sizes_are_named(batch: int) -> None:
+    def body(graph: Graph, x: Tensor) -> Tensor:
+        rows = add(graph, "Reshape", [x], name="rows", spec=spec(4, 3))
+        return add(graph, "StridedSlice", [rows], name="op", ranges=((0, 4, 1), (0, 3, 1)))
+
+    graph = network(body, 1, 4, 3)
+    (problem,) = change_batch(graph, Batch(1, batch), graph.inputs)
+    assert "impossible shape" in problem.message
