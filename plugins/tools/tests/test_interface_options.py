@@ -305,6 +305,18 @@ def test_custom_io_of_a_quantized_model_without_scales(convert: Any) -> None:
     )
 
 
+def test_an_opaque_input_is_not_quantized(convert: Any) -> None:
+    IMAGE.tofile("image.raw")
+    IDS.astype("<f4").tofile("ids.raw")
+    Path("list.txt").write_text("image:=image.raw ids:=ids.raw\n", "utf-8")
+    kinds = ("--input_type", "image", "opaque", "--input_type", "ids", "opaque")
+    found = types(convert("--input-list", "list.txt", *kinds))
+    assert found["image"] == ("FLOAT_32", (1, 3, 4, 6))
+    assert found["ids"] == ("INT_64", (2, 5))
+    assert found["features"][0] == "UFIXED_POINT_8"
+    assert types(convert(*kinds))["image"] == ("FLOAT_32", (1, 3, 4, 6))
+
+
 def test_an_integer_type_that_the_model_has_needs_no_scale(run: Any) -> None:
     node = helper.make_node("Cast", ["bytes"], ["real"], to=TensorProto.FLOAT)
     infos = [

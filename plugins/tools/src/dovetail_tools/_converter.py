@@ -74,11 +74,11 @@ class ConverterOptions:
         return changed_passes(given, self.graph, optimize=optimize)
 
     def quantization(self, given: QuantizationRequest) -> QuantizationRequest:
-        """Return the request for quantization, with what follows from `--preserve-io`."""
-        types = self.interface.preserved.types
-        if not given.wanted or types == ():
+        """Return the request for quantization, with the tensors that stay as they are."""
+        names = self.interface.unquantized
+        if not given.wanted or names == ():
             return given
-        kept = given.given.get("preserve_io_datatype") or types or True
+        kept = given.given.get("preserve_io_datatype") or names or True
         return replace(given, given={**given.given, "preserve_io_datatype": kept})
 
     def write_templates(self, conversion: Conversion) -> None:

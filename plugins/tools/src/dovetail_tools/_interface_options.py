@@ -42,7 +42,7 @@ _VALUES: dict[str, Any] = {
     ),
     "input_type": _text(
         "NAME KIND",
-        "Kind of an input: image (uint8 from 0 to 255), default or opaque.",
+        "Kind of an input: image (uint8 from 0 to 255), default, or opaque (never quantized).",
         "-t",
         "--input-type",
     ),

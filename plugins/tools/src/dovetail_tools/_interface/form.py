@@ -22,6 +22,7 @@ class Form:
         scale, offset: The wanted encoding.
         colors: Colors that the application passes, and those of the model.
         stored_dtype: The wanted type after the quantizer has chosen the encoding.
+        is_opaque: Whether the quantizer leaves the tensor as it is.
     """
 
     model_layout: str | None = None
@@ -31,6 +32,7 @@ class Form:
     offset: int | None = None
     colors: tuple[str, str] | None = None
     stored_dtype: str | None = None
+    is_opaque: bool = False
 
     def faults(self) -> Iterator[str]:
         """Yield why the options contradict each other."""

@@ -88,6 +88,13 @@ class InterfaceRequest:
         wanted = [each for each in given if each is not None]
         return {"tensors": wanted} if wanted and self.is_quantized else {}
 
+    @property
+    def unquantized(self) -> tuple[str, ...] | None:
+        """The tensors that the quantizer leaves as they are; None for all inputs and outputs."""
+        types = self.preserved.types
+        opaque = (name for name, form in self.forms.items() if form.is_opaque)
+        return None if types is None else tuple(dict.fromkeys((*types, *opaque)))
+
     def _with_own_layout(self) -> Iterable[str]:
         """Yield the tensors whose layout in the model is stated, and is no channels-first one."""
         return (
@@ -172,6 +179,7 @@ def _set_kind(form: Form, kind: str, where: str, problems: list[Problem]) -> Non
         if form.dtype not in (None, "uint8") or form.scale not in (None, 1.0):
             problems.append(Problem("an image has the type uint8 and the scale 1", where))
         form.dtype, form.scale, form.offset = "uint8", 1.0, 0
+    form.is_opaque = kind == "opaque"
 
 
 def _set_colors(
