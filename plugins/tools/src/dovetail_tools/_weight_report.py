@@ -22,7 +22,7 @@ from dovetail.container import (
     only_graph,
     read_weights,
 )
-from dovetail_tools._weights_file import is_weights_file, weights_in_tar
+from dovetail_tools._weights_file import is_weights_file, weights_in_tar, with_types
 
 _COLUMNS = 100
 _MIN_WRAPPED = 30  # columns of differences next to long names
@@ -42,8 +42,12 @@ def report_weights(first: Path, second: Path, graphs: tuple[str | None, str | No
         DovetailError: A file cannot be read, is damaged or has no such graph.
     """
     pairs = zip((first, second), graphs, strict=True)
-    weights = [only_graph(weights_of(path), graph, str(path)) for path, graph in pairs]
-    found = compare_weights(*weights)
+    a, b = (only_graph(weights_of(path), graph, str(path)) for path, graph in pairs)
+    if is_weights_file(first):
+        a = with_types(a, b)
+    elif is_weights_file(second):
+        b = with_types(b, a)
+    found = compare_weights(a, b)
     names = str(first), str(second)
     data = {"first": names[0], "second": names[1], **msgspec.to_builtins(found)}
     current_output().data(data, comparison_text(found, *names))

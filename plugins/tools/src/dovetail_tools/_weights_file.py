@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dovetail.container import Weights
 from dovetail.errors import DovetailError, FrontendError, Problem
-from dovetail.files import unreadable
-from dovetail.ir import DType, Tensor
+from dovetail.files import identifier, unreadable
+from dovetail.ir import DType, Tensor, TensorKind
 
 _WEIGHTS, _NET, _RAW = ".bin", "_net", ".raw"
 
@@ -108,3 +109,24 @@ def weights_in_tar(path: Path) -> Mapping[str, Tensor]:
     except (tarfile.TarError, ValueError) as error:
         raise FrontendError(f"the file of weights is damaged: {error}", where=str(path)) from error
     return found
+
+
+def with_types(weights: Weights, others: Weights) -> Weights:
+    """Return the weights of a tar with types, shapes and encodings of those of the same name.
+
+    Weights of another size stay as they are.
+    """
+    known = {identifier(name): each for found in others.values() for name, each in found.items()}
+    return {
+        graph: {name: _typed(tensor, known.get(identifier(name))) for name, tensor in found.items()}
+        for graph, found in weights.items()
+    }
+
+
+def _typed(tensor: Tensor, other: Tensor | None) -> Tensor:
+    if other is None or other.data is None or tensor.data is None:
+        return tensor
+    if other.data.nbytes != tensor.data.nbytes:
+        return tensor
+    kind, encoding = TensorKind.STATIC, other.encoding
+    return Tensor(tensor.name, other.dtype, other.shape, kind, encoding=encoding, data=tensor.data)
