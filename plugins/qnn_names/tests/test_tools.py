@@ -209,6 +209,7 @@ def test_help_lists_what_differs(tmp_path: Path) -> None:
     text = run("qnn-onnx-converter --help", tmp_path)
     assert text.startswith("This is `dovetail convert`")
     assert "-p, --package-name" in text
+    assert "--log-level debug; 0, false: nothing\n" in text
     assert "Usage: qnn-onnx-converter" in text
     said = run("qnn-net-run", tmp_path, code=2)
     assert "qnn-net-run: Missing option '--input-list'" in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from dovetail.cli.output import table
-from dovetail_qnn_names._declarations import Option, Tool
+from dovetail_qnn_names._declarations import Option, Tokens, Tool
 
 
 def help_text(tool: Tool, declared: Collection[str]) -> str:
@@ -44,5 +44,9 @@ def _meaning(option: Option) -> str:
     if option.why:
         return f"no effect: {option.why}"
     words = [" ".join(option.to)] if option.to else []
-    words += [f"{value}: {' '.join(to) or 'nothing'}" for value, to in option.values.items()]
+    values: dict[Tokens, list[str]] = {}
+    for value, to in option.values.items():
+        if to != option.to:
+            values.setdefault(to, []).append(value)
+    words += [f"{', '.join(given)}: {' '.join(to) or 'nothing'}" for to, given in values.items()]
     return "; ".join(words)
