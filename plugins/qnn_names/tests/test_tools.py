@@ -57,7 +57,7 @@ def test_tables_name_options_that_exist() -> None:
 
 ADDED = (
     "--input-format onnx --legacy-io-layout --op-style 2.27 --lenient --strip-quant-nodes "
-    "--c-names --zero-biases"
+    "--c-names --zero-biases --narrow-types"
 )
 NATIVE = " --use-native-input-files"
 
@@ -80,7 +80,7 @@ def output(name: str, graph: str = "") -> str:
             "qnn-onnx-converter",
             "-i 1.onnx -o 8bit --op_style=2.18 --lenient --debug -p qti.aisw",
             "--input-format onnx --legacy-io-layout --strip-quant-nodes --c-names --zero-biases "
-            f"{output('8bit.cpp', '_8bit')}",
+            f"--narrow-types {output('8bit.cpp', '_8bit')}",
             "-i 1.onnx --op_style=2.18 --lenient --log-level debug",
         ),
         (
@@ -107,19 +107,20 @@ def output(name: str, graph: str = "") -> str:
         (
             "qairt-converter",
             "--input_network=net.onnx --output_path deep/net.dlc --dry_run",
-            f"--lenient --strip-quant-nodes --zero-biases {output('deep/net.dlc')}",
+            f"--lenient --strip-quant-nodes --zero-biases --narrow-types {output('deep/net.dlc')}",
             "--input_network=net.onnx --dry_run",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json",
-            "--lenient --strip-quant-nodes --zero-biases --cache-overrides " + output("a.dlc"),
+            "--lenient --strip-quant-nodes --zero-biases --narrow-types --cache-overrides "
+            + output("a.dlc"),
             "-i a.onnx --quantization_overrides o.json",
         ),
         (
             "qairt-converter",
             "-i a.onnx --quantization_overrides o.json --float_fallback",
-            "--lenient --strip-quant-nodes --zero-biases --quantization-style sdk "
+            "--lenient --strip-quant-nodes --zero-biases --narrow-types --quantization-style sdk "
             + output("a.dlc"),
             "-i a.onnx --quantization_overrides o.json --float_fallback",
         ),
@@ -385,6 +386,37 @@ def test_nodes_that_quantize_become_encodings(folder: Path) -> None:
     assert {"x", "r"} <= graphs[0].keys()
     assert graphs[2] == graphs[0]
     assert graphs[1] == {name: found for name, found in graphs[0].items() if name != "x"}
+
+
+def test_a_network_with_ids_runs_on_an_htp(folder: Path) -> None:
+    """Its inputs are integers of 64 bits, which the processor cannot compute with."""
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["found"]),
+        helper.make_node("Cast", ["mask"], ["real"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Mul", ["found", "real"], ["y"]),
+    ]
+    table = np.random.default_rng(6).normal(size=(5, 3)).astype(np.float32)
+    infos = [
+        helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [4]),
+        helper.make_tensor_value_info("mask", onnx.TensorProto.INT64, [4, 1]),
+        helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4, 3]),
+    ]
+    constants = [numpy_helper.from_array(table, "table")]
+    graph = helper.make_graph(nodes, "ids", infos[:2], infos[2:], constants)
+    opset = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), folder / "ids.onnx")
+    ids, mask = np.array([4, 0, -1, 2]), np.array([1, 1, 0, 1])
+    ids.tofile(folder / "ids.raw")
+    mask.tofile(folder / "mask.raw")
+    (folder / "ids.txt").write_text("ids:=ids.raw mask:=mask.raw\n")
+    run("qairt-converter -i ids.onnx", folder)
+    run(
+        "qnn-net-run --model libQnnModelDlc.so --dlc_path ids.dlc --backend libQnnHtp.so "
+        "--input_list ids.txt --use_native_input_files --output_dir ids",
+        folder,
+    )
+    y = np.fromfile(folder / "ids/Result_0/y.raw", "<f4").reshape(4, 3)
+    np.testing.assert_array_equal(y, table[ids] * mask[:, np.newaxis].astype(np.float32))
 
 
 def test_outputs_that_the_application_wants_quantized_stay(folder: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import dovetail as dt
-from dovetail.ir import Graph, ScaleOffset
+from dovetail.ir import Graph, ScaleOffset, TensorKind
 
 W = np.random.default_rng(7).normal(size=(4, 3, 3, 3)).astype(np.float32)
 
@@ -505,6 +505,28 @@ def test_names_and_layouts_are_checked_though_nothing_changes(
 
 def ops(graph: Graph) -> list[str]:
     return sorted(node.op_type for node in graph.nodes)
+
+
+def test_types_of_64_bits_are_narrowed_on_request(convert: Any, run: Any, net: str) -> None:
+    model = onnx.load(net)
+    model.graph.node.insert(0, helper.make_node("Add", ["ids", "ids"], ["twice"]))
+    model.graph.node[3].input[0] = "twice"
+    onnx.save(model, net)
+    assert model.graph.node[3].op_type == "Cast"
+
+    def inner(graph: Graph) -> set[str]:
+        return {t.dtype.name for t in graph.tensors.values() if t.kind is TensorKind.NATIVE}
+
+    wide = convert()
+    assert "INT_64" in inner(wide)
+    narrow = convert("--narrow-types")
+    assert types(narrow) == types(wide)
+    assert "INT_64" not in inner(narrow)
+    with dt.Session("out.dvt", backend="htp") as session:
+        found = session.run({"image": IMAGE, "ids": IDS})["negated"]
+    np.testing.assert_array_equal(found, -2.0 * IDS)
+    shown = run("convert", net, "--narrow-types", "--dry-run").out
+    assert "types=[INT_64,UINT_64,FLOAT_64],interfaces=[],cast_inputs=True" in shown
 
 
 def test_op_styles(convert: Any, wanted: np.ndarray) -> None:

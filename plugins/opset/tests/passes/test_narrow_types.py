@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import DType, Graph, Spec, Tensor, TensorKind, find_faults
+from dovetail.ir import DType, Graph, Node, Spec, Tensor, TensorKind, find_faults
 from dovetail_opset.build import add, static
 from dovetail_opset.passes import NARROWER, NarrowTypes, RemoveIdentities
 
@@ -139,3 +139,30 @@ def test_inputs_and_outputs_become_narrow_if_asked(op_type: str) -> None:
     assert not NarrowTypes(interfaces=("x", "y")).run(graph)
     assert {t.dtype for t in graph.tensors.values()} == {F32}
     assert not find_faults(graph)
+
+
+@pytest.mark.parametrize("op_type", ["ElementWiseNeg", "Cast"])
+def test_inputs_are_cast_if_asked(op_type: str, evaluate: Evaluate) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.INT_64, (3,), TensorKind.APP_WRITE))
+    y = add(graph, op_type, [x], name="node", spec=Spec(DType.INT_64, (3,)))
+    z = Tensor("z", F32, (3,), TensorKind.APP_READ)
+    add(graph, "Cast", [y], name="real", outputs=z, spec=z.spec)
+    feed = {"x": np.array([-3, 0, 5])}
+    before = evaluate(graph, feed)["z"]
+    narrow = NarrowTypes(cast_inputs=True)
+    assert narrow.run(graph)
+    assert not narrow.run(graph)
+    assert graph.tensor("x").dtype is DType.INT_64
+    (cast,) = graph.consumers(graph.tensor("x"))
+    assert (cast.op_type, cast.outputs[0].dtype) == ("Cast", DType.INT_32)
+    np.testing.assert_array_equal(evaluate(graph, feed)["z"], before)
+
+
+def test_a_cast_of_an_input_that_nothing_reads_narrow_is_removed() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", F64, (2,), TensorKind.APP_WRITE))
+    y = graph.add_tensor(Tensor("y", F64, (2,), TensorKind.APP_READ))
+    graph.add_node(Node("node", "acme", "Shrink", [x], [y]))
+    assert not NarrowTypes(cast_inputs=True).run(graph)
+    assert [node.op_type for node in graph.nodes] == ["Shrink"]

@@ -54,6 +54,7 @@ _LEGACY_DEFAULTS: tuple[Tokens, ...] = (
     ("--strip-quant-nodes",),
     ("--c-names",),
     ("--zero-biases",),
+    ("--narrow-types",),
 )
 _STYLE = ("--quantization-style", "sdk")
 # Without samples, tensors that have no encoding stay float.
@@ -119,7 +120,7 @@ TOOLS: Mapping[str, Tool] = {
     "qairt-converter": Tool(
         "convert",
         _CONVERTER,
-        (("--lenient",), ("--strip-quant-nodes",), ("--zero-biases",)),
+        (("--lenient",), ("--strip-quant-nodes",), ("--zero-biases",), ("--narrow-types",)),
         _CACHED,
         frontends={
             "": "tensorflow",  # a folder with a SavedModel

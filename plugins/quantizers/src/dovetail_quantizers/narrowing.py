@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Collection
 
 from dovetail.errors import counted
-from dovetail.ir import DType, Graph, add_like, run_passes
+from dovetail.ir import DType, Graph, run_passes
 from dovetail.quantization import QuantizationOptions
-from dovetail_opset.build import add
 from dovetail_opset.passes import NARROWER, NarrowTypes, RemoveIdentities
 
 
@@ -52,22 +51,11 @@ def narrow_types(
     """
     before = Counter(t.dtype for t in graph.tensors.values() if t.dtype in types)
     if before:
-        _cast_inputs(graph, types, interfaces)
-        run_passes(graph, (NarrowTypes(types, interfaces=interfaces), RemoveIdentities()))
+        narrow = NarrowTypes(types, interfaces=interfaces, cast_inputs=True)
+        run_passes(graph, (narrow, RemoveIdentities()))
     left = Counter(t.dtype for t in graph.tensors.values() if t.dtype in types)
     return [
         f"graph '{graph.name}': {counted(count, 'tensor')} of {dtype.name} narrowed to "
         f"{NARROWER[dtype].name}, {why}"
         for dtype, count in (before - left).items()
     ]
-
-
-def _cast_inputs(graph: Graph, types: Collection[DType], interfaces: Collection[str]) -> None:
-    """Insert a Cast of the same type after inputs that keep theirs, if a node reads them."""
-    for tensor in graph.inputs:
-        is_kept = tensor.dtype in types and tensor.name not in interfaces
-        if not is_kept or not graph.is_read(tensor):
-            continue
-        inner = add_like(graph, tensor, f"{tensor.name}.inner")
-        graph.replace_uses(tensor, inner)
-        add(graph, "Cast", [tensor], name=f"{tensor.name}.cast", outputs=inner, sources=())

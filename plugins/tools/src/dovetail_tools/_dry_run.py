@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -162,10 +163,23 @@ def _passes_text(passes: list[dict[str, Any]]) -> str:
     if not passes:
         return "no passes"
     rows = [
-        (i, row["name"], row["dist"], ",".join(f"{k}={v}" for k, v in row["options"].items()))
+        (
+            i,
+            row["name"],
+            row["dist"],
+            ",".join(f"{k}={_value_text(v)}" for k, v in row["options"].items()),
+        )
         for i, row in enumerate(passes, 1)
     ]
     return f"passes, in order\n{_indented(table(('', 'PASS', 'DIST', 'OPTIONS'), rows))}"
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, tuple | list):
+        return f"[{','.join(map(_value_text, value))}]"
+    return str(value)
 
 
 def _operators_text(operators: tuple[OpUse, ...]) -> str:

@@ -31,6 +31,11 @@ GRAPH = OptionGroup(
             "Keep inputs of 64-bit integers with --legacy-io-layout, which makes them 32-bit ones.",
             "--keep-int64-inputs",
         ),
+        "narrow_types": _flag(
+            "Compute types of 64 bits in 32 bits, whatever the values are, as the SDK's converters "
+            "do; inputs and outputs keep their types.",
+            "--narrow-types",
+        ),
         "zero_biases": _flag(
             "Give convolutions without a bias one of zeros, as the SDK's converters do.",
             "--zero-biases",
@@ -61,6 +66,8 @@ def changed_passes(passes: str, graph: Mapping[str, Any], *, optimize: bool) -> 
         changes.append("-fold-batchnorm")
     if graph["op_style"] == OP_STYLES[1]:
         changes.append("+variant-ops")
+    if graph["narrow_types"]:
+        changes.append("+narrow-types")
     if graph["zero_biases"]:
         changes.append("+zero-biases")
     return ",".join(changes)

@@ -39,6 +39,7 @@ from dovetail_opset.passes.zero_biases import ZeroBiases
 
 INTERFACE = Interface()
 MERGE_CONVOLUTIONS = MergeConvolutions()
+NARROW_TYPES = NarrowTypes(cast_inputs=True)
 VARIANT_OPS = VariantOps()
 ZERO_BIASES = ZeroBiases()
 CONVERT_DEFAULT = Pipeline(
@@ -100,6 +101,7 @@ __all__ = [
     "INTERFACE",
     "MERGE_CONVOLUTIONS",
     "NARROWER",
+    "NARROW_TYPES",
     "VARIANT_OPS",
     "ZERO_BIASES",
     "CastLast",

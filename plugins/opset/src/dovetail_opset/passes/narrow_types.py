@@ -32,17 +32,24 @@ class NarrowTypes:
         types: The wide types, keys of `NARROWER`.
         interfaces: Names of inputs and outputs of the graph that become narrow too. Others keep
             their types: results are cast to those, what needs the inputs stays wide.
+        cast_inputs: Whether nodes read inputs that keep their types by a Cast, too.
     """
 
     types: Collection[DType] = tuple(NARROWER)
     interfaces: Collection[str] = ()
+    cast_inputs: bool = False
     name: str = "narrow-types"
+    phase: str = "late"
+    after: str | None = "narrow-integers"
+    on_request: bool = True
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         types = {wide: NARROWER[wide] for wide in self.types}
         kept = [y for y in graph.outputs if y.dtype in types and y.name not in self.interfaces]
         casts = [_cast_last(graph, y, types) for y in kept]
+        given = [x for x in graph.inputs if x.dtype in types and x.name not in self.interfaces]
+        firsts = [_cast_first(graph, x, types) for x in given if self.cast_inputs]
         tensors = {
             tensor
             for tensor in graph.tensors.values()
@@ -53,6 +60,9 @@ class NarrowTypes:
             drop_limit(graph, node, {})  # of indices, to what they are now
         for cast in filter(None, casts):
             if first_input(cast).dtype in types:  # it has stayed wide
+                bypass(graph, cast)
+        for cast in filter(None, firsts):
+            if cast.outputs[0].dtype in types:
                 bypass(graph, cast)
         return bool(nodes) or any(tensor.dtype not in types for tensor in tensors)
 
@@ -73,6 +83,17 @@ def _cast_last(graph: Graph, y: Tensor, types: Mapping[DType, DType]) -> Node | 
     graph.replace_uses(y, inner)
     add(graph, "Cast", [inner], name=f"{node.name}.cast", outputs=y, sources=node.sources)
     return graph.producer(y)
+
+
+def _cast_first(graph: Graph, x: Tensor, types: Mapping[DType, DType]) -> Node | None:
+    """Let all nodes read an input by a cast, which is returned, unless they do so already."""
+    narrow = types[x.dtype]
+    if all(is_op(n, "Cast") and n.outputs[0].dtype is narrow for n in graph.consumers(x)):
+        return None
+    inner = add_like(graph, x, f"{x.name}.inner")
+    graph.replace_uses(x, inner)
+    add(graph, "Cast", [x], name=f"{x.name}.cast", outputs=inner, sources=())
+    return graph.producer(inner)
 
 
 def _takes(node: Node, types: dict[DType, DType]) -> bool:
