@@ -365,6 +365,12 @@ def test_cutting_at_named_tensors(model, read) -> None:
     ) as caught:
         read(made, OnnxOptions(out_names=("bb",)))
     assert caught.value.problems[0].hint == "did you mean 'b'?"
+    made.graph.node[1].name = "sum"
+    with pytest.raises(ConfigError) as caught:
+        read(made, OnnxOptions(out_names=("sum",)))
+    assert caught.value.problems[0].hint == (
+        "a node has this name; name a tensor that it writes: 'b'"
+    )
 
 
 def test_dry_run(model, tmp_path) -> None:

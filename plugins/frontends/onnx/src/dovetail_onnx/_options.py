@@ -19,8 +19,9 @@ def check_options(source: SourceGraph, options: OnnxOptions) -> None:
         ConfigError: Some do not (USAGE); all of them are listed.
     """
     dims = {name: dims_of(info) for name, info in source.inputs.items()}
+    nodes = {node.name: node.outputs for node in source.nodes} if options.out_names else {}
     problems = [
-        *option_problems(dims, set(source.names()), options, options.symbols),
+        *option_problems(dims, set(source.names()), options, options.symbols, nodes),
         *_input_values(source, options),
         *_updateable(source, options),
     ]

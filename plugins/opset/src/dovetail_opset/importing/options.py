@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from dovetail.errors import Problem, suggest_name
 from dovetail.ops.frontend import FrontendOptions
@@ -17,6 +18,7 @@ def option_problems(
     names: Collection[str],
     options: FrontendOptions,
     symbols: Mapping[str, int] | None = None,
+    nodes: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[Problem]:
     """Yield why options do not match a model: shapes, symbols, the batch and outputs.
 
@@ -25,13 +27,18 @@ def option_problems(
         names: Names of all tensors that may become outputs.
         options: The options.
         symbols: Values of symbols, for formats that have such.
+        nodes: Names of the outputs of each node, for formats whose nodes have names.
     """
     yield from _input_dims(dims, options)
     yield from _symbols(dims, symbols or {})
     yield from _batch(options)
     for name in options.out_names:
         if name not in names:
-            yield unknown_name("tensor", f"--out-name {name}", name, names)
+            problem = unknown_name("tensor", f"--out-name {name}", name, names)
+            if written := ", ".join(f"'{each}'" for each in (nodes or {}).get(name, ()) if each):
+                hint = f"a node has this name; name a tensor that it writes: {written}"
+                problem = replace(problem, hint=hint)
+            yield problem
 
 
 def unknown_name(what: str, where: str, name: str, valid: Collection[str]) -> Problem:
