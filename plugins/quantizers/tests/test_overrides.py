@@ -242,3 +242,14 @@ def test_all_in_half_precision() -> None:
     kept = quantized(network(), None, float_bitwidth=16, preserve_io_datatype=True)
     assert [n.op_type for n in kept.nodes] == ["Convert", "FullyConnected", "Relu", "Convert"]
     assert {t.dtype for t in (*kept.inputs, *kept.outputs)} == {DType.FLOAT_32}
+
+
+def test_many_entries_that_match_nothing_are_one_note(tmp_path: Path) -> None:
+    """A file for the training graph may have hundreds that conversion knows nothing of."""
+    path = written(tmp_path, {f"bn{i}": entry(0.5, 0) for i in range(30)}, {})
+    made = quantize_with_report(
+        model_of(network()), SAMPLES, quantization_overrides=path, lenient=True
+    )
+    (note,) = (note for note in made.report.notes if "bn0" in note)
+    assert note.startswith("30 of 30 entries match no tensor of the model: 'bn0', 'bn1', ")
+    assert note.endswith("and 22 more")

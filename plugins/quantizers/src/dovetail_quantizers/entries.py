@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dovetail.container import Model
-from dovetail.errors import QuantizationError
+from dovetail.errors import QuantizationError, listed
 from dovetail.quantization import QuantizationOptions
 from dovetail_quantizers.files import EncodingsFile
-from dovetail_quantizers.planning.overrides import unmatched, without_tensor
+from dovetail_quantizers.planning.overrides import unmatched, unmatched_names, without_tensor
+
+_MAX_NOTES = 3  # on single entries
+_SHOWN = 8  # names, where there are more
 
 
 def check_entries(
@@ -29,8 +32,10 @@ def check_entries(
             hint="--lenient ignores them",
             problems=problems,
         )
+    notes = [str(problem) for problem in problems]
+    if len(notes) > _MAX_NOTES:
+        names = listed([f"'{name}'" for name in unmatched_names(file, graphs)], _SHOWN)
+        text = f"{len(notes)} of {len(file.entries)} entries match no tensor of the model: {names}"
+        notes = [text]
     removed_sources = without_tensor(file, graphs)
-    return [
-        str(each)
-        for each in (*file.notes, *problems, *([removed_sources] if removed_sources else []))
-    ]
+    return [*map(str, file.notes), *notes, *([removed_sources] if removed_sources else [])]

@@ -171,13 +171,22 @@ def in_names_of(file: EncodingsFile, graphs: Sequence[Graph]) -> EncodingsFile:
 
 def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
     """Return a problem for each entry without a tensor in the user's model."""
+    known = {t.name for graph in graphs for t in graph.tensors.values()}
+    known |= {t.source for graph in graphs for t in graph.tensors.values()}
+    text = "no tensor of the model has this name"
+    return [
+        Problem(text, f"entry '{name}'", suggest_name(name, known))
+        for name in unmatched_names(file, graphs)
+    ]
+
+
+def unmatched_names(file: EncodingsFile, graphs: Sequence[Graph]) -> list[str]:
+    """Return the names of the entries without a tensor in the user's model."""
     names = {t.name for graph in graphs for t in graph.tensors.values()}
     known = names.union(t.source for graph in graphs for t in graph.tensors.values())
     removed_sources = _removed_sources(graphs)
     return [
-        Problem(
-            "no tensor of the model has this name", f"entry '{name}'", suggest_name(name, known)
-        )
+        name
         for name in file.entries
         if name not in known
         and name not in removed_sources
