@@ -61,11 +61,6 @@ class Weights:
         self._entries: dict[str, Entry] = {}
         self._read()
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the tensors, in order."""
-        return tuple(self._entries)
-
     def blob(self, name: str) -> Blob | None:
         """Return the bytes of a tensor, mapped; None if the file has none."""
         entry = self._entries.get(name)

@@ -11,16 +11,16 @@ from dovetail_opset.passes._moving import is_before_spatial
 from dovetail_opset.perms import is_to_first, is_to_last, perm_of
 
 
-def has_images(graph: Graph, rank: int) -> bool:
-    """Return whether spatial ops compute tensors of a rank from channels-first ones, or to them.
+def image_ranks(graph: Graph) -> frozenset[int]:
+    """Return the ranks of what spatial ops compute, to or from channels-first tensors.
 
     Args:
         graph: The graph, as a frontend of a channels-first format builds it.
-        rank: The rank.
     """
-    return any(
-        len(node.outputs[0].shape) == rank and (is_before_spatial(graph, node) or _is_spatial(node))
+    return frozenset(
+        len(node.outputs[0].shape)
         for node in graph.nodes
+        if is_before_spatial(graph, node) or _is_spatial(node)
     )
 
 

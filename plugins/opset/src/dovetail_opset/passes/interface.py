@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.ir import DType, Graph, ScaleOffset, Shape, Spec, Tensor, TensorKind
 from dovetail_opset.build import add
 from dovetail_opset.passes._colors import COLORS, OUTPUT_COLORS, color_shape, emit_colors
-from dovetail_opset.passes._image_axes import has_images, is_channels_last
+from dovetail_opset.passes._image_axes import image_ranks, is_channels_last
 from dovetail_opset.passes._rewrite import source_perm_after
 from dovetail_opset.perms import inverse, to_first, to_last
 
@@ -173,7 +173,8 @@ class Interface:
         self._check(graph)
         inputs, outputs = ([t.name for t in side] for side in (graph.inputs, graph.outputs))
         changed = False
-        for form in (*self._with_layouts(graph), *self._others(graph)):
+        ranks = image_ranks(graph) if self.channels_last else frozenset()
+        for form in (*self._with_layouts(graph, ranks), *self._others(graph, ranks)):
             tensor = graph.tensors[form.name]
             if tensor.kind is TensorKind.APP_WRITE:
                 changed |= _change_input(graph, tensor, form)
@@ -183,21 +184,21 @@ class Interface:
             graph.reorder_interface(inputs, outputs)
         return changed
 
-    def _with_layouts(self, graph: Graph) -> Iterator[TensorForm]:
+    def _with_layouts(self, graph: Graph, ranks: Collection[int]) -> Iterator[TensorForm]:
         """Yield the given forms, with layouts and types where none are given."""
         for form in self.tensors:
             tensor = graph.tensors[form.name]
             layout, dtype = form.layout, form.dtype
             if layout is None and form.colors is None:
-                layout = self._legacy_layout(graph, tensor)
+                layout = self._legacy_layout(graph, tensor, ranks)
             if dtype is None:
                 dtype = self._legacy_type(tensor)
             yield replace(form, layout=layout, dtype=dtype)
 
-    def _others(self, graph: Graph) -> Iterator[TensorForm]:
+    def _others(self, graph: Graph, ranks: Collection[int]) -> Iterator[TensorForm]:
         given = {form.name for form in self.tensors}
         for tensor in (*graph.inputs, *graph.outputs):
-            layout, dtype = self._legacy_layout(graph, tensor), self._legacy_type(tensor)
+            layout, dtype = self._legacy_layout(graph, tensor, ranks), self._legacy_type(tensor)
             if (layout, dtype) != (None, None) and tensor.name not in given:
                 yield TensorForm(tensor.name, layout, dtype)
 
@@ -206,11 +207,13 @@ class Interface:
         is_wide_input = tensor.kind is TensorKind.APP_WRITE and tensor.dtype is DType.INT_64
         return "int32" if is_open and is_wide_input else None
 
-    def _legacy_layout(self, graph: Graph, tensor: Tensor) -> tuple[str, str] | None:
+    def _legacy_layout(
+        self, graph: Graph, tensor: Tensor, ranks: Collection[int]
+    ) -> tuple[str, str] | None:
         rank = len(tensor.shape)
         layout = {4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}.get(rank)
         is_open = self.channels_last and tensor.name not in self.preserved
-        if not is_open or layout is None or not has_images(graph, rank):
+        if not is_open or layout is None or rank not in ranks:
             return None
         return None if is_channels_last(graph, tensor) else layout
 
