@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,3 +20,32 @@ def test_memory_grows_with_the_largest_tensor(tmp_path: Path) -> None:
     # 16 weights of 16 MiB: the mapped one and a transposed copy are in memory, no others
     source = write_large(tmp_path, layers=16, width=2048)
     assert peak_bytes(source, tmp_path / "large.dvt") < base + 3 * 16 * MiB
+
+
+# Runs a command, and prints the peak memory in KiB.
+COMMAND = """
+import subprocess
+import sys
+from dovetail.cli import main
+assert main(sys.argv[1:]) == 0
+with open("/proc/self/status") as status:
+    print(next(line.split()[1] for line in status if line.startswith("VmHWM:")))
+"""
+
+
+def peak_of_command(*arguments: object) -> int:
+    words = [sys.executable, "-c", COMMAND, *map(str, arguments)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    return int(done.stdout) * 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports the peak memory in /proc")
+def test_commands_and_formats_of_qnn_take_as_little_memory(tmp_path: Path) -> None:
+    peaks = []
+    for layers, width in ((2, 64), (16, 2048)):  # in all, 256 MiB of 16 MiB each
+        source = write_large(tmp_path, layers, width)
+        dlc, cpp = tmp_path / "net.dlc", tmp_path / "net.cpp"
+        steps = ((source, dlc), (source, cpp), (dlc, cpp), (cpp, dlc))
+        peaks.append([peak_of_command("convert", "-i", a, "-o", b) for a, b in steps])
+    for small, large in zip(*peaks, strict=True):
+        assert large - small < 3 * 16 * MiB

@@ -289,6 +289,10 @@ def _note_conversions(model: Model, file: Path) -> None:
 
 
 def _weight_bytes(model: Model) -> int:
-    """Return the number of bytes of static data; shared data count once."""
+    """Return the number of bytes of static data; data that tensors share count once.
+
+    Hashes of blobs are not computed: that would read all weights into memory.
+    """
     static = (t.data for graph in model.graphs.values() for t in static_tensors(graph))
-    return sum(blob.nbytes for blob in {blob.hash: blob for blob in static if blob}.values())
+    known = {blob.hash if blob.is_hashed else id(blob): blob for blob in static if blob}
+    return sum(blob.nbytes for blob in known.values())
