@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dovetail.errors import ConfigError
-from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind, run_passes
-from dovetail_opset.build import add
+from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind, run_passes
+from dovetail_opset.build import add, static
 from dovetail_opset.passes import CONVERT_DEFAULT, Interface, TensorForm
 
 SHAPE = (1, 3, 4, 6)
@@ -205,6 +205,21 @@ def test_images_of_a_spatial_network_become_channels_last(evaluate: Evaluate) ->
         np.testing.assert_array_equal(found, np.maximum(x, 0).transpose(perms["y"]))
     with pytest.raises(ConfigError, match="no input or output 'xx'"):
         Interface(channels_last=True, preserved=("xx",)).run(spatial())
+
+
+def test_an_image_of_one_channel_that_is_reshaped_becomes_channels_last() -> None:
+    """A model that was converted before has a Reshape in place of its transpose."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 1, 4, 6), TensorKind.APP_WRITE))
+    last = add(graph, "Reshape", [x], name="last", spec=Spec(DType.FLOAT_32, (1, 4, 6, 1)))
+    w = static(graph, "w", np.ones((1, 1, 1, 2), np.float32))
+    y = add(graph, "Conv2d", [last, w], name="c", stride=(1, 1), pad_amount=((0, 0), (0, 0)))
+    last.source_perm = y.source_perm = (0, 2, 3, 1)
+    y = add(graph, "Transpose", [y], name="y", perm=(0, 3, 1, 2))
+    y.kind = TensorKind.APP_READ
+    assert Interface(channels_last=True).run(graph)
+    found = {t.name: t.shape for t in (*graph.inputs, *graph.outputs)}
+    assert found == {"x": (1, 4, 6, 1), "y": (1, 4, 6, 2)}
 
 
 def test_every_form_that_is_impossible_is_named() -> None:

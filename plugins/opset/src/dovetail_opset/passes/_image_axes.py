@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dovetail.ir import Graph, Node, Tensor, TensorKind
+from dovetail.ir import Graph, Node, Shape, Tensor, TensorKind
 from dovetail_opset._package import is_op
 from dovetail_opset.layouts import rule_of
 from dovetail_opset.passes._moving import is_before_spatial
-from dovetail_opset.perms import is_to_first, is_to_last, perm_of
+from dovetail_opset.passes._rewrite import first_input
+from dovetail_opset.perms import is_to_first, is_to_last, perm_of, to_first, to_last
 
 
 def image_ranks(graph: Graph) -> frozenset[int]:
@@ -34,8 +35,7 @@ def is_channels_last(graph: Graph, tensor: Tensor) -> bool:
     while waiting:
         each = waiting.pop()
         for node in _neighbours(graph, each, is_input=is_input):
-            if is_op(node, "Transpose"):
-                perm = perm_of(node)
+            if (perm := _moved_axes(node)) is not None:
                 if (is_to_last if is_input else is_to_first)(perm):
                     return False  # to or from the channels-last values of a spatial op
                 found |= (is_to_first if is_input else is_to_last)(perm)
@@ -59,4 +59,19 @@ def _neighbours(graph: Graph, tensor: Tensor, *, is_input: bool) -> Iterable[Nod
 def _is_spatial(node: Node) -> bool:
     """Return whether a node computes channels-last values of a channels-first model."""
     perm = node.outputs[0].source_perm
-    return perm is not None and is_to_last(perm) and not is_op(node, "Transpose")
+    is_last = perm is not None and is_to_last(perm)
+    return is_last and rule_of(node) is None and _moved_axes(node) is None
+
+
+def _moved_axes(node: Node) -> Shape | None:
+    """Return the perm of a Transpose, or of a Reshape to or from channels-last."""
+    if is_op(node, "Transpose"):
+        return perm_of(node)
+    if not is_op(node, "Reshape"):
+        return None
+    source, target = first_input(node).shape, node.outputs[0].shape
+    for perm in (to_last(len(source)), to_first(len(source))) if len(source) > 2 else ():
+        moved = [axis for axis in perm if source[axis] != 1]
+        if moved == sorted(moved) and tuple(source[axis] for axis in perm) == target:
+            return perm
+    return None
