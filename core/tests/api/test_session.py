@@ -250,7 +250,7 @@ def test_a_session_from_a_file_and_its_refusals(tmp_path: Path) -> None:
         net.backend.create_context()
     (tmp_path / "net.dvt").rename(tmp_path / "renamed")
     assert list(dovetail.load_model(tmp_path / "renamed").graphs) == ["net"]
-    with pytest.raises(FrontendError, match="already a Dovetail container"):
+    with pytest.raises(FrontendError, match=r"already a Dovetail container.*\n.*dovetail export"):
         dovetail.convert(tmp_path / "renamed")
     (tmp_path / "text.dvt").write_text("hello")
     with pytest.raises(ContainerError):

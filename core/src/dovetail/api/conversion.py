@@ -194,7 +194,7 @@ def find_frontend(path: Path, input_format: str | None = None) -> Frontend:
         raise FrontendError(
             "the file is already a Dovetail container; there is nothing to convert",
             where=str(path),
-            hint="load it, or pass it to net-run or inspect",
+            hint="load or run it, or write another format by `dovetail export`",
         )
     broken = ""
     suffixes: set[str] = set()
