@@ -85,6 +85,15 @@ def steps(graph: Graph, x: Tensor) -> Tensor:
     return add(graph, "ElementWiseMultiply", [y, static(graph, "row", draw(1, 3))], name="mul")
 
 
+def recurrent(graph: Graph, x: Tensor) -> Tensor:
+    """A layer over time as the first axis; stored models have Reshapes in place of Transposes."""
+    y = add(graph, "Reshape", [x], name="major", spec=spec(4, 1, 3))
+    shapes = [(2, 3)] * 3 + [(2, 2)] * 3 + [(2,)] * 6
+    constants = [static(graph, f"c{i}", draw(*shape)) for i, shape in enumerate(shapes)]
+    y, _ = add_all(graph, "Gru", [y, *constants], name="gru")
+    return add(graph, "Reshape", [y], name="back", spec=spec(1, 4, 2))
+
+
 def network(body: Callable[[Graph, Tensor], Tensor], *shape: int) -> Graph:
     graph = Graph("net")
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
@@ -100,6 +109,7 @@ def network(body: Callable[[Graph, Tensor], Tensor], *shape: int) -> Graph:
         (slices, (1, 2, 2, 3)),
         (tokens, (1, 4, 3)),
         (steps, (1, 4, 3)),
+        (recurrent, (1, 4, 3)),
     ],
 )
 @pytest.mark.parametrize("batch", [3, 4])
@@ -174,6 +184,15 @@ def moved_convolution(graph: Graph, x: Tensor) -> Tensor:
             "does not keep the batch",
         ),
         (largest, "along the batch, axis 2"),
+        (
+            op(
+                "ScatterElements",
+                lambda g: static(g, "i", np.zeros((1, 2, 3), np.int32)),
+                lambda g: static(g, "u", draw(1, 2, 3)),
+                axis=1,
+            ),
+            "indices or updates have no batch",
+        ),
         (op("BatchPermutation", lambda g: static(g, "i", np.zeros(1, np.int32))), "is not known"),
         (merged_softmax, "along the batch, axis 0"),
         (moved_convolution, "the batch is not the first axis"),
@@ -201,3 +220,14 @@ def test_impossible_sizes_are_named(batch: int) -> None:
     graph = network(body, 1, 4, 3)
     (problem,) = change_batch(graph, Batch(1, batch), graph.inputs)
     assert "impossible shape" in problem.message
+
+
+def test_an_output_that_would_not_begin_with_the_batch_is_named() -> None:
+    def body(graph: Graph, x: Tensor) -> Tensor:
+        y = add(graph, "Transpose", [x], name="major", perm=(1, 0, 2))
+        return add(graph, "Reshape", [y], name="y", spec=spec(1, 4, 3, 1))
+
+    graph = network(body, 1, 4, 3)
+    (problem,) = change_batch(graph, Batch(1, 5), graph.inputs)
+    assert problem.where == "output 'y'"
+    assert "instead of the first one" in problem.message

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from dovetail.errors import DovetailError, OpError, Problem
-from dovetail.ir import Graph, Node, Shape, Tensor
+from dovetail.ir import Graph, Node, Shape, Tensor, TensorKind
 from dovetail.ops import Op, OpSchema, bind_node, input_specs
-from dovetail_opset._package import is_op, schema_of
+from dovetail_opset._package import PACKAGE, is_op, schema_of
 from dovetail_opset._shapes import ints
+from dovetail_opset.build import replace_op
 from dovetail_opset.layouts import rule_of
 from dovetail_opset.ops.arrangement import Tile
 from dovetail_opset.ops.ranking import TopK
@@ -85,7 +86,8 @@ def change_batch(graph: Graph, batch: Batch, inputs: Iterable[Tensor]) -> list[P
             change.set(tensor, _Place(0, 1))
     except OpError as error:
         return [Problem(error.message, f"tensor '{tensor.name}'")]
-    return [problem for node in graph.nodes for problem in change.follow(node)]
+    problems = [problem for node in graph.nodes for problem in change.follow(node)]
+    return problems or list(change.misplaced())
 
 
 class _Change:
@@ -124,7 +126,16 @@ class _Change:
                 self.set(tensor, place)
         except DovetailError as error:
             self._unknown |= {*node.outputs}
-            yield Problem(error.message, node.where, error.hint)
+            texts = [problem.message for problem in error.problems] or [error.message]
+            yield from (Problem(text, node.where, error.hint) for text in texts)
+
+    def misplaced(self) -> Iterator[Problem]:
+        """Yield the outputs that began with the batch, and would not any more."""
+        for tensor in self._graph.outputs:
+            place = self._places.get(tensor, _Place(0, 1))
+            if place != _Place(0, 1) and self._shapes[tensor][0] == self._batch.old:
+                text = f"the batch would be in axis {place.axis} instead of the first one"
+                yield Problem(text, f"output '{tensor.name}'")
 
     def _outputs(self, node: Node, places: Mapping[Tensor, _Place]) -> list[_Place]:
         """Return the position of the batch in each output.
@@ -138,7 +149,7 @@ class _Change:
         op = self._bound(schema, node, places)
         _check(node, op, places)
         if is_op(node, "Reshape"):
-            return [self._reshaped(node.outputs[0].shape, *next(iter(places.items())))]
+            return [self._reshaped(node, *next(iter(places.items())))]
         shapes = self._inferred(schema, op, node, places)
         return [self._place(t, new) for t, new in zip(node.outputs, shapes, strict=False)]
 
@@ -154,13 +165,36 @@ class _Change:
             node.params["ranges"] = schema.params["ranges"].param_of(rows, node.name)
         return bind_node(schema, node)
 
-    def _reshaped(self, shape: Shape, source: Tensor, place: _Place) -> _Place:
-        """Return the position of the batch in the elements of a tensor in another shape."""
-        before = math.prod(self._shapes[source][: place.axis])
-        for axis, size in enumerate(shape):
-            if math.prod(shape[:axis]) == before and size and size % self._batch.old == 0:
-                return _Place(axis, size // self._batch.old)
-        raise OpError(f"no axis of the shape {shape} begins with the batch")
+    def _reshaped(self, node: Node, source: Tensor, place: _Place) -> _Place:
+        """Return the position of the batch in the elements of a tensor in another shape.
+
+        A Reshape that moves the only axis of the batch, where that is 1, becomes a Transpose if the
+        result is an output or is read by a recurrent layer.
+        """
+        (target,) = node.outputs
+        old, shape = self._shapes[source], target.shape
+        axes = [
+            axis
+            for axis, size in enumerate(shape)
+            if math.prod(shape[:axis]) == math.prod(old[: place.axis])
+            and size
+            and size % self._batch.old == 0
+        ]
+        found = _Place(axes[0], shape[axes[0]] // self._batch.old) if axes else None
+        if place.inner == 1 and found != _Place(0, 1) and self._needs_axis(target):
+            for perm in _moves(old, shape, place.axis, self._batch.old):
+                params = {
+                    "perm": PACKAGE.schemas["Transpose"].params["perm"].param_of(perm, node.name)
+                }
+                replace_op(self._graph, node, "Transpose", params=params)
+                return _Place(perm.index(place.axis), 1)
+        if found is None:
+            raise OpError(f"no axis of the shape {shape} begins with the batch")
+        return found
+
+    def _needs_axis(self, tensor: Tensor) -> bool:
+        readers = self._graph.consumers(tensor)
+        return tensor.kind is TensorKind.APP_READ or any(is_op(n, "Lstm", "Gru") for n in readers)
 
     def _inferred(
         self, schema: OpSchema, op: Op, node: Node, places: Mapping[Tensor, _Place]
@@ -199,6 +233,14 @@ class _Change:
         return found
 
 
+def _moves(old: Shape, new: Shape, axis: int, size: int) -> Iterator[Shape]:
+    """Yield the perms that lead from a shape to another one by moving an axis of a size of 1."""
+    rest = (*range(axis), *range(axis + 1, len(old)))
+    for to, each in enumerate(new) if size == old[axis] == 1 else ():
+        if each == 1 and (*new[:to], *new[to + 1 :]) == tuple(old[i] for i in rest):
+            yield (*rest[:to], axis, *rest[to:])
+
+
 def _source_shape(tensor: Tensor, shape: Shape) -> Shape:
     """Return a shape of a tensor in the layout of the source model."""
     perm = tensor.source_perm or tuple(range(len(shape)))
@@ -228,6 +270,8 @@ def _check_axes(node: Node, op: Op, places: Mapping[Tensor, _Place]) -> None:
     """Raise if an op computes along the axis of the batch."""
     if is_op(node, *_OUTPUT_AXES):
         return
+    if is_op(node, "ScatterElements") and not places.keys() >= set(node.inputs):
+        raise OpError("indices or updates have no batch")
     for tensor in node.inputs if is_op(node, "Concat") else node.inputs[:1]:
         if tensor is None or tensor not in places:
             continue
