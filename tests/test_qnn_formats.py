@@ -120,3 +120,20 @@ def test_wrong_options_of_an_exporter(
     assert done.returncode == 2, done.stderr
     assert all(text in done.stderr for text in texts), done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_weights_is_compared_by_the_types_of_the_model(tmp_path: Path) -> None:
+    """The file says neither types nor shapes, and has names of C++."""
+    for name in ("net.cpp", "net.dvt"):
+        assert run(tmp_path, "convert", str(DIGITS / "digits.onnx"), "-o", name).returncode == 0
+    for pair in (("net.bin", "net.cpp"), ("net.dvt", "net.bin")):
+        done = run(tmp_path, "weights", "compare", *pair, "--check")
+        assert done.returncode == 0, done.stdout
+    content = bytearray((tmp_path / "net.bin").read_bytes())
+    content[600] ^= 0x40  # in the data of the first tensor
+    (tmp_path / "net.bin").write_bytes(content)
+    done = run(tmp_path, "weights", "compare", "net.bin", "net.dvt", "--check")
+    assert done.returncode == 1
+    assert "UINT_8" not in done.stdout
+    shown = run(tmp_path, "inspect", "net.bin")
+    assert shown.stdout.startswith("net.bin: weights of "), shown.stderr

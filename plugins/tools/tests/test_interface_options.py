@@ -522,7 +522,7 @@ def test_types_of_64_bits_are_narrowed_on_request(convert: Any, run: Any, net: s
     narrow = convert("--narrow-types")
     assert types(narrow) == types(wide)
     assert "INT_64" not in inner(narrow)
-    with dt.Session("out.dvt", backend="htp") as session:
+    with dt.Session("out.dvt") as session:
         found = session.run({"image": IMAGE, "ids": IDS})["negated"]
     np.testing.assert_array_equal(found, -2.0 * IDS)
     shown = run("convert", net, "--narrow-types", "--dry-run").out

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import forked
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 
 def write(path: Path, **weights: np.ndarray) -> None:
@@ -46,30 +44,3 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, size: int) -> None:
     done = forked.run("dovetail weights compare first.bin damaged.bin", tmp_path)
     assert done.returncode == 3
     assert "damaged.bin" in done.stderr
-
-
-def test_a_file_of_weights_equals_the_model_that_it_belongs_to(tmp_path: Path) -> None:
-    """The file says neither types nor shapes, and has names of C++."""
-    draw = np.random.default_rng(3)
-    weight = draw.normal(size=(5, 4)).astype(np.float32)
-    node = helper.make_node("MatMul", ["x", "fc.weight"], ["y"])
-    infos = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, n))
-        for name, n in (("x", 5), ("y", 4))
-    ]
-    graph = helper.make_graph(
-        [node], "g", infos[:1], infos[1:], [numpy_helper.from_array(weight, "fc.weight")]
-    )
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "net.onnx")
-    done = forked.run("dovetail convert -i net.onnx -o net.cpp", tmp_path)
-    assert done.returncode == 0, done.stderr
-    for pair in ("net.bin net.onnx", "net.onnx net.bin"):
-        done = forked.run(f"dovetail weights compare {pair} --check", tmp_path)
-        assert done.returncode == 0, done.stdout
-    with tarfile.open(tmp_path / "net.bin") as tar:
-        (name,) = tar.getnames()
-    write(tmp_path / "net.bin", **{name.removesuffix(".raw"): weight + 1})
-    done = forked.run("dovetail weights compare net.bin net.onnx --check", tmp_path)
-    assert done.returncode == 1
-    assert "UINT_8" not in done.stdout

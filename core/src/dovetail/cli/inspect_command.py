@@ -90,11 +90,11 @@ def inspect(
     }
     _require_one(chosen)
     file = model_path(file)
-    contained = not file.is_dir() and (
-        file.suffix.lower() in _CONTAINER_SUFFIXES or is_container(file)
-    )
+    contained = not file.is_dir() and is_container(file)
     if not contained and _show_other(file, [name for name, given in chosen.items() if given]):
         return
+    # a damaged one is reported as a container
+    contained = contained or (not file.is_dir() and file.suffix.lower() in _CONTAINER_SUFFIXES)
     if verify:
         if not contained:
             raise ConfigError(

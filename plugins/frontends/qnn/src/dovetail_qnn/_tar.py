@@ -61,6 +61,11 @@ class Weights:
         self._entries: dict[str, Entry] = {}
         self._read()
 
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Numbers of bytes by tensor, in order."""
+        return {name: entry.size for name, entry in self._entries.items()}
+
     def blob(self, name: str) -> Blob | None:
         """Return the bytes of a tensor, mapped; None if the file has none."""
         entry = self._entries.get(name)
