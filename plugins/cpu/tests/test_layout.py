@@ -208,6 +208,12 @@ def test_floats_beyond_integers_become_their_limits(check_op):
     check_op("Cast", x, specs=[Spec(DType.INT_32, (6,))])
 
 
+@pytest.mark.parametrize("target", [DType.UINT_8, DType.INT_8, DType.INT_32, DType.INT_64])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, -1e30, 2.9, -2.9, 255.5, -129])
+def test_a_single_float_becomes_an_integer_in_the_same_way(check_op, value, target):
+    check_op("Cast", np.float32([[value]]), specs=[Spec(target, (1, 1))])
+
+
 def test_cast_to_four_bits_is_left_to_the_reference(check_op):
     x = np.array([-20, -3, 0, 7, 90], np.int8)
     target = Spec(DType.SFIXED_POINT_4, (5,), ScaleOffset(1.0))
