@@ -186,18 +186,26 @@ def test_dynamic_quantization_is_written_out(check, rng) -> None:
     check("DynamicQuantizeLinear", [rng.normal(3, 9, (4, 5)).astype(F32)], outputs=3, opset=11)
 
 
-@pytest.mark.parametrize("depth", [5, 300])
-def test_integer_products_are_exact(check, rng, depth) -> None:
-    # 300 products of bytes may be more than float32 holds: they are summed in float64
-    a, b = byte(rng, 2, 3, depth), byte(rng, depth, 4)
-    graph = check("MatMulInteger", [a, b, scalar(200, np.uint8), scalar(7, np.uint8)], opset=10)
-    (product,) = (n for n in graph.nodes if n.op_type == "MatMul")
-    assert product.inputs[0].dtype.name == ("FLOAT_32" if depth < 258 else "FLOAT_64")
+@pytest.mark.parametrize(("depth", "parts"), [(5, 1), (258, 1), (259, 2), (1000, 4)])
+@pytest.mark.parametrize("shapes", ["matrices", "stacks", "rows", "vectors"])
+def test_integer_products_are_exact(check, rng, depth, parts, shapes) -> None:
+    # float32 holds the sums of 258 products of bytes; those of parts are added as integers
+    left, right = {
+        "matrices": ((2, 3, depth), (depth, 4)),
+        "stacks": ((2, 3, depth), (2, depth, 4)),
+        "rows": ((3, depth), (depth,)),
+        "vectors": ((depth,), (depth,)),
+    }[shapes]
+    a, b = byte(rng, *left), byte(rng, *right)
+    a[..., ::2], b.reshape(-1)[::2] = 255, 255  # sums that float32 does not hold
+    graph = check("MatMulInteger", [a, b, scalar(0, np.uint8), scalar(1, np.uint8)], opset=10)
+    products = [n for n in graph.nodes if n.op_type == "MatMul"]
+    assert [n.inputs[0].dtype.name for n in products] == ["FLOAT_32"] * parts
 
 
 @pytest.mark.parametrize("shape", [(300,), (300, 4), (2, 300, 4)])
-@pytest.mark.parametrize(("most", "dtype"), [(60, "FLOAT_32"), (255, "FLOAT_64")])
-def test_small_weights_leave_products_in_float32(model, read, run, rng, shape, most, dtype) -> None:
+@pytest.mark.parametrize(("most", "parts"), [(60, 1), (255, 2)])
+def test_products_by_small_weights_have_one_part(model, read, run, rng, shape, most, parts) -> None:
     a = byte(rng, 2, 3, 300)
     b = rng.integers(0, most, shape, np.uint8, endpoint=True)
     b.reshape(-1)[:] = most  # the greatest sum that is possible
@@ -205,8 +213,7 @@ def test_small_weights_leave_products_in_float32(model, read, run, rng, shape, m
     node = helper.make_node("MatMulInteger", ["a", "b", "za", "zb"], ["y"])
     feeds = {"a": a, "za": scalar(255, np.uint8)}
     graph = read(model([node], feeds, ["y"], known, opset=10))
-    (product,) = (n for n in graph.nodes if n.op_type == "MatMul")
-    assert product.inputs[0].dtype.name == dtype
+    assert len([n for n in graph.nodes if n.op_type == "MatMul"]) == parts
     wanted = np.matmul(a.astype(np.int32) - 255, b.astype(np.int32))
     np.testing.assert_array_equal(run(graph, feeds)["y"], wanted)
 

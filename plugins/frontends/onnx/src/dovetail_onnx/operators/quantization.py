@@ -1,12 +1,16 @@
 """Quantized operators: Quantize and Dequantize where scales and zero points are known.
 
 ONNX may compute them at run time: then they are plain arithmetic, and so are products. Products of
-integers are exact: in float32 as long as it holds every sum, else in float64.
+integers are exact: in float32 as long as it holds every sum. Longer sums are those of parts, added
+as integers, or for convolutions in float64.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+import operator
 
 import numpy as np
 
@@ -84,7 +88,7 @@ def quantize_linear(op: OpContext) -> Value:
 @ONNX.importer("MatMulInteger", versions=(10,))
 def matmul_integer(op: OpContext) -> Value:
     """MatMul of differences to the zero points."""
-    return _product(op, (0, 2), (1, 3)).cast(DType.INT_32).emit()
+    return _product(op, (0, 2), (1, 3), DType.INT_32).emit()
 
 
 @ONNX.importer("QLinearMatMul", versions=(10, 21))
@@ -94,15 +98,32 @@ def qlinear_matmul(op: OpContext) -> Value:
         real = real_input(op, 0, 1, 2) @ real_input(op, 3, 4, 5, -1)
         return emit_stored(op, real, 6, op.value(7))
     left = operand(op, 1).reshaped(_as_rows(op, 1, 0) or op.spec(1).shape)
-    return _requantized(op, _product(op, (0, 2), (3, 5)), left).emit()
+    return _requantized(op, _product(op, (0, 2), (3, 5), DType.FLOAT_32), left).emit()
 
 
-def _product(op: OpContext, left: tuple[int, int], right: tuple[int, int]) -> Expr:
-    """Return the product of two inputs, each given with its zero point."""
-    rows = (-min(2, len(op.spec(right[0]).shape)),)
-    dtype = _exact_type(op, *right, math.prod(op.spec(left[0]).shape[-1:]), rows)
-    a = _centered(op, *left, dtype, _as_rows(op, left[1], left[0]))
-    return a @ _centered(op, *right, dtype, None)
+def _product(op: OpContext, left: tuple[int, int], right: tuple[int, int], dtype: DType) -> Expr:
+    """Return the product of two inputs, each given with its zero point, in a type."""
+    depth, rank = math.prod(op.spec(left[0]).shape[-1:]), len(op.spec(right[0]).shape)
+    along = max(rank - 2, 0)  # the axis of the second input that products are added along
+    is_short = _exact_type(op, *right, depth, (along,)) is DType.FLOAT_32
+    a = _centered(op, *left, DType.FLOAT_32, _as_rows(op, left[1], left[0]))
+    b = _centered(op, *right, DType.FLOAT_32, None)
+    if is_short:
+        return (a @ b).cast(dtype)
+    parts = -(-depth * _GREATEST_PRODUCT // _EXACT)
+    ends = [depth * i // parts for i in range(parts + 1)]
+    sums = [
+        (_part(a, len(a.shape) - 1, *part) @ _part(b, along, *part)).cast(DType.INT_32)
+        for part in itertools.pairwise(ends)
+    ]
+    total = functools.reduce(operator.add, sums)
+    return total if dtype is DType.INT_32 else total.cast(dtype)
+
+
+def _part(x: Expr, axis: int, start: int, end: int) -> Expr:
+    """Return the elements of an axis from a first one to before a last one."""
+    ranges = [(start, end, 1) if i == axis else (0, n, 1) for i, n in enumerate(x.shape)]
+    return x.step("StridedSlice", ranges=ranges)
 
 
 @ONNX.importer("ConvInteger", versions=(10,))
