@@ -114,6 +114,15 @@ def computed_filters() -> Graph:
     return graph
 
 
+def rows() -> Graph:
+    """Maxima and minima of rows that may have NaN."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (20, 300), TensorKind.APP_WRITE))
+    for name in ("ReduceMax", "ReduceMin"):
+        add(graph, name, [x], name=name, axes=[1]).kind = TensorKind.APP_READ
+    return graph
+
+
 def mixed() -> Graph:
     """A graph with steps of NumPy: an op without a kernel, and quantized tensors."""
     graph = Graph("net")
@@ -240,7 +249,7 @@ def test_only_primitives_that_run_are_created(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("engine", [EngineChoice.AUTO, EngineChoice.NUMPY])
-@pytest.mark.parametrize("make", [vision, attention, computed_filters, mixed])
+@pytest.mark.parametrize("make", [vision, attention, computed_filters, rows, mixed])
 def test_restored_graphs_give_the_same(make: Callable[[], Graph], engine: EngineChoice) -> None:
     graph, options = make(), CpuOptions(engine=engine)
     backend = CpuBackend(OPS, options)
@@ -355,7 +364,7 @@ WRONG = (-1, 0, 1, 3, 1 << 20, 1 << 40, (1 << 62) + 1, "x", None, "", [], True, 
 
 
 @pytest.mark.usefixtures("onednn")
-@pytest.mark.parametrize("make", [vision, attention, mixed])
+@pytest.mark.parametrize("make", [vision, attention, rows, mixed])
 def test_no_altered_plan_is_trusted(make: Callable[[], Graph]) -> None:
     """Each change of a number, name or reference is refused, or does not matter."""
     image, _ = image_of(make())

@@ -82,6 +82,13 @@ class Algorithm(enum.IntEnum):
     HARDSWISH = 0x34
 
 
+class Reduction(enum.IntEnum):
+    """Reductions."""
+
+    MAXIMUM = 0x2FFF2
+    MINIMUM = 0x2FFF3
+
+
 class BinaryAlgorithm(enum.IntEnum):
     """Functions of two tensors."""
 

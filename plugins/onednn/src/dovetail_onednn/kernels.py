@@ -20,7 +20,7 @@ from dovetail_onednn.normalization import batchnorm, layer_norm, rms_norm
 from dovetail_onednn.pooling import can_fuse_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, can_fuse
 from dovetail_onednn.recurrent import gru, lstm
-from dovetail_onednn.reduction import reduce_mean, reduce_sum
+from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
 from dovetail_onednn.softmax import can_fuse_test, softmax
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
@@ -60,7 +60,9 @@ _OTHERS: Mapping[str, Make] = {
     **dict.fromkeys(("ExpandDims", "Reshape", "Squeeze"), movement.reshape),
     "LayerNorm": layer_norm,
     "Lrn": lrn,
+    "ReduceMax": reduce_max,
     "ReduceMean": reduce_mean,
+    "ReduceMin": reduce_min,
     "ReduceSum": reduce_sum,
     "Resize": banded_resize,
     "ResizeBilinear": resize_bilinear,
