@@ -189,6 +189,23 @@ def test_a_source_in_blocks_is_read_dense(model: Any, close: Any, kinds: Any) ->
     close(model.run(plan, feeds)["fc"], model.expected(feeds)["fc"])
 
 
+@pytest.mark.parametrize("columns", [1, 3, 7])
+def test_large_products_of_few_columns_use_the_engines_threads(
+    model: Any, agrees: Any, columns: int
+) -> None:
+    x, w = model.input("x", 2, 700, 256), model.random("w", 256, columns)
+    agrees(model, model.add("MatMul", x, w, name="y"), engine="y")
+
+
+@pytest.mark.parametrize(("columns", "kind"), [(1, "reference y"), (4, "engine y")])
+def test_stacks_of_large_products_of_few_columns(
+    model: Any, agrees: Any, kinds: Any, columns: int, kind: str
+) -> None:
+    x, w = model.input("x", 9, 300, 128), model.input("w", 9, 128, columns)
+    agrees(model, model.add("MatMul", x, w, name="y"))
+    assert kinds(model.prepare().steps) == [kind]
+
+
 def test_what_is_left_to_other_kernels(model: Any, kinds: Any) -> None:
     x, w = model.input("x", 0, 5), model.random("w", 3, 5)
     model.output(model.add("FullyConnected", x, w, name="empty"))
