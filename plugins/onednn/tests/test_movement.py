@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,59 @@ def test_transpose(new_model: Any, shape: tuple[int, ...], data: st.DataObject) 
     model = new_model()
     perm = data.draw(st.permutations(range(len(shape))))
     check(model, model.add("Transpose", model.input("x", *shape), name="y", perm=perm))
+
+
+@settings(max_examples=60, derandomize=True)
+@given(
+    shape=st.lists(st.sampled_from([1, 2, 3, 16, 32, 48, 64]), min_size=2, max_size=5),
+    data=st.data(),
+)
+def test_transposes_by_blocks(new_model: Any, shape: list[int], data: st.DataObject) -> None:
+    model = new_model()
+    while math.prod(shape) > 1 << 18:
+        shape[shape.index(max(shape))] = 2
+    perm = data.draw(st.permutations(range(len(shape))))
+    check(model, model.add("Transpose", model.input("x", *shape), name="y", perm=perm))
+
+
+BLOCKS = [
+    *(((1, 64, 14, 15), (0, 2, 3, 1)), ((1, 14, 15, 64), (0, 3, 1, 2))),
+    *(((3, 48, 100), (0, 2, 1)), ((3, 100, 48), (0, 2, 1))),
+    *(((96, 5, 40), (1, 2, 0)), ((2, 1000, 32), (0, 2, 1)), ((64, 128), (1, 0))),
+]
+
+
+@pytest.mark.parametrize(("shape", "perm"), BLOCKS)
+def test_columns_of_blocks_are_copied_twice(
+    model: Any, shape: tuple[int, ...], perm: tuple[int, ...]
+) -> None:
+    check(model, model.add("Transpose", model.input("x", *shape), name="y", perm=perm))
+    (step,) = model.prepare().steps
+    assert [value.nbytes for value in step.scratch] == [step.reads[0].nbytes]
+
+
+@pytest.mark.parametrize(
+    ("shape", "perm"),
+    [
+        *(((1, 16, 600), (0, 2, 1)), ((1, 47, 300), (0, 2, 1)), ((16, 32), (1, 0))),
+        *(((8, 30, 2, 64), (0, 2, 1, 3)), ((4, 32, 10, 64), (3, 2, 1, 0))),
+    ],
+)
+def test_others_are_copied_once(model: Any, shape: tuple[int, ...], perm: tuple[int, ...]) -> None:
+    check(model, model.add("Transpose", model.input("x", *shape), name="y", perm=perm))
+    (step,) = model.prepare().steps
+    assert not step.scratch
+
+
+def test_reorders_between_steps_are_by_blocks_too(model: Any, kinds: Any) -> None:
+    y = model.add("Transpose", model.input("x", 1, 64, 14, 15), name="turned", perm=(0, 2, 3, 1))
+    out = model.add("ReduceProd", y, name="y", axes=[3])
+    model.output(out)
+    prepared, feeds = model.prepare(), model.feeds()
+    (reorder,) = (step for step in prepared.steps if not step.nodes)
+    assert [value.nbytes for value in reorder.scratch] == [reorder.reads[0].nbytes]
+    found = model.run(prepared, feeds)["y"]
+    np.testing.assert_allclose(found, model.expected(feeds)["y"], rtol=1e-5)
 
 
 @settings(max_examples=60, derandomize=True)

@@ -10,9 +10,10 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_onednn._api import MULTIPLE_SOURCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.execution import Argument, Work
+from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import Strided, input_type, layout_of, narrow_layout, permuted, type_of
-from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc, reorder_primitive
+from dovetail_onednn.moves import moves
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.steps import Arguments, execute
 
 # NumPy copies fewer elements in less time than the call of a primitive takes.
@@ -77,11 +78,11 @@ def _row(rows: int, shape: Shape) -> MemoryDesc:
 def _reordered(call: KernelCall, source: MemoryDesc, target: MemoryDesc) -> Step:
     kind = input_type(call)
     read, written = source.of_type(kind), target.of_type(kind)
-    arguments: dict[int, Argument] = {
-        Arg.SOURCE: Argument(read, call.read(0, layout_of(read, source))),
-        Arg.DESTINATION: Argument(written, call.write(0, layout_of(written, target))),
-    }
-    return execute(call, Work(reorder_primitive(read, written), arguments))
+    ends = (
+        Argument(read, call.read(0, layout_of(read, source))),
+        Argument(written, call.write(0, layout_of(written, target))),
+    )
+    return execute(call, *moves(*ends, call.scratch))
 
 
 def _concatenation(sources: Sequence[MemoryDesc], target: MemoryDesc) -> Description:

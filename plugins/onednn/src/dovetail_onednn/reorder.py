@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.container import aligned_empty
-from dovetail.ir import Array
-from dovetail.runtime.plan import Step, Value
+from dovetail.ir import Array, DType, Spec
+from dovetail.runtime.plan import Step, Storage, Value
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.execution import Argument, Execution, Work
+from dovetail_onednn.execution import Argument, Execution
 from dovetail_onednn.layouts import Narrow, OneDnnLayout, Planes, Strided, dense
+from dovetail_onednn.moves import moves
 from dovetail_onednn.planes import conversion
 from dovetail_onednn.primitives import Addresses, reorder_primitive
 from dovetail_onednn.threads import ReleaseGil, threads
@@ -33,12 +34,15 @@ def reorder(source: Value, target: Value) -> Step:
     if any(isinstance(value.layout, Planes) for value in (source, target)):
         return conversion(source, target)
     from_, to = _descs(source, target)
-    arguments: dict[int, Argument] = {
-        Arg.SOURCE: Argument(from_, source),
-        Arg.DESTINATION: Argument(to, target),
-    }
-    work = Work(reorder_primitive(from_, to), arguments)
-    return Step((), (source,), (target,), Execution([work], None, ReleaseGil.AUTO))
+    rooms: list[Value] = []
+
+    def room(nbytes: int) -> Value:
+        rooms.append(Value("scratch", Spec(DType.UINT_8, (nbytes,)), Storage.ARENA))
+        return rooms[-1]
+
+    works = moves(Argument(from_, source), Argument(to, target), room)
+    bind = Execution(works, None, ReleaseGil.AUTO)
+    return Step((), (source,), (target,), bind, tuple(rooms))
 
 
 def given(array: Array | None) -> Array:
