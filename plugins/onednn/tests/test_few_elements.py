@@ -14,7 +14,7 @@ CHAINS = [
     [f"ElementWise{name}" for name in ("Multiply", "Add", "Subtract", "Divide", "Multiply")],
     ["ElementWiseRound", "ElementWiseAbs", "ElementWiseSubtract"],
 ]
-ALONE = ("ElementWiseAbs", "ElementWiseRound", "Relu", "Tanh")
+ALONE = ("ElementWiseAbs", "ElementWiseRound", "Relu", "Sigmoid", "Tanh")
 
 
 def chain(model: Any, *op_types: str) -> Any:
@@ -39,6 +39,15 @@ def test_results_have_the_bits_of_the_ops(model: Any, op_types: list[str]) -> No
     numbers = ~np.isnan(wanted)
     assert found[numbers].tobytes() == wanted[numbers].tobytes()
     assert np.isnan(found[~numbers]).all()
+
+
+@pytest.mark.parametrize("function", ["Relu", "Tanh", "Sigmoid"])
+def test_functions_of_other_bits_end_a_chain(model: Any, function: str) -> None:
+    y = chain(model, *CHAINS[0][:2], function, *CHAINS[1][:1])
+    prepared = model.prepare()
+    assert [step.nodes for step in prepared.steps] == [("one", "y0", "y1"), ("y2",), ("y3",)]
+    (found,) = model.run(prepared, {"x": X}).values()
+    np.testing.assert_array_equal(found, model.expected({"x": X})[y.name])
 
 
 @pytest.mark.parametrize("function", ["", "Relu", "Tanh"])

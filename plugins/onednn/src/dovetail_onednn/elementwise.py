@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from dovetail.ir import Shape
+from dovetail.ops import NodeView
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_numpy.kernels.conditions import is_float32
 from dovetail_numpy.kernels.elementwise import whole_exponent
@@ -28,9 +29,11 @@ from dovetail_onednn.layouts import input_type, narrow_layout, vector
 from dovetail_onednn.post_ops import (
     BINARY,
     COMMUTATIVE,
+    LONGEST,
     SWISH,
     Chain,
     Functions,
+    can_fuse,
     chain_of,
     functions_of,
 )
@@ -89,6 +92,16 @@ class Second(msgspec.Struct, frozen=True):
 
     algorithm: BinaryAlgorithm
     index: int | None = None
+
+
+def can_fuse_binary(group: Sequence[NodeView], node: NodeView) -> bool:
+    """Return whether a node can run after a function of two tensors; see `Kernel.can_fuse`.
+
+    Few elements are left to NumPy if a fused node has other bits there, so that such a node ends
+    the group.
+    """
+    is_few = math.prod(group[0].outs[0].shape) * LONGEST < _LEAST
+    return can_fuse(group, node) and (not is_few or node.op_type in _EXACT)
 
 
 def eltwise(call: KernelCall) -> Step | None:

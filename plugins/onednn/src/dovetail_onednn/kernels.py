@@ -11,7 +11,7 @@ from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_onednn import movement
 from dovetail_onednn.banded import banded_resize
 from dovetail_onednn.convolution import convolution, depthwise_convolution
-from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise, power
+from dovetail_onednn.elementwise import FUNCTIONS, binary, can_fuse_binary, eltwise, power
 from dovetail_onednn.item_norm import can_fuse_after_norm, group_norm, instance_norm
 from dovetail_onednn.known_answer import Kind, is_right
 from dovetail_onednn.local_response import lrn
@@ -46,7 +46,6 @@ _CONVOLUTIONS: Mapping[str, Make] = {
 _RECURRENT: Mapping[str, Make] = {"Lstm": lstm, "Gru": gru}
 # The kernels below use one thread for small tensors. Some fuse the nodes after them.
 _FUSING: Mapping[str, Make] = {
-    **dict.fromkeys(BINARY, binary),
     **dict.fromkeys(FUNCTIONS, eltwise),
     **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
     "Batchnorm": batchnorm,
@@ -84,6 +83,7 @@ def real_kernels(backend: str, *, strict: bool) -> KernelRegistry:
     if is_right(Kind.CONVOLUTION, strict=strict):
         register(_CONVOLUTIONS, can_fuse=can_fuse, branch=Branch.GATE)
     register(_RECURRENT, can_fuse=can_fuse_sibling, branch=Branch.SIBLING)
+    register(alone_if_small(dict.fromkeys(BINARY, binary)), can_fuse=can_fuse_binary)
     register(alone_if_small(_FUSING), can_fuse=can_fuse)
     register(alone_if_small(_NORMS_BY_ITEM), can_fuse=can_fuse_after_norm, branch=Branch.GATE)
     register(alone_if_small({"Softmax": softmax}), can_fuse=can_fuse_test, branch=Branch.GATE)
