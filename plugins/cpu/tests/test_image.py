@@ -123,6 +123,44 @@ def rows() -> Graph:
     return graph
 
 
+def dynamic() -> Graph:
+    """A product of activations that are quantized when it runs, by weights that were bytes."""
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (4, 32), TensorKind.APP_WRITE))
+    zero, steps, one = (static(graph, f"c{number}", np.float32(number)) for number in (0, 255, 1))
+
+    def node(op_type: str, *inputs: Tensor, name: str, **params: Any) -> Tensor:
+        return add(graph, op_type, inputs, name=name, **params)
+
+    def stored(y: Tensor, name: str) -> Tensor:
+        y = node("ReluMinMax", y, name=f"{name}.clip", min_value=0.0, max_value=255.0)
+        return node("Cast", y, name=name, spec=Spec(DType.UINT_8, y.shape))
+
+    def real(y: Tensor, name: str) -> Tensor:
+        return node("Cast", y, name=name, spec=Spec(DType.FLOAT_32, y.shape))
+
+    low = node("ReduceMin", x, name="least", axes=[0, 1], keep_dims=False)
+    low = node("ElementWiseMinimum", low, zero, name="low")
+    high = node("ReduceMax", x, name="greatest", axes=[0, 1], keep_dims=False)
+    high = node("ElementWiseMaximum", high, zero, name="high")
+    extent = node("ElementWiseSubtract", high, low, name="extent")
+    step = node("ElementWiseDivide", extent, steps, name="step")
+    is_zero = node("ElementWiseEqual", extent, zero, name="is_zero")
+    scale = node("ElementWiseSelect", is_zero, one, step, name="scale")
+    at = node("ElementWiseDivide", node("ElementWiseNeg", low, name="minus"), scale, name="at")
+    point = stored(node("ElementWiseRound", at, name="whole"), "point")
+    y = node("ElementWiseDivide", x, scale, name="quotient")
+    y = node("ElementWiseRound", y, name="round")
+    q = stored(node("ElementWiseAdd", y, real(point, "added"), name="sum"), "q")
+    y = node("ElementWiseSubtract", real(q, "real"), real(point, "taken"), name="difference")
+    y = node("ElementWiseMultiply", y, scale, name="product")
+    levels = np.random.default_rng(5).integers(-90, 170, (32, 24)).astype(np.float32)
+    weights = static(graph, "w", levels * np.float32(0.01))
+    y = node("MatMul", y, weights, static(graph, "b", levels[0]), name="y")
+    y.kind = TensorKind.APP_READ
+    return graph
+
+
 def mixed() -> Graph:
     """A graph with steps of NumPy: an op without a kernel, and quantized tensors."""
     graph = Graph("net")
@@ -249,7 +287,7 @@ def test_only_primitives_that_run_are_created(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("engine", [EngineChoice.AUTO, EngineChoice.NUMPY])
-@pytest.mark.parametrize("make", [vision, attention, computed_filters, rows, mixed])
+@pytest.mark.parametrize("make", [vision, attention, computed_filters, rows, dynamic, mixed])
 def test_restored_graphs_give_the_same(make: Callable[[], Graph], engine: EngineChoice) -> None:
     graph, options = make(), CpuOptions(engine=engine)
     backend = CpuBackend(OPS, options)
@@ -364,7 +402,7 @@ WRONG = (-1, 0, 1, 3, 1 << 20, 1 << 40, (1 << 62) + 1, "x", None, "", [], True, 
 
 
 @pytest.mark.usefixtures("onednn")
-@pytest.mark.parametrize("make", [vision, attention, rows, mixed])
+@pytest.mark.parametrize("make", [vision, attention, rows, dynamic, mixed])
 def test_no_altered_plan_is_trusted(make: Callable[[], Graph]) -> None:
     """Each change of a number, name or reference is refused, or does not matter."""
     image, _ = image_of(make())

@@ -32,6 +32,7 @@ from dovetail_onednn import (
     choose_engine,
     choose_precision,
     computing_in,
+    is_onednn,
     usable_processors,
 )
 from dovetail_opset import STANDARD
@@ -135,7 +136,8 @@ class CpuBackend(PlanBackend):
     def adapted(self, graph: CheckedGraph) -> CheckedGraph:
         """Return the graph with float32 for float16, without casts of whole numbers.
 
-        It has no repeated conversions, and moves of integers are on one grid.
+        It has no repeated conversions, and moves of integers are on one grid. Dynamically quantized
+        activations are multiplied by stored bytes.
         """
         if STANDARD not in graph.packages:
             return graph
@@ -144,6 +146,11 @@ class CpuBackend(PlanBackend):
         from dovetail_numpy.integer.repeated import without_repeated_conversions
 
         cast, reshape = (self.ops.find(STANDARD, op) for op in ("Cast", "Reshape"))
+        is_on_integers = self.options.quantized is Quantized.INTEGER and is_onednn(self.engine)
+        if is_on_integers and _has_bytes(graph):
+            from dovetail_onednn.dynamic_graph import with_dynamic_products
+
+            graph = with_dynamic_products(graph, cast)
         found = widened(without_whole_casts(graph, cast), cast)
         found = without_repeated_conversions(found, cast)
         return moves_on_one_grid(found, reshape, self.engine.kernels.runs_on_integers)
@@ -171,6 +178,12 @@ class CpuBackend(PlanBackend):
         """Return this machine, and lines on the engine."""
         host = DeviceInfo("host", usable_processors())
         return Platform((host,), version(self.dist), about())
+
+
+def _has_bytes(graph: CheckedGraph) -> bool:
+    """Return whether a node reads bytes, as those after a dynamic quantization do."""
+    specs = (spec for view in graph.nodes for spec in view.ins)
+    return any(spec is not None and spec.dtype is DType.UINT_8 for spec in specs)
 
 
 def _specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:

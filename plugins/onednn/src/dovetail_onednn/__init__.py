@@ -11,6 +11,7 @@ from dovetail_onednn.choice import (
     about,
     choose_engine,
     choose_precision,
+    is_onednn,
     onednn_kernels,
 )
 from dovetail_onednn.known_answer import Kind, checked_library
@@ -34,6 +35,7 @@ __all__ = [
     "choose_engine",
     "choose_precision",
     "computing_in",
+    "is_onednn",
     "library",
     "onednn_kernels",
     "reorder",

@@ -77,6 +77,11 @@ def choose_engine(
     )
 
 
+def is_onednn(engine: Engine) -> bool:
+    """Return whether an engine is oneDNN."""
+    return engine.reorder is reorder
+
+
 def onednn_kernels(
     backend: str, on_integers: OnIntegers = lambda _: True, *, strict: bool = True
 ) -> KernelRegistry:

@@ -11,6 +11,7 @@ from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_onednn import movement
 from dovetail_onednn.banded import banded_resize
 from dovetail_onednn.convolution import convolution, depthwise_convolution
+from dovetail_onednn.dynamic_ops import PACKAGE as DYNAMIC
 from dovetail_onednn.elementwise import FUNCTIONS, binary, can_fuse_binary, eltwise, power
 from dovetail_onednn.item_norm import can_fuse_after_norm, group_norm, instance_norm
 from dovetail_onednn.known_answer import Kind, is_right
@@ -89,7 +90,24 @@ def real_kernels(backend: str, *, strict: bool) -> KernelRegistry:
     register(alone_if_small({"Softmax": softmax}), can_fuse=can_fuse_test, branch=Branch.GATE)
     register(alone_if_small(_MAXIMA), can_fuse=can_fuse_after_maximum)
     register(alone_if_small(_OTHERS))
+    register_dynamic = functools.partial(kernels.register, DYNAMIC.name)
+    register_dynamic("DynamicMatMul", can_fuse=can_fuse, branch=Branch.GATE)(_dynamic_matmul)
+    register_dynamic("DynamicQuantize")(_dynamic_quantize)
     return kernels
+
+
+# Most graphs do without these and what they import.
+def _dynamic_matmul(call: KernelCall) -> Step | None:
+    from dovetail_onednn.quantized.dynamic import dynamic_matmul
+
+    return dynamic_matmul(call)
+
+
+def _dynamic_quantize(call: KernelCall) -> Step | None:
+    from dovetail_onednn.quantized.dynamic import dynamic_quantize
+
+    with threads(1 if math.prod(call.spec(0).shape) < LEAST_SHARED_ELEMENTS else 0):
+        return dynamic_quantize(call)
 
 
 def alone_if_small(makes: Mapping[str, Make]) -> Mapping[str, Make]:

@@ -82,7 +82,7 @@ def _by_one_matrix(
     rows, is_known = math.prod(result[:-1]), call.has_data(1)
     has_bias, is_small = call.has(2), rows * depth * units < LEAST_SHARED
     kind = _type(call, rows * depth * units)
-    chain = chain_of(call, lambda shape: dense(_as_rows(shape, rows, units)), kind)
+    chain = chain_of(call, lambda shape: dense(as_rows(shape, rows, units)), kind)
     source, target = dense((rows, depth)), dense((rows, units))
     is_unpacked = not is_small and (min(rows, units) == 1 or not is_known)
     if is_unpacked or (rows > 1 and is_known and not library().has_avx512):
@@ -97,7 +97,7 @@ def _by_one_matrix(
     return _step(call, product, chain, packs=is_known)
 
 
-def _as_rows(shape: Shape, rows: int, units: int) -> Shape:
+def as_rows(shape: Shape, rows: int, units: int) -> Shape:
     """Return the shape, aligned with (rows, units), of an operand of one element, a row or all."""
     count = math.prod(shape)
     return (rows, units) if count == rows * units else (1, count)

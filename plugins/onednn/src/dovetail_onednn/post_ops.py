@@ -14,6 +14,7 @@ from dovetail.runtime.plan import KernelCall, Tail
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn.attributes import RELU, Binary, Eltwise, PostOp, Slopes
 from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_opset import STANDARD
 
 PRELU = "Prelu"
 LONGEST = 8  # nodes in a group; the library takes at most 32 post-ops
@@ -53,7 +54,7 @@ class Chain(msgspec.Struct, frozen=True):
 
 def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     """Return whether the primitive of a group can run a node too; see `Kernel.can_fuse`."""
-    if len(group) >= LONGEST or node.package != group[0].package:
+    if len(group) >= LONGEST or node.package != STANDARD:
         return False
     if len(group) > 1 and group[-2].node.outputs[0] in node.node.inputs:  # joins a gate
         return node.op_type == "ElementWiseMultiply" and _gate_of(group[-1]) is not None
