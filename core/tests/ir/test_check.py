@@ -23,6 +23,7 @@ from dovetail.ir import (
     check,
     find_faults,
 )
+from dovetail.ir.check import ChangeChecker
 
 F32, U8 = DType.FLOAT_32, DType.UFIXED_POINT_8
 WRITE, READ, NATIVE, STATIC = (
@@ -203,6 +204,97 @@ def test_each_fault_is_found_and_nothing_else(
     graph = valid()
     damage(graph)
     assert [(p.where, p.message) for p in find_faults(graph)] == wanted
+
+
+@pytest.mark.parametrize(("damage", "wanted"), BREAKS)
+def test_a_fault_is_found_too_after_a_check_without_faults(
+    damage: Callable[[Graph], object], wanted: list[tuple[str, str]]
+) -> None:
+    graph, checker = valid(), ChangeChecker()
+    assert checker.faults(graph) == ([], list(graph.nodes))
+    assert checker.faults(graph) == ([], [])
+    damage(graph)
+    for _ in range(2):  # it is not forgotten
+        found, nodes = checker.faults(graph)
+        assert [(p.where, p.message) for p in found] == wanted
+        assert nodes == []
+
+
+def of_a_node(name: str, value: object) -> Callable[[Graph], object]:
+    return lambda graph: setattr(graph.node("b"), name, value)
+
+
+def of_a_tensor(name: str, value: object, tensor: str = "w") -> Callable[[Graph], object]:
+    return lambda graph: setattr(graph.tensor(tensor), name, value)
+
+
+def without_writer(graph: Graph) -> None:
+    graph.remove_node(graph.node("a"))
+
+
+def read_unwritten(graph: Graph) -> None:
+    graph.set_inputs(graph.node("b"), [graph.add_tensor(Tensor("n", F32, (2,)))])
+
+
+def of_a_param(name: str, value: object) -> Callable[[Graph], object]:
+    return lambda graph: setattr(graph.node("a").params["perm"], name, value)
+
+
+# Of a valid graph; the damages of BREAKS mostly add something.
+CHANGES = [
+    of_a_tensor("name", ""),
+    of_a_tensor("name", "y"),
+    of_a_tensor("dtype", DType.FLOAT_64),
+    of_a_tensor("shape", (3, -2)),
+    of_a_tensor("kind", NATIVE),
+    of_a_tensor("encoding", ScaleOffset(0.1, 0)),
+    of_a_tensor("data", None),
+    of_a_tensor("dynamic", (True, False)),
+    of_a_tensor("memory_type", MemoryType.MEMHANDLE),
+    of_a_tensor("kind", WRITE, "m"),
+    of_a_tensor("kind", READ, "null"),
+    of_a_node("name", ""),
+    of_a_node("inputs", (Tensor("s", F32, ()),)),
+    of_a_node("outputs", ()),
+    of_a_node("params", {"p": Tensor("p", F32, ())}),
+    of_a_param("name", ""),
+    of_a_param("shape", (3,)),
+    of_a_param("data_format", DataFormat.MX),
+    without_writer,
+    read_unwritten,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_set_directly_is_checked_again(change: Callable[[Graph], object]) -> None:
+    graph, checker = valid(), ChangeChecker()
+    assert checker.faults(graph) == ([], list(graph.nodes))
+    change(graph)
+    found = find_faults(graph)
+    assert found
+    assert checker.faults(graph) == (found, [])
+
+
+def test_only_what_has_changed_is_checked_again() -> None:
+    class Counted(ScaleOffset, frozen=True):
+        def faults(self, shape: tuple[int, ...], dtype: DType) -> list[str]:
+            checked.append(shape)
+            return super().faults(shape, dtype)
+
+    checked: list[tuple[int, ...]] = []
+    graph, checker = valid(), ChangeChecker()
+    x, b = graph.tensor("x"), graph.node("b")
+    x.encoding = Counted(0.1, -3)
+    checker.faults(graph)
+    checker.faults(graph)
+    assert len(checked) == 1
+    graph.tensor("m").shape = (3, 2)
+    assert checker.faults(graph) == ([], list(graph.nodes))
+    graph.set_inputs(b, [graph.tensor("w")])
+    assert checker.faults(graph) == ([], [b])
+    x.shape = (3, 2)
+    assert checker.faults(graph) == ([], [graph.node("a")])
+    assert checked == [(2, 3), (2, 3), (3, 2)]
 
 
 def test_inputs_may_be_dynamic_registered_and_not_dense() -> None:

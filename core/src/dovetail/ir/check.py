@@ -26,14 +26,8 @@ def find_faults(graph: Graph, *, is_part: bool = False) -> list[Problem]:
     """
     found: list[Problem] = []
     for name, tensor in graph.tensors.items():
-        texts = value_faults(tensor) + _link_texts(graph, tensor, is_part)
-        if name != tensor.name:
-            texts.append(f"has the key '{name}' in the graph; a tensor cannot be renamed in place")
-        if texts:
-            found += [Problem(text, _location(tensor)) for text in texts]
-    for name, spec in graph.source_encodings.items():
-        faults = [] if spec.encoding is None else spec.encoding.faults(spec.shape, spec.dtype)
-        found += [Problem(text, f"grid of '{name}'") for text in faults]
+        found += _tensor_faults(graph, name, tensor, is_part)
+    found += _grid_faults(graph)
     nodes: Iterable[Node]
     try:
         nodes = graph.nodes
@@ -43,6 +37,76 @@ def find_faults(graph: Graph, *, is_part: bool = False) -> list[Problem]:
     for node in nodes:
         found += _node_faults(graph, node)
     return found
+
+
+class ChangeChecker:
+    """Finds the structural faults of a graph again and again, while passes change it.
+
+    Only what has changed is checked again. Passes may set attributes directly, so that all of them
+    are compared with what they were; equal ones are mostly the same objects.
+    """
+
+    def __init__(self) -> None:
+        self._tensors: dict[Tensor, tuple[object, ...]] = {}
+        self._nodes: dict[Node, tuple[object, ...]] = {}
+
+    def faults(self, graph: Graph) -> tuple[list[Problem], list[Node]]:
+        """Return every structural fault of a graph; without any, the nodes that have changed.
+
+        A node has changed if one of its tensors has. They are in topological order.
+        """
+        tensors, nodes = self._tensors, self._nodes
+        self.forget()
+        try:
+            ordered = graph.nodes
+        except GraphError:  # a cycle
+            return find_faults(graph), []
+        self._tensors = {t: _facts(t, graph.producer(t)) for t in graph.tensors.values()}
+        self._nodes = {node: _facts_of_node(node) for node in ordered}
+        changed = {t for t, facts in self._tensors.items() if tensors.get(t) != facts}
+        found = [
+            node
+            for node, facts in self._nodes.items()
+            if nodes.get(node) != facts or not changed.isdisjoint(node.inputs + node.outputs)
+        ]
+        # a tensor that no node writes is at fault when a node reads it
+        changed.update(t for node in found for t in node.inputs if t is not None)
+        if (
+            [t.name for t in graph.tensors.values()] != [*graph.tensors]
+            or any(value_faults(t) or _link_texts(graph, t, False) for t in changed)
+            or any(_node_faults(graph, node) for node in found)
+            or _grid_faults(graph)
+        ):
+            self.forget()
+            return find_faults(graph), []
+        return [], found
+
+    def forget(self) -> None:
+        """Check everything the next time: what was at fault may be so again, unchanged."""
+        self._tensors, self._nodes = {}, {}
+
+
+def _facts(tensor: Tensor, producer: Node | None = None) -> tuple[object, ...]:
+    """Return all that decides whether a tensor is sound."""
+    return (
+        producer,
+        tensor.name,
+        tensor.dtype,
+        tensor.shape,
+        tensor.kind,
+        tensor.encoding,
+        tensor.data,
+        tensor.dynamic,
+        tensor.memory_type,
+        tensor.data_format,
+    )
+
+
+def _facts_of_node(node: Node) -> tuple[object, ...]:
+    """Return all that decides whether a node is sound, and matches its op, besides its tensors."""
+    params = [_facts(p) for p in node.params.values() if isinstance(p, Tensor)]
+    copied = node.params.copy()
+    return node.name, node.package, node.op_type, node.inputs, node.outputs, copied, params
 
 
 def check(graph: Graph, *, is_part: bool = False) -> None:
@@ -77,6 +141,22 @@ def _linked_nodes(graph: Graph) -> Iterable[Node]:
 
 def _location(tensor: Tensor) -> str:
     return f"tensor '{tensor.name}'"
+
+
+def _tensor_faults(graph: Graph, name: str, tensor: Tensor, is_part: bool) -> list[Problem]:
+    texts = value_faults(tensor) + _link_texts(graph, tensor, is_part)
+    if name != tensor.name:
+        texts.append(f"has the key '{name}' in the graph; a tensor cannot be renamed in place")
+    return [Problem(text, _location(tensor)) for text in texts]
+
+
+def _grid_faults(graph: Graph) -> list[Problem]:
+    return [
+        Problem(text, f"grid of '{name}'")
+        for name, spec in graph.source_encodings.items()
+        if spec.encoding is not None
+        for text in spec.encoding.faults(spec.shape, spec.dtype)
+    ]
 
 
 def _link_texts(graph: Graph, tensor: Tensor, is_part: bool) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from dovetail.errors import DovetailError, Problem, UnsupportedOpError
 from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind
-from dovetail.ir.check import find_faults, raise_faults
+from dovetail.ir.check import ChangeChecker, find_faults, raise_faults
 from dovetail.ops.checked import NOTHING, CheckedGraph, NodeView, Observed
 from dovetail.ops.op import Op, Port
 from dovetail.ops.registry import OpRegistry
@@ -26,8 +26,8 @@ def bind_node(schema: OpSchema, node: Node) -> Op:
 class OpChecker:
     """Finds the faults of a graph again and again, while passes change it.
 
-    A node is matched with its op again only if its op, its params, or the specs of its tensors have
-    changed since; see `note_match`.
+    Only what has changed is checked again. A node is matched with its op again only if its op, its
+    params, or the specs of its tensors have changed since; see `note_match`.
 
     Args:
         registry: The ops.
@@ -35,6 +35,7 @@ class OpChecker:
 
     def __init__(self, registry: OpRegistry) -> None:
         self._registry = registry
+        self._structure = ChangeChecker()
 
     def require(self, graph: Graph) -> None:
         """Raise unless all nodes match their ops.
@@ -48,10 +49,11 @@ class OpChecker:
 
     def faults(self, graph: Graph) -> list[Problem]:
         """Return every structural fault and every node that does not match its op."""
-        if found := find_faults(graph):
-            return found  # ops cannot be checked on a broken structure
-        for node in graph.nodes:
+        found, changed = self._structure.faults(graph)
+        for node in changed:  # none if the structure is broken
             found += self._changed_faults(node)
+        if found:
+            self._structure.forget()
         return found
 
     def _changed_faults(self, node: Node) -> list[Problem]:
