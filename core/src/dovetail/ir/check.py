@@ -70,10 +70,11 @@ class ChangeChecker:
             if nodes.get(node) != facts or not changed.isdisjoint(node.inputs + node.outputs)
         ]
         # a tensor that no node writes is at fault when a node reads it
-        changed.update(t for node in found for t in node.inputs if t is not None)
+        linked = changed.union(t for node in found for t in node.inputs if t is not None)
         if (
-            [t.name for t in graph.tensors.values()] != [*graph.tensors]
-            or any(value_faults(t) or _link_texts(graph, t, False) for t in changed)
+            _has_wrong_names(graph, ordered)
+            or any(map(value_faults, changed))
+            or any(_link_texts(graph, tensor, False) for tensor in linked)
             or any(_node_faults(graph, node) for node in found)
             or _grid_faults(graph)
         ):
@@ -86,11 +87,24 @@ class ChangeChecker:
         self._tensors, self._nodes = {}, {}
 
 
+def _has_wrong_names(graph: Graph, nodes: Iterable[Node]) -> bool:
+    """Return whether names of nodes or tensors, besides those of params, are at fault.
+
+    They are no facts: the pass that restores the user's names renames nearly all.
+    """
+    if [tensor.name for tensor in graph.tensors.values()] != [*graph.tensors]:
+        return True
+    return not all(map(_is_name, graph.tensors)) or not all(node.name for node in nodes)
+
+
+def _is_name(text: str) -> bool:
+    return bool(text) and "\0" not in text
+
+
 def _facts(tensor: Tensor, producer: Node | None = None) -> tuple[object, ...]:
-    """Return all that decides whether a tensor is sound."""
+    """Return all that decides whether a tensor is sound, apart from its name."""
     return (
         producer,
-        tensor.name,
         tensor.dtype,
         tensor.shape,
         tensor.kind,
@@ -103,10 +117,12 @@ def _facts(tensor: Tensor, producer: Node | None = None) -> tuple[object, ...]:
 
 
 def _facts_of_node(node: Node) -> tuple[object, ...]:
-    """Return all that decides whether a node is sound, and matches its op, besides its tensors."""
-    params = [_facts(p) for p in node.params.values() if isinstance(p, Tensor)]
-    copied = node.params.copy()
-    return node.name, node.package, node.op_type, node.inputs, node.outputs, copied, params
+    """Return all that decides whether a node is sound and matches its op.
+
+    This is apart from its name and its tensors.
+    """
+    params = [(p.name, _facts(p)) for p in node.params.values() if isinstance(p, Tensor)]
+    return node.package, node.op_type, node.inputs, node.outputs, node.params.copy(), params
 
 
 def check(graph: Graph, *, is_part: bool = False) -> None:
@@ -180,7 +196,7 @@ def value_faults(tensor: Tensor) -> list[str]:
     """Return the faults of a tensor by itself: its shape, type, encoding, data and storage."""
     found: list[str] = []
     shape, dtype, kind, data = tensor.shape, tensor.dtype, tensor.kind, tensor.data
-    if not tensor.name or "\0" in tensor.name:
+    if not _is_name(tensor.name):
         found.append("has no valid name")
     if not is_possible(shape):
         return [*found, f"has the impossible shape {shape}"]
@@ -206,10 +222,7 @@ def value_faults(tensor: Tensor) -> list[str]:
 
 def is_possible(shape: Shape) -> bool:
     """Return whether the sizes of a shape fit 32 bits, as QNN stores them."""
-    for size in shape:  # noqa: SIM110  `all` takes three times as long, for each tensor
-        if not 0 <= size <= MAX_AXIS_SIZE:
-            return False
-    return True
+    return not shape or (min(shape) >= 0 and max(shape) <= MAX_AXIS_SIZE)
 
 
 def missing_data(kind: TensorKind) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from dovetail.errors import DovetailError, Problem, UnsupportedOpError
 from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind
@@ -11,6 +12,8 @@ from dovetail.ops.checked import NOTHING, CheckedGraph, NodeView, Observed
 from dovetail.ops.op import Op, Port
 from dovetail.ops.registry import OpRegistry
 from dovetail.ops.schema import OpSchema
+
+_FACTS = attrgetter("dtype", "shape", "encoding", "kind")
 
 
 def input_specs(node: Node) -> list[Spec | None]:
@@ -88,16 +91,9 @@ def find_op_faults(graph: Graph, registry: OpRegistry) -> list[Problem]:
 
 def _facts(node: Node, schema: OpSchema) -> tuple[object, ...]:
     """Return all that decides whether a node matches its op; data are compared by identity."""
-    facts: list[object] = [schema, len(node.inputs)]
-    for tensor in (*node.inputs, *node.outputs):
-        if tensor is None:
-            facts.append(None)
-        else:
-            facts += (tensor.dtype, tensor.shape, tensor.encoding, tensor.kind)
-    for name, param in node.params.items():
-        facts += (name, param)
-        if isinstance(param, Tensor):
-            facts += (param.dtype, param.shape, param.encoding, param.kind, param.data)
+    facts: list[object] = [schema, len(node.inputs), node.params.copy()]
+    facts += [None if t is None else _FACTS(t) for t in node.inputs + node.outputs]
+    facts += [(_FACTS(p), p.data) for p in node.params.values() if isinstance(p, Tensor)]
     return tuple(facts)
 
 
