@@ -32,6 +32,7 @@ class DType(enum.IntEnum):
         is_fixed_point: True if values are integers with an encoding.
         is_int: True if the type is a plain integer type.
         is_signed: True if stored values can be negative.
+        is_plain: True if values are stored as they are, each in one item of `storage`.
     """
 
     INT_8 = 0x0008
@@ -66,6 +67,7 @@ class DType(enum.IntEnum):
     is_fixed_point: bool
     is_int: bool
     is_signed: bool
+    is_plain: bool
 
     def __init__(self, code: int) -> None:
         family = code >> 8
@@ -78,6 +80,7 @@ class DType(enum.IntEnum):
         kind = "f" if self.is_float else "i" if self.is_signed else "u"
         plain = np.dtype(f"{kind}{max(self.bits, 8) // 8}")
         self.storage = _STORAGE.get(self.name, plain)
+        self.is_plain = not self.is_packed and self.name not in ("BFLOAT_16", "STRING")
 
     def stored_range(self, bitwidth: int | None = None) -> tuple[int, int]:
         """Return the minimum and maximum stored integer.

@@ -51,7 +51,8 @@ class Blob:
     @property
     def bytes(self) -> NDArray[np.uint8]:
         """The bytes, shape (nbytes,), read-only; checked when first used if they can be damaged."""
-        self._check_once()
+        if self._check is not None:
+            self._check_once()
         return self._bytes
 
     @property
@@ -170,8 +171,10 @@ def pack(values: Array, dtype: DType) -> Blob:
         GraphError: An integer or fixed-point type cannot hold a value: a fraction, NaN, or a
             number out of range.
     """
+    if dtype.is_plain and values.dtype == dtype.storage:
+        return Blob(values)
     is_whole = dtype.is_int or dtype.is_fixed_point
-    if is_whole and not _all_fit(values, dtype) and (wrong := find_unfit(values, dtype)).any():
+    if is_whole and (wrong := find_unfit(values, dtype)).any():
         raise GraphError(
             f"{np.asarray(values)[wrong][0]} cannot be stored as {dtype.name}",
             hint="use a wider type, or clip the values",
@@ -266,6 +269,8 @@ def unpack(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
     Returns:
         Array of `shape`: `dtype.storage`, float32 for BFLOAT_16, text for STRING.
     """
+    if dtype.is_plain:
+        return blob.bytes.view(dtype.storage).reshape(shape)
     if dtype is DType.STRING:
         texts = blob.bytes.tobytes().decode().split("\0")[:-1]
         return np.array(texts, np.str_).reshape(shape)
