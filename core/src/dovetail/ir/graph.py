@@ -199,6 +199,11 @@ class Graph:
         """Return whether a node reads a tensor."""
         return bool(self._consumers.get(tensor))
 
+    def unused(self) -> list[Tensor]:
+        """Return the tensors that no node writes or reads, in order of insertion."""
+        producers, consumers = self._producers, self._consumers
+        return [t for t in self._tensors.values() if t not in producers and not consumers.get(t)]
+
     def only_reader(self, tensor: Tensor) -> Node | None:
         """Return the only node that reads an internal tensor, None if anything else does."""
         readers = self._consumers.get(tensor, ())
@@ -247,7 +252,7 @@ class Graph:
                 where=f"graph '{self.name}'",
                 hint="node names are unique within a graph; rename one of them",
             )
-        for tensor in (*node.inputs, *node.outputs):
+        for tensor in node.inputs + node.outputs:
             if tensor is not None and self._tensors.get(tensor.name) is not tensor:
                 raise GraphError(
                     f"tensor '{tensor.name}' is not in graph '{self.name}'",
@@ -262,13 +267,10 @@ class Graph:
                 )
         if len(set(node.outputs)) < len(node.outputs):
             raise GraphError("the node writes one of its outputs twice", where=node.where)
-        # It may come last if nothing reads its outputs yet, not even the node itself.
-        ready = self._order is not None and not any(
-            t in node.inputs or self.is_read(t) for t in node.outputs
-        )
         self._nodes[node.name] = node
         self._link(node)
-        if ready and self._order is not None:
+        # It may come last if nothing reads its outputs yet, not even the node itself.
+        if self._order is not None and not any(map(self._consumers.get, node.outputs)):
             self._order.append(node)
         else:
             self._order = None
@@ -376,8 +378,18 @@ class Graph:
             if source is not None:
                 self._consumers.get(source, {}).pop(node, None)
 
+    def _are_in_order(self, nodes: Iterable[Node]) -> bool:
+        is_written, known = self._producers.__contains__, set[Tensor | None]()
+        for node in nodes:
+            if not known.issuperset(filter(is_written, node.inputs)):
+                return False
+            known.update(node.outputs)
+        return True
+
     def _sorted(self) -> tuple[Node, ...]:
         nodes = list(self._nodes.values())
+        if self._are_in_order(nodes):
+            return tuple(nodes)
         rank = {node: i for i, node in enumerate(nodes)}
         order = topological_order(
             [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.ir import Graph, Tensor, TensorKind
+from dovetail.ir import Graph, TensorKind
 from dovetail_opset.passes._rewrite import is_inner
 
 
@@ -24,14 +24,8 @@ class DeadCode:
             if all(is_inner(t) and not graph.is_read(t) for t in node.outputs):
                 graph.remove_node(node)
                 changed = True
-        for tensor in tuple(graph.tensors.values()):
-            if _is_loose(graph, tensor):
+        for tensor in graph.unused():
+            if tensor.kind in (TensorKind.NATIVE, TensorKind.STATIC, TensorKind.NULL):
                 graph.remove_tensor(tensor)
                 changed = True
         return changed
-
-
-def _is_loose(graph: Graph, tensor: Tensor) -> bool:
-    if tensor.kind not in (TensorKind.NATIVE, TensorKind.STATIC, TensorKind.NULL):
-        return False
-    return graph.producer(tensor) is None and not graph.is_read(tensor)
