@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from dovetail.errors import PluginError
-from dovetail.ir import Node
+from dovetail.ir import Graph, Node
 from dovetail.ops import Op, OpPackage, OpSchema
 from dovetail_opset.families import FAMILIES
 
@@ -100,3 +100,8 @@ def schema_of(node: Node) -> OpSchema | None:
 def is_op(node: Node | None, *op_types: str) -> bool:
     """Return whether a node is one of these standard ops."""
     return node is not None and node.package == STANDARD and node.op_type in op_types
+
+
+def nodes_of(graph: Graph, *op_types: str) -> Iterator[Node]:
+    """Yield the nodes that are of these standard ops when they are reached, in order."""
+    return (n for n in graph.nodes if n.op_type in op_types and n.package == STANDARD)

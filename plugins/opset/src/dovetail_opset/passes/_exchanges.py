@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Tensor
-from dovetail_opset._package import is_op
+from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.passes._rewrite import first_input, sole_producer
 from dovetail_opset.passes.dead_code import DeadCode
 from dovetail_opset.perms import perm_of
@@ -47,8 +47,8 @@ def fuse_exchanges(graph: Graph, fuse: Callable[[Graph, Exchange], bool]) -> boo
         Whether the function replaced any.
     """
     changed = False
-    for node in graph.nodes:
-        if is_op(node, "Reshape") and (found := _exchange(graph, node)) is not None:
+    for node in nodes_of(graph, "Reshape"):
+        if (found := _exchange(graph, node)) is not None:
             changed |= fuse(graph, found)
     if changed:
         DeadCode().run(graph)

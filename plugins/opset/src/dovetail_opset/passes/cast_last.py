@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import DType, Graph, Node, Spec, add_like
-from dovetail_opset._package import is_op
+from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.passes._rewrite import first_input, sole_producer
 
 _GATHERS = ("Gather", "GatherElements", "GatherNd")
@@ -24,7 +24,7 @@ class CastLast:
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
-        found = [node for node in graph.nodes if is_op(node, *_GATHERS)]
+        found = list(nodes_of(graph, *_GATHERS))
         return any([_gather_numbers(graph, node) for node in found])
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import Domain
-from dovetail_opset._package import is_op, schema_of
+from dovetail_opset._package import is_op, nodes_of, schema_of
 from dovetail_opset.passes._rewrite import first_input, is_inner
 
 
@@ -23,9 +23,8 @@ class DropNanTests:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
-        for node in graph.nodes:
-            if is_op(node, "ElementWiseSelect"):
-                changed |= _drop(graph, node)
+        for node in nodes_of(graph, "ElementWiseSelect"):
+            changed |= _drop(graph, node)
         return changed
 
 

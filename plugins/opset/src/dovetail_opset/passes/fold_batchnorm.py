@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, Graph, Node, Shape, Tensor
-from dovetail_opset._package import is_op
+from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.build import static
 from dovetail_opset.passes._rewrite import (
     bound,
@@ -43,10 +43,10 @@ class FoldBatchnorm:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
-        for node in graph.nodes:
+        for node in nodes_of(graph, "Batchnorm", "ElementWiseMultiply"):
             if is_op(node, "Batchnorm"):
                 changed |= _fold(graph, node, node.inputs[0], node.inputs[1], node.inputs[2:])
-            elif is_op(node, "ElementWiseMultiply"):
+            else:
                 x, factor = node.inputs
                 if is_constant(x):
                     x, factor = factor, x

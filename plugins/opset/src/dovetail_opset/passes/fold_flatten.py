@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Graph, Node, Shape
-from dovetail_opset._package import is_op
+from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.build import add, static
 from dovetail_opset.passes._rewrite import (
     first_input,
@@ -40,9 +40,8 @@ class FoldFlatten:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
-        for node in graph.nodes:
-            if is_op(node, "FullyConnected"):
-                changed |= _fold(graph, node)
+        for node in nodes_of(graph, "FullyConnected"):
+            changed |= _fold(graph, node)
         return changed
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import Graph, Node, Tensor
-from dovetail_opset._package import is_op, schema_of
+from dovetail_opset._package import is_op, nodes_of, schema_of
 from dovetail_opset.ops.recurrent import Direction
 from dovetail_opset.passes._rewrite import bound, bypass, first_input, is_constant, is_inner
 from dovetail_opset.passes.dead_code import DeadCode
@@ -27,7 +27,7 @@ class FoldReversals:
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
-        found = [node for node in graph.nodes if is_op(node, "Lstm", "Gru")]
+        found = list(nodes_of(graph, "Lstm", "Gru"))
         changed = any([_fold(graph, node) for node in found])
         if changed:
             DeadCode().run(graph)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node
 from dovetail.ir.patterns import GraphView, find
-from dovetail_opset._package import PACKAGE, is_op, schema_of
+from dovetail_opset._package import PACKAGE, nodes_of, schema_of
 from dovetail_opset.ops.softmax import LogSoftmax, Softmax
 from dovetail_opset.passes._patterns import SCALED, factor_of, is_closed
 from dovetail_opset.passes._rewrite import bound, merge_into_reader, sole_producer
@@ -26,9 +26,8 @@ class FoldSoftmaxScale:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
-        for node in graph.nodes:
-            if is_op(node, "Softmax", "LogSoftmax"):
-                changed |= _fold(graph, node)
+        for node in nodes_of(graph, "Softmax", "LogSoftmax"):
+            changed |= _fold(graph, node)
         return changed
 
 

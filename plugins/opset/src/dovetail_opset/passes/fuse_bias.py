@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Tensor
-from dovetail_opset._package import is_op
+from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.passes._rewrite import is_constant, is_float, merge, sole_producer
 from dovetail_opset.passes.fold_batchnorm import (
     SCALED,
@@ -28,12 +28,11 @@ class FuseBias:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
-        for node in graph.nodes:
-            if is_op(node, "ElementWiseAdd", "ElementWiseSubtract"):
-                x, constant = node.inputs
-                if is_constant(x) and is_op(node, "ElementWiseAdd"):
-                    x, constant = constant, x
-                changed |= _fuse(graph, node, x, constant)
+        for node in nodes_of(graph, "ElementWiseAdd", "ElementWiseSubtract"):
+            x, constant = node.inputs
+            if is_constant(x) and is_op(node, "ElementWiseAdd"):
+                x, constant = constant, x
+            changed |= _fuse(graph, node, x, constant)
         return changed
 
 

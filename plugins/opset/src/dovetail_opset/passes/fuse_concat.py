@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
-from dovetail_opset._package import is_op
+from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.build import add
 from dovetail_opset.ops.layout import Concat
 from dovetail_opset.passes._rewrite import bound, first_input, sole_producer
@@ -27,8 +27,8 @@ class FuseConcat:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
-        for node in graph.nodes:
-            if is_op(node, "Reshape") and (found := _written_out(graph, node)) is not None:
+        for node in nodes_of(graph, "Reshape"):
+            if (found := _written_out(graph, node)) is not None:
                 changed |= _fuse(graph, *found)
         if changed:
             DeadCode().run(graph)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Graph, Node
-from dovetail_opset._package import is_op
+from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.passes._rewrite import (
     bound,
     first_input,
@@ -50,7 +50,7 @@ class MergeConvolutions:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         # the list has sums before sums of them
-        return any([_merge(graph, node) for node in graph.nodes if is_op(node, "ElementWiseAdd")])
+        return any([_merge(graph, node) for node in nodes_of(graph, "ElementWiseAdd")])
 
 
 def _merge(graph: Graph, total: Node) -> bool:

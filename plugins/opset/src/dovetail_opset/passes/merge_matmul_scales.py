@@ -8,7 +8,7 @@ import numpy as np
 
 from dovetail.ir import Graph, Node
 from dovetail.ir.patterns import GraphView, find
-from dovetail_opset._package import PACKAGE, is_op
+from dovetail_opset._package import PACKAGE, nodes_of
 from dovetail_opset.build import static
 from dovetail_opset.passes._patterns import SCALED, Found, factor_of, is_closed
 from dovetail_opset.passes._rewrite import merge_into_reader, sole_producer
@@ -31,9 +31,8 @@ class MergeMatmulScales:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
-        for node in graph.nodes:
-            if is_op(node, "MatMul"):
-                changed |= _merge(graph, node)
+        for node in nodes_of(graph, "MatMul"):
+            changed |= _merge(graph, node)
         if changed:
             DeadCode().run(graph)
         return changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import DType, Graph, Node, Scalar, ScaleOffset, Spec, Tensor, add_like
-from dovetail_opset._package import is_op
+from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.passes._rewrite import first_input, is_inner, sole_producer
 
 _BORDER = "pad_constant_value"
@@ -31,7 +31,7 @@ class MoveStored:
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
-        found = [node for node in graph.nodes if is_op(node, "Cast")]
+        found = list(nodes_of(graph, "Cast"))
         return any([self._run_on(graph, cast) for cast in found])
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, ScaleOffset
-from dovetail_opset._package import is_op
+from dovetail_opset._package import nodes_of
 from dovetail_opset.passes._rewrite import first_input, to_reshape
 from dovetail_opset.perms import perm_of
 
@@ -23,8 +23,8 @@ class ReshapeTransposes:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
-        for node in graph.nodes:
-            if is_op(node, "Transpose") and _keeps_order(node):
+        for node in nodes_of(graph, "Transpose"):
+            if _keeps_order(node):
                 to_reshape(graph, node)
                 changed = True
         return changed

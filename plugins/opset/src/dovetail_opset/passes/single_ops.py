@@ -7,7 +7,7 @@ from typing import Any
 
 from dovetail.ir import Graph, Node
 from dovetail.ops import Op
-from dovetail_opset._package import PACKAGE, is_op
+from dovetail_opset._package import PACKAGE, nodes_of
 from dovetail_opset._variants import Variants
 from dovetail_opset.build import replace_op
 from dovetail_opset.passes._rewrite import bound
@@ -25,9 +25,8 @@ class SingleOps:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
-        for node in graph.nodes:
-            if is_op(node, "ElementWiseUnary", "ElementWiseBinary", "ElementWiseNeuron"):
-                changed |= _replace(graph, node)
+        for node in nodes_of(graph, "ElementWiseUnary", "ElementWiseBinary", "ElementWiseNeuron"):
+            changed |= _replace(graph, node)
         return changed
 
 

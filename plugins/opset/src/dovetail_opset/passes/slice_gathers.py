@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import Graph, Node, ScaleOffset
-from dovetail_opset._package import is_op
+from dovetail_opset._package import nodes_of
 from dovetail_opset.build import add
 from dovetail_opset.passes._rewrite import bound, first_input, is_constant
 
@@ -25,7 +25,7 @@ class SliceGathers:
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
-        found = [node for node in graph.nodes if is_op(node, "Gather")]
+        found = list(nodes_of(graph, "Gather"))
         return any([_slice(graph, node) for node in found])
 
 

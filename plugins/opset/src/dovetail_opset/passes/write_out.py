@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import DType, Graph, Node, Spec, Tensor
-from dovetail_opset._package import is_op
+from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.build import add, add_all, static
 from dovetail_opset.ops.slicing import PadScheme
 from dovetail_opset.passes._divisions import (
@@ -51,7 +51,7 @@ class WriteOut:
 
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
-        nodes = [n for n in graph.nodes if is_op(n, *self.op_types) and can_write_out(n)]
+        nodes = [n for n in nodes_of(graph, *self.op_types) if can_write_out(n)]
         for node in nodes:
             graph.remove_node(node)
             _WRITERS[node.op_type](graph, node, partial(_step, graph, node))
