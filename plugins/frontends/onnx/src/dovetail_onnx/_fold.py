@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import replace
 
 import numpy as np
 import onnx.defs
+from msgspec.structs import replace
 from onnx import GraphProto, TypeProto, helper, numpy_helper, shape_inference
 from onnx.checker import ValidationError
 

@@ -56,13 +56,12 @@ class TensorReader:
             FrontendError: The tensor is wrong, or its external data is.
             UnsupportedOpError: The IR has no such element type.
         """
-        where = f"tensor '{name}'"
-        packed = proto.data_type if proto.data_type in PACKED else None
-        dtype = dtype_of(proto.data_type)
+        where, code = f"tensor '{name}'", proto.data_type
+        packed = code if code in PACKED else None
+        dtype = dtype_of(code)
         if dtype is None:
             raise UnsupportedOpError(
-                f"unsupported element type {element_type_name(proto.data_type)}",
-                where=where,
+                f"unsupported element type {element_type_name(code)}", where=where
             )
         shape = _shape(proto, where)
         count = math.prod(shape)
@@ -146,7 +145,7 @@ def _is_file(path: Path) -> bool:
 
 def _shape(proto: TensorProto, where: str) -> tuple[int, ...]:
     shape = tuple(proto.dims)
-    if min(shape, default=0) < 0:
+    if shape and min(shape) < 0:
         raise FrontendError(f"the shape {shape} has a negative size", where=where)
     if len(shape) > MAX_RANK:
         raise FrontendError(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from dovetail.ir import Array, Blob, DType, Spec, Tensor
@@ -14,8 +13,7 @@ MAX_BYTES = 2**29
 MAX_RANK = 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Constant:
+class Constant(msgspec.Struct, frozen=True, eq=False):
     """A value known at import.
 
     Attributes:

@@ -58,7 +58,8 @@ class NodeContext:
         Raises:
             FrontendError: The input is left out.
         """
-        found = self._values.get(self.node.inputs[i]) if self.has(i) else None
+        name = self.node.inputs[i] if i < len(self.node.inputs) else ""
+        found = self._values.get(name) if name else None
         if found is None:
             raise self.invalid(f"missing required input {i}")
         return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor, TensorKind
 from dovetail.ir.storage import DeferredBlob

@@ -7,9 +7,8 @@ rounding of the middle between two integers may become either.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
