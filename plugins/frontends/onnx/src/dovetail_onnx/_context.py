@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -30,6 +29,7 @@ class OpContext(ImportContext):
     Attributes:
         node: As given.
         version: As given.
+        attr: The node's attributes.
     """
 
     node: SourceNode
@@ -45,11 +45,7 @@ class OpContext(ImportContext):
     ) -> None:
         super().__init__(node, values, wanted, read)
         self.version = version
-
-    @cached_property
-    def attr(self) -> Attributes:
-        """The node's attributes."""
-        return Attributes(self.node.proto)
+        self.attr = Attributes(node.proto)
 
     def declared(self, i: int) -> Spec | None:
         """Return an output's declared type and shape; None if they are incomplete."""

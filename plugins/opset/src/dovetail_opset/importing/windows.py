@@ -94,12 +94,12 @@ def cropped(op: ImportContext, x: Tensor, window: Window) -> tuple[Tensor, Windo
     Raises:
         FrontendError: Nothing would be left.
     """
+    if not any(before < 0 or after < 0 for before, after in window.pads):
+        return x, window
     rows = [(0, x.shape[0], 1)]
     for size, (before, after) in zip(x.shape[1:-1], window.pads, strict=True):
         rows.append((max(-before, 0), size - max(-after, 0), 1))
     rows.append((0, x.shape[-1], 1))
-    if all((begin, end) == (0, n) for (begin, end, _), n in zip(rows, x.shape, strict=True)):
-        return x, window
     if any(begin >= end for begin, end, _ in rows[1:-1]):
         raise op.invalid(f"pads {window.pads} remove all of the {x.shape[1:-1]} elements")
     pads = tuple((max(before, 0), max(after, 0)) for before, after in window.pads)

@@ -164,13 +164,13 @@ def gelu(op: OpContext) -> Value:
 def clip(op: OpContext) -> Tensor:
     """ReluMinMax or Relu where the bounds are known numbers, else maximum and minimum."""
     x = op.tensor(0)
-    low, high = (_bound(op, i, name) for i, name in ((1, "min"), (2, "max")))
     least, most = (_number(op, i, name) for i, name in ((1, "min"), (2, "max")))
-    if x.dtype in _NARROW and least is not None:
-        if most is not None and least <= most:
-            return op.emit("ReluMinMax", [x], min_value=least, max_value=most)
-        if least == 0 and high is None:
-            return op.emit("Relu", [x])
+    least = least if x.dtype in _NARROW else None
+    if least is not None and most is not None and least <= most:
+        return op.emit("ReluMinMax", [x], min_value=least, max_value=most)
+    low, high = (_bound(op, i, name) for i, name in ((1, "min"), (2, "max")))
+    if least == 0 and high is None:
+        return op.emit("Relu", [x])
     if high is None:
         if low is None:
             return x

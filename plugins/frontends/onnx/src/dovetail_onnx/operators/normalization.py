@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import DType, Tensor
+from dovetail.ir import Array, DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._formula import Expr, maximum, operand, rsqrt
 from dovetail_onnx.operators._table import ONNX
-from dovetail_opset.importing.constant import Value
+from dovetail_opset.importing.constant import Constant, Value
 from dovetail_opset.importing.layout import reshaped
 from dovetail_opset.perms import to_first, to_last
 
@@ -35,13 +35,14 @@ def batch_normalization(op: OpContext) -> Value:
     x, channels = op.spec(0), _channels(op)
     by_place = op.attr.integer("spatial", 1) == 0  # which version 9 gave up
     wanted = x.shape[1:] if by_place else (channels,)
-    for i, word in enumerate(("scale", "shift", "mean", "variance"), 1):
-        if op.spec(i).shape != wanted:
+    factors = [op.value(i) for i in range(1, 5)]
+    for word, value in zip(("scale", "shift", "mean", "variance"), factors, strict=True):
+        if value.shape != wanted:
             raise op.invalid(
-                f"{word} has shape {op.spec(i).shape}; for the input {x.shape} it must be {wanted}"
+                f"{word} has shape {value.shape}; for the input {x.shape} it must be {wanted}"
             )
-    known = [op.constant(i) for i in range(1, 5)]
-    weight, bias = _computed(op) if any(v is None for v in known) else _folded(op)
+    known = [value.values for value in factors if isinstance(value, Constant)]
+    weight, bias = _folded(op, known) if len(known) == len(factors) else _computed(op)
     if by_place:
         return (operand(op, 0) * weight + bias).emit()
     if len(x.shape) == 1:
@@ -49,11 +50,9 @@ def batch_normalization(op: OpContext) -> Value:
     return _by_channel(op, "Batchnorm", [weight, bias])
 
 
-def _folded(op: OpContext) -> tuple[Tensor, Tensor]:
+def _folded(op: OpContext, known: Sequence[Array]) -> tuple[Tensor, Tensor]:
     """Return weight and bias as constants."""
-    scale, shift, mean, variance = (
-        op.need_constant(i, "statistics").astype(np.float64) for i in range(1, 5)
-    )
+    scale, shift, mean, variance = (values.astype(np.float64) for values in known)
     with np.errstate(all="ignore"):  # a variance below 0 gives NaN, as at run time
         weight = scale / np.sqrt(variance + op.attr.number("epsilon", 1e-5))
     dtype = op.spec(0).dtype
