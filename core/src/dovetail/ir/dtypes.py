@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 
 import numpy as np
 
@@ -95,10 +96,7 @@ class DType(enum.IntEnum):
 
     def nbytes(self, shape: tuple[int, ...]) -> int:
         """Return the size in bytes of a tensor of `shape`; 4-bit types are packed."""
-        count = 1
-        for size in shape:
-            count *= size
-        return (count * self.bits + 7) // 8
+        return (math.prod(shape) * self.bits + 7) // 8
 
     @classmethod
     def of(cls, dtype: np.dtype[np.generic]) -> DType:

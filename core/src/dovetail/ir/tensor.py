@@ -90,6 +90,10 @@ class DataFormat(enum.IntEnum):
     UBWC_NV124R_UV = 11
 
 
+# Python 3.11 takes ten times as long to look up a member of an enum as a name.
+_STATIC, _DENSE = TensorKind.STATIC, DataFormat.DENSE
+
+
 class Spec(msgspec.Struct, frozen=True, gc=False):  # in no cycle; there are many
     """Type, shape and encoding of a tensor."""
 
@@ -193,7 +197,7 @@ class Tensor:
             name,
             dtype,
             values.shape,
-            TensorKind.STATIC,
+            _STATIC,
             encoding=encoding,
             data=pack(values, dtype),
             source=source,
@@ -224,7 +228,7 @@ class Tensor:
     def _dense_data(self) -> Blob:
         if self.data is None:
             raise ValueError(f"tensor {self.name} has no data")
-        if self.data_format is not DataFormat.DENSE:
+        if self.data_format is not _DENSE:
             raise ValueError(f"the data of tensor {self.name} are {self.data_format.name}")
         return self.data
 

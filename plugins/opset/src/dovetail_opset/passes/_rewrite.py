@@ -17,6 +17,9 @@ from dovetail.ops import Op, bind_node
 from dovetail_opset._package import PACKAGE, schema_of
 from dovetail_opset.perms import composed, is_identity, perm_of
 
+# Python 3.11 takes ten times as long to look up a member of an enum as a name.
+_NATIVE, _STATIC = TensorKind.NATIVE, TensorKind.STATIC
+
 
 def bound(node: Node | None) -> Op | None:
     """Return the op of a node of the standard set with its params; None for other nodes."""
@@ -26,7 +29,7 @@ def bound(node: Node | None) -> Op | None:
 
 def is_constant(tensor: Tensor | None) -> bool:
     """Return whether a tensor's data never change: static, and not UPDATEABLE."""
-    return tensor is not None and tensor.kind is TensorKind.STATIC and tensor.data is not None
+    return tensor is not None and tensor.kind is _STATIC and tensor.data is not None
 
 
 def is_float(*tensors: Tensor | None) -> bool:
@@ -41,7 +44,7 @@ def is_any_float(tensor: Tensor) -> bool:
 
 def is_inner(tensor: Tensor) -> bool:
     """Return whether a tensor is internal: only nodes read and write it."""
-    return tensor.kind is TensorKind.NATIVE
+    return tensor.kind is _NATIVE
 
 
 def sole_producer(graph: Graph, tensor: Tensor | None) -> Node | None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from dovetail.ir import Graph, TensorKind
 from dovetail_opset.passes._rewrite import is_inner
 
+# The kinds of tensors that do not belong to the application.
+_OWN = (TensorKind.NATIVE, TensorKind.STATIC, TensorKind.NULL)
+
 
 @dataclass(frozen=True, slots=True)
 class DeadCode:
@@ -25,7 +28,7 @@ class DeadCode:
                 graph.remove_node(node)
                 changed = True
         for tensor in graph.unused():
-            if tensor.kind in (TensorKind.NATIVE, TensorKind.STATIC, TensorKind.NULL):
+            if tensor.kind in _OWN:
                 graph.remove_tensor(tensor)
                 changed = True
         return changed
