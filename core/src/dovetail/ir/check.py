@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from dovetail.errors import GraphError, Problem, counted
 from dovetail.ir.dtypes import DType
@@ -65,18 +66,18 @@ class ChangeChecker:
             ordered = graph.nodes
         except GraphError:  # a cycle
             return find_faults(graph), []
-        self._tensors = {t: _facts(t, graph.producer(t)) for t in graph.tensors.values()}
-        self._nodes = {node: _facts_of_node(node) for node in ordered}
-        changed = {t for t, facts in self._tensors.items() if tensors.get(t) != facts}
-        found = [
-            node
-            for node, facts in self._nodes.items()
-            if nodes.get(node) != facts or not changed.isdisjoint(node.inputs + node.outputs)
-        ]
+        params = {n: [p for p in n.params.values() if isinstance(p, Tensor)] for n in ordered}
+        changed = self._changed(graph, graph.tensors.values(), tensors)
+        all_changed = changed | self._changed(graph, chain(*params.values()), tensors)
+        found = []
+        for n, own in params.items():
+            self._nodes[n] = facts = (n.package, n.op_type, n.inputs, n.outputs, n.params.copy())
+            if nodes.get(n) != facts or not all_changed.isdisjoint((*n.inputs, *n.outputs, *own)):
+                found.append(n)
         # a tensor that no node writes is at fault when a node reads it
         linked = changed.union(t for node in found for t in node.inputs if t is not None)
         if (
-            _has_wrong_names(graph, ordered)
+            _has_wrong_names(graph, chain(*params.values()))
             or any(map(value_faults, changed))
             or any(_link_texts(graph, tensor, False) for tensor in linked)
             or any(_node_faults(graph, node) for node in found)
@@ -86,47 +87,43 @@ class ChangeChecker:
             return find_faults(graph), []
         return [], found
 
+    def _changed(
+        self, graph: Graph, tensors: Iterable[Tensor], known: Mapping[Tensor, tuple[object, ...]]
+    ) -> set[Tensor]:
+        """Return the tensors that have changed; note what decides whether they are sound.
+
+        Names do, too, but are always checked: the pass that restores the user's renames nearly all.
+        """
+        found = set()
+        for t in tensors:
+            self._tensors[t] = facts = (
+                graph.producer(t),
+                t.dtype,
+                t.shape,
+                t.kind,
+                t.encoding,
+                t.data,
+                t.dynamic,
+                t.memory_type,
+                t.data_format,
+            )
+            if known.get(t) != facts:
+                found.add(t)
+        return found
+
     def forget(self) -> None:
         """Check everything the next time: what was at fault may be so again, unchanged."""
         self._tensors, self._nodes = {}, {}
 
 
-def _has_wrong_names(graph: Graph, nodes: Iterable[Node]) -> bool:
-    """Return whether names of nodes or tensors, besides those of params, are at fault.
-
-    They are no facts: the pass that restores the user's names renames nearly all.
-    """
+def _has_wrong_names(graph: Graph, params: Iterable[Tensor]) -> bool:
+    """Return whether names of tensors or nodes are at fault."""
     if [tensor.name for tensor in graph.tensors.values()] != [*graph.tensors]:
         return True
-    return not all(map(_is_name, graph.tensors)) or not all(node.name for node in nodes)
-
-
-def _is_name(text: str) -> bool:
-    return bool(text) and "\0" not in text
-
-
-def _facts(tensor: Tensor, producer: Node | None = None) -> tuple[object, ...]:
-    """Return all that decides whether a tensor is sound, apart from its name."""
+    names = [*graph.tensors, *(param.name for param in params)]
     return (
-        producer,
-        tensor.dtype,
-        tensor.shape,
-        tensor.kind,
-        tensor.encoding,
-        tensor.data,
-        tensor.dynamic,
-        tensor.memory_type,
-        tensor.data_format,
+        "" in names or any("\0" in name for name in names) or not all(n.name for n in graph.nodes)
     )
-
-
-def _facts_of_node(node: Node) -> tuple[object, ...]:
-    """Return all that decides whether a node is sound and matches its op.
-
-    This is apart from its name and its tensors.
-    """
-    params = [(p.name, _facts(p)) for p in node.params.values() if isinstance(p, Tensor)]
-    return node.package, node.op_type, node.inputs, node.outputs, node.params.copy(), params
 
 
 def check(graph: Graph, *, is_part: bool = False) -> None:
@@ -200,7 +197,7 @@ def value_faults(tensor: Tensor) -> list[str]:
     """Return the faults of a tensor by itself: its shape, type, encoding, data and storage."""
     found: list[str] = []
     shape, dtype, kind, data = tensor.shape, tensor.dtype, tensor.kind, tensor.data
-    if not _is_name(tensor.name):
+    if not tensor.name or "\0" in tensor.name:
         found.append("has no valid name")
     if not is_possible(shape):
         return [*found, f"has the impossible shape {shape}"]
