@@ -142,11 +142,12 @@ def static(
 
 
 def _schema(package: OpPackage, op_type: str, name: str) -> OpSchema:
-    schema = package.schemas.get(op_type)
-    if schema is None:
+    try:
+        return package.schemas[op_type]
+    except KeyError as error:
         # only a frontend or a pass names ops here, so this is its bug and not the user's
-        raise LookupError(f"node {name}: package {package.name} has no op {op_type}")
-    return schema
+        text = f"node {name}: package {package.name} has no op {op_type}"
+        raise LookupError(text) from error
 
 
 def _declared(

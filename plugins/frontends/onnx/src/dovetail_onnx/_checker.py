@@ -69,6 +69,8 @@ def breaks_inference(node: NodeProto) -> str:
     It splits into any number of parts that a Split declares, even if they fill the memory, and
     accepts a negative number of batch dimensions.
     """
+    if node.op_type not in ("Split", "GatherND"):
+        return ""
     for attribute in node.attribute:
         if (node.op_type, attribute.name) == ("Split", "num_outputs"):
             if attribute.i != len(node.output):

@@ -182,7 +182,7 @@ class ImportContext(NodeContext):
                 of the model, more than the size of its file explains.
         """
         name, made = f"{self.node.name}.{suffix}", np.asarray(values)
-        if (wrong := unstorable(made, dtype)).any():
+        if not dtype.is_float and (wrong := unstorable(made, dtype)).any():
             raise self.invalid(f"constant {made[wrong].flat[0]} does not fit {dtype.name}")
         if not self.budget.has(dtype.nbytes(made.shape), made.nbytes):
             raise self._excessive(made.shape)

@@ -25,10 +25,11 @@ def turn_sources(graph: Graph) -> list[Node]:
     made = (t for n in graph.nodes if rule_of(n) is None for t in n.outputs)
     added: list[Node] = []
     for tensor in (*graph.inputs, *made):
-        maker, readers = graph.producer(tensor), graph.consumers(tensor)
-        turned = maker is not None and is_op(maker, "Transpose")
-        if tensor not in leading or turned or tensor.kind.is_updateable:
+        if tensor not in leading or tensor.kind.is_updateable:
             continue
+        if is_op(graph.producer(tensor), "Transpose"):
+            continue
+        readers = graph.consumers(tensor)
         if any(rule_of(r) is not None and not leading.isdisjoint(r.outputs) for r in readers):
             added.append(_turn(graph, tensor, readers))
     return added

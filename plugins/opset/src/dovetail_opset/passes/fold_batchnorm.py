@@ -58,10 +58,10 @@ def channel_values(tensor: Tensor | None, channels: int) -> NDArray[np.float64] 
     """Return a constant as one number per channel of the last axis; None if it is not that."""
     if tensor is None or not is_constant(tensor) or not is_float(tensor):
         return None
-    values = tensor.values().astype(np.float64)
-    if values.size == 1 or values.size == values.shape[-1] == channels:
-        return np.broadcast_to(values.reshape(-1), (channels,))
-    return None
+    values = tensor.values().astype(np.float64).reshape(-1)
+    if values.size == 1:
+        return np.full(channels, values)
+    return values if values.size == tensor.shape[-1] == channels else None
 
 
 def channel_bias(layer: Node, channels: int) -> NDArray[np.float64] | None:
