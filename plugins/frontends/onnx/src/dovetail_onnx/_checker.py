@@ -27,6 +27,7 @@ class NodeChecker:
     def __init__(self, ir_version: int) -> None:
         self._context = onnx.checker.C.CheckerContext()
         self._context.ir_version = ir_version
+        self._opset = 0  # that of the context
         self._newest = onnx.defs.onnx_opset_version()
 
     def fault(self, node: SourceNode, *, converted: bool) -> Problem | None:
@@ -53,7 +54,8 @@ class NodeChecker:
             return ""  # the survey says that there is none; or it is converted all the same
         if wrong := breaks_inference(node.proto):
             return wrong
-        self._context.opset_imports = {"": opset}
+        if opset != self._opset:
+            self._context.opset_imports, self._opset = {"": opset}, opset
         try:
             onnx.checker.check_node(node.proto, self._context)
         except UnicodeDecodeError:

@@ -179,38 +179,37 @@ def check_text(model: ModelProto) -> None:
         )
 
 
-def _texts(model: ModelProto) -> Iterator[str | bytes]:
-    """Yield all names in a model, its functions and its subgraphs."""
-    yield from (entry.domain for entry in model.opset_import)
+def _texts(model: ModelProto) -> list[str | bytes]:
+    """Return all names in a model, its functions and its subgraphs."""
+    texts: list[str | bytes] = [entry.domain for entry in model.opset_import]
     waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     while waiting:
         part = waiting.pop()
-        yield part.name
+        texts.append(part.name)
         if isinstance(part, FunctionProto):
-            yield from (part.domain, *part.input, *part.output, *part.attribute)
-            yield from (entry.domain for entry in part.opset_import)
+            texts += (part.domain, *part.input, *part.output, *part.attribute)
+            texts += (entry.domain for entry in part.opset_import)
         else:
             for info in (*part.input, *part.output):
-                yield from (info.name, *_extents(info))
-            yield from (text for tensor in part.initializer for text in _texts_of(tensor))
+                texts += (info.name, *(d.dim_param for d in info.type.tensor_type.shape.dim))
+            for tensor in part.initializer:
+                texts += _texts_of(tensor)
         for node in part.node:
-            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            texts += (node.name, node.op_type, node.domain, *node.input, *node.output)
             for attribute in node.attribute:
-                yield attribute.name
+                texts.append(attribute.name)
                 if attribute.HasField("t"):
-                    yield from _texts_of(attribute.t)
+                    texts += _texts_of(attribute.t)
                 waiting.extend(_any_graphs(attribute))
+    return texts
 
 
-def _extents(info: ValueInfoProto) -> Iterator[str | bytes]:
-    """Yield the names of a value's symbolic dimensions."""
-    yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
-
-
-def _texts_of(tensor: TensorProto) -> Iterator[str | bytes]:
-    """Yield a tensor's name and the location of its elements."""
-    yield tensor.name
-    yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+def _texts_of(tensor: TensorProto) -> list[str | bytes]:
+    """Return a tensor's name and the location of its elements."""
+    texts: list[str | bytes] = [tensor.name]
+    for entry in tensor.external_data:
+        texts += (entry.key, entry.value)
+    return texts
 
 
 def _nodes(graph: GraphProto, opsets: dict[str, int]) -> Iterator[SourceNode]:
