@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.ir import DataFormat, DType, MemoryType, TensorKind
+from dovetail.ir import DataFormat, DType, MemoryType, TensorKind, pack
 
 # name, code, bits of a stored element, NumPy type, family; codes as spec/qnn_enums.md prints them
 FACTS = [
@@ -80,6 +80,14 @@ def test_a_type_is_qnns(name: str, code: int, bits: int, storage: str, family: s
     told = [dtype.is_int, dtype.is_float, dtype.is_fixed_point]
     assert told == [family == "int", family == "float", family == "fixed"]
     assert dtype.is_packed == (bits == 4)
+
+
+@pytest.mark.parametrize("dtype", DType)
+def test_values_of_plain_types_are_stored_as_they_are(dtype: DType) -> None:
+    values = np.array([1, 0, 2], dtype.storage)
+    given = values.astype(np.str_) if dtype is DType.STRING else values
+    stored = pack(given, dtype).bytes.tobytes()
+    assert (stored == values.tobytes()) is dtype.is_plain
 
 
 def test_there_are_no_other_types_and_kinds() -> None:

@@ -72,6 +72,8 @@ class Model:
             readers = self.graph.consumers(t)
             assert len(readers) == len(set(readers))
             assert set(readers) == {n for n in self.nodes if t in n.inputs}
+        used = {t for n in self.nodes for t in (*n.inputs, *n.outputs)}
+        assert self.graph.unused() == [t for t in self.tensors if t not in used]
         order = self.graph.nodes
         assert sorted(names(order)) == sorted(n.name for n in self.nodes)
         place = {n: i for i, n in enumerate(order)}
