@@ -94,10 +94,10 @@ class ChangeChecker:
 
         Names do, too, but are always checked: the pass that restores the user's renames nearly all.
         """
-        found = set()
+        noted, producer, found = self._tensors, graph.producer, set()
         for t in tensors:
-            self._tensors[t] = facts = (
-                graph.producer(t),
+            noted[t] = facts = (
+                producer(t),
                 t.dtype,
                 t.shape,
                 t.kind,
@@ -121,9 +121,7 @@ def _has_wrong_names(graph: Graph, params: Iterable[Tensor]) -> bool:
     if [tensor.name for tensor in graph.tensors.values()] != [*graph.tensors]:
         return True
     names = [*graph.tensors, *(param.name for param in params)]
-    return (
-        "" in names or any("\0" in name for name in names) or not all(n.name for n in graph.nodes)
-    )
+    return not all(names) or "\0" in "".join(names) or not all(n.name for n in graph.nodes)
 
 
 def check(graph: Graph, *, is_part: bool = False) -> None:

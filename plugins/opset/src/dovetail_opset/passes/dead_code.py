@@ -24,7 +24,7 @@ class DeadCode:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in reversed(graph.nodes):
-            if all(is_inner(t) and not graph.is_read(t) for t in node.outputs):
+            if not any(map(graph.is_read, node.outputs)) and all(map(is_inner, node.outputs)):
                 graph.remove_node(node)
                 changed = True
         for tensor in graph.unused():
