@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,3 +185,25 @@ def test_params_of_a_node_are_bound_by_the_schema(registry: OpRegistry) -> None:
         "unknown param 'bye'; did you mean 'by'?",
         "missing required param 'by'",
     ]
+
+
+def test_equal_params_share_their_data_if_they_are_small() -> None:
+    axes, factors = tensor((None,)), tensor((None, None), dtype=F32)
+    for field in (axes, factors):
+        field.__set_name__(Op, "it")
+
+    def data(field: ParamField[Any], values: object) -> object:
+        param = field.param_of(values, "node")
+        assert isinstance(param, Tensor)
+        np.testing.assert_array_equal(param.values(), np.asarray(values))
+        return param.data
+
+    array = np.array([0, 3, 1, 2], np.uint32)
+    shared = data(axes, array)
+    array[:] = 7  # which does not change the data
+    assert data(axes, (0, 3, 1, 2)) is shared
+    assert data(axes, [0, 3, 1, 2]) is shared
+    assert data(axes, (3, 0, 1, 2)) is not shared
+    assert data(axes, ()) is data(axes, [])
+    assert data(factors, [[0.0, 1.0]]) is not data(factors, [[-0.0, 1.0]])
+    assert data(axes, range(1000)) is not data(axes, range(1000))

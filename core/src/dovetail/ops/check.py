@@ -91,13 +91,14 @@ def find_op_faults(graph: Graph, registry: OpRegistry) -> list[Problem]:
 
 def _facts(node: Node, schema: OpSchema) -> tuple[object, ...]:
     """Return all that decides whether a node matches its op; data are compared by identity."""
-    facts: list[object] = [schema, len(node.inputs), node.params.copy()]
+    facts: list[object] = [schema, len(node.inputs)]
     for tensor in node.inputs + node.outputs:
         if tensor is None:
             facts.append(None)
         else:
             facts += (tensor.dtype, tensor.shape, tensor.encoding, tensor.kind)
-    for param in node.params.values():
+    for name, param in node.params.items():
+        facts += (name, param)
         if isinstance(param, Tensor):
             facts += (param.dtype, param.shape, param.encoding, param.kind, param.data)
     return tuple(facts)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import DType, Param, Scalar, Spec, Tensor
+from dovetail.ir import Blob, DType, Param, Scalar, Spec, Tensor, TensorKind, pack
 
 T = TypeVar("T")
 Specs = Sequence[Spec | None]
+
+# Bytes up to which equal params share their data.
+_SHARED_BYTES = 64
 
 
 class Required(enum.Enum):
@@ -134,7 +138,11 @@ class ParamField(Generic[T]):
             return value
         dtype = self.dtypes[0]
         if self.is_tensor:
-            return Tensor.static(f"{node}.{self.name}", np.asarray(value, dtype.storage), dtype)
+            name, array = f"{node}.{self.name}", np.asarray(value, dtype.storage)
+            if array.nbytes > _SHARED_BYTES:
+                return Tensor.static(name, array, dtype)
+            data = _shared_data(array.tobytes(), dtype)
+            return Tensor(name, dtype, array.shape, TensorKind.STATIC, data=data)
         return Scalar(dtype, int(value) if isinstance(value, enum.IntEnum) else value)
 
     def _shape_faults(self, param: Tensor) -> list[str]:
@@ -146,6 +154,12 @@ class ParamField(Generic[T]):
         )
         wanted = "x".join("any" if n is None else str(n) for n in self.shape)
         return [] if fits else [f"param '{self.name}' has shape {param.shape}; expected {wanted}"]
+
+
+@lru_cache(maxsize=1024)
+def _shared_data(values: bytes, dtype: DType) -> Blob:
+    """Return the stored values of a param: the nodes of a model have few different ones."""
+    return pack(np.frombuffer(values, dtype.storage), dtype)
 
 
 def uint32(default: int | Callable[[Specs], int] | Required = REQUIRED) -> ParamField[int]:
