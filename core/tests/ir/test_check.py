@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -295,6 +296,21 @@ def test_only_what_has_changed_is_checked_again() -> None:
     x.shape = (3, 2)
     assert checker.faults(graph) == ([], [graph.node("a")])
     assert checked == [(2, 3), (3, 2)]
+
+
+def test_what_is_removed_is_forgotten_at_the_next_check() -> None:
+    graph, checker = valid(), ChangeChecker()
+    array = np.ones(1000, np.float32)
+    data = weakref.ref(array)
+    x, made = graph.tensor("x"), graph.add_tensor(Tensor("made", F32, (1000,)))
+    graph.add_node(Node("c", "p", "C", [x, graph.add_tensor(Tensor.static("s", array))], [made]))
+    assert checker.faults(graph) == ([], list(graph.nodes))
+    graph.remove_node(graph.node("c"))
+    for name in ("s", "made"):
+        graph.remove_tensor(graph.tensor(name))
+    del array, made
+    assert checker.faults(graph) == ([], [])
+    assert data() is None
 
 
 def test_inputs_may_be_dynamic_registered_and_not_dense() -> None:

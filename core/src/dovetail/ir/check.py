@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from dovetail.errors import GraphError, Problem, counted
@@ -60,24 +60,26 @@ class ChangeChecker:
 
         A node has changed if one of its tensors has. They are in topological order.
         """
-        tensors, nodes = self._tensors, self._nodes
-        self.forget()
         try:
-            ordered = graph.nodes
+            nodes = graph.nodes
         except GraphError:  # a cycle
+            self.forget()
             return find_faults(graph), []
-        params = {n: [p for p in n.params.values() if isinstance(p, Tensor)] for n in ordered}
-        changed = self._changed(graph, graph.tensors.values(), tensors)
-        all_changed = changed | self._changed(graph, chain(*params.values()), tensors)
+        params = {n: [p for p in n.params.values() if isinstance(p, Tensor)] for n in nodes}
+        changed = self._changed(graph, graph.tensors.values())
+        all_changed = changed | self._changed(graph, chain(*params.values()))
         found = []
         for n, own in params.items():
-            self._nodes[n] = facts = (n.package, n.op_type, n.inputs, n.outputs, n.params.copy())
-            if nodes.get(n) != facts or not all_changed.isdisjoint((*n.inputs, *n.outputs, *own)):
+            facts = (n.package, n.op_type, n.inputs, n.outputs, n.params.copy())
+            if self._nodes.get(n) != facts:
+                self._nodes[n] = facts
+                found.append(n)
+            elif not all_changed.isdisjoint((*n.inputs, *n.outputs, *own)):
                 found.append(n)
         # a tensor that no node writes is at fault when a node reads it
         linked = changed.union(t for node in found for t in node.inputs if t is not None)
         if (
-            _has_wrong_names(graph, chain(*params.values()))
+            _has_wrong_names(graph, [p for own in params.values() for p in own])
             or any(map(value_faults, changed))
             or any(_link_texts(graph, tensor, False) for tensor in linked)
             or any(_node_faults(graph, node) for node in found)
@@ -85,18 +87,21 @@ class ChangeChecker:
         ):
             self.forget()
             return find_faults(graph), []
+        # so that the data of what was removed are freed
+        for gone in self._tensors.keys() - chain(graph.tensors.values(), *params.values()):
+            del self._tensors[gone]
+        for removed in self._nodes.keys() - nodes:
+            del self._nodes[removed]
         return [], found
 
-    def _changed(
-        self, graph: Graph, tensors: Iterable[Tensor], known: Mapping[Tensor, tuple[object, ...]]
-    ) -> set[Tensor]:
+    def _changed(self, graph: Graph, tensors: Iterable[Tensor]) -> set[Tensor]:
         """Return the tensors that have changed; note what decides whether they are sound.
 
         Names do, too, but are always checked: the pass that restores the user's renames nearly all.
         """
-        noted, producer, found = self._tensors, graph.producer, set()
+        known, producer, found = self._tensors, graph.producer, set()
         for t in tensors:
-            noted[t] = facts = (
+            facts = (
                 producer(t),
                 t.dtype,
                 t.shape,
@@ -108,6 +113,7 @@ class ChangeChecker:
                 t.data_format,
             )
             if known.get(t) != facts:
+                known[t] = facts
                 found.add(t)
         return found
 
@@ -120,8 +126,8 @@ def _has_wrong_names(graph: Graph, params: Iterable[Tensor]) -> bool:
     """Return whether names of tensors or nodes are at fault."""
     if [tensor.name for tensor in graph.tensors.values()] != [*graph.tensors]:
         return True
-    names = [*graph.tensors, *(param.name for param in params)]
-    return not all(names) or "\0" in "".join(names) or not all(n.name for n in graph.nodes)
+    names = [*graph.tensors] + [param.name for param in params]
+    return not all(names) or "\0" in "".join(names) or not all([n.name for n in graph.nodes])
 
 
 def check(graph: Graph, *, is_part: bool = False) -> None:
