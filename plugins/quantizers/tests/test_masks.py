@@ -284,3 +284,26 @@ def test_a_constant_mask_beside_quantized_masks_is_a_finite_number(tmp_path: Pat
     made = dt.quantize(model_of(graph), samples, quantization_overrides=path)
     (found,) = made.graphs.values()
     assert np.isfinite(minimum(found, "lowest"))
+
+
+def test_a_sum_may_share_the_grid_of_its_operands() -> None:
+    """As two paths of a YOLO do, whose sum is joined with what it adds."""
+    graph, x = new_graph((4, 8))
+    part = add(graph, "ElementWiseAbs", [x], name="part")
+    total = add(graph, "ElementWiseAdd", [part, part], name="total")
+    both = add(graph, "Concat", [part, total], name="both", axis=1)
+    output(add(graph, "Cast", [both], name="y", spec=Spec(DType.BOOL_8, (4, 16))))
+    made = quantized(graph, list(SAMPLES))
+    found = {encoding(made, name) for name in ("part", "total", "both")}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("op_type", ["ElementWiseAdd", "ElementWiseMultiply"])
+def test_chains_may_be_long(op_type: str) -> None:
+    graph, x = new_graph((4, 8))
+    one = static(graph, "one", np.ones((), np.float32))
+    for i in range(1200):  # more than Python's limit of nested calls
+        x = add(graph, op_type, [x, one], name=f"t{i}")
+    output(add(graph, "Softmax", [x], name="y"))
+    made = quantized(graph, list(SAMPLES))
+    assert encoding(made, "t1199").scale > 0

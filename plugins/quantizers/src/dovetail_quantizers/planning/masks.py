@@ -48,10 +48,12 @@ class Masks:
         self._ops = ops
         self._groups = groups
         self._floors: dict[Group, dict[Tensor, RowFloor]] = {}
+        self._tested: dict[Group, bool] = {}
 
     def find(self) -> None:
         """Set `floors` and `far` of the groups."""
-        each = list(dict.fromkeys(self._groups.values()))
+        # last groups first: a group asks those after it, so chains need no deep recursion
+        each = list(dict.fromkeys(self._groups.values()))[::-1]
         for group in each:
             group.floors = self._floors_of(group)
         # last nodes first: the floors of a sum decide on its operands
@@ -140,6 +142,12 @@ class Masks:
 
     def _is_only_tested(self, group: Group) -> bool:
         """Return whether all that is asked of a group is what differs from 0, or is infinite."""
+        if group not in self._tested:
+            self._tested[group] = False  # of a group that a sum both reads and writes, more is
+            self._tested[group] = self._has_only_tests(group)
+        return self._tested[group]
+
+    def _has_only_tests(self, group: Group) -> bool:
         readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
         if not readers or any(not tensor.kind.is_internal for tensor in group.members):
             return False
