@@ -22,8 +22,10 @@ from quantized_models import (
     only_graph,
     pair,
     peer_of,
+    results,
     saved,
     scales,
+    sqnr_db,
     weights,
 )
 
@@ -291,3 +293,28 @@ def test_a_constant_stored_like_a_bias_gets_the_type_of_the_sum(tmp_path: Path) 
     assert {t.dtype for t in total.inputs if t is not None} == {DType.UFIXED_POINT_8}
     assert not any("does not support" in note for note in made.report.notes)
     check_against_peer(path, made, (2, 12), 0.05)
+
+
+def test_a_bias_may_also_be_a_factor(tmp_path: Path) -> None:
+    """As in a GRU that resets after the product, where the state before it is 0."""
+    nodes = [*pair("x", "q"), node("Gemm", "q w b", "g"), node("Mul", "q2 b", "m"),
+             node("Add", "g m", "y")]  # fmt: skip
+    nodes.insert(2, node("Neg", "q", "q2"))
+    numbers = {
+        **NUMBERS,
+        "w": RNG.standard_normal((6, 6)).astype(np.float32),
+        "b": RNG.standard_normal(6).astype(np.float32),
+    }
+    path = saved(tmp_path / "net.onnx", nodes, (2, 6), numbers)
+    samples = RNG.standard_normal((8, 2, 6)).astype(np.float32)
+    made = converted(path, calibration=samples)
+    used = {
+        n.op_type: t.dtype for n in only_graph(made.model).nodes for t in n.inputs
+        if t is not None and t.source == "b"
+    }  # fmt: skip
+    assert used == {
+        "FullyConnected": DType.SFIXED_POINT_32,
+        "ElementWiseMultiply": DType.UFIXED_POINT_8,
+    }
+    exact = np.stack([peer_of(path)(sample) for sample in samples])
+    assert sqnr_db(exact, results(made.model, samples)) > 30

@@ -31,6 +31,7 @@ from dovetail_quantizers.planning.rules import is_quantized, kept_by
 from dovetail_quantizers.planning.spanning import is_same
 from dovetail_quantizers.planning.value_range import value_range_of
 
+_BIAS_BITS = 32
 _WIDE_WEIGHT = "a computed weight of 16 bits"
 _ONE_SCALE: Mapping[str, Any] = {
     "use_per_channel_quantization": False,
@@ -103,7 +104,7 @@ def _one(
         return decided[group]
     if tensor in plan.overrides.encodings:
         return packed(plan.overrides.encodings[tensor], plan.options)
-    width = dtype or plan.overrides.widths.get(tensor)
+    width = dtype or _width(plan, tensor)
     role = roles_of(node, plan.ops).get(i)
     if isinstance(role, Weight):
         return _weight(plan, node, role, tensor, width)
@@ -112,6 +113,20 @@ def _one(
     if value_range_of(values, far).has_infinity:
         plan.note_infinities(tensor)
     return constant_encoding(values, recipe, across(plan, decided, node, tensor), far)
+
+
+def _width(plan: Plan, tensor: Tensor) -> int | None:
+    """Return the given bitwidth of a constant that is read as no bias; None for that of a bias.
+
+    The recurrence of a GRU adds a constant and, where the state before it is 0, multiplies by it.
+    """
+    width = plan.overrides.widths.get(tensor)
+    is_bias = width == _BIAS_BITS and any(
+        other is tensor and isinstance(roles_of(node, plan.ops).get(i), Bias)
+        for node in plan.graph.consumers(tensor)
+        for i, other in present(node)
+    )
+    return None if is_bias else width
 
 
 def _weight(
@@ -142,7 +157,7 @@ def _bias(
         bitwidth, recipe = dtype.bits, recipe.of_type(dtype)
     data = None if role.data is None else found.get((node, role.data))
     weight = None if role.weight is None else found.get((node, role.weight))
-    derives = bitwidth == 32 and not recipe.is_like_sdk
+    derives = bitwidth == _BIAS_BITS and not recipe.is_like_sdk
     if derives and weight is not None and role.weight is not None:
         static = node.inputs[role.weight]
         if static is not None and static.kind.is_static and static not in plan.overrides.encodings:
@@ -217,7 +232,7 @@ def _kept(plan: Plan, node: Node, role: Weight, tensor: Tensor) -> EncodingDecis
     if tensor in plan.overrides.encodings:
         return packed(plan.overrides.encodings[tensor], plan.options)
     with _named(tensor):
-        return _weight(plan, node, role, tensor, plan.overrides.widths.get(tensor))
+        return _weight(plan, node, role, tensor, _width(plan, tensor))
 
 
 def as_float(dtype: DType, why: str) -> EncodingDecision:
