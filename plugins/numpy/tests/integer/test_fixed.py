@@ -453,6 +453,21 @@ def test_other_nodes_have_the_definition_in_float(node: Make, rng: np.random.Gen
     assert set(definitions(FIXED)) >= set(DEFINITIONS)
 
 
+def test_what_32_bits_do_not_hold_is_not_cut(node: Make) -> None:
+    """LiteRT has no products of uint16, and no such mean."""
+    u16 = DType.UFIXED_POINT_16
+    above, below = (Spec(u16, (2,), ScaleOffset(2.0**-16, z)) for z in (0, -65535))
+    whole, mean = (Spec(u16, (n,), above.encoding) for n in (40000, 1))
+    product = round(60000**2 / 65536)
+    for view, data, wanted in (
+        (node("ElementWiseMultiply", [above] * 2, [above]), (60000, 60000), product),
+        (node("Prelu", [below, above], [below]), (5535, 60000), 65535 - product),
+        (node("ReduceMean", [whole], [mean], axes=[0], keep_dims=True), (60000,), 60000),
+    ):
+        stored = [np.full(s.shape, x, np.uint16) for s, x in zip(view.ins, data, strict=True)]
+        assert set(run(view, *stored).tolist()) == {wanted}, view.op_type
+
+
 def test_plans_run_by_chosen_definitions() -> None:
     x, y = Spec(S8, (1, 15), ScaleOffset(0.047, 20)), Spec(S8, (1, 1), ScaleOffset(0.0071, 22))
     graph = Graph("net")

@@ -85,7 +85,7 @@ def _fixed(rounding: Rounding) -> Definitions:
         (("Sigmoid", "ElementWiseNeuron"), _is_sigmoid, sigmoid),
         (("Tanh", "ElementWiseNeuron"), _is_tanh, tanh),
         (("Softmax",), _is_softmax, softmax),
-        (("ReduceMean",), _has_grids, mean),
+        (("ReduceMean",), _is_mean, mean),
         (("PoolAvg2d", "PoolAvg3d"), _is_average, average),
     ]
     by_op: dict[str, list[tuple[Supports, Compute]]] = {}
@@ -319,11 +319,30 @@ def _is_sum(view: NodeView) -> bool:
 
 
 def _is_multiplication(view: NodeView) -> bool:
-    return function_name(view) == "ElementWiseMultiply" and _has_grids(view)
+    return function_name(view) == "ElementWiseMultiply" and _has_grids(view) and _has_products(view)
 
 
 def _is_prelu(view: NodeView) -> bool:
-    return _has_grids(view)
+    return _has_grids(view) and _has_products(view)
+
+
+def _is_mean(view: NodeView) -> bool:
+    data = view.ins[0]
+    if data is None or not _has_grids(view):
+        return False
+    count = math.prod(data.shape) // max(math.prod(view.outs[0].shape), 1)
+    return count * _largest(data) <= INT32[1]
+
+
+def _has_products(view: NodeView) -> bool:
+    """Return whether products of levels fit 32 bits, as all those of LiteRT's types do."""
+    return math.prod(_largest(s) for s in view.ins if s is not None) <= INT32[1]
+
+
+def _largest(spec: Spec) -> int:
+    """Return the magnitude of the largest level."""
+    _, zero, limits = grid_of(spec)
+    return max(abs(limit - zero) for limit in limits)
 
 
 def _is_hard_swish(view: NodeView) -> bool:
