@@ -123,6 +123,31 @@ def test_joined_tensors(how: str) -> None:
     assert encoding(made, "small").scale == np.float32((20 if how == "share" else 2) / 255)
 
 
+@pytest.mark.parametrize("others", [True, False])
+@pytest.mark.parametrize("style", ["dovetail", "sdk"])
+def test_what_others_read_of_a_known_range_keeps_its_grid(others: bool, style: str) -> None:
+    """As in a YOLO, which computes boxes from parts of a Sigmoid and joins them with scores."""
+    graph, x = new_graph((1, 4))
+    shares = add(graph, "Sigmoid", [x], name="shares")
+    names: dict[str, Any] = {"name": "s", "outputs": ["a", "b"]}
+    a, scores = add_all(graph, "Split", [shares], **names, axis=1, split_index=[2])
+    factor = static(graph, "factor", np.array([100], np.float32))
+    boxes = add(graph, "ElementWiseMultiply", [a if others else x, factor], name="boxes")
+    output(add(graph, "Concat", [boxes, scores], name="y", axis=1))
+    made = quantize_with_report(
+        model_of(graph), [np.array([[1, -2, 3, 4]], np.float32)], quantization_style=style
+    )
+    found = [encoding(made.model.graphs["net"], n) for n in ("shares", "a", "b", "boxes", "y")]
+    own = others and style == "dovetail"
+    assert found[0] == found[1] == found[2]
+    assert found[3] == found[4]
+    assert (found[0] == found[3]) == (not own)
+    if own:
+        assert found[0] == ScaleOffset(np.float32(1 / 255))
+    # the note names what has no reader of its own, and so little of the shared grid
+    assert any("'shares' (1)" in note for note in made.report.notes) == (not own)
+
+
 def test_split_parts_share() -> None:
     graph, x = new_graph((1, 4))
     parts = add_all(graph, "Split", [x], name="s", outputs=["a", "b"], axis=1, split_index=[2])

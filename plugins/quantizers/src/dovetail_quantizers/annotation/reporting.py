@@ -21,7 +21,7 @@ from dovetail_quantizers.planning.roles import (
     schema_of,
     weight_axes,
 )
-from dovetail_quantizers.planning.rules import is_quantized, joins
+from dovetail_quantizers.planning.rules import fixed_range, is_quantized, joins
 from dovetail_quantizers.planning.value_range import ValueRange, span
 
 _SUMMARY = {
@@ -279,12 +279,19 @@ def unlike_members(plan: Plan, members: Mapping[str, ValueRange]) -> Iterator[st
     """
     for group in plan.needed():
         joiners = [n for n in group.inside if joins(schema_of(n, plan.ops))]
-        if joiners and group not in plan.given and len(group.sources) > 1:
-            yield from _unlike(group, joiners[0].where, members)
+        if joiners and group not in plan.given:
+            spans = {t: span(members[t.name][:2]) for t in group.sources if t.name in members}
+            yield from _unlike(spans | _known_spans(plan, group), joiners[0].where)
 
 
-def _unlike(group: Group, where: str, members: Mapping[str, ValueRange]) -> Iterator[str]:
-    spans = {t: span(members[t.name][:2]) for t in group.sources if t.name in members}
+def _known_spans(plan: Plan, group: Group) -> dict[Tensor, float]:
+    """Return the spans of the members whose ops give them a range, such as a Sigmoid."""
+    makers = {t: plan.graph.producer(t) for t in group.members}
+    found = {t: fixed_range(n, plan.ops) for t, n in makers.items() if n is not None}
+    return {t: span(known) for t, known in found.items() if known is not None}
+
+
+def _unlike(spans: Mapping[Tensor, float], where: str) -> Iterator[str]:
     widest = max(spans, key=lambda t: spans[t], default=None)
     if widest is None:
         return

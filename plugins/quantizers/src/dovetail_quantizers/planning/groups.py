@@ -27,10 +27,14 @@ from dovetail_quantizers.planning.rules import (
     added_by,
     fixed_range,
     is_quantized,
+    joins,
     kept_by,
     op_of,
 )
-from dovetail_quantizers.planning.value_range import Far, RowFloor, ValueRange, value_range_of
+from dovetail_quantizers.planning.value_range import Far, RowFloor, ValueRange, span, value_range_of
+
+# A join may widen the grid of a known range by as much.
+_WIDER = 8
 
 
 class Claim(NamedTuple):
@@ -120,8 +124,10 @@ def find_groups(
     """
     finder = _Finder(graph, ops, claims)
     # first the ops that lose no values: then each group has all claims that are valid for it
+    spares = options.quantization_style is Style.DOVETAIL
     for node in sorted(graph.nodes, key=lambda node: not op_of(node, ops).keeps_all):
-        finder.move(node, *kept_by(node, ops, options.concat))
+        if not (spares and finder.would_coarsen(node)):
+            finder.move(node, *kept_by(node, ops, options.concat))
     if not options.disable_relu_squashing:
         for node in graph.nodes:
             if op_of(node, ops).clips:
@@ -224,6 +230,31 @@ class _Finder:
             for tensor in group.members
             for reader in self._graph.consumers(tensor)
         )
+
+    def would_coarsen(self, node: Node) -> bool:
+        """Return whether a join would widen the grid of a known range that others read, too.
+
+        As in a YOLO, which computes boxes from parts of a Sigmoid and joins them with other parts.
+        """
+        if not joins(schema_of(node, self._ops)):
+            return False
+        groups = dict.fromkeys(self.groups[t] for t in node.inputs if t in self.groups)
+        known = {group: self._known_range(group) for group in groups}
+        return any(
+            own is not None
+            and not self._is_private(group, node)
+            and any(other is None or span(other) > _WIDER * span(own) for other in known.values())
+            for group, own in known.items()
+        )
+
+    def _known_range(self, group: Group) -> Range | None:
+        """Return the range that ops give a group; None if its values must be observed."""
+        makers = [self._graph.producer(tensor) for tensor in group.sources]
+        ranges = [None if node is None else fixed_range(node, self._ops) for node in makers]
+        found = [known for known in ranges if known is not None]
+        if not found or len(found) < len(ranges) or group.constants:
+            return None
+        return min(low for low, _ in found), max(high for _, high in found)
 
     def squash(self, node: Node) -> None:
         """Join input and output of a clipping node, if the input has no other consumer."""
