@@ -36,6 +36,7 @@ from dovetail.ir import (
     Block,
     DType,
     ScaleOffset,
+    dequantize,
 )
 
 
@@ -186,6 +187,31 @@ def test_microsofts_products_of_blocks(tmp_path: Path, zero: int | None) -> None
     _, offsets = weight.encoding.scales_and_offsets(weight.shape)
     found = weight.stored().astype(np.int64) + offsets
     np.testing.assert_array_equal(found, stored.reshape(6, 32) - (8 if zero is None else zero))
+
+
+@pytest.mark.parametrize(("inputs", "block"), [(32, 16), (24, 16), (40, 16), (24, 64)])
+def test_blocks_may_have_negative_scales_and_be_cut_off(
+    tmp_path: Path, inputs: int, block: int
+) -> None:
+    """As onnxruntime quantizes to symmetric weights: the largest number of a block becomes -8."""
+    blocks = -(-inputs // block)
+    stored = RNG.integers(0, 16, (6, blocks, block))
+    packed = (stored[..., ::2] | stored[..., 1::2] << 4).astype(np.uint8)
+    factors = scales(6, blocks) * np.where(RNG.random((6, blocks)) < 0.5, -1, 1)
+    factors[1:3, 0] = -abs(factors[1, 0]), 0
+    how = {"N": 6, "K": inputs, "bits": 4, "block_size": block, "domain": "com.microsoft"}
+    nodes = [*pair("x", "a"), node("MatMulNBits", "a w ws", "m", **how), *pair("m", "y")]
+    numbers = NUMBERS | {"w": packed, "ws": factors.astype(np.float32).reshape(-1)}
+    path = saved(tmp_path / "net.onnx", nodes, (2, inputs), numbers)
+    made = converted(path)
+    (weight,) = weights(only_graph(made.model))
+    assert isinstance(weight.encoding, Block)
+    assert weight.encoding.bitwidth == 4
+    whole = np.repeat(factors.astype(np.float32), block, 1)[:, :inputs]
+    wanted = (stored.reshape(6, -1)[:, :inputs] - 8) * whole
+    found = dequantize(weight.stored(), weight.encoding)
+    np.testing.assert_array_equal(found, wanted.astype(np.float32))
+    check_against_peer(path, made, (2, inputs), 0.05)
 
 
 def test_changed_weights_are_not_on_the_grid_any_more(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ def grid_of(
 
     Signed integers with zero points are stored unsigned, and those of several scales about the
     middle of an unsigned type signed, with an offset of 0: the same numbers, as QNN has them.
+    Integers of a negative scale, as onnxruntime chooses for blocks whose largest number is above 0,
+    are counted from the other end of the type. A scale of 0 makes any grid contain its numbers.
 
     Args:
         bits: Number of bits of an integer: 1 to 16, or 32 signed ones without zero points.
@@ -68,9 +70,11 @@ def grid_of(
     """
     half = 1 << (bits - 1)
     wide = _whole(zeros)
-    if wide is None:
+    if wide is None or scales.size != wide.size:
         return None
     wide += half if signed else 0  # on the unsigned grid
+    wide = np.where(scales.reshape(wide.shape) < 0, 2 * half - 1 - wide, wide)
+    scales = np.where(scales == 0, scales.dtype.type(1), np.abs(scales))
     # several scales have no zero points in QNN; with one, unsigned integers stay what they are
     centered = bool((wide == half).all()) and (signed or scales.size > 1)
     if not centered and (bits > 16 or not ((wide >= 0) & (wide < 2 * half)).all()):
@@ -169,7 +173,15 @@ def _encoding(
     axis %= len(shape)
     if scales.shape == (shape[axis],):
         return AxisScaleOffset(axis, scales, offsets, bitwidth)
-    sizes = tuple(block if i == axis else 1 for i in range(len(shape)))
-    if block < 1 or scales.ndim != len(shape):
+    size = shape[axis]
+    if block < 1 or scales.ndim != len(shape) or scales.shape[axis] != -(-size // block):
         return None
-    return Block(sizes, scales, offsets, bitwidth)
+    # the last block may be a part of one: smaller blocks, several of which have the same scale
+    block = min(block, size)
+    whole = math.gcd(block, size)
+    scales, *rest = (
+        np.repeat(x, block // whole, axis).take(range(size // whole), axis)
+        for x in (scales, *([] if offsets is None else [offsets]))
+    )
+    sizes = tuple(whole if i == axis else 1 for i in range(len(shape)))
+    return Block(sizes, scales, rest[0] if rest else None, bitwidth)
