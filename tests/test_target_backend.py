@@ -234,3 +234,30 @@ def test_a_beta_has_the_type_that_the_processor_takes(bias_bitwidth: int) -> Non
     options = {"act_bitwidth": 16, "bias_bitwidth": bias_bitwidth}
     made = quantize_with_report(model, feeds, target_backend="htp:v73", **options)
     assert rejected(made, "htp:v73") == []
+
+
+@pytest.mark.parametrize("schema", ["symmetric", "unsignedsymmetric"])
+@pytest.mark.parametrize("act_bitwidth", [8, 16])
+def test_symmetric_grids_become_unsigned_where_no_others_are_taken(
+    schema: str, act_bitwidth: int
+) -> None:
+    """An HTP has no products of signed 16-bit data and no Abs of signed ones, nor converts them."""
+    graph, rng = Graph("net"), np.random.default_rng(8)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 3, 4, 4), TensorKind.APP_WRITE))
+    last = add(graph, "Transpose", [x], name="last", perm=[0, 2, 3, 1])
+    weight = static(graph, "w", rng.standard_normal((1, 1, 3, 6)).astype(np.float32))
+    pads = {"stride": [1, 1], "pad_amount": [[0, 0], [0, 0]]}
+    conv = add(graph, "Conv2d", [last, weight], name="conv", **pads)
+    size = add(graph, "ElementWiseAbs", [conv], name="size")
+    part = add(graph, "Relu", [conv], name="part")
+    y = add(graph, "ElementWiseAdd", [size, part], name="y")
+    y.kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    feeds = rng.standard_normal((8, 1, 3, 4, 4)).astype(np.float32)
+    options = {"act_bitwidth": act_bitwidth, "act_quantizer_schema": schema, "bias_bitwidth": 32}
+    made = quantize_with_report(model, feeds, target_backend="htp", **options)
+    assert rejected(made, "htp") == []
+    with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as near:
+        for sample in feeds:
+            wanted, found = (each.run({"x": sample})["y"] for each in (exact, near))
+            np.testing.assert_allclose(found, wanted, atol=0.2)

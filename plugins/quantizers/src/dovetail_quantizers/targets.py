@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from dovetail.ir import DType, Graph, Node, run_passes
+from dovetail.ir import DType, Graph, Node, Tensor, copy_graph, run_passes
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
 from dovetail.runtime import Backend
@@ -19,15 +19,18 @@ from dovetail_opset.passes import (
 )
 from dovetail_opset.passes.write_out import integers_in
 from dovetail_quantizers.annotation.annotate import annotate
+from dovetail_quantizers.grid import Scheme
 from dovetail_quantizers.narrowing import narrow_types
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.legal_types import Change, Port, notes_on, take_types
 from dovetail_quantizers.planning.overrides import Overrides
-from dovetail_quantizers.planning.plan import make_plan
+from dovetail_quantizers.planning.plan import Plan, make_plan
 from dovetail_quantizers.planning.recipe import Recipes
+from dovetail_quantizers.planning.rules import op_of
 from dovetail_quantizers.planning.value_range import ValueRange
 
-_ANY = ValueRange(-1.0, 1.0)  # types do not depend on it
+# Types depend on the sign of values only, and only in the scheme UNSIGNED_SYMMETRIC.
+_ANY, _NOT_NEGATIVE = ValueRange(-1.0, 1.0), ValueRange(0.0, 1.0)
 _FOR = {None: "", DType.BOOL_8: " for bools", DType.INT_32: " for integers"}
 
 
@@ -79,10 +82,14 @@ class Target:
             plan = make_plan(
                 trial, self._ops, self._options, self._recipes, given, floats_only=floats_only
             )
-            annotate(plan, decide(plan, dict.fromkeys(plan.watched(), _ANY)))
+            annotate(plan, decide(plan, {n: _range_of(plan, t) for n, t in plan.watched().items()}))
 
         with self._backend(self._options.target_backend) as backend:
             self._changes = take_types(backend, graph, overrides, quantized)
+        if self._recipes.activation.scheme is Scheme.UNSIGNED_SYMMETRIC:
+            trial = copy_graph(graph)
+            quantized(trial, overrides.in_copy(trial))
+            _keep_types(graph, trial, overrides)
 
     def notes(self, graph: Graph) -> list[str]:
         """Return notes on a quantized graph: changed types, and nodes that it rejects."""
@@ -94,6 +101,22 @@ class Target:
 
     def _backend(self, name: str) -> Backend:
         return Backend.create(name, None, self._ops)
+
+
+def _range_of(plan: Plan, watched: Sequence[Tensor]) -> ValueRange:
+    """Return a range with the sign of values, as far as it is known before they are observed."""
+    makers = [plan.graph.producer(tensor) for tensor in watched]
+    signs = [node is not None and op_of(node, plan.ops).value_range[0] >= 0 for node in makers]
+    return _NOT_NEGATIVE if all(signs) else _ANY
+
+
+def _keep_types(graph: Graph, trial: Graph, overrides: Overrides) -> None:
+    """Decide on the types of a trial: the observed signs would lead to others."""
+    for tensor in graph.tensors.values():
+        found = trial.tensor(tensor.name).dtype
+        is_given = tensor.kind.is_static or tensor in overrides.encodings
+        if found.is_fixed_point and not is_given:
+            overrides.types.setdefault(tensor, found)
 
 
 def _is_lacking(backend: Backend, node: Node) -> bool:

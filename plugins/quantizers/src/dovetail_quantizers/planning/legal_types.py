@@ -62,16 +62,62 @@ def take_types(
     Returns:
         The changes by name of the node and port.
     """
+    given = overrides.under(Overrides())
+    found, rejected, trial = _search(target, graph, overrides, quantized)
+    if rejected and (unsigned := _unsigned_results(graph, trial, given)):
+        other = given.under(Overrides(types=unsigned))
+        more, remaining, _ = _search(target, graph, other, quantized)
+        if remaining < rejected:
+            overrides.types, overrides.input_types = other.types, other.input_types
+            overrides.encodings, overrides.prescribed = other.encodings, other.prescribed
+            found = _changed(graph, trial, unsigned) | more
+    return found
+
+
+def _search(
+    target: Backend,
+    graph: Graph,
+    overrides: Overrides,
+    quantized: Callable[[Graph, Overrides], None],
+) -> tuple[dict[tuple[str, Port], Change], int, Graph]:
+    """Add types to overrides; return changes, the number of rejected nodes and the first trial."""
     found: dict[tuple[str, Port], Change] = {}
+    trials: list[Graph] = []
     for _ in range(_ROUNDS):
         trial = copy_graph(graph)
         quantized(trial, overrides.in_copy(trial))
+        trials.append(trial)
         before = overrides.under(Overrides())
         for node in graph.nodes:
             _take(node, trial.node(node.name), target, overrides, found)
         _join_inputs(graph, overrides)
         if before == overrides:
             break
+    verdicts = [target.validate_op(node) for node in trial.nodes]
+    return found, sum(v.rule == _DTYPE for v in verdicts if not v.ok), trials[0]
+
+
+def _unsigned_results(graph: Graph, trial: Graph, given: Overrides) -> dict[Tensor, DType]:
+    """Return unsigned types for the signed tensors of a trial that nothing is given for."""
+    return {
+        tensor: DType.fixed(dtype.bits, signed=False)
+        for tensor in graph.tensors.values()
+        if not tensor.kind.is_static and tensor not in given.encodings and tensor not in given.types
+        if (dtype := trial.tensor(tensor.name).dtype).is_fixed_point and dtype.is_signed
+    }
+
+
+def _changed(
+    graph: Graph, trial: Graph, types: Mapping[Tensor, DType]
+) -> dict[tuple[str, Port], Change]:
+    """Return the changes of tensors, each where it is written, or read as an input."""
+    found: dict[tuple[str, Port], Change] = {}
+    for node in graph.nodes:
+        ports = [(("in", i), t) for i, t in present(node) if t.kind.is_input]
+        for port, tensor in (*ports, *((("out", i), t) for i, t in enumerate(node.outputs))):
+            if tensor in types:
+                old = trial.tensor(tensor.name).dtype
+                found[node.name, port] = Change(tensor.source, old, types[tensor])
     return found
 
 
@@ -89,7 +135,7 @@ def notes_on(
     sources: dict[tuple[DType, DType], dict[str, None]] = {}
     for (node, port), change in changes.items():
         tensor = _tensor_at(graph.node(node), port)
-        if tensor is not None and tensor.dtype is change.new:
+        if tensor is not None and tensor.dtype is change.new is not change.old:
             sources.setdefault((change.old, change.new), {})[f"'{change.source}'"] = None
     for (old, new), names in sources.items():
         yield f"{name} takes {new.name} instead of {old.name}: {listed(list(names), _SHOWN)}"
