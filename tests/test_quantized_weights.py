@@ -214,6 +214,17 @@ def test_blocks_may_have_negative_scales_and_be_cut_off(
     check_against_peer(path, made, (2, inputs), 0.05)
 
 
+def test_blocks_that_hardly_divide_their_weights_are_told_of(tmp_path: Path) -> None:
+    numbers = NUMBERS | {"w": drawn(TensorProto.UINT8, 17, 6), "ws": scales(2, 6)}
+    numbers["wz"] = np.full((2, 6), 9, np.uint8)
+    how = {"axis": 0, "block_size": 16}
+    nodes = [*pair("x", "a"), node("DequantizeLinear", "w ws wz", "wd", **how),
+             node("MatMul", "a wd", "m"), *pair("m", "y")]  # fmt: skip
+    made = converted(saved(tmp_path / "net.onnx", nodes, (2, 17), numbers))
+    told = "weights 'wd' are on no grid of 8 or 16 bits"
+    assert any(note.startswith(told) for note in made.report.notes)
+
+
 def test_changed_weights_are_not_on_the_grid_any_more(tmp_path: Path) -> None:
     """Gemm's alpha goes into the weights: the grid is found again from their values."""
     nodes = [

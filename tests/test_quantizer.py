@@ -241,16 +241,6 @@ def test_stored_weights_of_every_type_come_back(
         assert np.abs(steps).max() <= 1.01 * encoding.scale
 
 
-def test_blocks_that_do_not_divide_their_weights_are_told_of(tmp_path: Path) -> None:
-    scale = RNG.uniform(0.05, 1, (4, 3, 2, 3)).astype(np.float32)
-    path = with_stored_weights(
-        tmp_path / "net.onnx", TensorProto.UINT8, scale, [9] * 72, axis=2, block_size=2
-    )
-    made = quantize_with_report(dt.convert(path))
-    told = "weights 'wd' are on no grid of 8 or 16 bits"
-    assert any(note.startswith(told) for note in made.report.notes)
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_what_a_model_brings_can_be_left_out(tmp_path: Path) -> None:
     samples = RNG.standard_normal((4, 1, 3, 8, 8)).astype(np.float32)

@@ -30,6 +30,8 @@ from dovetail_opset.importing.constant import Constant
 
 # Types of integers that may have a grid.
 _STORED = (DType.INT_8, DType.UINT_8, DType.INT_16, DType.UINT_16, DType.INT_32)
+# Of a block: each is a sum of its own at run time.
+_MOST_PARTS = 4
 _RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
 
 
@@ -179,6 +181,8 @@ def _encoding(
     # the last block may be a part of one: smaller blocks, several of which have the same scale
     block = min(block, size)
     whole = math.gcd(block, size)
+    if block > _MOST_PARTS * whole:
+        return None
     scales, *rest = (
         np.repeat(x, block // whole, axis).take(range(size // whole), axis)
         for x in (scales, *([] if offsets is None else [offsets]))
