@@ -42,6 +42,8 @@ def group_norm(call: KernelCall) -> Step | None:
 
 
 def _item_norm(call: KernelCall, groups: int) -> Step | None:
+    if 0 in call.spec(0).shape:
+        return None
     norm = ItemNorm.of(call, groups)
     if norm is None:
         return wide_norms.item_norm(call, groups)

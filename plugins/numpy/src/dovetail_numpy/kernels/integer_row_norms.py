@@ -26,6 +26,8 @@ _EXACT = 1 << 24  # float32 has all whole numbers up to this one
 @KERNELS.register(STANDARD, "L2Norm", quantized=True)
 def row_norm(call: KernelCall) -> Step | None:
     """Run LayerNorm, RmsNorm or L2Norm along the last axes, with constant factors."""
+    if 0 in call.spec(0).shape:
+        return None
     roots, factors = RowRoots.of(call), NormFactors.of(call)
     if roots is None or factors is None or not are_bytes(call.head):
         return wide_norms.row_norm(call)

@@ -167,6 +167,14 @@ CASES: tuple[OpCase, ...] = (
         name="below epsilon",
     ),
     OpCase("L2Norm", (_X * 0,), lambda x: x, {"axis": 3}, name="zeros"),
+    OpCase("L2Norm", (_X[..., :0],), lambda x: x, {"axis": 3}, name="empty"),
+    *(
+        OpCase(op, (_X[..., :0], _GAMMA[:0]), lambda x, g: x, params, name="empty", static=(1,))
+        for op, params in {
+            "RmsNorm": {"axes": [3]},
+            "InstanceNorm": {},
+        }.items()
+    ),
     OpCase(
         "Lrn",
         (_X,),
