@@ -7,9 +7,9 @@ it stays with the values as long as these are only moved.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dovetail.errors import QuantizationError
