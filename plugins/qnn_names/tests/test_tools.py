@@ -184,6 +184,14 @@ def test_a_last_option_without_its_value_is_named(
     assert said in run(f"{tool} {given}", tmp_path, code=2)
 
 
+@pytest.mark.parametrize("given", ["--input_data_type natve", "--input_data_type=natve"])
+def test_a_value_that_becomes_nothing_is_named_with_those_that_do(given: str) -> None:
+    with pytest.raises(ConfigError, match=r"'natve' of --input-data-type.*one of float, native"):
+        translated(TOOLS["qnn-net-run"], [*given.split(), "--model", "a.so"])
+    with pytest.raises(ConfigError, match="'' of --input-data-type"):
+        translated(TOOLS["qnn-net-run"], ["--input_data_type"])
+
+
 @pytest.mark.parametrize("model", ["net.pb", "net.pt", "net.tflite", "saved_model"])
 def test_missing_frontends_are_named(model: str) -> None:
     with pytest.raises(PluginError, match="is not installed") as caught:

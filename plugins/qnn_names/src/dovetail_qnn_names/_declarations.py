@@ -18,7 +18,8 @@ class Option:
     Attributes:
         names: Its spellings, with dashes.
         to: What replaces it.
-        takes_value: Whether it always has a value, which follows what replaces it.
+        takes_value: Whether it always has a value, which follows what replaces it; one of `values`
+            if nothing does.
         values: What replaces it together with a value, by value. If it need not have a value, the
             next argument is one only if it is here.
         why: Why it has no effect; a message says so.

@@ -179,6 +179,7 @@ TOOLS: Mapping[str, Tool] = {
         (
             Option(
                 ("--input-data-type",),
+                takes_value=True,
                 values={"float": (), "native": ("--use-native-input-files",)},
             ),
         ),

@@ -27,7 +27,8 @@ def translated(tool: Tool, args: Sequence[str]) -> list[str]:
 
     Raises:
         PluginError: The command or a frontend is not installed, or it is broken.
-        ConfigError: The option with the model is missing (USAGE).
+        ConfigError: The option with the model is missing, or an option has another value than
+            those it can have (USAGE).
     """
     declared = option_names(tool.command)
     tokens = list(_replaced(tool.options, args, declared))
@@ -88,6 +89,12 @@ def _replaced(
             current_output().message(f"note: {_name(token)} has no effect: {option.why}")
         elif equals and value in option.values:
             yield from option.values[value]
+        elif option.takes_value and not option.to:
+            expected = ", ".join(option.values)
+            raise ConfigError(
+                f"unsupported value '{value}' of {_name(token)}; expected one of {expected}",
+                code="USAGE",
+            )
         else:
             yield from (*option.to, *([value] if equals else []))
 
