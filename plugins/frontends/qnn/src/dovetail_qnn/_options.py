@@ -31,13 +31,17 @@ def apply_options(
         ops: Finds ops; by default the installed ones.
 
     Raises:
-        ConfigError: Some do not match (USAGE); all are listed.
+        ConfigError: Some do not match, or nodes cannot have the batch (USAGE); all are listed.
     """
-    problems = list(_problems(graphs, options))
-    if not problems:
-        problems = [p for graph in graphs for p in _with_batch(graph, options, ops)]
-    if problems:
+    if problems := list(_problems(graphs, options)):
         raise ConfigError("the options do not match the model", code="USAGE", problems=problems)
+    if faults := [p for graph in graphs for p in _with_batch(graph, options, ops)]:
+        raise ConfigError(
+            "the model cannot have another batch",
+            code="USAGE",
+            problems=faults,
+            hint="convert the model that the file was made from with this batch",
+        )
     for graph in graphs:
         if names := [name for name in options.out_names if name in graph.tensors]:
             _cut(graph, names)

@@ -358,6 +358,8 @@ def test_nodes_that_cannot_have_another_batch_are_listed(tmp_path: Path) -> None
         DlcFrontend().read(path, FrontendOptions(batch=5))
     (problem,) = caught.value.problems
     assert "elu" in problem.where
+    assert "cannot have another batch" in caught.value.message
+    assert "with this batch" in caught.value.hint
     path = write_dlc(float_graph(), tmp_path / "net.dlc")
     with pytest.raises(ConfigError, match="cannot have the batch 0"):
         DlcFrontend().read(path, FrontendOptions(input_dims={"x": (0, 8)}))
