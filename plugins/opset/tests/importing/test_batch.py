@@ -94,6 +94,14 @@ def recurrent(graph: Graph, x: Tensor) -> Tensor:
     return add(graph, "Reshape", [y], name="back", spec=spec(1, 4, 2))
 
 
+def projected(graph: Graph, x: Tensor) -> Tensor:
+    """The same with a product by rows of the layer's results, or of columns moved to the front."""
+    y = add(graph, "MatMul", [recurrent(graph, x), weights(graph, 2, 5)], name="projected")
+    y = add(graph, "Transpose", [y], name="columns", perm=(1, 2, 0))
+    y = add(graph, "Reshape", [y], name="rows", spec=spec(1, 4, 5))
+    return add(graph, "MatMul", [y, static(graph, "w2", draw(5, 3))], name="y")
+
+
 def network(body: Callable[[Graph, Tensor], Tensor], *shape: int) -> Graph:
     graph = Graph("net")
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
@@ -110,6 +118,7 @@ def network(body: Callable[[Graph, Tensor], Tensor], *shape: int) -> Graph:
         (tokens, (1, 4, 3)),
         (steps, (1, 4, 3)),
         (recurrent, (1, 4, 3)),
+        (projected, (1, 4, 3)),
     ],
 )
 @pytest.mark.parametrize("batch", [3, 4])

@@ -169,7 +169,8 @@ class _Change:
         """Return the position of the batch in the elements of a tensor in another shape.
 
         A Reshape that moves the only axis of the batch, where that is 1, becomes a Transpose if the
-        result is an output or is read by a recurrent layer.
+        result is an output or is read by a recurrent layer, or if the batch would be after data
+        that it is before, as in the columns that a layer after a recurrent one multiplies.
         """
         (target,) = node.outputs
         old, shape = self._shapes[source], target.shape
@@ -181,7 +182,8 @@ class _Change:
             and size % self._batch.old == 0
         ]
         found = _Place(axes[0], shape[axes[0]] // self._batch.old) if axes else None
-        if place.inner == 1 and found != _Place(0, 1) and self._needs_axis(target):
+        is_behind = found is None or found.axis > place.axis
+        if place.inner == 1 and found != _Place(0, 1) and (is_behind or self._needs_axis(target)):
             for perm in _moves(old, shape, place.axis, self._batch.old):
                 params = {
                     "perm": PACKAGE.schemas["Transpose"].params["perm"].param_of(perm, node.name)
