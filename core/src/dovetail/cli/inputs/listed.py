@@ -167,7 +167,8 @@ def _example(spelled: Mapping[str, str]) -> str:
     lost = [repr(name) for name in names if name not in chosen]
     if lost:
         return f"a list cannot name {', '.join(lost)}: rename the input in the model"
-    return "expected the form: " + " ".join(f"{chosen[name]}{_ASSIGN}PATH" for name in names)
+    form = " ".join(f"{chosen[name]}{_ASSIGN}PATH" for name in names)
+    return f"expected the form: {form}; a path with spaces in double quotes"
 
 
 def _is_writable(text: str, spelled: Mapping[str, str]) -> bool:
