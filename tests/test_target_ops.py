@@ -31,7 +31,7 @@ def test_ops_that_the_htp_lacks_are_written_out() -> None:
     assert rejected(quantize_with_report(model, images), "htp:v73")
     made = quantize_with_report(model, images, target_backend="htp:v73", act_bitwidth=16)
     assert rejected(made, "htp:v73") == []
-    text = "graph 'net': 1 {} are written out in other ops, since htp:v73 lacks the op"
+    text = "graph 'net': 1 {} node written out in other ops, since htp:v73 lacks the op"
     wanted = {text.format(op) for op in ("ElementWiseSoftplus", "ReduceSumSquare")}
     assert wanted <= {*made.report.notes}
     with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as emulated:
@@ -113,7 +113,7 @@ def test_bools_are_moved_as_numbers() -> None:
     made = quantize_with_report(model, feeds, target_backend="htp:v73", act_bitwidth=16)
     assert rejected(made, "htp:v73") == []
     note = (
-        "graph 'net': 3 StridedSlice are written out in other ops, since htp:v73 lacks the op "
+        "graph 'net': 3 StridedSlice nodes written out in other ops, since htp:v73 lacks the op "
         "for bools"
     )
     assert note in made.report.notes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from dovetail.errors import counted
 from dovetail.ir import DType, Graph, Node, Tensor, copy_graph, run_passes
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
@@ -68,8 +69,8 @@ class Target:
         )
         run_passes(graph, (WriteOut(lacking), JoinAxes(), RemoveIdentities()))
         return notes + [
-            f"graph '{graph.name}': {count} {op_type} are written out in other ops, since {name} "
-            f"lacks the op{which}"
+            f"graph '{graph.name}': {counted(count, f'{op_type} node')} written out in other ops, "
+            f"since {name} lacks the op{which}"
             for (op_type, which), count in counts.items()
         ]
 
