@@ -49,6 +49,17 @@ def test_the_list_calibrates(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert made.tensor("b").dtype is DType.SFIXED_POINT_32
 
 
+def test_the_summary_says_what_tensors_became(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, _, err = run(capsys, "-i", "net.dvt", "--input-list", "list.txt", "-o", "fixed.dvt")
+    assert "net.dvt -> fixed.dvt: 5 of 5 tensors are fixed-point, 4 samples" in err
+    _, _, err = run(capsys, "-i", "fixed.dvt", "--input-list", "list.txt", "-o", "again.dvt")
+    assert "fixed.dvt -> again.dvt: no tensor quantized, 0 samples" in err
+    _, _, err = run(capsys, "-i", "net.dvt", "--float-bitwidth", "16", "-o", "half.dvt")
+    assert "0 of 5 tensors are fixed-point, 5 are float16" in err
+
+
 def test_the_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "-i", "net.dvt", "--input-list", "list.txt", "--report")
     assert "clipped by Relu" in out

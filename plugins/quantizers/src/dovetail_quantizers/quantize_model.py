@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from dovetail.cli.output import current_output, named_files, show_differences
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.errors import counted
 from dovetail.files import recorded_writes, with_suffix
+from dovetail.ir import DType
 from dovetail.plugins.ops import installed_ops
-from dovetail.quantization import Quantized
+from dovetail.quantization import Quantized, TensorDecision
 from dovetail_quantizers.dumping import dump_model_encodings
 
 SUFFIX = ".dvt"
@@ -100,11 +101,10 @@ def _report(
 ) -> None:
     output = current_output()
     decisions = [d for each in made.report.tensors.values() for d in each]
-    fixed = sum(d.bitwidth is not None for d in decisions)
     samples = sum(made.report.samples.values())
     size = sum(file.stat().st_size for file in files)
     output.message(
-        f"{source} -> {named_files(files)}: {fixed} of {len(decisions)} tensors are fixed-point, "
+        f"{source} -> {named_files(files)}: {_kinds_text(decisions)}, "
         f"{counted(samples, 'sample')}, {size / 1e6:.2f} MB, {seconds:.2f} s"
     )
     show_advice(made.report)
@@ -120,3 +120,13 @@ def _report(
         "report": made.report.to_builtins(),
     }
     output.data(data, report_table(made.report))
+
+
+def _kinds_text(decisions: Sequence[TensorDecision]) -> str:
+    """Return how many of the tensors that were decided on are fixed-point, and how many float16."""
+    if not decisions:
+        return "no tensor quantized"
+    fixed = sum(each.bitwidth is not None for each in decisions)
+    half = sum(each.dtype == DType.FLOAT_16.name for each in decisions)
+    text = f"{fixed:,} of {len(decisions):,} tensors are fixed-point"
+    return f"{text}, {half:,} are float16" if half else text
