@@ -175,7 +175,7 @@ def _step(
         if as_is[1]:
             arguments.read_as_is(Arg.WEIGHTS, 1)
         elif packs:
-            _pack_weights(call, arguments, desc, product.weights)
+            pack_weights(call, arguments, desc, product.weights)
         else:
             arguments.read(Arg.WEIGHTS, 1, product.weights)
         if product.bias is not None:
@@ -185,12 +185,21 @@ def _step(
         return arguments.step()
 
 
-def _pack_weights(
-    call: KernelCall, arguments: Arguments, desc: PrimitiveDesc, unpacked: MemoryDesc
+def pack_weights(
+    call: KernelCall, arguments: Arguments, desc: PrimitiveDesc, unpacked: MemoryDesc, i: int = 1
 ) -> None:
+    """Declare that constant weights are read, in the layout that the primitive chose.
+
+    Args:
+        call: The call of the kernel.
+        arguments: Of the primitive.
+        desc: The primitive's description.
+        unpacked: The weights as they are stored.
+        i: Index of the input.
+    """
     packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), unpacked)
 
     def make(arrays: Arrays, _: object) -> Array:
         return pack(given(arrays[0]), packed)
 
-    arguments.constant(Arg.WEIGHTS, call.read_packed(1, packed.key, make, packed), packed.desc)
+    arguments.constant(Arg.WEIGHTS, call.read_packed(i, packed.key, make, packed), packed.desc)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Array, DType
+from dovetail.ir import DType
 from dovetail.runtime.plan import (
     Bind,
     Bound,
@@ -31,14 +31,13 @@ from dovetail_onednn.attributes import Binary, Eltwise, Quantization, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.dynamic_ops import scale_and_zero
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.layouts import OneDnnLayout, dense, vector
-from dovetail_onednn.matrix import as_rows
+from dovetail_onednn.layouts import dense, vector
+from dovetail_onednn.matrix import as_rows, pack_weights
 from dovetail_onednn.post_ops import chain_of
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
 from dovetail_onednn.quantized.forms import BY_COLUMN, matrix_desc
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.recipes import BUILDERS
-from dovetail_onednn.reorder import Arrays, given, pack
 from dovetail_onednn.steps import Arguments, is_slow
 
 _QUANTIZE = "onednn.dynamic_quantize"
@@ -75,26 +74,13 @@ def dynamic_matmul(call: KernelCall) -> Step | None:
         arguments.constant(ZERO_POINTS | Arg.SOURCE, zero.value, zero.desc)
         if offset:
             arguments.numbers(ZERO_POINTS | Arg.WEIGHTS, np.full(1, -offset, np.int32))
-        _read_weights(call, arguments, desc, matrix)
+        pack_weights(call, arguments, desc, matrix, _WEIGHTS)
         if has_bias:
             arguments.read(Arg.BIAS, _BIAS, dense((1, units)))
         arguments.read_chain(chain)
         arguments.write(Arg.DESTINATION, 0, dense((rows, units)))
         stages.add_works([arguments.work()])
     return stages.step()
-
-
-def _read_weights(
-    call: KernelCall, arguments: Arguments, desc: PrimitiveDesc, matrix: MemoryDesc
-) -> None:
-    """Declare that the weights are read, in the layout that the primitive chose."""
-    packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), matrix)
-
-    def make(arrays: Arrays, _: object) -> Array:
-        return pack(given(arrays[0]), packed)
-
-    value = call.read_packed(_WEIGHTS, f"dynamic {packed.key}", make, packed)
-    arguments.constant(Arg.WEIGHTS, value, packed.desc)
 
 
 def dynamic_quantize(call: KernelCall) -> Step | None:
