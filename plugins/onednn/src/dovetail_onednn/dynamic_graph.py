@@ -38,7 +38,9 @@ def with_dynamic_products(graph: CheckedGraph, cast: OpSchema) -> CheckedGraph:
         cast: The op that converts numbers between types.
     """
     view = GraphView(graph.graph, STANDARD)
-    found = {each.node: match for each in graph.nodes if (match := _real(view, each)) is not None}
+    found = {
+        each.node: match for each in graph.nodes if (match := _dequantized(view, each)) is not None
+    }
     if not found or not (library().has_vnni and is_right(Kind.INTEGER, strict=False)):
         return graph
     return _Dynamic(graph, cast, view).run(found)
@@ -96,7 +98,7 @@ class _Dynamic(Rewriting):
             raise AssertionError(f"{node.where} lacks weights")
         key = weights, _units_axis(view)
         if key not in self._stored:
-            self._stored[key] = self._bytes(*key)
+            self._stored[key] = self._stored_weights(*key)
         if (stored := self._stored[key]) is None:
             return None
         self._unneeded.update(match.nodes)
@@ -111,7 +113,7 @@ class _Dynamic(Rewriting):
             sources=_sources((*match.nodes, node)),
         )
 
-    def _bytes(self, weights: Tensor, axis: int) -> tuple[Tensor, Tensor, int] | None:
+    def _stored_weights(self, weights: Tensor, axis: int) -> tuple[Tensor, Tensor, int] | None:
         """Return the bytes of weights, (depth, units), their scales and their offset, or None."""
         levels = levels_of(_columns(weights.values(), axis))
         if weights.data is not None:
@@ -210,19 +212,19 @@ _QUANTIZED = _clipped(
         op("Cast", _POINT),
     )
 )
-_REAL = op(
+_DEQUANTIZED = op(
     "ElementWiseMultiply",
     op("ElementWiseSubtract", op("Cast", value("q")), op("Cast", _ZERO)),
     value("scale"),
 )
 
 
-def _real(view: GraphView, product: NodeView) -> Found | None:
+def _dequantized(view: GraphView, product: NodeView) -> Found | None:
     """Return how the activations of a product are dequantized, or None."""
     if product.is_opaque or product.is_quantized or not _multiplies_one_matrix(product):
         return None
     x = product.node.inputs[_DATA]
-    match = None if x is None else next(find(_REAL, view, x), None)
+    match = None if x is None else next(find(_DEQUANTIZED, view, x), None)
     if x is None or match is None:
         return None
     q, zero, scale = (match.values[name] for name in ("q", "zero", "scale"))

@@ -76,9 +76,9 @@ def real_kernels(backend: str, *, strict: bool) -> KernelRegistry:
     """Return the kernels for real values; see `onednn_kernels`."""
     kernels = KernelRegistry(backend)
 
-    def register(makes: Mapping[str, Make], **how: Any) -> None:
+    def register(makes: Mapping[str, Make], package: str = STANDARD, **how: Any) -> None:
         for op_type, make in makes.items():
-            kernels.register(STANDARD, op_type, **how)(make)
+            kernels.register(package, op_type, **how)(make)
 
     register(_MATRICES, can_fuse=can_fuse, branch=Branch.GATE)
     if is_right(Kind.CONVOLUTION, strict=strict):
@@ -90,9 +90,9 @@ def real_kernels(backend: str, *, strict: bool) -> KernelRegistry:
     register(alone_if_small({"Softmax": softmax}), can_fuse=can_fuse_test, branch=Branch.GATE)
     register(alone_if_small(_MAXIMA), can_fuse=can_fuse_after_maximum)
     register(alone_if_small(_OTHERS))
-    register_dynamic = functools.partial(kernels.register, DYNAMIC.name)
-    register_dynamic("DynamicMatMul", can_fuse=can_fuse, branch=Branch.GATE)(_dynamic_matmul)
-    register_dynamic("DynamicQuantize")(_dynamic_quantize)
+    dynamic = {"DynamicMatMul": _dynamic_matmul}
+    register(dynamic, DYNAMIC.name, can_fuse=can_fuse, branch=Branch.GATE)
+    register(alone_if_small({"DynamicQuantize": _dynamic_quantize}), DYNAMIC.name)
     return kernels
 
 
@@ -106,8 +106,7 @@ def _dynamic_matmul(call: KernelCall) -> Step | None:
 def _dynamic_quantize(call: KernelCall) -> Step | None:
     from dovetail_onednn.quantized.dynamic import dynamic_quantize
 
-    with threads(1 if math.prod(call.spec(0).shape) < LEAST_SHARED_ELEMENTS else 0):
-        return dynamic_quantize(call)
+    return dynamic_quantize(call)
 
 
 def alone_if_small(makes: Mapping[str, Make]) -> Mapping[str, Make]:
