@@ -221,10 +221,15 @@ class Dynamic(Net):
         point = self.node("ElementWiseNeg", low, name="minus")
         point = self.node("ElementWiseDivide", point, self.scale, name="at")
         self.zero = self._clipped("zero", self.node("ElementWiseRound", point, name="whole"), 255.0)
-        y = self.node("ElementWiseDivide", x, self.scale, name="quotient")
-        y = self.node("ElementWiseRound", y, name="round")
-        y = self.node("ElementWiseAdd", y, self.cast(self.zero, "point"), name="shift")
-        self.q = self._clipped("q", y, most)
+        self.q = self.stored(most)
+
+    def stored(self, most: float = 255.0, suffix: str = "") -> Tensor:
+        x = self.graph.tensor("x")
+        y = self.node("ElementWiseDivide", x, self.scale, name=f"quotient{suffix}")
+        y = self.node("ElementWiseRound", y, name=f"round{suffix}")
+        point = self.cast(self.zero, f"point{suffix}")
+        y = self.node("ElementWiseAdd", y, point, name=f"shift{suffix}")
+        return self._clipped(f"q{suffix}", y, most)
 
     def _clipped(self, name: str, x: Tensor, most: float) -> Tensor:
         params = {"min_value": 0.0, "max_value": most}
@@ -288,6 +293,19 @@ def test_what_else_is_read_of_a_quantization_is_computed(rng, evaluate) -> None:
         y = net.node("ElementWiseAdd", y, net.graph.tensor(name), name=f"plus_{name}")
     found = net.run(y, {"x": x})
     np.testing.assert_allclose(found, evaluate(net.graph, {"x": x})[y.name], rtol=1e-5, atol=1e-4)
+
+
+def test_two_quantizations_may_share_their_scale(rng, evaluate) -> None:
+    net, (levels, scales) = Dynamic(), grid(rng, "signed")
+    weights = levels.astype(np.float32) * scales
+    first = net.product(net.real(), weights, "p0")
+    net.q = net.stored(suffix="2")
+    second = net.product(net.real(suffix="2"), weights, "p1")
+    y = net.node("ElementWiseAdd", first, second, name="y")
+    feed = {"x": rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)}
+    found = net.run(y, feed)
+    assert net.step_of("quotient") >= {"least", "greatest", "q"}
+    np.testing.assert_allclose(found, evaluate(net.graph, feed)["y"], rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["signed", "far", "by column"])

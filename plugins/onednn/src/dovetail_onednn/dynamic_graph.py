@@ -63,7 +63,7 @@ class _Dynamic(Rewriting):
         }
         if not made:
             return self.old
-        starts = self._quantizations({products[node].values["q"] for node in made})
+        starts = self._quantizations(dict.fromkeys(products[node].values["q"] for node in made))
         replaced = {t for node in starts.values() for t in node.outputs}
         kept = self._needed({*made}, replaced)
         for view in self.old.nodes:
@@ -139,10 +139,10 @@ class _Dynamic(Rewriting):
             match = next(find(_QUANTIZED, self._view, q), None)
             if match is None:
                 continue
-            self._unneeded.update(match.nodes)
             x, scale, zero = (match.values[name] for name in ("x", "scale", "zero"))
             if any(zero in node.outputs or scale in node.outputs for node in found.values()):
-                continue
+                continue  # another one writes them; these bytes are computed as they were
+            self._unneeded.update(match.nodes)
             first = min(match.nodes, key=order.__getitem__)
             found[first] = Node(
                 f"{q.name}.quantize",
