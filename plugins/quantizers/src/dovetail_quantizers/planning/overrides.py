@@ -165,17 +165,14 @@ def overrides_for(
 
 def in_names_of(file: EncodingsFile, graphs: Sequence[Graph]) -> EncodingsFile:
     """Return a file whose entries have the names of the graphs, with or without ":0"."""
-    own = {name for graph in graphs for t in graph.tensors.values() for name in (t.name, t.source)}
-    return file.in_names_of(own | {name for graph in graphs for name in graph.removed_sources})
+    return file.in_names_of(_names(graphs) | _removed_sources(graphs))
 
 
 def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
     """Return a problem for each entry without a tensor in the user's model."""
-    known = {t.name for graph in graphs for t in graph.tensors.values()}
-    known |= {t.source for graph in graphs for t in graph.tensors.values()}
-    text = "no tensor of the model has this name"
+    text, names = "no tensor of the model has this name", _names(graphs)
     return [
-        Problem(text, f"entry '{name}'", suggest_name(name, known))
+        Problem(text, f"entry '{name}'", suggest_name(name, names))
         for name in unmatched_names(file, graphs)
     ]
 
@@ -183,14 +180,11 @@ def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
 def unmatched_names(file: EncodingsFile, graphs: Sequence[Graph]) -> list[str]:
     """Return the names of the entries without a tensor in the user's model."""
     names = {t.name for graph in graphs for t in graph.tensors.values()}
-    known = names.union(t.source for graph in graphs for t in graph.tensors.values())
-    removed_sources = _removed_sources(graphs)
+    known = _names(graphs) | _removed_sources(graphs)
     return [
         name
         for name in file.entries
-        if name not in known
-        and name not in removed_sources
-        and name.removesuffix(CONVERTED) not in names
+        if name not in known and name.removesuffix(CONVERTED) not in names
     ]
 
 
@@ -201,6 +195,11 @@ def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
     if not left:
         return ""
     return f"entries without effect, for tensors that conversion removes: {listed(left, _SHOWN)}"
+
+
+def _names(graphs: Sequence[Graph]) -> set[str]:
+    """Return the names of the graphs' tensors, here and in the user's model."""
+    return {name for graph in graphs for t in graph.tensors.values() for name in (t.name, t.source)}
 
 
 def _removed_sources(graphs: Sequence[Graph]) -> frozenset[str]:
