@@ -319,11 +319,11 @@ def _is_sum(view: NodeView) -> bool:
 
 
 def _is_multiplication(view: NodeView) -> bool:
-    return function_name(view) == "ElementWiseMultiply" and _has_grids(view) and _has_products(view)
+    return function_name(view) == "ElementWiseMultiply" and _has_grids(view) and _products_fit(view)
 
 
 def _is_prelu(view: NodeView) -> bool:
-    return _has_grids(view) and _has_products(view)
+    return _has_grids(view) and _products_fit(view)
 
 
 def _is_mean(view: NodeView) -> bool:
@@ -334,7 +334,7 @@ def _is_mean(view: NodeView) -> bool:
     return count * _largest(data) <= INT32[1]
 
 
-def _has_products(view: NodeView) -> bool:
+def _products_fit(view: NodeView) -> bool:
     """Return whether products of levels fit 32 bits, as all those of LiteRT's types do."""
     return math.prod(_largest(s) for s in view.ins if s is not None) <= INT32[1]
 
