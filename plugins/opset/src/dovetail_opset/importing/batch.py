@@ -26,6 +26,7 @@ from dovetail_opset.ops.recurrent import Gru, Lstm
 from dovetail_opset.ops.slicing import StridedSlice
 from dovetail_opset.perms import inverse
 
+# Params such as the ranges of a slice hold sizes as INT_32; NumPy counts elements in 64 bits.
 _MAX_SIZE, _MAX_ELEMENTS = 2**31 - 1, 2**60
 # Ops besides those that elements may be transposed for, and keep the batch on any axis.
 _ANY_AXIS = ("ExpandDims", "Gather", "MatMul", "Reshape", "Squeeze", "TopK", "Transpose")
@@ -91,6 +92,8 @@ def change_batch(graph: Graph, batch: Batch, inputs: Iterable[Tensor]) -> list[P
 
 
 class _Change:
+    """A graph while its batch is changed, node by node in topological order."""
+
     def __init__(self, graph: Graph, batch: Batch) -> None:
         self._graph = graph
         self._batch = batch
