@@ -24,7 +24,6 @@ def test_memory_grows_with_the_largest_tensor(tmp_path: Path) -> None:
 
 # Runs a command, and prints the peak memory in KiB.
 COMMAND = """
-import subprocess
 import sys
 from dovetail.cli import main
 assert main(sys.argv[1:]) == 0

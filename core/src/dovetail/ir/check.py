@@ -88,10 +88,10 @@ class ChangeChecker:
             self.forget()
             return find_faults(graph), []
         # so that the data of what was removed are freed
-        for gone in self._tensors.keys() - chain(graph.tensors.values(), *params.values()):
-            del self._tensors[gone]
-        for removed in self._nodes.keys() - nodes:
-            del self._nodes[removed]
+        for tensor in self._tensors.keys() - chain(graph.tensors.values(), *params.values()):
+            del self._tensors[tensor]
+        for node in self._nodes.keys() - nodes:
+            del self._nodes[node]
         return [], found
 
     def _changed(self, graph: Graph, tensors: Iterable[Tensor]) -> set[Tensor]:
