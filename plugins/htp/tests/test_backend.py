@@ -140,6 +140,19 @@ def test_every_unsupported_node_is_listed() -> None:
     assert "follow the advice on each node" in caught.value.hint
 
 
+def test_a_quantized_op_that_the_quantizer_would_write_out() -> None:
+    graph, encoding = Graph("net"), ScaleOffset(0.1, 0)
+    x = Tensor("x", DType.UFIXED_POINT_8, (2, 3), TensorKind.APP_WRITE, encoding=encoding)
+    y = Tensor("y", DType.UFIXED_POINT_8, (2,), TensorKind.APP_READ, encoding=encoding)
+    add(graph, "ReduceSumSquare", [graph.add_tensor(x)], name="squares", outputs=y, axes=[1])
+    with runtime.Backend.create("htp") as backend:
+        composed = backend.create_context().compose(model_of(graph))[0]
+        with pytest.raises(UnsupportedOpError) as caught:
+            composed.finalize()
+    (problem,) = caught.value.problems
+    assert "quantize the float model with --target-backend htp, which writes" in problem.message
+
+
 @pytest.mark.parametrize(
     ("dtype", "hint"),
     [

@@ -102,7 +102,8 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
         from dovetail_opset.passes.write_out import integers_in
 
         hint = _ELSEWHERE.format(table)
-        if can_write_out(view.node) and integers_in(view.node) is None:  # those become the same op
+        is_written_out = can_write_out(view.node, before_quantization=True)
+        if is_written_out and integers_in(view.node) is None:  # those become the same op
             hint = f"{_WRITE_OUT.format(table)}, or {hint}"
         found = f"{view.op_type}, which {target} does not have"
         return Support(False, "op", "op", found, rewrite=hint)

@@ -62,8 +62,13 @@ class WriteOut:
         return bool(nodes)
 
 
-def can_write_out(node: Node) -> bool:
-    """Return whether a node can be written out in other ops."""
+def can_write_out(node: Node, *, before_quantization: bool = False) -> bool:
+    """Return whether a node can be written out in other ops.
+
+    Args:
+        node: The node.
+        before_quantization: Whether fixed-point inputs count as the floats that they were.
+    """
     if bound(node) is None:
         return False
     if (of_some := _OF_SOME.get(node.op_type)) is not None:
@@ -71,7 +76,11 @@ def can_write_out(node: Node) -> bool:
     of_floats = _OF_FLOATS.get(node.op_type)
     if of_floats is None:
         return False
-    return all(t is None or is_any_float(t) for t in node.inputs) and of_floats(node)
+    given = [t for t in node.inputs if t is not None]
+    are_real = all(
+        is_any_float(t) or (before_quantization and t.dtype.is_fixed_point) for t in given
+    )
+    return are_real and of_floats(node)
 
 
 def integers_in(node: Node) -> DType | None:
