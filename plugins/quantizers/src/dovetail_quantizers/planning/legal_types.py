@@ -82,11 +82,11 @@ def _search(
 ) -> tuple[dict[tuple[str, Port], Change], int, Graph]:
     """Add types to overrides; return changes, the number of rejected nodes and the first trial."""
     found: dict[tuple[str, Port], Change] = {}
-    trials: list[Graph] = []
+    first: Graph | None = None
     for _ in range(_ROUNDS):
         trial = copy_graph(graph)
         quantized(trial, overrides.in_copy(trial))
-        trials.append(trial)
+        first = first or trial
         before = overrides.under(Overrides())
         for node in graph.nodes:
             _take(node, trial.node(node.name), target, overrides, found)
@@ -94,7 +94,7 @@ def _search(
         if before == overrides:
             break
     verdicts = [target.validate_op(node) for node in trial.nodes]
-    return found, sum(v.rule == _DTYPE for v in verdicts if not v.ok), trials[0]
+    return found, sum(v.rule == _DTYPE for v in verdicts if not v.ok), first or trial
 
 
 def _unsigned_results(graph: Graph, trial: Graph, given: Overrides) -> dict[Tensor, DType]:
