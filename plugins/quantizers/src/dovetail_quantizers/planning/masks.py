@@ -143,7 +143,7 @@ class Masks:
     def _is_only_tested(self, group: Group) -> bool:
         """Return whether all that is asked of a group is what differs from 0, or is infinite."""
         if group not in self._tested:
-            self._tested[group] = False  # of a group that a sum both reads and writes, more is
+            self._tested[group] = False  # until it is known: a sum may read and write one group
             self._tested[group] = self._has_only_tests(group)
         return self._tested[group]
 
