@@ -18,7 +18,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _PREFIX = "dovetail."
 _OP_PACKAGES = "dovetail.op_packages"
-_PRIORITY = """\
+_NOTES = """\
+Kernels that backends have themselves, and importers of a frontend's own, are not listed.
 A node of another domain becomes an op of the first match: a package of --op-packages with an op of
 its name; the importers of its domain; the package that has the name of the domain."""
 
@@ -146,7 +147,7 @@ def _text(found: tuple[Plugin, ...], served: list[_Served]) -> str:
         return listed
     more = [(s.name, _by(s.kernels), _by(s.importers)) for s in served]
     packages = table(("OP PACKAGE", "KERNELS FOR", "IMPORTERS OF"), more)
-    return f"{listed}\n\n{packages}\n\n{_PRIORITY}"
+    return f"{listed}\n\n{packages}\n\n{_NOTES}"
 
 
 def _by(dists: dict[str, str]) -> str:
