@@ -10,6 +10,7 @@ from dovetail.ops import OpRegistry, find_op_faults
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
 from dovetail_opset.importing.batch import Batch, change_batch
+from dovetail_opset.importing.options import batch_problems
 from dovetail_opset.passes import DeadCode
 
 _FIXED = (
@@ -58,6 +59,7 @@ def _problems(graphs: Sequence[Graph], options: FrontendOptions) -> Iterator[Pro
         for tensor in found:
             if len(shape) != len(tensor.shape) or tuple(shape)[1:] != tensor.shape[1:]:
                 yield Problem(f"the model has the shape {tensor.shape}", where, _FIXED)
+    yield from batch_problems(options)
     for name in options.out_names:
         where = f"--out-name {name}"
         holders = [graph for graph in graphs if name in graph.tensors]

@@ -363,6 +363,8 @@ def test_nodes_that_cannot_have_another_batch_are_listed(tmp_path: Path) -> None
     path = write_dlc(float_graph(), tmp_path / "net.dlc")
     with pytest.raises(ConfigError, match="cannot have the batch 0"):
         DlcFrontend().read(path, FrontendOptions(input_dims={"x": (0, 8)}))
+    with pytest.raises(ConfigError, match="--batch: impossible value 0"):
+        DlcFrontend().read(path, FrontendOptions(batch=0))
 
 
 def test_a_survey(tmp_path: Path) -> None:

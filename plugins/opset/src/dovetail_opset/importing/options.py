@@ -31,7 +31,7 @@ def option_problems(
     """
     yield from _input_dims(dims, options)
     yield from _symbols(dims, symbols or {})
-    yield from _batch(options)
+    yield from batch_problems(options)
     for name in options.out_names:
         if name not in names:
             problem = unknown_name("tensor", f"--out-name {name}", name, names)
@@ -68,6 +68,7 @@ def _symbols(dims: Mapping[str, Dims], given: Mapping[str, int]) -> Iterator[Pro
             yield Problem(f"impossible value {value}: sizes must be {_SIZES}", where)
 
 
-def _batch(options: FrontendOptions) -> Iterator[Problem]:
+def batch_problems(options: FrontendOptions) -> Iterator[Problem]:
+    """Yield why the batch of options is impossible, whatever the model is."""
     if options.batch is not None and not 1 <= options.batch <= _INT32_MAX:
         yield Problem(f"impossible value {options.batch}: the batch must be {_BATCHES}", "--batch")
