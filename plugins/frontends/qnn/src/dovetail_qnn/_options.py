@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dovetail.errors import ConfigError, Problem, suggest_name
+from dovetail.errors import ConfigError, Problem
 from dovetail.ir import Graph, Tensor, TensorKind
 from dovetail.ops import OpRegistry, find_op_faults
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
 from dovetail_opset.importing.batch import Batch, change_batch
-from dovetail_opset.importing.options import batch_problems
+from dovetail_opset.importing.options import batch_problems, unknown_name
 from dovetail_opset.passes import DeadCode
 
 _FIXED = (
@@ -54,8 +54,7 @@ def _problems(graphs: Sequence[Graph], options: FrontendOptions) -> Iterator[Pro
         where = f"--input-dim {name}"
         found = [tensor for tensor in inputs if tensor.name == name]
         if not found:
-            hint = suggest_name(name, [tensor.name for tensor in inputs])
-            yield Problem(f"input '{name}' not found in the model", where, hint)
+            yield unknown_name("input", where, name, [tensor.name for tensor in inputs])
         for tensor in found:
             if len(shape) != len(tensor.shape) or tuple(shape)[1:] != tensor.shape[1:]:
                 yield Problem(f"the model has the shape {tensor.shape}", where, _FIXED)
@@ -64,8 +63,8 @@ def _problems(graphs: Sequence[Graph], options: FrontendOptions) -> Iterator[Pro
         where = f"--out-name {name}"
         holders = [graph for graph in graphs if name in graph.tensors]
         if not holders:
-            hint = suggest_name(name, [n for graph in graphs for n in graph.tensors])
-            yield Problem(f"tensor '{name}' not found in the model", where, hint)
+            known = [n for graph in graphs for n in graph.tensors]
+            yield unknown_name("tensor", where, name, known)
         elif any(graph.producer(graph.tensors[name]) is None for graph in holders):
             yield Problem(f"no node writes tensor '{name}'", where)
 
