@@ -201,30 +201,37 @@ class Dynamic(Net):
     def __init__(self, most: float = 255.0) -> None:
         self.graph = Graph("net")
         x = self._input("x", DType.FLOAT_32, 1, ROWS, DEPTH)
-        zero, most_steps, one = (
+        self.numbers = [
             static(self.graph, name, np.float32(number))
             for name, number in (("none", 0), ("most", 255), ("one", 1))
-        )
+        ]
+        self.quantize(x, most)
+
+    def quantize(self, x: Tensor, most: float = 255.0, suffix: str = "") -> None:
+        def node(op_type: str, *inputs: Tensor, name: str, **params: Any) -> Tensor:
+            return self.node(op_type, *inputs, name=f"{name}{suffix}", **params)
+
+        zero, most_steps, one = self.numbers
         axes = {"axes": [0, 1, 2], "keep_dims": False}
-        low = self.node("ReduceMin", x, name="least", **axes)
-        low = self.node("ElementWiseMinimum", low, zero, name="low")
-        high = self.node("ReduceMax", x, name="greatest", **axes)
-        high = self.node("ElementWiseMaximum", high, zero, name="high")
-        extent = self.node("ElementWiseSubtract", high, low, name="extent")
-        self.scale = self.node(
+        low = node("ReduceMin", x, name="least", **axes)
+        low = node("ElementWiseMinimum", low, zero, name="low")
+        high = node("ReduceMax", x, name="greatest", **axes)
+        high = node("ElementWiseMaximum", high, zero, name="high")
+        extent = node("ElementWiseSubtract", high, low, name="extent")
+        self.scale = node(
             "ElementWiseSelect",
-            self.node("ElementWiseEqual", extent, zero, name="is_0"),
+            node("ElementWiseEqual", extent, zero, name="is_0"),
             one,
-            self.node("ElementWiseDivide", extent, most_steps, name="step"),
+            node("ElementWiseDivide", extent, most_steps, name="step"),
             name="scale",
         )
-        point = self.node("ElementWiseNeg", low, name="minus")
-        point = self.node("ElementWiseDivide", point, self.scale, name="at")
-        self.zero = self._clipped("zero", self.node("ElementWiseRound", point, name="whole"), 255.0)
-        self.q = self.stored(most)
+        point = node("ElementWiseNeg", low, name="minus")
+        point = node("ElementWiseDivide", point, self.scale, name="at")
+        point = node("ElementWiseRound", point, name="whole")
+        self.zero = self._clipped(f"zero{suffix}", point, 255.0)
+        self.q = self.stored(x, most, suffix)
 
-    def stored(self, most: float = 255.0, suffix: str = "") -> Tensor:
-        x = self.graph.tensor("x")
+    def stored(self, x: Tensor, most: float = 255.0, suffix: str = "") -> Tensor:
         y = self.node("ElementWiseDivide", x, self.scale, name=f"quotient{suffix}")
         y = self.node("ElementWiseRound", y, name=f"round{suffix}")
         point = self.cast(self.zero, f"point{suffix}")
@@ -299,12 +306,25 @@ def test_two_quantizations_may_share_their_scale(rng, evaluate) -> None:
     net, (levels, scales) = Dynamic(), grid(rng, "signed")
     weights = levels.astype(np.float32) * scales
     first = net.product(net.real(), weights, "p0")
-    net.q = net.stored(suffix="2")
+    net.q = net.stored(net.graph.tensor("x"), suffix="2")
     second = net.product(net.real(suffix="2"), weights, "p1")
     y = net.node("ElementWiseAdd", first, second, name="y")
     feed = {"x": rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)}
     found = net.run(y, feed)
     assert net.step_of("quotient") >= {"least", "greatest", "q"}
+    np.testing.assert_allclose(found, evaluate(net.graph, feed)["y"], rtol=1e-5, atol=1e-4)
+
+
+def test_real_activations_may_be_quantized_again(rng, evaluate) -> None:
+    net, (levels, scales) = Dynamic(), grid(rng, "signed")
+    weights, real = levels.astype(np.float32) * scales, net.real()
+    first = net.product(real, weights, "p0")
+    net.quantize(real, suffix="2")
+    second = net.product(net.real(suffix="2"), weights, "p1")
+    y = net.node("ElementWiseAdd", first, second, name="y")
+    feed = {"x": rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)}
+    found = net.run(y, feed)
+    assert net.step_of("quotient2") >= {"least2", "greatest2", "q2"}
     np.testing.assert_allclose(found, evaluate(net.graph, feed)["y"], rtol=1e-5, atol=1e-4)
 
 

@@ -9,7 +9,7 @@ numbers are the same bit by bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -64,8 +64,7 @@ class _Dynamic(Rewriting):
         if not made:
             return self.old
         starts = self._quantizations(dict.fromkeys(products[node].values["q"] for node in made))
-        replaced = {t for node in starts.values() for t in node.outputs}
-        kept = self._needed({*made}, replaced)
+        kept = self._needed(made, starts)
         for view in self.old.nodes:
             node = view.node
             if node in starts:
@@ -76,18 +75,22 @@ class _Dynamic(Rewriting):
                 self.add(node, node.inputs, node.outputs, view)
         return self.result()
 
-    def _needed(self, made: set[Node], replaced: set[Tensor]) -> set[Node]:
+    def _needed(self, made: Mapping[Node, Node], starts: Mapping[Node, Node]) -> set[Node]:
         """Return the nodes that stay: those of matches only if something else reads them."""
+        replaced = {t for node in starts.values() for t in node.outputs}
         kept: set[Node] = set()
+        read: set[Tensor | None] = set()
         for view in reversed(self.old.nodes):
             node = view.node
-            outputs = [t for t in node.outputs if t not in replaced]
-            is_read = any(
-                self.old.is_visible(t) or any(r in kept for r in self.old.consumers(t))
-                for t in outputs
-            )
-            if node not in made and outputs and (is_read or node not in self._unneeded):
-                kept.add(node)
+            if node in made:
+                read.update(made[node].inputs)
+            elif outputs := [t for t in node.outputs if t not in replaced]:
+                is_read = any(self.old.is_visible(t) or t in read for t in outputs)
+                if is_read or node not in self._unneeded:
+                    kept.add(node)
+                    read.update(node.inputs)
+            if node in starts:
+                read.update(starts[node].inputs)
         return kept
 
     def _product(self, view: NodeView, match: Found) -> Node | None:
