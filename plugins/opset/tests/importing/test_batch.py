@@ -220,6 +220,109 @@ def test_nodes_that_mix_the_batch_are_named(
     assert said in problem.message
 
 
+def first_rows(graph: Graph, x: Tensor) -> Tensor:
+    """Fewer axes: a size of the batch that is that of another axis broadcasts with it."""
+    return add(graph, "ReduceMax", [x], name="first", axes=[1], keep_dims=False)
+
+
+def where_positive(graph: Graph, x: Tensor, *shape: int) -> Tensor:
+    zero = static(graph, "zero", np.zeros(1, np.float32))
+    found = add(graph, "ElementWiseGreater", [x, zero], name="where")
+    return add(graph, "Cast", [found], name="index", spec=Spec(DType.INT_32, shape))
+
+
+def with_fewer_axes(graph: Graph, x: Tensor) -> Tensor:
+    return add(graph, "ElementWiseAdd", [x, first_rows(graph, x)], name="op")
+
+
+def select_with_fewer_axes(graph: Graph, x: Tensor) -> Tensor:
+    is_nan = add(graph, "IsNan", [x], name="where")
+    return add(graph, "ElementWiseSelect", [is_nan, x, first_rows(graph, x)], name="op")
+
+
+def slopes(graph: Graph, x: Tensor) -> Tensor:
+    return add(graph, "Prelu", [x, first_rows(graph, x)], name="op")
+
+
+def products(graph: Graph, x: Tensor) -> Tensor:
+    heads = add(graph, "Reshape", [x], name="heads", spec=spec(1, 4, 1, 3))
+    columns = add(graph, "Reshape", [x], name="columns", spec=spec(1, 3, 4))
+    return add(graph, "MatMul", [heads, columns], name="op")
+
+
+def rows_of_data(graph: Graph, x: Tensor) -> Tensor:
+    """Data with more first rows than the indices have."""
+    data = static(graph, "data", draw(6, 4, 3))
+    index = where_positive(graph, x, 1, 4, 3)
+    return add(graph, "GatherElements", [data, index], name="op", axis=2)
+
+
+def part_of_merged_rows(graph: Graph, x: Tensor) -> Tensor:
+    """Every fifth of 12 rows, from the third: 2 of 12, and 4 of 24."""
+    rows = add(graph, "Reshape", [x], name="rows", spec=spec(12))
+    return add(graph, "StridedSlice", [rows], name="op", ranges=((3, 48, 5),))
+
+
+def reversed_batch(graph: Graph, x: Tensor) -> Tensor:
+    rows = ((0, 0, -1), (0, 4, 1), (0, 3, 1))
+    return add(graph, "StridedSlice", [x], name="op", ranges=rows, begin_mask=1, end_mask=1)
+
+
+def scalar_of_each(graph: Graph, x: Tensor) -> Tensor:
+    return add(graph, "ReduceMax", [x], name="scalar", axes=[1, 2], keep_dims=False)
+
+
+def transformed_batch(graph: Graph, x: Tensor) -> Tensor:
+    return add(graph, "HadamardTransform", [scalar_of_each(graph, x)], name="op")
+
+
+def normalized_batch(graph: Graph, x: Tensor) -> Tensor:
+    return add(graph, "Lrn", [scalar_of_each(graph, x)], name="op", radius=1)
+
+
+def rotated_by_a_table(graph: Graph, x: Tensor) -> Tensor:
+    """The batch as the rows of a table, of which each element reads the first one."""
+    vectors = add(graph, "Reshape", [x], name="vectors", spec=spec(1, 1, 6, 2))
+    pairs = add(graph, "Reshape", [x], name="pairs", spec=spec(1, 6, 2))
+    largest = add(graph, "ReduceMax", [pairs], name="largest", axes=[2], keep_dims=False)
+    table = add(graph, "ReduceMax", [largest], name="table", axes=[1], keep_dims=True)
+    positions = where_positive(graph, largest, 1, 6)
+    return add(graph, "RotaryEmbedding", [vectors, table, table, positions], name="op")
+
+
+def convolved_with_itself(graph: Graph, x: Tensor) -> Tensor:
+    """The batch as the rows of a filter: a stride of 4 has one result for 1 to 4 rows."""
+    image = add(graph, "Reshape", [x], name="image", spec=spec(1, 4, 3, 1))
+    filters = add(graph, "Reshape", [x], name="filters", spec=spec(1, 3, 1, 4))
+    pads = ((0, 0), (0, 0))
+    return add(graph, "Conv2d", [image, filters], name="op", stride=(4, 1), pad_amount=pads)
+
+
+@pytest.mark.parametrize(
+    ("body", "batch", "said"),
+    [
+        (with_fewer_axes, 4, "on different axes"),
+        (select_with_fewer_axes, 4, "on different axes"),
+        (slopes, 4, "on different axes"),
+        (products, 4, "on different axes"),
+        (rows_of_data, 3, "data have no batch"),
+        (part_of_merged_rows, 2, "slices the batch"),
+        (reversed_batch, 3, "slices the batch"),
+        (transformed_batch, 2, "not the first axis"),
+        (normalized_batch, 3, "not the first axis"),
+        (rotated_by_a_table, 3, "tables have the batch"),
+        (convolved_with_itself, 4, "have the batch"),
+    ],
+)
+def test_nodes_whose_shapes_fit_by_chance_are_named(
+    body: Callable[[Graph, Tensor], Tensor], batch: int, said: str
+) -> None:
+    graph = network(body, 1, 4, 3)
+    problems = change_batch(graph, Batch(1, batch), graph.inputs)
+    assert [said in problem.message for problem in problems] == [True]
+    assert "'op'" in problems[0].where
+
+
 @pytest.mark.parametrize("batch", [2**30, 2**31, 2**70])
 def test_impossible_sizes_are_named(batch: int) -> None:
     def body(graph: Graph, x: Tensor) -> Tensor:

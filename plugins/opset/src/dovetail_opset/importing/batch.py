@@ -21,6 +21,7 @@ from dovetail_opset._shapes import ints
 from dovetail_opset.build import replace_op
 from dovetail_opset.layouts import rule_of
 from dovetail_opset.ops.arrangement import Tile
+from dovetail_opset.ops.gather import GatherElements
 from dovetail_opset.ops.ranking import TopK
 from dovetail_opset.ops.recurrent import Gru, Lstm
 from dovetail_opset.ops.slicing import StridedSlice
@@ -37,6 +38,8 @@ _FIRST_AXIS = (
     *("Lrn", "Nv12ToRgb", "Nv21ToRgb", "Prelu", "RotaryEmbedding", "SpaceToDepth", "Stft"),
 )
 _FIRST_AXIS_PREFIXES = ("Conv", "DepthWiseConv", "L2Pool", "Pool", "Resize", "TransposeConv")
+# Those of them whose second input has the batch, too.
+_PAIRED = ("GridSample", "ImageProjectionTransform")
 # Ops whose axes are those of the output.
 _OUTPUT_AXES = ("ExpandDims", "Pack")
 
@@ -264,9 +267,12 @@ def _check(node: Node, op: Op, places: Mapping[Tensor, _Place]) -> None:
             raise OpError("the batch is not the first axis")
     elif rule_of(node) is not None or is_op(node, *_ANY_AXIS):
         _check_axes(node, op, places)
+        _check_ends(node, op, places)
     elif is_op(node, *_FIRST_AXIS) or node.op_type.startswith(_FIRST_AXIS_PREFIXES):
-        if any(place != _Place(0, 1) for place in places.values()):
+        # the only axis is that of the channels
+        if any(place != _Place(0, 1) or len(t.shape) == 1 for t, place in places.items()):
             raise OpError("the batch is not the first axis")
+        _check_tables(node, places)
     else:
         raise OpError(f"{node.op_type} is not known to compute each element of the batch alone")
 
@@ -285,6 +291,40 @@ def _check_axes(node: Node, op: Op, places: Mapping[Tensor, _Place]) -> None:
             raise OpError(f"computes along the batch, axis {place.axis}")
         if isinstance(op, Tile) and ints(op.multiples)[place.axis] != 1:
             raise OpError(f"repeats the batch, axis {place.axis}")
+        if isinstance(op, StridedSlice):
+            _check_slice(op, place.axis, tensor.shape[place.axis])
+
+
+def _check_slice(op: StridedSlice, axis: int, size: int) -> None:
+    """Raise if a slice takes a part of the batch, or takes it in another order."""
+    entry = [each for each in op.index() if each is not None][axis]
+    if isinstance(entry, slice) and entry.indices(size) != (0, size, 1):
+        raise OpError(f"slices the batch, axis {axis}")
+
+
+def _check_ends(node: Node, op: Op, places: Mapping[Tensor, _Place]) -> None:
+    """Raise if elements of the batch would meet others: axes are counted from the last one.
+
+    Shapes alone do not show it where the new size is that of another axis.
+    """
+    ends = {(place.axis - len(t.shape), place.inner) for t, place in places.items()}
+    if len(ends) > 1 and not is_op(node, "Gather"):
+        raise OpError("inputs have the batch on different axes")
+    if isinstance(op, GatherElements) and node.inputs[0] not in places:
+        ((end, _),) = ends
+        if end + len(node.outputs[0].shape) != op.axis:
+            raise OpError("the data have no batch, but would be read by it")
+
+
+def _check_tables(node: Node, places: Mapping[Tensor, _Place]) -> None:
+    """Raise if the batch is in what all elements of it share."""
+    x, *others = node.inputs
+    if is_op(node, "RotaryEmbedding"):
+        shared = others[:2] if len(others) > 2 and others[2] is not None else []
+    else:
+        shared = [] if is_op(node, *_PAIRED) else others
+    if any(t in places for t in shared if t is not None and t is not x):
+        raise OpError("weights or tables have the batch")
 
 
 def _axes(op: Op, rank: int) -> Iterator[int]:
