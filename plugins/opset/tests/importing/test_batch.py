@@ -298,6 +298,12 @@ def convolved_with_itself(graph: Graph, x: Tensor) -> Tensor:
     return add(graph, "Conv2d", [image, filters], name="op", stride=(4, 1), pad_amount=pads)
 
 
+def squared(graph: Graph, x: Tensor) -> Tensor:
+    image = add(graph, "Reshape", [x], name="image", spec=spec(1, 3, 2, 2))
+    pads = ((0, 3), (0, 1))
+    return add(graph, "Conv2d", [image, image], name="op", stride=(4, 4), pad_amount=pads)
+
+
 @pytest.mark.parametrize(
     ("body", "batch", "said"),
     [
@@ -312,6 +318,7 @@ def convolved_with_itself(graph: Graph, x: Tensor) -> Tensor:
         (normalized_batch, 3, "not the first axis"),
         (rotated_by_a_table, 3, "tables have the batch"),
         (convolved_with_itself, 4, "have the batch"),
+        (squared, 2, "have the batch"),
     ],
 )
 def test_nodes_whose_shapes_fit_by_chance_are_named(

@@ -318,12 +318,12 @@ def _check_ends(node: Node, op: Op, places: Mapping[Tensor, _Place]) -> None:
 
 def _check_tables(node: Node, places: Mapping[Tensor, _Place]) -> None:
     """Raise if the batch is in what all elements of it share."""
-    x, *others = node.inputs
+    others = node.inputs[1:]
     if is_op(node, "RotaryEmbedding"):
-        shared = others[:2] if len(others) > 2 and others[2] is not None else []
+        shared = others[:2] if len(others) > 2 and others[2] is not None else ()
     else:
-        shared = [] if is_op(node, *_PAIRED) else others
-    if any(t in places for t in shared if t is not None and t is not x):
+        shared = () if is_op(node, *_PAIRED) else others
+    if any(t in places for t in shared if t is not None):
         raise OpError("weights or tables have the batch")
 
 
