@@ -198,38 +198,40 @@ def test_real_activations_that_others_read_are_computed_too(rng, evaluate) -> No
 class Dynamic(Net):
     """The same, whose bytes, zero point and scale follow from real numbers."""
 
-    def __init__(self, most: float = 255.0) -> None:
+    def __init__(self, most: float = 255.0, scale_shape: tuple[int, ...] = ()) -> None:
         self.graph = Graph("net")
         x = self._input("x", DType.FLOAT_32, 1, ROWS, DEPTH)
         self.numbers = [
-            static(self.graph, name, np.float32(number))
+            static(self.graph, name, np.full(scale_shape, number, np.float32))
             for name, number in (("none", 0), ("most", 255), ("one", 1))
         ]
         self.quantize(x, most)
 
     def quantize(self, x: Tensor, most: float = 255.0, suffix: str = "") -> None:
-        def node(op_type: str, *inputs: Tensor, name: str, **params: Any) -> Tensor:
-            return self.node(op_type, *inputs, name=f"{name}{suffix}", **params)
-
-        zero, most_steps, one = self.numbers
+        zero, *_ = self.numbers
         axes = {"axes": [0, 1, 2], "keep_dims": False}
-        low = node("ReduceMin", x, name="least", **axes)
-        low = node("ElementWiseMinimum", low, zero, name="low")
-        high = node("ReduceMax", x, name="greatest", **axes)
-        high = node("ElementWiseMaximum", high, zero, name="high")
-        extent = node("ElementWiseSubtract", high, low, name="extent")
-        self.scale = node(
-            "ElementWiseSelect",
-            node("ElementWiseEqual", extent, zero, name="is_0"),
-            one,
-            node("ElementWiseDivide", extent, most_steps, name="step"),
-            name="scale",
-        )
-        point = node("ElementWiseNeg", low, name="minus")
-        point = node("ElementWiseDivide", point, self.scale, name="at")
-        point = node("ElementWiseRound", point, name="whole")
-        self.zero = self._clipped(f"zero{suffix}", point, 255.0)
+        low = self.node("ReduceMin", x, name=f"least{suffix}", **axes)
+        low = self.node("ElementWiseMinimum", low, zero, name=f"low{suffix}")
+        high = self.node("ReduceMax", x, name=f"greatest{suffix}", **axes)
+        high = self.node("ElementWiseMaximum", high, zero, name=f"high{suffix}")
+        self.scale_of(low, high, suffix)
         self.q = self.stored(x, most, suffix)
+
+    def scale_of(self, low: Tensor, high: Tensor, suffix: str = "") -> None:
+        """Set the scale and the zero point of numbers between two."""
+        zero, most_steps, one = self.numbers
+        extent = self.node("ElementWiseSubtract", high, low, name=f"extent{suffix}")
+        self.scale = self.node(
+            "ElementWiseSelect",
+            self.node("ElementWiseEqual", extent, zero, name=f"is_0{suffix}"),
+            one,
+            self.node("ElementWiseDivide", extent, most_steps, name=f"step{suffix}"),
+            name=f"scale{suffix}",
+        )
+        point = self.node("ElementWiseNeg", low, name=f"minus{suffix}")
+        point = self.node("ElementWiseDivide", point, self.scale, name=f"at{suffix}")
+        point = self.node("ElementWiseRound", point, name=f"whole{suffix}")
+        self.zero = self._clipped(f"zero{suffix}", point, 255.0)
 
     def stored(self, x: Tensor, most: float = 255.0, suffix: str = "") -> Tensor:
         y = self.node("ElementWiseDivide", x, self.scale, name=f"quotient{suffix}")
@@ -371,6 +373,81 @@ def test_other_limits_are_no_such_quantization(rng) -> None:
     assert "least" not in net.step_of("quotient")
     wanted = exact(quantized(x, 200), levels, scales)
     np.testing.assert_array_max_ulp(found, wanted, 2)
+
+
+def quantized_again(net: Dynamic, suffix: str) -> Tensor:
+    """Return the bytes of x, of nodes of their own, with the scale and zero point of `net`."""
+    y = net.node("ElementWiseDivide", net.graph.tensor("x"), net.scale, name=f"quotient{suffix}")
+    y = net.node("ElementWiseRound", y, name=f"round{suffix}")
+    y = net.node("ElementWiseAdd", y, net.cast(net.zero, f"point{suffix}"), name=f"shift{suffix}")
+    return net._clipped(f"q{suffix}", y, 255.0)
+
+
+def test_two_tensors_of_bytes_with_one_scale(rng) -> None:
+    net, (levels, scales) = Dynamic(), grid(rng, "signed")
+    first = net.product(net.real(), levels.astype(np.float32) * scales, "first")
+    net.q = quantized_again(net, "2")
+    second = net.product(net.real(suffix="2"), levels.astype(np.float32) * scales, "second")
+    x = rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)
+    found = net.run(net.node("ElementWiseSubtract", first, second, name="y"), {"x": x})
+    assert net.step_of("first") >= {"less"}
+    np.testing.assert_array_equal(found, 0)
+
+
+def test_two_quantizations_with_common_extremes(rng) -> None:
+    net, (levels, scales) = Dynamic(), grid(rng, "signed")
+    first = net.product(net.real(), levels.astype(np.float32) * scales, "first")
+    low, high = net.graph.tensor("low"), net.graph.tensor("high")
+    net.scale_of(low, high, "2")
+    net.q = quantized_again(net, "2")
+    second = net.product(net.real(suffix="2"), levels.astype(np.float32) * scales, "second")
+    x = rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)
+    found = net.run(net.node("ElementWiseSubtract", first, second, name="y"), {"x": x})
+    assert net.step_of("second") >= {"less2"}
+    np.testing.assert_array_equal(found, 0)
+
+
+def test_names_of_the_user_that_new_nodes_would_have(rng) -> None:
+    net, (levels, scales) = Dynamic(), grid(rng, "signed")
+    y = net.product(net.real(), levels.astype(np.float32) * scales)
+    for name in ("q.quantize", "product.w.bytes1", "product.w.bytes1.scales"):
+        y = net.node("ElementWiseAbs", y, name=name)
+    x = rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)
+    wanted = np.abs(exact(quantized(x), levels, scales))
+    np.testing.assert_array_max_ulp(net.run(y, {"x": x}), wanted, 2)
+
+
+def test_bytes_of_another_rank_than_the_numbers(rng) -> None:
+    net, (levels, scales) = Dynamic(scale_shape=(1, 1, 1, 1)), grid(rng, "signed")
+    x = rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)
+    found = net.run(net.product(net.real(), levels.astype(np.float32) * scales), {"x": x})
+    wanted = exact(quantized(x), levels, scales)
+    np.testing.assert_array_max_ulp(found.reshape(wanted.shape), wanted, 2)
+
+
+@pytest.mark.parametrize("elsewhere", ["greatest", "scale", "point", "x0", "less"])
+def test_a_part_of_a_graph_reads_nothing_of_others(rng, elsewhere) -> None:
+    net, (levels, scales) = Dynamic(), grid(rng, "signed")
+    y = net.product(net.real(suffix="0"), levels.astype(np.float32) * scales)
+    y.kind = TensorKind.APP_READ
+    whole = check_ops(net.graph, OPS)
+    # another backend runs this node and all before it
+    last = net.graph.node(elsewhere if elsewhere != "less" else "less0")
+    before, left = set(), [last]
+    while left:
+        node = left.pop()
+        before.add(node)
+        left += [p for t in node.inputs if t and (p := net.graph.producer(t)) is not None]
+    nodes = [node for node in net.graph.nodes if node not in before]
+    inputs = {t for node in nodes for t in node.inputs if t is not None and t.data is None}
+    inputs -= {t for node in nodes for t in node.outputs}
+    part = whole.part("part", nodes, sorted(inputs, key=lambda t: t.name), [y])
+    adapted = CpuBackend(OPS, CpuOptions()).adapted(part)
+    known = {*inputs}
+    for view in adapted.nodes:
+        assert {t for t in view.node.inputs if t is not None and t.data is None} <= known
+        known.update(view.node.outputs)
+    assert y in known
 
 
 def test_a_dequantization_alone_is_fused_as_before(rng) -> None:

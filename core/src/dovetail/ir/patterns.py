@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from dovetail.ir.graph import Graph, Node
+from dovetail.ir.graph import Node
 from dovetail.ir.tensor import Tensor, TensorKind
 
 Value = TypeVar("Value")
@@ -216,11 +216,18 @@ class Products:
         )
 
 
+class Producers(Protocol):
+    """A graph, or a part of one: matches do not go beyond it."""
+
+    def producer(self, tensor: Tensor) -> Node | None:
+        """Return the node of it that writes a tensor, or None."""
+
+
 @dataclass(frozen=True, slots=True)
 class GraphView:
     """A graph as patterns of the ops of one package read it."""
 
-    graph: Graph
+    graph: Producers
     package: str
 
     def producer(self, value: Tensor) -> Node | None:

@@ -37,7 +37,7 @@ def with_dynamic_products(graph: CheckedGraph, cast: OpSchema) -> CheckedGraph:
         graph: The graph; it is returned as it is if it has no such products.
         cast: The op that converts numbers between types.
     """
-    view = GraphView(graph.graph, STANDARD)
+    view = GraphView(graph, STANDARD)
     found = {
         each.node: match for each in graph.nodes if (match := _dequantized(view, each)) is not None
     }
@@ -67,17 +67,17 @@ class _Dynamic(Rewriting):
         kept = self._needed(made, starts)
         for view in self.old.nodes:
             node = view.node
-            if node in starts:
-                self._add(starts[node])
+            for quantization in starts.get(node, ()):
+                self._add(quantization)
             if node in made:
                 self._add(made[node])
             elif node in kept:
                 self.add(node, node.inputs, node.outputs, view)
         return self.result()
 
-    def _needed(self, made: Mapping[Node, Node], starts: Mapping[Node, Node]) -> set[Node]:
+    def _needed(self, made: Mapping[Node, Node], starts: Mapping[Node, list[Node]]) -> set[Node]:
         """Return the nodes that stay: those of matches only if something else reads them."""
-        replaced = {t for node in starts.values() for t in node.outputs}
+        replaced = {t for nodes in starts.values() for node in nodes for t in node.outputs}
         kept: set[Node] = set()
         read: set[Tensor | None] = set()
         for view in reversed(self.old.nodes):
@@ -89,8 +89,7 @@ class _Dynamic(Rewriting):
                 if is_read or node not in self._unneeded:
                     kept.add(node)
                     read.update(node.inputs)
-            if node in starts:
-                read.update(starts[node].inputs)
+            read.update(t for start in starts.get(node, ()) for t in start.inputs)
         return kept
 
     def _product(self, view: NodeView, match: Found) -> Node | None:
@@ -132,29 +131,33 @@ class _Dynamic(Rewriting):
         shape = (count // units, units)
         name = self.fresh(f"{weights.name}.bytes{axis}", weights, DType.INT_8).name
         matrix = Tensor(name, DType.INT_8, shape, TensorKind.STATIC, data=data)
-        return matrix, Tensor.static(f"{name}.scales", levels.scales), levels.offset
+        scales = self.fresh(f"{name}.scales", weights, DType.FLOAT_32).name
+        return matrix, Tensor.static(scales, levels.scales), levels.offset
 
-    def _quantizations(self, stored: Iterable[Tensor]) -> dict[Node, Node]:
+    def _quantizations(self, stored: Iterable[Tensor]) -> dict[Node, list[Node]]:
         """Return the nodes that replace quantizations, by the first node of each."""
         order = {view.node: i for i, view in enumerate(self.old.nodes)}
-        found: dict[Node, Node] = {}
+        found: dict[Node, list[Node]] = {}
+        written: set[Tensor] = set()
         for q in stored:
-            match = next(find(_QUANTIZED, self._view, q), None)
-            if match is None:
+            match, last = next(find(_QUANTIZED, self._view, q), None), self.old.producer(q)
+            if match is None or last is None:
                 continue
             x, scale, zero = (match.values[name] for name in ("x", "scale", "zero"))
-            if any(zero in node.outputs or scale in node.outputs for node in found.values()):
-                continue  # another one writes them; these bytes are computed as they were
+            # another one may write the scale and the zero point; these bytes stay as they were
+            if x.shape != q.shape or not written.isdisjoint((scale, zero)):
+                continue
+            written.update((scale, zero))
             self._unneeded.update(match.nodes)
-            first = min(match.nodes, key=order.__getitem__)
-            found[first] = Node(
-                f"{q.name}.quantize",
+            node = Node(
+                last.name,
                 PACKAGE.name,
                 "DynamicQuantize",
                 [x],
                 [q, scale, zero],
                 sources=_sources(match.nodes),
             )
+            found.setdefault(min(match.nodes, key=order.__getitem__), []).append(node)
         return found
 
     def _add(self, node: Node) -> None:
