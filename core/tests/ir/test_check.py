@@ -313,6 +313,17 @@ def test_what_is_removed_is_forgotten_at_the_next_check() -> None:
     assert data() is None
 
 
+def test_a_node_that_still_uses_a_removed_tensor_is_found() -> None:
+    graph, checker = valid(), ChangeChecker()
+    made, b = graph.add_tensor(Tensor.static("made", np.ones(2, np.float32))), graph.node("b")
+    b.inputs = (made,)
+    assert checker.faults(graph) == ([], list(graph.nodes))
+    graph.remove_tensor(made)  # the graph does not know what was set directly
+    found = find_faults(graph)
+    assert [p.message for p in found] == ["uses tensor 'made', which is not in the graph"]
+    assert checker.faults(graph) == (found, [])
+
+
 def test_inputs_may_be_dynamic_registered_and_not_dense() -> None:
     graph = valid()
     how = {"kind": WRITE, "data": None, "shape": (4, 2), "dynamic": (True, False)}

@@ -182,6 +182,7 @@ def test_a_checker_sees_each_change_of_a_node_it_has_matched(registry: OpRegistr
     changes: list[tuple[Callable[[], None], str]] = [
         (lambda: setattr(first, "params", {}), "missing required param 'by'"),
         (lambda: first.params.update(by=Scalar(F32, 1.0)), "param 'by' is FLOAT_32"),
+        (lambda: first.params.update(by=Scalar(U32, float(params["by"].value))), "cannot hold"),
         (lambda: setattr(second.outputs[0], "shape", (6,)), "is declared FLOAT_32 (6,)"),
         (lambda: setattr(first.inputs[0], "shape", (6,)), "output 'm' is declared FLOAT_32 (2, 3)"),
         (lambda: setattr(second, "op_type", "Unknown"), "Unknown"),

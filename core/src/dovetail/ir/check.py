@@ -68,9 +68,15 @@ class ChangeChecker:
         params = {n: [p for p in n.params.values() if isinstance(p, Tensor)] for n in nodes}
         changed = self._changed(graph, graph.tensors.values())
         all_changed = changed | self._changed(graph, chain(*params.values()))
+        # so that nodes that still use one are at fault, and the data of others are freed
+        for gone in self._tensors.keys() - chain(graph.tensors.values(), *params.values()):
+            del self._tensors[gone]
+            all_changed.add(gone)
         found = []
         for n, own in params.items():
-            facts = (n.package, n.op_type, n.inputs, n.outputs, n.params.copy())
+            # params also by identity: 1 and 1.0 are equal
+            numbers = [*map(id, n.params.values())]
+            facts = (n.package, n.op_type, n.inputs, n.outputs, n.params.copy(), numbers)
             if self._nodes.get(n) != facts:
                 self._nodes[n] = facts
                 found.append(n)
@@ -87,9 +93,6 @@ class ChangeChecker:
         ):
             self.forget()
             return find_faults(graph), []
-        # so that the data of what was removed are freed
-        for tensor in self._tensors.keys() - chain(graph.tensors.values(), *params.values()):
-            del self._tensors[tensor]
         for node in self._nodes.keys() - nodes:
             del self._nodes[node]
         return [], found

@@ -101,6 +101,8 @@ def _facts(node: Node, schema: OpSchema) -> tuple[object, ...]:
         facts += (name, param)
         if isinstance(param, Tensor):
             facts += (param.dtype, param.shape, param.encoding, param.kind, param.data)
+        else:
+            facts.append(type(param.value))  # 1 and 1.0 are equal
     return tuple(facts)
 
 
