@@ -298,12 +298,16 @@ def test_a_sum_may_share_the_grid_of_its_operands() -> None:
     assert len(found) == 1
 
 
+@pytest.mark.parametrize("order", [1, -1])  # of the tensors: a file may have any
 @pytest.mark.parametrize("op_type", ["ElementWiseAdd", "ElementWiseMultiply"])
-def test_chains_may_be_long(op_type: str) -> None:
+def test_chains_may_be_long(op_type: str, order: int) -> None:
     graph, x = new_graph((4, 8))
     one = static(graph, "one", np.ones((), np.float32))
-    for i in range(1200):  # more than Python's limit of nested calls
-        x = add(graph, op_type, [x, one], name=f"t{i}")
+    links = [Tensor(f"t{i}", DType.FLOAT_32, (4, 8)) for i in range(1200)]
+    for link in links[::order]:
+        graph.add_tensor(link)
+    for link in links:  # more than Python's limit of nested calls
+        x = add(graph, op_type, [x, one], name=f"{link.name}.node", outputs=link)
     output(add(graph, "Softmax", [x], name="y"))
     made = quantized(graph, list(SAMPLES))
     assert encoding(made, "t1199").scale > 0

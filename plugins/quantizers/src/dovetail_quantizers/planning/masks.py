@@ -52,8 +52,10 @@ class Masks:
 
     def find(self) -> None:
         """Set `floors` and `far` of the groups."""
-        # last groups first: a group asks those after it, so chains need no deep recursion
-        each = list(dict.fromkeys(self._groups.values()))[::-1]
+        # last nodes first: a group asks those after it, so chains need no deep recursion
+        written = [t for node in reversed(self._graph.nodes) for t in node.outputs]
+        known = [self._groups[t] for t in written if t in self._groups]
+        each = list(dict.fromkeys((*known, *self._groups.values())))
         for group in each:
             group.floors = self._floors_of(group)
         # last nodes first: the floors of a sum decide on its operands
