@@ -261,3 +261,28 @@ def test_symmetric_grids_become_unsigned_where_no_others_are_taken(
         for sample in feeds:
             wanted, found = (each.run({"x": sample})["y"] for each in (exact, near))
             np.testing.assert_allclose(found, wanted, atol=0.2)
+
+
+@pytest.mark.parametrize("style", ["dovetail", "sdk"])
+@pytest.mark.parametrize("schema", ["symmetric", "unsignedsymmetric"])
+@pytest.mark.parametrize("op_type", ["Relu6", "Sigmoid", "ElementWiseNeg"])
+def test_grids_inside_interfaces_that_stay_float_become_unsigned_too(
+    op_type: str, schema: str, style: str
+) -> None:
+    """An HTP neither quantizes to signed 16-bit data nor dequantizes them."""
+    graph, rng = Graph("net"), np.random.default_rng(8)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 4, 4, 8), TensorKind.APP_WRITE))
+    y = add(graph, "Softmax", [add(graph, op_type, [x], name="inner")], name="y", axis=3)
+    y.kind = graph.tensor("inner").kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    options = {"act_bitwidth": 16, "act_quantizer_schema": schema, "quantization_style": style}
+    feeds = rng.standard_normal((8, 1, 4, 4, 8)).astype(np.float32)
+    made = quantize_with_report(
+        model, feeds, target_backend="htp", preserve_io_datatype=True, **options
+    )
+    assert rejected(made, "htp") == []
+    with dt.Session(model) as exact, dt.Session(made.model, backend="htp") as near:
+        for sample in feeds:
+            wanted, found = (each.run({"x": sample}) for each in (exact, near))
+            for name, values in wanted.items():
+                np.testing.assert_allclose(found[name], values, atol=0.01)

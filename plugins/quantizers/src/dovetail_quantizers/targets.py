@@ -23,7 +23,7 @@ from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.grid import Scheme
 from dovetail_quantizers.narrowing import narrow_types
 from dovetail_quantizers.planning.decide import decide
-from dovetail_quantizers.planning.legal_types import Change, Port, notes_on, take_types
+from dovetail_quantizers.planning.legal_types import Change, Port, notes_on, take_types, types_in
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.plan import Plan, make_plan
 from dovetail_quantizers.planning.recipe import Recipes
@@ -113,10 +113,8 @@ def _range_of(plan: Plan, watched: Sequence[Tensor]) -> ValueRange:
 
 def _keep_types(graph: Graph, trial: Graph, overrides: Overrides) -> None:
     """Decide on the types of a trial: the observed signs would lead to others."""
-    for tensor in graph.tensors.values():
-        found = trial.tensor(tensor.name).dtype
-        is_given = tensor.kind.is_static or tensor in overrides.encodings
-        if found.is_fixed_point and not is_given:
+    for tensor, found in types_in(graph, trial).items():
+        if tensor not in overrides.encodings:
             overrides.types.setdefault(tensor, found)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from dovetail.errors import OpError, listed
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, copy_graph
 from dovetail.runtime import Backend
-from dovetail_opset import PACKAGE
+from dovetail_opset import PACKAGE, is_op
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.roles import present
@@ -64,13 +64,16 @@ def take_types(
     """
     given = overrides.under(Overrides())
     found, rejected, trial = _search(target, graph, overrides, quantized)
-    if rejected and (unsigned := _unsigned_results(graph, trial, given)):
+    if not rejected:
+        return found
+    before = types_in(graph, trial)
+    if unsigned := _unsigned_results(before, given):
         other = given.under(Overrides(types=unsigned))
         more, remaining, _ = _search(target, graph, other, quantized)
         if remaining < rejected:
             overrides.types, overrides.input_types = other.types, other.input_types
             overrides.encodings, overrides.prescribed = other.encodings, other.prescribed
-            found = _changed(graph, trial, unsigned) | more
+            found = _changed(graph, before, unsigned) | more
     return found
 
 
@@ -97,18 +100,36 @@ def _search(
     return found, sum(v.rule == _DTYPE for v in verdicts if not v.ok), first or trial
 
 
-def _unsigned_results(graph: Graph, trial: Graph, given: Overrides) -> dict[Tensor, DType]:
+def types_in(graph: Graph, trial: Graph) -> dict[Tensor, DType]:
+    """Return the fixed-point types that tensors of a graph have in a trial, but those of constants.
+
+    An input or output that stays float has that of its values inside.
+    """
+    found = {t: trial.tensor(t.name).dtype for t in graph.tensors.values() if not t.kind.is_static}
+    for tensor in graph.inputs:
+        readers = trial.consumers(trial.tensor(tensor.name))
+        inner = [node.outputs[0].dtype for node in readers if is_op(node, "Quantize")]
+        if inner and found[tensor].is_float:
+            found[tensor] = inner[0]
+    for node in graph.nodes:
+        found |= {
+            t: made.dtype
+            for t, made in zip(node.outputs, trial.node(node.name).outputs, strict=True)
+        }
+    return {tensor: dtype for tensor, dtype in found.items() if dtype.is_fixed_point}
+
+
+def _unsigned_results(types: Mapping[Tensor, DType], given: Overrides) -> dict[Tensor, DType]:
     """Return unsigned types for the signed tensors of a trial that nothing is given for."""
     return {
         tensor: DType.fixed(dtype.bits, signed=False)
-        for tensor in graph.tensors.values()
-        if not tensor.kind.is_static and tensor not in given.encodings and tensor not in given.types
-        if (dtype := trial.tensor(tensor.name).dtype).is_fixed_point and dtype.is_signed
+        for tensor, dtype in types.items()
+        if dtype.is_signed and tensor not in given.encodings and tensor not in given.types
     }
 
 
 def _changed(
-    graph: Graph, trial: Graph, types: Mapping[Tensor, DType]
+    graph: Graph, before: Mapping[Tensor, DType], types: Mapping[Tensor, DType]
 ) -> dict[tuple[str, Port], Change]:
     """Return the changes of tensors, each where it is written, or read as an input."""
     found: dict[tuple[str, Port], Change] = {}
@@ -116,8 +137,7 @@ def _changed(
         ports = [(("in", i), t) for i, t in present(node) if t.kind.is_input]
         for port, tensor in (*ports, *((("out", i), t) for i, t in enumerate(node.outputs))):
             if tensor in types:
-                old = trial.tensor(tensor.name).dtype
-                found[node.name, port] = Change(tensor.source, old, types[tensor])
+                found[node.name, port] = Change(tensor.source, before[tensor], types[tensor])
     return found
 
 
