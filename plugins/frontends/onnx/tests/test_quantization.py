@@ -198,9 +198,17 @@ def test_integer_products_are_exact(check, rng, depth, parts, shapes) -> None:
     }[shapes]
     a, b = byte(rng, *left), byte(rng, *right)
     a[..., ::2], b.reshape(-1)[::2] = 255, 255  # sums that float32 does not hold
-    graph = check("MatMulInteger", [a, b, scalar(0, np.uint8), scalar(1, np.uint8)], opset=10)
+    zeros = [scalar(0, np.uint8), scalar(1, np.uint8)]
+    graph = check("MatMulInteger", [a, b, *zeros], opset=10, rtol=0, atol=0)
     products = [n for n in graph.nodes if n.op_type == "MatMul"]
     assert [n.inputs[0].dtype.name for n in products] == ["FLOAT_32"] * parts
+
+
+@pytest.mark.parametrize("depth", [22188, 22189, 33025])
+def test_no_part_of_a_product_has_a_term_too_many(check, depth) -> None:
+    # 22189 are 86.0039 times 258 terms: 86 parts have one of 259, and such a sum is odd
+    a, b = np.full((1, depth), 255, np.uint8), np.full((depth, 1), 255, np.uint8)
+    check("MatMulInteger", [a, b], opset=10, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("shape", [(300,), (300, 4), (2, 300, 4)])

@@ -110,7 +110,7 @@ def _product(op: OpContext, left: tuple[int, int], right: tuple[int, int], dtype
     b = _centered(op, *right, DType.FLOAT_32, None)
     if is_short:
         return (a @ b).cast(dtype)
-    parts = -(-depth * _GREATEST_PRODUCT // _EXACT)
+    parts = -(-depth // (_EXACT // _GREATEST_PRODUCT))
     ends = [depth * i // parts for i in range(parts + 1)]
     sums = [
         (_part(a, len(a.shape) - 1, *part) @ _part(b, along, *part)).cast(DType.INT_32)
