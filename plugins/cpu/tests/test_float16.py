@@ -57,6 +57,16 @@ def test_only_what_enters_and_leaves_is_cast() -> None:
     assert {t.dtype for t in inside if t is not None} == {FLOAT}
 
 
+def test_nodes_of_the_user_may_have_the_names_of_casts() -> None:
+    graph = Graph("net")
+    y = taken(graph)
+    for name in ("y.cast", "x.float32.cast", "y"):
+        y = add(graph, "Relu", [y], name=name)
+    y.kind = TensorKind.APP_READ
+    own = ["y.cast", "x.float32.cast", "y"]
+    assert nodes(adapted(graph)) == ["x.float32.cast_", *own, "y.cast_"]
+
+
 def test_results_are_those_of_float32(run_graph, evaluate) -> None:
     half, wide = convolved(), convolved(FLOAT)
     ran = run_graph(half, {"x": X})

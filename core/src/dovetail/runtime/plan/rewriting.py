@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -29,6 +30,11 @@ class Rewriting:
         for tensor in old.inputs:
             self._new.add_tensor(tensor)
 
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The names of nodes that the user chose."""
+        return frozenset(node.name for node in self.old.graph.nodes)
+
     def has(self, tensor: Tensor) -> bool:
         """Return whether a tensor of the old graph is in the new one."""
         return tensor.name in self._new.tensors
@@ -53,6 +59,8 @@ class Rewriting:
             sources: Names of the user's nodes that it is a part of; by default its own.
         """
         schema, name = self.schema, f"{target.name}.cast"
+        while name in self._names:
+            name += "_"
         ends = [source], [target]
         node = Node(name, schema.package, schema.name, *ends, sources=sources)
         view, faults = matched_node(node, schema)
