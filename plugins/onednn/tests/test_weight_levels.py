@@ -54,6 +54,17 @@ def test_other_weights_have_none(spoil) -> None:
     assert levels_of(weights) is None
 
 
+def test_the_largest_weights_have_levels_without_a_warning() -> None:
+    largest = np.finfo(np.float32).max
+    for top in (largest, np.nextafter(largest, np.float32(0))):
+        weights = np.array([[top, -top, 0, top / 2]], np.float32).T
+        found = levels_of(weights)
+        assert found is not None
+        np.testing.assert_array_equal(found.bytes(weights) * found.scales, weights)
+    spoiled = np.array([[largest, np.nextafter(largest, np.float32(0)), largest / 3]], np.float32)
+    assert levels_of(spoiled.T) is None
+
+
 def test_drawn_weights_have_none() -> None:
     rng = np.random.default_rng(5)
     assert levels_of(rng.standard_normal((64, 16)).astype(np.float32)) is None

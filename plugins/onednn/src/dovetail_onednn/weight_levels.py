@@ -16,6 +16,7 @@ _FEW = 64  # values that select grids for a check of all
 # A quotient of two rounded products, times a whole number up to `_MOST`.
 _NEAR = 1e-4
 _LOW, _HIGH = -128, 127
+_LARGEST = np.finfo(np.float32).max
 
 
 class Levels(msgspec.Struct, frozen=True):
@@ -83,9 +84,10 @@ def _fit(columns: Array, tops: Array, count: int) -> Array:
     """Return the scale of each column whose largest magnitude is so many steps, 0 for others."""
     near = (tops.astype(np.float64) / count).astype(np.float32)
     found = np.zeros_like(near)
-    for scales in (near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(np.inf))):
+    for scales in (near, *(np.nextafter(near, np.float32(end)) for end in (0, _LARGEST))):
         normal = np.maximum(scales, np.finfo(np.float32).tiny)
-        is_exact = (_whole(columns, normal) * normal == columns).all(0)
+        with np.errstate(over="ignore"):  # the product is another number then
+            is_exact = (_whole(columns, normal) * normal == columns).all(0)
         np.copyto(found, normal, where=is_exact & (found == 0))
         if found.all():
             break
