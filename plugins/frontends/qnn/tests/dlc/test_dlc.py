@@ -76,6 +76,18 @@ def test_a_graph_is_read_as_it_was_written(make: Callable[[], Graph], tmp_path: 
         assert archive.testzip() is None
 
 
+def test_the_order_of_params_is_not_written(tmp_path: Path) -> None:
+    found = []
+    for order in (1, -1):
+        graph = small_graph()
+        (node,) = (node for node in graph.nodes if node.op_type == "Conv2d")
+        for i, param in enumerate(p for p in node.params.values() if isinstance(p, Tensor)):
+            param.name = f"own{i}"  # a name that only the extras have
+        node.params = dict([*node.params.items()][::order])
+        found.append(members_of(write_dlc(graph, tmp_path / "net.dlc"))["dovetail.json"])
+    assert found[0] == found[1]
+
+
 def cases_of_ops() -> dict[str, OpCase]:
     """Return a case for each op of the standard set."""
     return {case.op_type: case for case in reversed(CASES)}

@@ -96,7 +96,7 @@ def _extras(writers: Iterable[GraphWriter]) -> Mapping[str, bytes]:
         for writer in writers
     }
     said = {name: extras for name, extras in found.items() if extras is not None}
-    return {EXTRAS: msgspec.json.encode(said)} if said else {}
+    return {EXTRAS: msgspec.json.encode(said, order="deterministic")} if said else {}
 
 
 def _notes(writers: Iterable[GraphWriter]) -> Iterator[str]:
