@@ -205,6 +205,12 @@ def test_nodes(
     assert any(part in problem for problem in found), found
 
 
+def test_a_cycle_is_found_in_a_file_with_extras(members: dict[str, bytes], tmp_path: Path) -> None:
+    changed = with_graph(members, nodes=on("sum", inputs=("out", "z")))
+    (found,) = problems_of(changed | {"dovetail.json": b"{}"}, tmp_path)
+    assert "cycle" in found
+
+
 def test_all_faults_are_listed(members: dict[str, bytes], tmp_path: Path) -> None:
     changed = with_graph(
         members, tensors=on("z", dtype=3), nodes=on("relu", inputs=("none",), outputs=("y",))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from dovetail.errors import DovetailError, FrontendError, Problem
+from dovetail.errors import DovetailError, FrontendError, GraphError, Problem
 from dovetail.ir import Graph, find_faults
 from dovetail_qnn._assembly import complete
 from dovetail_qnn._extras import KEY, NOTHING, read_extras
@@ -115,7 +115,10 @@ def _complete(graphs: Sequence[Graph], member: Member, faults: FaultList) -> Non
         faults.problems += error.problems or [Problem(error.message, error.where, error.hint)]
         return
     for graph in graphs:
-        faults.problems += complete(graph, extras.get(graph.name, NOTHING))
+        try:
+            faults.problems += complete(graph, extras.get(graph.name, NOTHING))
+        except GraphError as error:  # a cycle
+            faults.problems.append(Problem(error.message, error.where, error.hint))
 
 
 def _raise(problems: Sequence[Problem], path: Path) -> None:
