@@ -138,6 +138,7 @@ fuzz: $(READY)
 	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target saver)
 	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target qnn-json)
 	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target qnn-cpp)
+	@$(if $(FUZZ),,$(BIN)/python tools/fuzz_files.py --details --target dlc)
 
 # The peers that only measurements need: nothing else may depend on them.
 $(BENCH_READY): $(READY)
