@@ -375,18 +375,10 @@ def test_other_limits_are_no_such_quantization(rng) -> None:
     np.testing.assert_array_max_ulp(found, wanted, 2)
 
 
-def quantized_again(net: Dynamic, suffix: str) -> Tensor:
-    """Return the bytes of x, of nodes of their own, with the scale and zero point of `net`."""
-    y = net.node("ElementWiseDivide", net.graph.tensor("x"), net.scale, name=f"quotient{suffix}")
-    y = net.node("ElementWiseRound", y, name=f"round{suffix}")
-    y = net.node("ElementWiseAdd", y, net.cast(net.zero, f"point{suffix}"), name=f"shift{suffix}")
-    return net._clipped(f"q{suffix}", y, 255.0)
-
-
 def test_two_tensors_of_bytes_with_one_scale(rng) -> None:
     net, (levels, scales) = Dynamic(), grid(rng, "signed")
     first = net.product(net.real(), levels.astype(np.float32) * scales, "first")
-    net.q = quantized_again(net, "2")
+    net.q = net.stored(net.graph.tensor("x"), suffix="2")
     second = net.product(net.real(suffix="2"), levels.astype(np.float32) * scales, "second")
     x = rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)
     found = net.run(net.node("ElementWiseSubtract", first, second, name="y"), {"x": x})
@@ -399,7 +391,7 @@ def test_two_quantizations_with_common_extremes(rng) -> None:
     first = net.product(net.real(), levels.astype(np.float32) * scales, "first")
     low, high = net.graph.tensor("low"), net.graph.tensor("high")
     net.scale_of(low, high, "2")
-    net.q = quantized_again(net, "2")
+    net.q = net.stored(net.graph.tensor("x"), suffix="2")
     second = net.product(net.real(suffix="2"), levels.astype(np.float32) * scales, "second")
     x = rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)
     found = net.run(net.node("ElementWiseSubtract", first, second, name="y"), {"x": x})
