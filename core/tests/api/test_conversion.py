@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from dovetail.errors import (
     PluginError,
     UnsupportedOpError,
 )
-from dovetail.ir import DType, Graph, Tensor, TensorKind
+from dovetail.ir import DType, Graph, Tensor, TensorKind, copy_graph
 from dovetail.ops import OpPackage, OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins import refresh
@@ -45,31 +46,94 @@ class Frontend:
         return self.graphs
 
 
-class Forbidden:
-    """A pass that must not run."""
+class Rereadable(Frontend):
+    """Gives a new copy of its graphs each time, as a frontend does that reads a file."""
 
-    name = "forbidden"
+    def read(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> Sequence[Graph]:
+        return Frontend(*map(copy_graph, self.graphs)).read(path, options, ops)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pass that changes a graph."""
+
+    name: str
+    change: Callable[[Graph], object] = lambda graph: None
 
     def run(self, graph: Graph) -> bool:
-        pytest.fail("ran")
+        self.change(graph)
+        return True
 
 
-def refusal(graph: Graph, monkeypatch: pytest.MonkeyPatch, ops: OpRegistry = OPS) -> DovetailError:
-    """Return the error of converting a graph that is wrong before any pass has run."""
-    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Frontend(graph))
-    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: (Forbidden(),))
+def refusal(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch, ops: OpRegistry = OPS, *steps: Step
+) -> DovetailError:
+    """Return the error of converting a graph by these passes."""
+    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda *_: Rereadable(graph))
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda *_, **__: steps)
     with pytest.raises(DovetailError) as caught:
         dovetail.convert("a.net", ops=ops)
     return caught.value
 
 
-def test_a_node_that_does_not_fit_its_op_is_found_before_the_passes(
+def lose(graph: Graph) -> None:
+    """Remove the node that writes an output."""
+    graph.remove_node(graph.nodes[-1])
+
+
+def need_writer(graph: Graph) -> None:
+    """Fail if nothing writes the first output."""
+    if graph.producer(graph.outputs[0]) is None:
+        raise ZeroDivisionError
+
+
+def test_a_pass_that_breaks_the_graph_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for after in ((), (Step("fine"),), (Step("failing", need_writer),)):
+        steps = (Step("first"), Step("guilty", lose), *after)
+        error = refusal(chain("Scale", "Scale"), monkeypatch, OPS, *steps)
+        assert error.code == "PASS_BROKE_GRAPH"
+        assert "the pass 'guilty' left a graph with 1 fault" in error.message
+        assert [p.where for p in error.problems] == ["tensor 'y'"]
+
+
+def test_a_node_that_a_pass_leaves_without_match_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget(graph: Graph) -> None:
+        graph.nodes[0].op_type = "Scael"
+
+    error = refusal(chain("Scale", "Scale"), monkeypatch, OPS, Step("guilty", forget))
+    assert "the pass 'guilty' left a graph with 1 fault" in error.message
+
+
+def test_what_a_pass_raises_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(graph: Graph) -> None:
+        raise FrontendError("too deep")
+
+    error = refusal(chain("Scale"), monkeypatch, OPS, Step("first"), Step("failing", fail))
+    assert error.message == "too deep"
+    assert error.__notes__ == ["in the pass 'failing' on graph 'a'"]
+
+
+def test_a_fault_that_does_not_return_is_still_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Graph] = []
+
+    def lose_once(graph: Graph) -> None:
+        if not ran:
+            lose(graph)
+        ran.append(graph)
+
+    error = refusal(chain("Scale", "Scale"), monkeypatch, OPS, Step("moody", lose_once))
+    assert len(ran) == 2
+    assert error.code == "GRAPH_INVALID"
+    assert [p.where for p in error.problems] == ["tensor 'y'"]
+
+
+def test_a_node_that_does_not_fit_its_op_is_no_pass_s_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph = chain("Scale", "Scale")
     for tensor in ("t0", "y"):
         graph.tensors[tensor].dtype = DType.INT_32
-    error = refusal(graph, monkeypatch)
+    error = refusal(graph, monkeypatch, OPS, Step("innocent"))
     assert isinstance(error, GraphError)
     assert error.code == "GRAPH_INVALID"
     (problem,) = error.problems
@@ -78,7 +142,7 @@ def test_a_node_that_does_not_fit_its_op_is_found_before_the_passes(
 
 
 def test_an_op_that_is_not_there_is_no_pass_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = refusal(chain("Scael", "Scael"), monkeypatch)
+    error = refusal(chain("Scael", "Scael"), monkeypatch, OPS, Step("innocent"))
     assert isinstance(error, UnsupportedOpError)
     (problem,) = error.problems
     assert "op 'Scael' not found" in problem.message

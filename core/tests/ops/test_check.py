@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +12,6 @@ from dovetail.ir import DType, Graph, Node, Param, Scalar, Spec, Tensor, TensorK
 from dovetail.ops import (
     In,
     Op,
-    OpChecker,
     OpPackage,
     OpRegistry,
     Out,
@@ -23,7 +20,6 @@ from dovetail.ops import (
     find_op_faults,
     input_specs,
     node_faults,
-    note_match,
 )
 
 F32, U32, I32 = DType.FLOAT_32, DType.UINT_32, DType.INT_32
@@ -172,78 +168,3 @@ def test_ops_are_not_judged_on_a_broken_structure(registry: OpRegistry) -> None:
     assert [p.message for p in found] == ["param 'by' has no data"]
     made.node("a").params = {"by": Tensor.static("p", np.zeros((), np.uint32))}
     assert [p.message for p in find_op_faults(made, registry)] == ["param 'by' must be a scalar"]
-
-
-def test_a_checker_sees_each_change_of_a_node_it_has_matched(registry: OpRegistry) -> None:
-    made = graph()
-    checker = OpChecker(registry)
-    assert checker.faults(made) == []
-    first, second = made.nodes
-    changes: list[tuple[Callable[[], None], str]] = [
-        (lambda: setattr(first, "params", {}), "missing required param 'by'"),
-        (lambda: first.params.update(by=Scalar(F32, 1.0)), "param 'by' is FLOAT_32"),
-        (lambda: first.params.update(by=Scalar(U32, float(params["by"].value))), "cannot hold"),
-        (lambda: setattr(second.outputs[0], "shape", (6,)), "is declared FLOAT_32 (6,)"),
-        (lambda: setattr(first.inputs[0], "shape", (6,)), "output 'm' is declared FLOAT_32 (2, 3)"),
-        (lambda: setattr(second, "op_type", "Unknown"), "Unknown"),
-    ]
-    params, op_type = dict(first.params), second.op_type
-    for change, expected in changes:
-        change()
-        found = checker.faults(made)
-        assert any(expected in p.message for p in found), expected
-        assert found == find_op_faults(made, registry)
-        first.params, second.op_type = dict(params), op_type
-        for tensor in made.tensors.values():
-            tensor.shape = (2, 3)
-        assert checker.faults(made) == []
-
-
-def test_a_checker_infers_a_node_again_only_after_a_change() -> None:
-    calls: list[Spec] = []
-
-    def infer(self: Op, ins: list[Spec], outs: object) -> Spec:
-        calls.append(ins[0])
-        return ins[0]
-
-    made = Graph("g")
-    x = made.add_tensor(Tensor("x", F32, (2, 3), TensorKind.APP_WRITE))
-    y = made.add_tensor(Tensor("y", F32, (2, 3), TensorKind.APP_READ))
-    made.add_node(Node("n", "p", "It", [x], [y]))
-    checker = OpChecker(custom(infer))
-    checker.require(made)
-    checker.require(made)
-    assert len(calls) == 1
-    x.shape = y.shape = (4,)
-    checker.require(made)
-    assert [spec.shape for spec in calls] == [(2, 3), (4,)]
-
-
-def test_a_node_that_was_just_made_is_matched_after_a_change_only(registry: OpRegistry) -> None:
-    made = graph()
-    node = made.node("a")
-    note_match(node, registry.find(node.package, node.op_type))
-    noted = node.matched
-    assert noted is not None
-    checker = OpChecker(registry)
-    assert checker.faults(made) == []
-    assert node.matched is noted
-    node.params.clear()
-    assert [p.message for p in checker.faults(made)] == ["missing required param 'by'"]
-    assert node.matched is None
-
-
-def test_a_node_of_wrong_types_is_left_to_the_next_check(registry: OpRegistry) -> None:
-    node = scale([X, INTS], [Y])
-    note_match(node, registry.find(node.package, node.op_type))
-    assert node.matched is None
-
-
-def test_copies_of_nodes_are_matched_anew(registry: OpRegistry) -> None:
-    made = graph()
-    assert OpChecker(registry).faults(made) == []
-    copied = copy.deepcopy(made)
-    assert made.node("a").matched is not None
-    assert copied.node("a").matched is None
-    pickled = pickle.dumps(made)
-    assert pickle.loads(pickled).node("a").matched is None  # noqa: S301 - our own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import ConfigError, FrontendError, PluginError
 from dovetail.files import PathLike, open_regular, unreadable
 from dovetail.ir import Graph, Pass, Shape, run_passes, share_blobs
-from dovetail.ops import OpChecker, OpRegistry
+from dovetail.ops import OpRegistry, check_ops, find_op_faults
 from dovetail.ops.frontend import Frontend, FrontendOptions
 from dovetail.plugins import load as load_plugin
 from dovetail.plugins import load_usable
@@ -88,17 +89,10 @@ def convert(
         for each in shape_sets(shapes or {}):
             dims = dict(options.input_dims) | dict(each.dims)
             chosen = msgspec.structs.replace(options, input_dims=dims)
-            read = _read(frontend, source, chosen, registry)
-            _rename(read, name, each.suffix, source)
-            _require_constants(options, read, source)
-            for graph in read:
-                if on_read is not None:
-                    on_read(graph)
-                checker = OpChecker(registry)
-                checker.require(graph)  # passes require a valid graph; these faults are not theirs
-                _optimize(graph, steps, checker)
-                make_encodings_updateable(graph, quant_updatable_mode, registry)
-            graphs += read
+            read = partial(_read, frontend, source, chosen, registry, name, each.suffix)
+            graphs += _optimized(read, steps, registry, on_read)
+    for graph in graphs:
+        make_encodings_updateable(graph, quant_updatable_mode, registry)
     if len(graphs) > 1:
         share_blobs(graphs)
     said = options_text(options) | _steps_text(before, passes, shapes)
@@ -115,9 +109,14 @@ def _in_thread(work: Callable[[], str]) -> Future[str]:
 
 
 def _read(
-    frontend: Frontend, source: Path, options: FrontendOptions, ops: OpRegistry
+    frontend: Frontend,
+    source: Path,
+    options: FrontendOptions,
+    ops: OpRegistry,
+    name: str | None,
+    suffix: str,
 ) -> list[Graph]:
-    """Return what a frontend reads.
+    """Return what a frontend reads, under the names of a conversion.
 
     Raises:
         PluginError: It returns anything but graphs with different names.
@@ -132,6 +131,8 @@ def _read(
             code="PLUGIN_BROKEN",
             where=f"{_FRONTENDS} '{frontend.name}'",
         )
+    _rename(graphs, name, suffix, source)
+    _require_constants(options, graphs, source)
     return graphs
 
 
@@ -161,12 +162,40 @@ def _rename(graphs: Sequence[Graph], name: str | None, suffix: str, source: Path
         graph.name = (name or graph.name) + suffix
 
 
-def _optimize(graph: Graph, steps: tuple[Pass, ...], checker: OpChecker) -> None:
+def _optimized(
+    read: Callable[[], list[Graph]],
+    steps: Sequence[Pass],
+    ops: OpRegistry,
+    on_read: Callable[[Graph], None] | None,
+) -> list[Graph]:
+    """Return what the frontend reads after the passes.
+
+    A check takes longer than most passes. So there is one, of the result; if it finds a fault or a
+    pass fails, all is done again with a check after each step, to name the one at fault.
+    """
+    graphs = read()
+    if on_read is not None:
+        for graph in graphs:
+            on_read(graph)
+    try:
+        for graph in graphs:
+            _run(graph, steps)
+            check_ops(graph, ops)
+    except Exception:
+        for graph in read():
+            check_ops(graph, ops)
+            run_passes(graph, steps, check=partial(find_op_faults, registry=ops))
+        raise  # the passes are not to blame, or do not do the same again
+    return graphs
+
+
+def _run(graph: Graph, steps: Sequence[Pass]) -> None:
+    """Run passes, unchecked."""
     before = _sources(graph)
     run_passes(
         graph,
         steps,
-        check=checker.faults,
+        check=None,
         finished=lambda step, changed, ms: _finished(graph.name, step, changed, ms),
     )
     graph.removed_sources |= before - _sources(graph)

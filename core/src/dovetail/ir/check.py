@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 from dovetail.errors import GraphError, Problem, counted
 from dovetail.ir.dtypes import DType
@@ -42,95 +41,6 @@ def find_faults(graph: Graph, *, is_part: bool = False) -> list[Problem]:
     for node in nodes:
         found += _node_faults(graph, node)
     return found
-
-
-class ChangeChecker:
-    """Finds the structural faults of a graph again and again, while passes change it.
-
-    Only what has changed is checked again. Passes may set attributes directly, so that all of them
-    are compared with what they were; equal ones are mostly the same objects.
-    """
-
-    def __init__(self) -> None:
-        self._tensors: dict[Tensor, tuple[object, ...]] = {}
-        self._nodes: dict[Node, tuple[object, ...]] = {}
-
-    def faults(self, graph: Graph) -> tuple[list[Problem], list[Node]]:
-        """Return every structural fault of a graph; without any, the nodes that have changed.
-
-        A node has changed if one of its tensors has. They are in topological order.
-        """
-        try:
-            nodes = graph.nodes
-        except GraphError:  # a cycle
-            self.forget()
-            return find_faults(graph), []
-        params = {n: [p for p in n.params.values() if isinstance(p, Tensor)] for n in nodes}
-        changed = self._changed(graph, graph.tensors.values())
-        all_changed = changed | self._changed(graph, chain(*params.values()))
-        # so that nodes that still use one are at fault, and the data of others are freed
-        for gone in self._tensors.keys() - chain(graph.tensors.values(), *params.values()):
-            del self._tensors[gone]
-            all_changed.add(gone)
-        found = []
-        for n, own in params.items():
-            # params also by identity: 1 and 1.0 are equal
-            numbers = [*map(id, n.params.values())]
-            facts = (n.package, n.op_type, n.inputs, n.outputs, n.params.copy(), numbers)
-            if self._nodes.get(n) != facts:
-                self._nodes[n] = facts
-                found.append(n)
-            elif not all_changed.isdisjoint((*n.inputs, *n.outputs, *own)):
-                found.append(n)
-        # a tensor that no node writes is at fault when a node reads it
-        linked = changed.union(t for node in found for t in node.inputs if t is not None)
-        if (
-            _has_wrong_names(graph, [p for own in params.values() for p in own])
-            or any(map(value_faults, changed))
-            or any(_link_texts(graph, tensor, False) for tensor in linked)
-            or any(_node_faults(graph, node) for node in found)
-            or _grid_faults(graph)
-        ):
-            self.forget()
-            return find_faults(graph), []
-        for node in self._nodes.keys() - nodes:
-            del self._nodes[node]
-        return [], found
-
-    def _changed(self, graph: Graph, tensors: Iterable[Tensor]) -> set[Tensor]:
-        """Return the tensors that have changed; note what decides whether they are sound.
-
-        Names do, too, but are always checked: the pass that restores the user's renames nearly all.
-        """
-        known, producer, found = self._tensors, graph.producer, set()
-        for t in tensors:
-            facts = (
-                producer(t),
-                t.dtype,
-                t.shape,
-                t.kind,
-                t.encoding,
-                t.data,
-                t.dynamic,
-                t.memory_type,
-                t.data_format,
-            )
-            if known.get(t) != facts:
-                known[t] = facts
-                found.add(t)
-        return found
-
-    def forget(self) -> None:
-        """Check everything the next time: what was at fault may be so again, unchanged."""
-        self._tensors, self._nodes = {}, {}
-
-
-def _has_wrong_names(graph: Graph, params: Iterable[Tensor]) -> bool:
-    """Return whether names of tensors or nodes are at fault."""
-    if [tensor.name for tensor in graph.tensors.values()] != [*graph.tensors]:
-        return True
-    names = [*graph.tensors] + [param.name for param in params]
-    return not all(names) or "\0" in "".join(names) or not all([n.name for n in graph.nodes])
 
 
 def check(graph: Graph, *, is_part: bool = False) -> None:
@@ -187,6 +97,8 @@ def _link_texts(graph: Graph, tensor: Tensor, is_part: bool) -> list[str]:
     """Return the faults of what writes and reads a tensor."""
     producer, kind = graph.producer(tensor), tensor.kind
     if producer is not None:
+        if not graph.has_node(producer):
+            return [f"is written by {producer.where}, which is not in the graph"]
         if kind.is_static or kind is _NULL:
             return [f"is {kind.name}, but {producer.where} writes it"]
         if kind.is_input and not kind.is_output:

@@ -22,11 +22,9 @@ class Node:
         outputs: Tensors written.
         params: Scalars and static tensors by name.
         sources: Names of the nodes of the user's model that it represents.
-        matched: What `dovetail.ops.OpChecker` knew when it last matched the node with its op; None
-            if it has not.
     """
 
-    __slots__ = ("inputs", "matched", "name", "op_type", "outputs", "package", "params", "sources")
+    __slots__ = ("inputs", "name", "op_type", "outputs", "package", "params", "sources")
 
     def __init__(
         self,
@@ -46,7 +44,6 @@ class Node:
         self.outputs: tuple[Tensor, ...] = tuple(outputs)
         self.params: dict[str, Param] = dict(params or {})
         self.sources: tuple[str, ...] = (name,) if sources is None else tuple(sources)
-        self.matched: tuple[object, ...] | None = None
 
     def with_tensors(
         self,
@@ -66,9 +63,8 @@ class Node:
             sources=self.sources,
         )
 
-    def __getstate__(self) -> object:  # old protocols of pickle require it
-        state = {name: getattr(self, name) for name in self.__slots__}
-        return None, state | {"matched": None}  # a copy is checked anew
+    def __getstate__(self) -> object:
+        return super().__getstate__()  # stated here: old protocols of pickle require it
 
     @property
     def where(self) -> str:
@@ -186,6 +182,10 @@ class Graph:
                 where=f"graph '{self.name}'",
                 hint=suggest_name(name, self._nodes),
             ) from None
+
+    def has_node(self, node: Node) -> bool:
+        """Return whether a node is in the graph."""
+        return self._nodes.get(node.name) is node
 
     def producer(self, tensor: Tensor) -> Node | None:
         """Return the node that writes a tensor, or None."""
@@ -378,25 +378,9 @@ class Graph:
             if source is not None:
                 self._consumers.get(source, {}).pop(node, None)
 
-    def _are_in_order(self, nodes: Iterable[Node]) -> bool:
-        is_written, known = self._producers.__contains__, set[Tensor | None]()
-        for node in nodes:
-            if not known.issuperset(filter(is_written, node.inputs)):
-                return False
-            known.update(node.outputs)
-        return True
-
     def _sorted(self) -> tuple[Node, ...]:
         nodes = list(self._nodes.values())
-        if self._are_in_order(nodes):
-            return tuple(nodes)
-        rank = {node: i for i, node in enumerate(nodes)}
-        order = topological_order(
-            [
-                {rank[p] for t in node.inputs if t is not None and (p := self._producers.get(t))}
-                for node in nodes
-            ]
-        )
+        order = topological_order([n.inputs for n in nodes], [n.outputs for n in nodes])
         if len(order) < len(nodes):
             stuck = [nodes[i].name for i in sorted(set(range(len(nodes))).difference(order))]
             raise GraphError(

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 
-def topological_order(needs: Sequence[Collection[int]]) -> list[int]:
+def topological_order(
+    reads: Sequence[Sequence[Hashable]], writes: Sequence[Sequence[Hashable]]
+) -> list[int]:
     """Sort items by Kahn's algorithm; a heap of their numbers keeps it stable.
 
     Args:
-        needs: For each item, the numbers of the items that must precede it, each once.
+        reads: What each item reads. Nothing needs to write it.
+        writes: What each item writes, and no other.
 
     Returns:
         Their numbers in order, without the items in a cycle and those after one.
     """
-    if all(max(needed, default=-1) < i for i, needed in enumerate(needs)):
-        return list(range(len(needs)))  # they are in order
-    readers: list[list[int]] = [[] for _ in needs]
-    for i, needed in enumerate(needs):
+    writers = {value: i for i, written in enumerate(writes) for value in written}
+    if _are_in_order(reads, writes, writers.__contains__):
+        return list(range(len(reads)))
+    readers: list[list[int]] = [[] for _ in reads]
+    waiting = []
+    for i, values in enumerate(reads):
+        needed = {writers[value] for value in values if value in writers}
+        waiting.append(len(needed))
         for j in needed:
             readers[j].append(i)
-    waiting = [len(needed) for needed in needs]
     ready = [i for i, count in enumerate(waiting) if count == 0]
     order: list[int] = []
     while ready:
@@ -32,3 +38,16 @@ def topological_order(needs: Sequence[Collection[int]]) -> list[int]:
             if waiting[i] == 0:
                 heapq.heappush(ready, i)
     return order
+
+
+def _are_in_order(
+    reads: Sequence[Sequence[Hashable]],
+    writes: Sequence[Sequence[Hashable]],
+    is_written: Callable[[Hashable], bool],
+) -> bool:
+    known: set[Hashable] = set()
+    for values, written in zip(reads, writes, strict=True):
+        if not known.issuperset(filter(is_written, values)):
+            return False
+        known.update(written)
+    return True

@@ -36,7 +36,7 @@ def run_passes(
     graph: Graph,
     passes: Iterable[Pass],
     *,
-    check: Callable[[Graph], list[Problem]] = find_faults,
+    check: Callable[[Graph], list[Problem]] | None = find_faults,
     finished: Finished | None = None,
 ) -> bool:
     """Run passes in order, checking the graph after each that changed it.
@@ -44,7 +44,7 @@ def run_passes(
     Args:
         graph: Rewritten in place.
         passes: The passes in order.
-        check: Returns the faults of a graph.
+        check: Returns the faults of a graph; None runs the passes unchecked.
         finished: Called with each pass's name, whether it changed the graph, and its milliseconds.
 
     Returns:
@@ -61,7 +61,7 @@ def run_passes(
         except Exception as error:
             error.add_note(f"in the pass '{step.name}' on graph '{graph.name}'")
             raise
-        if did and (faults := check(graph)):
+        if did and check is not None and (faults := check(graph)):
             raise GraphError(
                 f"the pass '{step.name}' left a graph with {counted(len(faults), 'fault')}",
                 code="PASS_BROKE_GRAPH",

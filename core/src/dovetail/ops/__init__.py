@@ -1,7 +1,6 @@
 """Op schemas, op packages and their registry; no operators."""
 
 from dovetail.ops.check import (
-    OpChecker,
     bind_node,
     check_ops,
     checked_node,
@@ -9,7 +8,6 @@ from dovetail.ops.check import (
     input_specs,
     matched_node,
     node_faults,
-    note_match,
     opaque_node,
     require_known,
 )
@@ -50,7 +48,6 @@ __all__ = [
     "NodeView",
     "Observed",
     "Op",
-    "OpChecker",
     "OpPackage",
     "OpRegistry",
     "OpSchema",
@@ -75,7 +72,6 @@ __all__ = [
     "last_axis",
     "matched_node",
     "node_faults",
-    "note_match",
     "opaque_node",
     "require_known",
     "scalar",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from dovetail.errors import DovetailError, Problem, UnsupportedOpError
 from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind
-from dovetail.ir.check import ChangeChecker, find_faults, raise_faults
+from dovetail.ir.check import find_faults, raise_faults
 from dovetail.ops.checked import NOTHING, CheckedGraph, NodeView, Observed
 from dovetail.ops.op import Op, Port
 from dovetail.ops.registry import OpRegistry
@@ -26,84 +26,10 @@ def bind_node(schema: OpSchema, node: Node) -> Op:
     return schema.bind(node.params, input_specs(node))
 
 
-class OpChecker:
-    """Finds the faults of a graph again and again, while passes change it.
-
-    Only what has changed is checked again. A node is matched with its op again only if its op, its
-    params, or the specs of its tensors have changed since; see `note_match`.
-
-    Args:
-        registry: The ops.
-    """
-
-    def __init__(self, registry: OpRegistry) -> None:
-        self._registry = registry
-        self._structure = ChangeChecker()
-
-    def require(self, graph: Graph) -> None:
-        """Raise unless all nodes match their ops.
-
-        Raises:
-            UnsupportedOpError: The graph uses unknown ops; all are listed.
-            GraphError: The graph has faults; all are listed.
-        """
-        require_known(graph.nodes, self._registry, f"graph '{graph.name}'")
-        raise_faults(graph, self.faults(graph))
-
-    def faults(self, graph: Graph) -> list[Problem]:
-        """Return every structural fault and every node that does not match its op."""
-        found, changed = self._structure.faults(graph)
-        for node in changed:  # none if the structure is broken
-            found += self._changed_faults(node)
-        if found:
-            self._structure.forget()
-        return found
-
-    def _changed_faults(self, node: Node) -> list[Problem]:
-        try:
-            schema = self._registry.find(node.package, node.op_type)
-        except DovetailError as error:
-            return [Problem(error.message, node.where, error.hint)]
-        facts = _facts(node, schema)
-        if node.matched == facts:
-            return []
-        faults = matched_node(node, schema)[1]
-        node.matched = None if faults else facts
-        return faults
-
-
-def note_match(node: Node, schema: OpSchema) -> None:
-    """Spare a node that was just made the next check by an `OpChecker`.
-
-    Args:
-        node: The node; its params are valid, and its outputs are as inferred.
-        schema: Its op.
-    """
-    if not _all_port_faults(node, schema):
-        node.matched = _facts(node, schema)
-
-
 def find_op_faults(graph: Graph, registry: OpRegistry) -> list[Problem]:
     """Return every structural fault and every node that does not match its op."""
     # ops cannot be checked on a broken structure
     return find_faults(graph) or [p for n in graph.nodes for p in node_faults(n, registry)]
-
-
-def _facts(node: Node, schema: OpSchema) -> tuple[object, ...]:
-    """Return all that decides whether a node matches its op; data are compared by identity."""
-    facts: list[object] = [schema, len(node.inputs)]
-    for tensor in node.inputs + node.outputs:
-        if tensor is None:
-            facts.append(None)
-        else:
-            facts += (tensor.dtype, tensor.shape, tensor.encoding, tensor.kind)
-    for name, param in node.params.items():
-        facts += (name, param)
-        if isinstance(param, Tensor):
-            facts += (param.dtype, param.shape, param.encoding, param.kind, param.data)
-        else:
-            facts.append(type(param.value))  # 1 and 1.0 are equal
-    return tuple(facts)
 
 
 def check_ops(graph: Graph, registry: OpRegistry, observed: Observed = NOTHING) -> CheckedGraph:

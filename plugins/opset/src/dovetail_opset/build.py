@@ -14,7 +14,7 @@ from typing import Any
 
 from dovetail.errors import OpError, Problem
 from dovetail.ir import Array, DType, Encoding, Graph, Node, Param, Shape, Spec, Tensor
-from dovetail.ops import OpPackage, OpSchema, Port, input_specs, note_match
+from dovetail.ops import OpPackage, OpSchema, Port, input_specs
 from dovetail_opset._package import PACKAGE
 
 Outputs = str | Tensor | Sequence[str | Tensor] | None
@@ -93,7 +93,6 @@ def add_all(
     found = _infer(schema, node, declared)
     node.outputs = _output_tensors(graph, node, given, found, schema.outputs)
     graph.add_node(node)
-    note_match(node, schema)
     return node.outputs
 
 

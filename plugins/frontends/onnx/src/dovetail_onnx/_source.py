@@ -318,8 +318,7 @@ def _undefined(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Probl
 
 def _sorted(graph: str, nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
     """Sort topologically; keep the file's order where the data flow permits."""
-    maker = {name: i for i, node in enumerate(nodes) for name in node.outputs if name}
-    order = topological_order([{maker[n] for n in node.reads if n in maker} for node in nodes])
+    order = topological_order([n.reads for n in nodes], [n.outputs for n in nodes])
     if len(order) < len(nodes):
         stuck = [nodes[i].name for i in sorted(set(range(len(nodes))).difference(order))]
         listed = ", ".join(f"'{name}'" for name in stuck[:5])
