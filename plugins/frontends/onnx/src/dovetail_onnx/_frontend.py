@@ -142,13 +142,13 @@ class OnnxFrontend:
 
 def _prepare(path: Path, options: OnnxOptions, ops: OpRegistry | None) -> _PreparedModel:
     tables = Tables(installed_ops() if ops is None else ops)
-    model = read_proto(path)
+    model, payloads = read_proto(path)
     check_text(model)
     normalize_domains(model)
     if options.dropout == "off":
         disable_dropout(model)
     model = write_out(inline_functions(model), tables)
-    tensors = TensorReader(path.parent)
+    tensors = TensorReader(path.parent, payloads)
     whole = parse_model(model)
     check_options(whole, options)
     whole, options = with_values(whole, options)

@@ -9,6 +9,7 @@ from onnx import ModelProto
 
 from dovetail.errors import FrontendError, Problem
 from dovetail.files import unreadable
+from dovetail_onnx._payloads import Payloads
 
 # Maximum size of a protobuf message.
 MAX_BYTES = 2**31 - 1
@@ -38,14 +39,14 @@ def looks_like_onnx(path: Path) -> bool:
 _NEXT_KEYS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)
 
 
-def read_proto(path: Path) -> ModelProto:
-    """Return the model in a file, external data not loaded.
+def read_proto(path: Path) -> tuple[ModelProto, Payloads]:
+    """Return the model in a file without the elements of large initializers, and these.
 
     Raises:
         FrontendError: The file cannot be read, or is not a whole ONNX model.
     """
-    data = _read(path)
-    model = ModelProto()
+    payloads = _read(path)
+    data, model = payloads.rest, ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError as error:
@@ -55,7 +56,7 @@ def read_proto(path: Path) -> ModelProto:
     if not model.opset_import and model.ir_version >= 3:
         raise _not_onnx(path, data, "the operator set is missing")
     _check_versions(model)
-    return model
+    return model, payloads
 
 
 def _check_versions(model: ModelProto) -> None:
@@ -79,7 +80,7 @@ def _check_versions(model: ModelProto) -> None:
         )
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> Payloads:
     try:
         size = path.stat().st_size
         if path.is_file() and size > MAX_BYTES:
@@ -89,14 +90,14 @@ def _read(path: Path) -> bytes:
                 hint="save the model with its weights as external data "
                 "(onnx.save_model(..., save_as_external_data=True))",
             )
-        data = path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
-    if not data:
+    payloads = Payloads(path)
+    if not payloads.rest:
         raise FrontendError(
             "the file is empty", where=str(path), hint="export or download the model again"
         )
-    return data
+    return payloads
 
 
 def _not_onnx(path: Path, data: bytes, why: str) -> FrontendError:

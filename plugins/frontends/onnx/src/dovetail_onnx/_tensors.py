@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import TensorProto
 
 from dovetail.container import MappedBlob, MappedFile
@@ -14,6 +15,7 @@ from dovetail.files import contained, unreadable
 from dovetail.ir import Array, DType
 from dovetail.ir.storage import bfloat16_to_float32
 from dovetail_onnx._dtypes import PACKED, dtype_of, element_type_name
+from dovetail_onnx._payloads import Payloads
 from dovetail_opset.importing.constant import MAX_RANK, Constant
 
 _EXTERNAL = "MODEL_EXTERNAL_DATA"
@@ -34,10 +36,12 @@ class TensorReader:
 
     Args:
         folder: The model file's folder, which must contain external data.
+        payloads: The elements of large initializers.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, payloads: Payloads) -> None:
         self._folder = folder
+        self._payloads = payloads
         self._files: dict[Path, MappedFile] = {}
 
     @property
@@ -45,12 +49,19 @@ class TensorReader:
         """The bytes of all files of external data that were opened so far."""
         return sum(file.data.size for file in self._files.values())
 
-    def read(self, proto: TensorProto, name: str) -> Constant:
+    def read_initializer(self, proto: TensorProto) -> Constant:
+        """Return the values of an initializer of the model's graph; see `read`."""
+        return self.read(proto, proto.name, self._payloads.read(proto.name))
+
+    def read(
+        self, proto: TensorProto, name: str, payload: NDArray[np.uint8] | None = None
+    ) -> Constant:
         """Return a tensor's values; a view if the file stores them in the same form.
 
         Args:
             proto: The tensor.
             name: Its name in errors, its own or its node's.
+            payload: Its raw data, if they are not in the proto.
 
         Raises:
             FrontendError: The tensor is wrong, or its external data is.
@@ -72,8 +83,9 @@ class TensorReader:
         if proto.data_location == TensorProto.EXTERNAL:
             region, blob = self._external(proto, wanted, where)
             stored = region.view(dtype.storage)
-        elif proto.HasField("raw_data"):
-            stored = _raw(proto, dtype, wanted, where)
+        elif payload is not None or proto.HasField("raw_data"):
+            raw = proto.raw_data if payload is None else payload.data
+            stored = _raw(raw, dtype, wanted, proto, where)
         else:
             stored = _typed(proto, dtype, stored_count, where)
         if packed is not None:
@@ -161,8 +173,9 @@ def _shape(proto: TensorProto, where: str) -> tuple[int, ...]:
     return shape
 
 
-def _raw(proto: TensorProto, dtype: DType, wanted: int, where: str) -> Array:
-    data = proto.raw_data
+def _raw(
+    data: bytes | memoryview, dtype: DType, wanted: int, proto: TensorProto, where: str
+) -> Array:
     if len(data) != wanted:
         raise _wrong_size(f"{len(data)} bytes", f"{wanted}", proto, where)
     return np.frombuffer(data, dtype.storage)

@@ -48,6 +48,6 @@ class OnnxValues(Values):
 
         def load(name: str) -> Constant | None:
             found = initializers.get(name)
-            return None if found is None else reader.read(found, name)
+            return None if found is None else reader.read_initializer(found)
 
         super().__init__(graph, budget, load, source.names(), source.outputs, updateable)

@@ -17,7 +17,8 @@ class Constant(msgspec.Struct, frozen=True, eq=False):
     """A value known at import.
 
     Attributes:
-        values: Logical values (float32 for BFLOAT_16), possibly a view of a file; never changed.
+        values: Logical values (float32 for BFLOAT_16), never changed; possibly a view of a mapped
+            file, and then not always aligned.
         dtype: Data type that they are stored as.
         name: The tensor of the model that holds them.
         packed: The format's number of the element type if that is of 4 bits, else None.
@@ -51,6 +52,14 @@ class Constant(msgspec.Struct, frozen=True, eq=False):
 
 Value = Tensor | Constant
 Result = Value | Array
+
+
+def owned(values: Array) -> Array:
+    """Return values in private memory: a copy if they are a view of a mapped file."""
+    base: object = values.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return values if base is None or isinstance(base, bytes) else values.copy()
 
 
 def as_value(result: Result, name: str) -> Value:

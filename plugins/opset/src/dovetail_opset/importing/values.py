@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor, TensorKind
 from dovetail.ir.storage import DeferredBlob
 from dovetail_opset.importing.budget import Budget
-from dovetail_opset.importing.constant import Constant, Value
+from dovetail_opset.importing.constant import Constant, Value, owned
 from dovetail_opset.importing.transposition import transposed_copy
 
 
@@ -135,7 +135,7 @@ class Values:
             dtype: Their type.
             grid: Grid that the model stores them on, in their layout.
         """
-        made = Tensor.static(self.fresh(name), values, dtype)
+        made = Tensor.static(self.fresh(name), owned(values), dtype)
         if grid is not None:
             self.graph.source_encodings[made.source] = grid
         return self.graph.add_tensor(made)
@@ -169,7 +169,8 @@ def _static_tensor(
     otherwise take memory from the import on.
     """
     if value.stored is None:
-        return Tensor.static(name, make(), value.dtype, source=value.name, source_perm=perm)
+        values = owned(make())
+        return Tensor.static(name, values, value.dtype, source=value.name, source_perm=perm)
     shape = value.shape if perm is None else tuple(value.shape[axis] for axis in perm)
     data = value.stored
     if perm is not None:

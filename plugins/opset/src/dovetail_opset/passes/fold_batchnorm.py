@@ -109,6 +109,8 @@ def _fold(
         new_bias(graph, layer, shift, bias * scale + added),
     ]
     graph.set_inputs(layer, inputs)
+    if not graph.is_read(weight):
+        graph.remove_tensor(weight)  # so that the next weights take its memory
     layer.sources = tuple(dict.fromkeys((*layer.sources, *node.sources)))
     merge(graph, last, node)
     return True

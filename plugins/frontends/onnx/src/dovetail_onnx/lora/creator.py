@@ -68,7 +68,8 @@ def create_model(
     adapters = {
         each.name: read_peft(config_path.parent / each.lora_config) for each in config.adapter
     }
-    model = read_proto(source)
+    model, payloads = read_proto(source)
+    payloads.restore(model)
     branches = _branches(model, source, config, config_path, adapters)
     is_external = onnx.external_data_helper.uses_external_data
     has_external = any(is_external(tensor) for tensor in model.graph.initializer)

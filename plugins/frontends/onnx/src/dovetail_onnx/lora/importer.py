@@ -140,7 +140,6 @@ def _written(adapter: Adapter, graph: Graph, base: _Base, folder: Path, target: 
 
 def _base(base: Path, network: Path) -> _Base:
     model = load_model(base)
-    reader = TensorReader(network.parent)
     updateable = {
         t.source
         for graph in model.graphs.values()
@@ -153,9 +152,11 @@ def _base(base: Path, network: Path) -> _Base:
             where=str(base),
             hint="convert it with --lora-weight-list",
         )
+    proto, payloads = read_proto(network)
+    reader = TensorReader(network.parent, payloads)
     found = {
-        tensor.name: reader.read(tensor, tensor.name).values
-        for tensor in read_proto(network).graph.initializer
+        tensor.name: reader.read_initializer(tensor).values
+        for tensor in proto.graph.initializer
         if tensor.name in updateable
     }
     # kinds tell the mode: a DLC has them, too, but not the options of the conversion

@@ -1,0 +1,184 @@
+"""Large initializers, whose bytes stay in the model file until they are read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import dovetail
+from dovetail.errors import ContainerError
+from dovetail_onnx._payloads import _SMALL, Payloads
+
+FLOAT = TensorProto.FLOAT
+
+
+def model(*initializers: TensorProto) -> ModelProto:
+    """Return a model that adds its initializers to x."""
+    value, nodes = "x", []
+    for i, tensor in enumerate(initializers):
+        nodes.append(helper.make_node("Add", [value, tensor.name], [f"y{i}"], name=f"n{i}"))
+        value = f"y{i}"
+    x = helper.make_tensor_value_info("x", FLOAT, [1])
+    y = helper.make_tensor_value_info(value, FLOAT, None)
+    graph = helper.make_graph(nodes, "g", [x], [y], list(initializers))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def raw(name: str, size: int) -> TensorProto:
+    data = np.random.default_rng(size).bytes(size)
+    return TensorProto(name=name, data_type=TensorProto.UINT8, dims=[size], raw_data=data)
+
+
+def parsed(payloads: Payloads) -> ModelProto:
+    found = ModelProto()
+    found.ParseFromString(payloads.rest)
+    payloads.restore(found)
+    return found
+
+
+def test_large_payloads_are_not_parsed(tmp_path: Path) -> None:
+    whole = model(raw("a", _SMALL), raw("b", _SMALL + 1), raw("c", 200_000))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(whole.SerializeToString())
+    payloads = Payloads(path)
+    assert len(payloads.rest) < _SMALL + 2000
+    rest = ModelProto.FromString(payloads.rest)
+    assert [t.name for t in rest.graph.initializer] == ["a", "b", "c"]
+    assert [t.HasField("raw_data") for t in rest.graph.initializer] == [True, False, False]
+    assert payloads.read("a") is None
+    found = payloads.read("c")
+    assert found is not None
+    assert found.tobytes() == whole.graph.initializer[2].raw_data
+    assert parsed(payloads) == whole
+
+
+def test_two_initializers_of_one_name_stay_what_they_are(tmp_path: Path) -> None:
+    whole = model(raw("a", 100_000), raw("a", 200_000))
+    (tmp_path / "m.onnx").write_bytes(whole.SerializeToString())
+    assert parsed(Payloads(tmp_path / "m.onnx")) == whole
+
+
+SIZES = st.sampled_from([0, 1, 200, _SMALL - 20, _SMALL, _SMALL + 1, 70_000])
+EDITS = st.lists(
+    st.tuples(st.floats(0, 1), st.integers(0, 255), st.sampled_from("sid")), max_size=4
+)
+
+
+@settings(max_examples=150)
+@given(sizes=st.lists(SIZES, max_size=4), edits=EDITS, at_head=st.booleans())
+def test_a_model_is_what_protobuf_makes_of_the_whole_file(
+    tmp_path_factory: pytest.TempPathFactory,
+    sizes: list[int],
+    edits: list[tuple[float, int, str]],
+    at_head: bool,
+) -> None:
+    data = bytearray(model(*(raw(f"t{i}", n) for i, n in enumerate(sizes))).SerializeToString())
+    for place, byte, kind in edits:  # most bytes are payload: faults are near the ends
+        room = min(len(data), 400)
+        at = int(place * (room - 1)) + (0 if at_head else len(data) - room)
+        if kind == "s":
+            data[at] = byte
+        elif kind == "i":
+            data.insert(at, byte)
+        else:
+            del data[at]
+    path = tmp_path_factory.mktemp("m") / "m.onnx"
+    path.write_bytes(data)
+    payloads = Payloads(path)
+    try:
+        wanted = ModelProto.FromString(bytes(data))
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            ModelProto.FromString(payloads.rest)
+    else:
+        assert parsed(payloads) == wanted
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(raw("a", 100_000)).SerializeToString())
+    payloads = Payloads(path)
+    path.write_bytes(model(raw("a", 100_001)).SerializeToString())
+    with pytest.raises(ContainerError, match="overwritten"):
+        payloads.read("a")
+
+
+def test_a_converted_model_does_not_depend_on_its_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    # the sizes of a name decide whether elements are aligned in the file
+    weights = {"w" * n: rng.normal(size=(120, 120)).astype(np.float32) for n in range(1, 9)}
+    nodes, value = [], "x"
+    for i, name in enumerate(weights):
+        op_type = "MatMul" if i % 2 else "Add"
+        nodes.append(helper.make_node(op_type, [value, name], [f"y{i}"]))
+        value = f"y{i}"
+    nodes.append(helper.make_node("Reshape", ["w", "shape"], ["r"]))
+    nodes.append(helper.make_node("Add", [value, "r"], ["y"]))
+    shape = numpy_helper.from_array(np.array([1, 120, 120]), "shape")
+    stored = [numpy_helper.from_array(values, name) for name, values in weights.items()]
+    x = helper.make_tensor_value_info("x", FLOAT, [120, 120])
+    y = helper.make_tensor_value_info("y", FLOAT, [1, 120, 120])
+    graph = helper.make_graph(nodes, "g", [x], [y], [*stored, shape])
+    path = tmp_path / "m.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opset).SerializeToString())
+    made = dovetail.convert(path)
+    path.write_bytes(bytes(path.stat().st_size))
+    found = {t.source: t for t in made.graphs["m"].tensors.values() if t.data is not None}
+    for name, values in weights.items():
+        assert found[name].data.guard is None
+        assert found[name].values().flags.aligned
+        turned = values.transpose(found[name].source_perm or (0, 1))
+        np.testing.assert_array_equal(found[name].values().reshape(turned.shape), turned)
+
+
+def test_neither_do_constants_in_another_shape(tmp_path: Path) -> None:
+    filters = np.random.default_rng(0).normal(size=(1, 20_000, 1)).astype(np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    x = helper.make_tensor_value_info("x", FLOAT, [1, 20_000, 3])
+    y = helper.make_tensor_value_info("y", FLOAT, [1, 1, 3])
+    graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(filters, "w")])
+    path = tmp_path / "m.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opset).SerializeToString())
+    made = dovetail.convert(path).graphs["m"]
+    path.write_bytes(bytes(path.stat().st_size))
+    (stored,) = (t for t in made.tensors.values() if t.data is not None)
+    np.testing.assert_array_equal(stored.values().reshape(-1), filters.reshape(-1))
+
+
+MEASURED = """
+import resource, sys, dovetail
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+dovetail.convert(sys.argv[1])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+def test_a_conversion_holds_weights_once(tmp_path: Path) -> None:
+    size = 2000
+    weights = [np.full((size, size), i, np.float32) for i in range(8)]
+    nodes = [
+        helper.make_node("MatMul", [f"y{i}" if i else "x", f"w{i}"], [f"y{i + 1}"])
+        for i in range(len(weights))
+    ]
+    stored = [numpy_helper.from_array(values, f"w{i}") for i, values in enumerate(weights)]
+    x = helper.make_tensor_value_info("x", FLOAT, [1, size])
+    y = helper.make_tensor_value_info(f"y{len(weights)}", FLOAT, [1, size])
+    graph = helper.make_graph(nodes, "g", [x], [y], stored)
+    path = tmp_path / "m.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opset).SerializeToString())
+    run = [sys.executable, "-c", MEASURED, str(path)]
+    grown = int(subprocess.run(run, check=True, capture_output=True, text=True).stdout) * 1024
+    nbytes = path.stat().st_size
+    assert grown < 1.5 * nbytes  # 3 times, when protobuf read the weights
