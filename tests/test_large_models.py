@@ -1,4 +1,4 @@
-"""Models with large external data are converted in bounded memory."""
+"""Models with large weights are converted in bounded memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 from benchmarks.large_model import peak_bytes, write_large
 
@@ -20,6 +21,17 @@ def test_memory_grows_with_the_largest_tensor(tmp_path: Path) -> None:
     # 16 weights of 16 MiB: the mapped one and a transposed copy are in memory, no others
     source = write_large(tmp_path, layers=16, width=2048)
     assert peak_bytes(source, tmp_path / "large.dvt") < base + 3 * 16 * MiB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports the peak memory in /proc")
+def test_weights_in_the_model_file_are_held_once(tmp_path: Path) -> None:
+    peaks = []
+    for layers, width in ((2, 64), (16, 2048)):
+        source = write_large(tmp_path, layers, width)
+        onnx.save(onnx.load(source), source)  # with the external data
+        peaks.append(peak_bytes(source))
+    small, large = peaks
+    assert large - small < 1.25 * 16 * 16 * MiB  # 3 times the weights if protobuf parses them
 
 
 # Runs a command, and prints the peak memory in KiB.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -153,32 +151,3 @@ def test_neither_do_constants_in_another_shape(tmp_path: Path) -> None:
     path.write_bytes(bytes(path.stat().st_size))
     (stored,) = (t for t in made.tensors.values() if t.data is not None)
     np.testing.assert_array_equal(stored.values().reshape(-1), filters.reshape(-1))
-
-
-MEASURED = """
-import resource, sys, dovetail
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-dovetail.convert(sys.argv[1])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
-def test_a_conversion_holds_weights_once(tmp_path: Path) -> None:
-    size = 2000
-    weights = [np.full((size, size), i, np.float32) for i in range(8)]
-    nodes = [
-        helper.make_node("MatMul", [f"y{i}" if i else "x", f"w{i}"], [f"y{i + 1}"])
-        for i in range(len(weights))
-    ]
-    stored = [numpy_helper.from_array(values, f"w{i}") for i, values in enumerate(weights)]
-    x = helper.make_tensor_value_info("x", FLOAT, [1, size])
-    y = helper.make_tensor_value_info(f"y{len(weights)}", FLOAT, [1, size])
-    graph = helper.make_graph(nodes, "g", [x], [y], stored)
-    path = tmp_path / "m.onnx"
-    opset = [helper.make_opsetid("", 17)]
-    path.write_bytes(helper.make_model(graph, opset_imports=opset).SerializeToString())
-    run = [sys.executable, "-c", MEASURED, str(path)]
-    grown = int(subprocess.run(run, check=True, capture_output=True, text=True).stdout) * 1024
-    nbytes = path.stat().st_size
-    assert grown < 1.5 * nbytes  # 3 times, when protobuf read the weights
