@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
+from itertools import chain
 
 
 def topological_order(
@@ -18,9 +19,9 @@ def topological_order(
     Returns:
         Their numbers in order, without the items in a cycle and those after one.
     """
-    writers = {value: i for i, written in enumerate(writes) for value in written}
-    if _are_in_order(reads, writes, writers.__contains__):
+    if _are_in_order(reads, writes):
         return list(range(len(reads)))
+    writers = {value: i for i, written in enumerate(writes) for value in written}
     readers: list[list[int]] = [[] for _ in reads]
     waiting = []
     for i, values in enumerate(reads):
@@ -41,11 +42,9 @@ def topological_order(
 
 
 def _are_in_order(
-    reads: Sequence[Sequence[Hashable]],
-    writes: Sequence[Sequence[Hashable]],
-    is_written: Callable[[Hashable], bool],
+    reads: Sequence[Sequence[Hashable]], writes: Sequence[Sequence[Hashable]]
 ) -> bool:
-    known: set[Hashable] = set()
+    is_written, known = {*chain(*writes)}.__contains__, set[Hashable]()
     for values, written in zip(reads, writes, strict=True):
         if not known.issuperset(filter(is_written, values)):
             return False
