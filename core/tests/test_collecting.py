@@ -60,11 +60,12 @@ def test_nothing_is_promoted_for_a_module_that_is_there(unfrozen: None) -> None:
 
 
 def test_objects_that_the_application_has_frozen_stay_frozen(unfrozen: None) -> None:
+    made: list[list[int]] = [[] for _ in range(1000)]
     gc.freeze()
-    frozen = gc.get_freeze_count()
     with importing("a_new_module"):
         pass
-    assert gc.get_freeze_count() == frozen
+    # others of the process may have been freed since
+    assert gc.get_freeze_count() >= len(made)
 
 
 def _is_young(item: object) -> bool:
