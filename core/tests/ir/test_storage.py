@@ -209,6 +209,11 @@ def test_what_a_type_cannot_hold_is_not_stored(values: Array, dtype: DType) -> N
         Tensor.static("t", values, dtype)
 
 
+def test_what_exceeds_a_float_type_is_infinite() -> None:
+    stored = unpack(pack(np.array([1e300, -1e300, 1.0]), DType.FLOAT_32), DType.FLOAT_32, (3,))
+    assert stored.tolist() == [np.inf, -np.inf, 1.0]
+
+
 def test_copies_share_the_bytes_and_pickles_have_them() -> None:
     blob = Blob(np.arange(4, dtype=np.uint8), check=lambda: None)
     assert copy.deepcopy(blob) is blob

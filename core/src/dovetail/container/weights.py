@@ -130,7 +130,8 @@ class WeightStore:
         def made() -> Any:
             arrays = [_elements(tensor) for tensor in inputs]
             specs = [None if tensor is None else tensor.spec for tensor in inputs]
-            result = make(arrays, specs)
+            with np.errstate(all="ignore"):  # inf and NaN are valid weights
+                result = make(arrays, specs)
             settled = _settled(result, blobs) if space == HOST else result
             for blob in blobs:
                 blob.release()  # or the weights would be in memory twice

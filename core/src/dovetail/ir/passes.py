@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from dovetail.errors import GraphError, Problem, counted
 from dovetail.ir.check import find_faults
 from dovetail.ir.graph import Graph
@@ -57,7 +59,8 @@ def run_passes(
     for step in passes:
         start = time.perf_counter()
         try:
-            did = bool(step.run(graph))
+            with np.errstate(all="ignore"):  # inf and NaN are valid constants
+                did = bool(step.run(graph))
         except Exception as error:
             error.add_note(f"in the pass '{step.name}' on graph '{graph.name}'")
             raise

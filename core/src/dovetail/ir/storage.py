@@ -189,7 +189,8 @@ def pack(values: Array, dtype: DType) -> Blob:
     if dtype is DType.STRING:
         joined = "".join(f"{text}\0" for text in np.asarray(values).reshape(-1).tolist())
         return Blob(np.frombuffer(joined.encode(), np.uint8))
-    return Blob(np.ascontiguousarray(values, dtype.storage))
+    with np.errstate(over="ignore"):  # to infinity
+        return Blob(np.ascontiguousarray(values, dtype.storage))
 
 
 def find_unfit(values: Array, dtype: DType) -> NDArray[np.bool_]:

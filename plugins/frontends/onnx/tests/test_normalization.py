@@ -35,6 +35,12 @@ def test_batch_normalization_is_folded_in_double_precision(check, rng) -> None:
     np.testing.assert_allclose(found, 1 - 1e3 * weight, rtol=1e-6)
 
 
+def test_batch_normalization_by_infinite_statistics(check, rng) -> None:
+    shift, mean = np.array([np.inf, 0, 1], F32), np.array([np.inf, -np.inf, 3e38], F32)
+    variance = np.array([1, 1, -1], F32)
+    check("BatchNormalization", [data(rng, 2, 3, 4, 4)], known=[shift, shift, mean, variance])
+
+
 def test_weights_are_standardized_at_import(agree, model, rng) -> None:
     """As the convolutions of NFNets: by a normalization in training mode, of large constants."""
     known = {

@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from dovetail.ir import DType, ScaleOffset, Spec, TensorKind
-from dovetail_opset.build import add
+from dovetail.ir import DType, ScaleOffset, Spec, TensorKind, run_passes
+from dovetail_opset.build import add, static
 from dovetail_opset.passes import FoldBatchnorm, FoldFlatten, FuseBias, Pipeline
 
 Evaluate = Callable[..., Any]
@@ -31,6 +32,16 @@ def test_batchnorm_folds(
     y = net.step("Batchnorm", y, *(net.constant(c) for _ in range(1 + shift)))
     assert net.check(y, FoldBatchnorm(), evaluate) == [op_type]
     assert net.graph.nodes[0].sources == ("layer", "step")
+
+
+def test_weights_that_overflow_when_batchnorm_folds_are_infinite(net: Any) -> None:
+    large = np.full((4, 4), 1e30, np.float32)
+    weight, factor = static(net.graph, "w", large), static(net.graph, "f", large[0])
+    y = add(net.graph, "MatMul", [net.x, weight], name="layer")
+    net.step("Batchnorm", y, factor).kind = TensorKind.APP_READ
+    assert run_passes(net.graph, [FoldBatchnorm()])
+    (layer,) = net.graph.nodes
+    assert np.isinf(layer.inputs[1].values()).all()
 
 
 @pytest.mark.parametrize("op_type", ["MatMul", "Conv2d"])

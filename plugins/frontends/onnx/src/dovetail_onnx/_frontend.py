@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
+
 from dovetail.errors import ConfigError, DovetailError, FrontendError, Problem, UnsupportedOpError
 from dovetail.ir import Graph
 from dovetail.ops import OpRegistry
@@ -179,7 +181,8 @@ def _import(model: _PreparedModel, path: Path) -> _Imported:
         path.stat().st_size,
         model.options.updateable,
     )
-    graph = reader.run()
+    with np.errstate(all="ignore"):  # inf and NaN are valid constants
+        graph = reader.run()
     return _Imported(graph, source, reader.unsupported, reader.invalid, reader.needed_inputs())
 
 

@@ -130,8 +130,7 @@ def _value(field: ParamField[Any], given: Any) -> Any:
 
 def _exact(given: Any, dtype: DType) -> Array:
     values = np.asarray(given)
-    with np.errstate(all="ignore"):  # values that do not fit are rejected below
-        stored: Array = values.astype(dtype.storage)
+    stored: Array = values.astype(dtype.storage)
     if not dtype.is_float and not np.array_equal(values, stored):
         raise ValueError(f"{given} does not fit {dtype.name}")
     return stored

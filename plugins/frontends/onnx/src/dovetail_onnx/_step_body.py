@@ -245,9 +245,8 @@ class CountedLoop:
         start = self._counters[i].reshape(())
         if start.dtype.kind not in "iuf":
             return np.full(count, start)
-        with np.errstate(all="ignore"):  # of what overflows, the comparison decides
-            step = first[self._results[i]].reshape(()) - start
-            return np.asarray(start + step * np.arange(count)).astype(start.dtype)
+        step = first[self._results[i]].reshape(()) - start
+        return np.asarray(start + step * np.arange(count)).astype(start.dtype)
 
     def _computed(
         self, position: str, index: Array, counters: Mapping[int, Array]

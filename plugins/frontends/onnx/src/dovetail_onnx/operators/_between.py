@@ -72,8 +72,7 @@ def real_bias(op: OpContext, i: int, a: int, b: int) -> Expr | None:
     if not op.has(i):
         return None
     one, other = (op.need_constant(k, "scale").astype(np.float32) for k in (a, b))
-    with np.errstate(all="ignore"):  # inf and nan are results
-        product = one.reshape(-1) * other.reshape(-1)
+    product = one.reshape(-1) * other.reshape(-1)
     product = product.reshape(()) if product.size == 1 else product
     scale = Constant(product, DType.FLOAT_32, f"{op.node.name}.scale{i}")
     return _real(op, i, scale, None, axis=-1)

@@ -68,8 +68,7 @@ def finite(op: OpContext, i: int, what: str) -> _Floats:
         FrontendError: The input is missing, or float32 cannot hold a number.
         UnsupportedOpError: They are not known.
     """
-    with np.errstate(over="ignore"):  # rejected below
-        found = np.asarray(op.need_constant(i, what), np.float32)
+    found = np.asarray(op.need_constant(i, what), np.float32)
     if not np.isfinite(found).all() or not found.size:
         raise op.invalid(f"{what} must be finite")
     return found
@@ -123,10 +122,9 @@ def fake_quantized(op: OpContext, levels: Levels) -> Value:
 def _computed(op: OpContext, x: Constant, levels: Levels) -> Constant:
     values = np.asarray(x.values, np.float32)
     op.reserve_constant(values.shape)
-    with np.errstate(all="ignore"):  # inf and nan are results
-        whole = np.rint(values / levels.scale) + levels.zero
-        whole = np.clip(whole, levels.low, levels.high)
-        made = ((whole - levels.zero) * levels.scale).astype(np.float32)
+    whole = np.rint(values / levels.scale) + levels.zero
+    whole = np.clip(whole, levels.low, levels.high)
+    made = ((whole - levels.zero) * levels.scale).astype(np.float32)
     grid = levels.grid(values.shape, grid_of)
     return Constant(made, DType.FLOAT_32, op.node.outputs[0], None, grid)
 

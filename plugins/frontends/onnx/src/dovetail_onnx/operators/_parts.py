@@ -63,8 +63,7 @@ def constant(op: OpContext, suffix: str, values: Any, dtype: DType) -> Constant:
         FrontendError: The type cannot hold them.
     """
     held = np.float32 if dtype is DType.BFLOAT_16 else dtype.storage
-    with np.errstate(all="ignore"):  # values that do not fit are rejected below
-        made = np.asarray(np.asarray(values), held)
+    made = np.asarray(np.asarray(values), held)
     if not dtype.is_float and not np.array_equal(made, values):
         raise op.invalid(f"constant {values} does not fit {dtype.name}")
     return Constant(made, dtype, f"{op.node.name}.{suffix}")

@@ -54,9 +54,8 @@ def _weights(op: OpContext, units: int, blocks: int, block: int, bits: int) -> A
     packed = _bytes(op, 1, "weights", (units, blocks, block * bits // 8))
     scales = _shaped(op, 2, "scales", (units, blocks)).astype(np.float32)
     stored = unpacked(packed, bits).astype(np.float32)
-    with np.errstate(all="ignore"):  # inf and nan are results
-        stored -= _zeros(op, units, blocks, bits)[..., None]
-        stored *= scales[..., None]
+    stored -= _zeros(op, units, blocks, bits)[..., None]
+    stored *= scales[..., None]
     weights: Array = stored.reshape(units, blocks * block)
     return weights
 
