@@ -228,6 +228,15 @@ def test_what_is_left_to_the_reference(check_op):
     check_op("ElementWiseMaximum", a > 0, b > 0, kernel=False)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32])
+def test_powers_of_two(check_op, dtype):
+    bits = np.dtype(dtype).itemsize * 8
+    least = 0 if np.iinfo(dtype).min == 0 else -bits - 1
+    exponents = np.arange(least, 2 * bits + 2).astype(dtype)
+    check_op("ElementWisePower", np.array([2], dtype), exponents, static=(0,))
+    check_op("ElementWisePower", np.array([3], dtype), exponents, static=(0,), kernel=False)
+
+
 def test_power(check_op):
     x, y = numbers(1, 4, 5, low=0.1), numbers(2, 5, low=-3, high=3)
     check_op("ElementWisePower", x, y)
