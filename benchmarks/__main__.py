@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import framework, model_files, rounds, summary, tables
-from benchmarks.engines import ENGINES, INTEGER
+from benchmarks import framework, model_files, recipes, rounds, summary, tables
+from benchmarks.engines import DYNAMIC, ENGINES, INTEGER
 from benchmarks.gauges import QUICK, Effort
 from benchmarks.machine import machine
 from benchmarks.process import ProcessFailedError, ask
@@ -23,7 +23,7 @@ from benchmarks.recipes import ADDS, DIGITS, NETWORKS, RECIPES
 from benchmarks.rounds import Failures, Loads, Samples
 from benchmarks.targets import Target
 
-PARTS = ("networks", "int8", "framework")
+PARTS = ("networks", "int8", "dynamic", "framework")
 LOADS = (0, 1, 2)
 RATIOS = (
     "over: the peer's time divided by ours, median of the rounds (upper quartile); above 1 we are "
@@ -37,6 +37,7 @@ DIFFERENCES = (
 INT8_RATIOS = (
     "over: the engine's time divided by that of htp-int8, where it ran, else of dovetail-int8"
 )
+DYNAMIC_RATIOS = "over: ONNX Runtime's time divided by ours"
 LIMITED = (
     "ONEDNN_MAX_CPU_ISA is set; measuring processes ignore it: it would limit our kernels alone. "
     "Compare engines on a processor that has only AVX2"
@@ -50,12 +51,14 @@ class Results:
     Attributes:
         loads: Samples of the engines on the networks, by number of busy processes; may be empty.
         int8: Samples of the engines on quantized networks, with no busy processes; may be empty.
+        dynamic: The same on dynamically quantized networks; may be empty.
         framework: By label; may be empty.
         failures: Those of peers.
     """
 
     loads: Loads = field(default_factory=dict)
     int8: Samples = field(default_factory=dict)
+    dynamic: Samples = field(default_factory=dict)
     framework: dict[str, list[dict[str, float]]] = field(default_factory=dict)
     failures: Failures = field(default_factory=dict)
 
@@ -185,10 +188,10 @@ def _measure(options: argparse.Namespace) -> Results:
     }
     results = Results()
 
-    def measured(engines: Sequence[str], loads: Sequence[int]) -> Loads:
+    def measured(networks: Sequence[str], engines: Sequence[str], loads: Sequence[int]) -> Loads:
         with tempfile.TemporaryDirectory() as scratch:
             return rounds.measure(
-                {name: files[name] for name in options.networks},
+                {name: files[name] for name in networks},
                 engines,
                 loads=loads,
                 rounds=turns,
@@ -200,14 +203,20 @@ def _measure(options: argparse.Namespace) -> Results:
             )
 
     if engines := _engines_of("networks", options):
-        results.loads.update(measured(engines, options.busy))
-    if engines := _engines_of("int8", options):
-        for name in options.networks:
+        results.loads.update(measured(options.networks, engines, options.busy))
+    dynamic = [name for name in options.networks if name in recipes.DYNAMIC]
+    for part, networks, found in (
+        ("int8", options.networks, results.int8),
+        ("dynamic", dynamic, results.dynamic),
+    ):
+        if not (networks and (engines := _engines_of(part, options))):
+            continue
+        for name in networks:
             tell(f"quantizing {name}")
             model_files.quantize(
                 files[name], {ENGINES[e].model for e in engines}, threads=options.threads
             )
-        results.int8.update(measured(engines, [0])[0])
+        found.update(measured(networks, engines, [0])[0])
     if "framework" in options.parts:
         results.framework.update(
             framework.measure(
@@ -221,12 +230,13 @@ def _engines_of(part: str, options: argparse.Namespace) -> list[str]:
     """Return the engines of a part; none if it is not measured."""
     if part not in options.parts:
         return []
-    return [name for name in options.engines if (name in INTEGER) is (part == "int8")]
+    parts = {**dict.fromkeys(INTEGER, "int8"), **dict.fromkeys(DYNAMIC, "dynamic")}
+    return [name for name in options.engines if parts.get(name, "networks") == part]
 
 
 def _needed(options: argparse.Namespace) -> list[str]:
     """Return the networks to build: those measured, and the framework's own chain."""
-    needed = set(options.networks if {"networks", "int8"} & set(options.parts) else ())
+    needed = set(options.networks if {*PARTS[:-1]} & set(options.parts) else ())
     if "framework" in options.parts:
         needed |= {c.network for c in framework.CHECKS} & {*options.networks, ADDS, DIGITS}
     return [name for name in RECIPES if name in needed]
@@ -244,7 +254,12 @@ def as_text(results: Results, render: tables.Render = tables.table) -> str:
     if results.loads:
         blocks += _tables(results.loads, render)
     if results.int8:
-        blocks += _int8_tables(results.int8, render)
+        blocks += _quantized_tables(results.int8, "latency of int8, ms", INT8_RATIOS, render)
+        if "ONEDNN_MAX_CPU_ISA" in os.environ:
+            blocks.append(LIMITED)
+    if results.dynamic:
+        title = "latency of dynamic int8, ms"
+        blocks += _quantized_tables(results.dynamic, title, DYNAMIC_RATIOS, render)
     if results.failures:
         blocks.append(tables.failures(results.failures))
     if results.framework:
@@ -264,14 +279,13 @@ def _tables(found: Loads, render: tables.Render) -> Iterator[str]:
     yield tables.differences(first, render=render) + "\n\n" + DIFFERENCES
 
 
-def _int8_tables(found: Samples, render: tables.Render) -> Iterator[str]:
-    """Yield the tables of the quantized networks."""
+def _quantized_tables(
+    found: Samples, title: str, ratios: str, render: tables.Render
+) -> Iterator[str]:
+    """Yield the tables of quantized networks."""
     yield tables.versions(found)
-    times = tables.latencies(found, title="latency of int8, ms", render=render)
-    yield times + "\n\n" + INT8_RATIOS
+    yield tables.latencies(found, title=title, render=render) + "\n\n" + ratios
     yield tables.differences(found, render=render) + "\n\n" + DIFFERENCES
-    if "ONEDNN_MAX_CPU_ISA" in os.environ:
-        yield LIMITED
 
 
 def as_data(options: argparse.Namespace, results: Results) -> dict[str, Any]:
@@ -285,6 +299,7 @@ def as_data(options: argparse.Namespace, results: Results) -> dict[str, Any]:
         },
         "busy": {str(load): _data_of(samples) for load, samples in results.loads.items()},
         "int8": _data_of(results.int8),
+        "dynamic": _data_of(results.dynamic),
         "framework": results.framework,
         "failures": results.failures,
         "targets": [asdict(t) | {"met": t.is_met} for t in results.targets],

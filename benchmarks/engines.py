@@ -216,6 +216,23 @@ class OnnxRuntimeInt8(OnnxRuntime):
         return "int8"
 
 
+class DovetailDynamic(Dovetail):
+    """Dovetail on a network whose activations are quantized in each run."""
+
+    model: ClassVar[str] = "dynamic_dvt"
+
+    @property
+    def precision(self) -> str:
+        """The type of the weights; which products are those of bytes is up to the engine."""
+        return "int8"
+
+
+class OnnxRuntimeDynamic(OnnxRuntimeInt8):
+    """ONNX Runtime on the same network, which its own tools quantized."""
+
+    model: ClassVar[str] = "dynamic"
+
+
 class OpenVino:
     """OpenVINO's CPU plugin, with hints for low latency and for the type."""
 
@@ -289,12 +306,15 @@ ENGINES: Mapping[str, type[Engine]] = {
     "htp-int16": HtpInt16,
     "onnxruntime-int8": OnnxRuntimeInt8,
     "openvino-int8": OpenVinoInt8,
+    "dovetail-dynamic": DovetailDynamic,
+    "onnxruntime-dynamic": OnnxRuntimeDynamic,
 }
-_SUFFIXES = {"bf16": "bfloat16", "int8": "int8", "int16": "int16"}
+_SUFFIXES = {"bf16": "bfloat16", "int8": "int8", "int16": "int16", "dynamic": "int8"}
 # The type in which each must compute.
 PRECISIONS = {name: _SUFFIXES.get(name.rpartition("-")[2], "float32") for name in ENGINES}
-# Those of quantized networks.
-INTEGER = [name for name, precision in PRECISIONS.items() if precision.startswith("int")]
+# Those of dynamically quantized networks, and of other quantized networks.
+DYNAMIC = [name for name in ENGINES if name.endswith("-dynamic")]
+INTEGER = [n for n, kind in PRECISIONS.items() if kind.startswith("int") and n not in DYNAMIC]
 
 
 def compared() -> list[str]:

@@ -35,6 +35,8 @@ class Files:
         int8: The network that we quantized, with 8-bit activations.
         int16: The same with 16-bit activations.
         qdq: The network that ONNX Runtime quantized, in its format QDQ, for the peers.
+        dynamic: The network whose weights ONNX Runtime quantized, and activations in each run.
+        dynamic_dvt: The same, converted.
     """
 
     onnx: Path
@@ -44,6 +46,8 @@ class Files:
     int8: Path
     int16: Path
     qdq: Path
+    dynamic: Path
+    dynamic_dvt: Path
 
 
 def prepare(name: str, folder: Path, *, threads: int) -> Files:
@@ -71,13 +75,13 @@ def quantize(files: Files, models: Collection[str], *, threads: int) -> None:
 
     Args:
         files: Those of the network.
-        models: Some of `int8`, `int16` and `qdq`.
+        models: Some of `int8`, `int16`, `qdq`, `dynamic` and `dynamic_dvt`.
         threads: Number of threads.
 
     Raises:
         ProcessFailedError: A file could not be built.
     """
-    wanted = {files.int8, files.int16, files.qdq}
+    wanted = {files.int8, files.int16, files.qdq, files.dynamic, files.dynamic_dvt}
     for stale in set(files.qdq.parent.glob(f"{files.qdq.name.rpartition('_')[0]}_*")) - wanted:
         stale.unlink()
     task = "quantization.quantizers:quantize"
@@ -94,6 +98,12 @@ def quantize(files: Files, models: Collection[str], *, threads: int) -> None:
             ask("quantization.preparation:prepare_peer", asked, threads=threads)
             theirs = {"model": prepared, "data": data, "quantizer": "onnxruntime"}
             _build(files.qdq, task, theirs, threads)
+        if not {"dynamic", "dynamic_dvt"}.isdisjoint(models):
+            theirs = {"model": str(files.onnx), "data": data, "quantizer": "onnxruntime-dynamic"}
+            _build(files.dynamic, task, theirs, threads)
+        if "dynamic_dvt" in models:
+            asked = {"model": str(files.dynamic)}
+            _build(files.dynamic_dvt, "preparation:convert", asked, threads)
 
 
 def _build(path: Path, task: str, asked: Mapping[str, str], threads: int) -> None:
@@ -122,6 +132,8 @@ def _files(name: str, folder: Path) -> Files:
         int8=folder / f"quantized-{name}_{ours}.int8.dvt",
         int16=folder / f"quantized-{name}_{ours}.int16.dvt",
         qdq=folder / f"quantized-{name}_{theirs}.qdq.onnx",
+        dynamic=folder / f"quantized-{name}_{theirs}.dynamic.onnx",
+        dynamic_dvt=folder / f"quantized-{name}_{_digest([ours, theirs])}.dynamic.dvt",
     )
 
 

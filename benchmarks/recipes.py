@@ -49,6 +49,9 @@ NETWORKS: Mapping[str, Recipe] = {
     "unet": Recipe("networks", "unet", {"size": 256}),
 }
 
+# Those with products that ONNX Runtime quantizes dynamically: others would be compared as they are.
+DYNAMIC = ("encoder",)
+
 # Networks outside the comparison, for measurements of the framework.
 ADDS, DIGITS = "adds", "digits"
 ADD_COUNT = 200

@@ -17,6 +17,7 @@ _INT8 = ("htp-int8", "dovetail-int8")
 ALIKE: Mapping[str, Sequence[str]] = {
     "openvino-bf16": ("dovetail-bf16", OURS),
     **dict.fromkeys((*_INT8, "htp-int16", "onnxruntime-int8", "openvino-int8"), _INT8),
+    "onnxruntime-dynamic": ("dovetail-dynamic",),
 }
 
 

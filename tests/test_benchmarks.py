@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -17,8 +18,10 @@ import numpy as np
 import onnx
 import pytest
 from benchmarks import conversion, gauges, machine, rounds, summary, switching, tables
+from benchmarks.__main__ import PARTS, _engines_of
 from benchmarks.busy import busy_processes
 from benchmarks.chains import units
+from benchmarks.engines import ENGINES
 from benchmarks.preparation import build
 from benchmarks.process import ProcessFailedError, ask
 from benchmarks.quantization import subjects
@@ -100,6 +103,19 @@ def test_a_quantized_network_end_to_end(tmp_path: Path) -> None:
     assert data["targets"][0]["label"] == "speed over onnxruntime-int8, geometric mean"
     kinds = sorted(path.name.split(".", 1)[1] for path in tmp_path.glob("quantized-*"))
     assert kinds == ["int8.dvt", "qdq.onnx"]
+
+
+def test_each_engine_is_in_one_part() -> None:
+    options = argparse.Namespace(parts=PARTS, engines=list(ENGINES))
+    found = {part: _engines_of(part, options) for part in PARTS}
+    assert sorted(engine for engines in found.values() for engine in engines) == sorted(ENGINES)
+    assert found["dynamic"] == ["dovetail-dynamic", "onnxruntime-dynamic"]
+    assert "htp-int16" in found["int8"]
+    times = {"dovetail-dynamic": [sample(8)], "onnxruntime-dynamic": [sample(20)]}
+    compared = summary.standings({"encoder": times})
+    assert {peer: each["encoder"].ratio for peer, each in compared.items()} == {
+        "onnxruntime-dynamic": 2.5
+    }
 
 
 def test_a_trained_network_quantized_by_both() -> None:

@@ -159,11 +159,21 @@ class OnnxRuntime:
         return Reader()
 
 
+class OnnxRuntimeDynamic(OnnxRuntime):
+    """`onnxruntime.quantization.quantize_dynamic`, which needs no images."""
+
+    def quantize(self, model: str, images: Sequence[Array], target: str) -> None:
+        """Quantize the weights of products with one scale each, and write an ONNX file."""
+        logging.disable(logging.WARNING)
+        self._tools.quantize_dynamic(model, target, weight_type=self._tools.QuantType.QInt8)
+
+
 QUANTIZERS: Mapping[str, type[Dovetail] | type[OnnxRuntime]] = {
     "dovetail": Dovetail,
     "dovetail-int8": DovetailInt8,
     "dovetail-int16": DovetailInt16,
     "onnxruntime": OnnxRuntime,
+    "onnxruntime-dynamic": OnnxRuntimeDynamic,
 }
 
 
