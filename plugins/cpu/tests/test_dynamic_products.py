@@ -66,12 +66,13 @@ class Net:
         return self.node("MatMul", real, static(self.graph, f"{name}.w", weights), name=name)
 
     def run(self, last: Tensor, given: dict[str, Array], **options: Any) -> Array:
-        """Return the result; the plan's groups are `steps` then."""
+        """Return the result; the plan's groups are `steps` then, and the types they read."""
         last.kind = TensorKind.APP_READ
         prepared = testing.prepare(CpuBackend(OPS, CpuOptions(**options)), self.graph, OPS)
         outputs = {last.name: np.full(last.shape, np.nan, np.float32)}
         prepared.run(given, outputs, RunControl())
         self.steps = [step.nodes for step in prepared.steps]
+        self.read_types = [{v.spec.dtype for v in step.reads} for step in prepared.steps]
         return outputs[last.name]
 
     def step_of(self, name: str) -> set[str]:
@@ -278,6 +279,7 @@ def test_a_quantization_is_one_step(rng, between) -> None:
     found = net.run(net.product(net.real(), levels.astype(np.float32) * scales), {"x": x})
     assert net.step_of("quotient") >= {"least", "greatest", "extent", "at", "round", "shift", "q"}
     assert len(net.steps) == 2
+    assert DType.INT_32 in net.read_types[1]  # the zero point, without another conversion
     with np.errstate(all="ignore"):
         wanted = exact(quantized(x), levels, scales)
     np.testing.assert_array_max_ulp(found, wanted, 2)

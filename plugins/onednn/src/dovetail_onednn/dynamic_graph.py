@@ -52,6 +52,7 @@ class _Dynamic(Rewriting):
     def __init__(self, old: CheckedGraph, schema: OpSchema, view: GraphView) -> None:
         super().__init__(old, schema)
         self._view = view
+        self._wholes: dict[Tensor, Tensor] = {}  # the zero points as products read them
         self._stored: dict[tuple[Tensor, int], tuple[Tensor, Tensor, int] | None] = {}
         self._unneeded: set[Node] = set()  # if nothing else reads what they write
 
@@ -70,6 +71,9 @@ class _Dynamic(Rewriting):
             for quantization in starts.get(node, ()):
                 self._add(quantization)
             if node in made:
+                zero = products[node].values["zero"]
+                if not self.has(whole := self._wholes[zero]):
+                    self.cast(zero, whole)
                 self._add(made[node])
             elif node in kept:
                 self.add(node, node.inputs, node.outputs, view)
@@ -104,7 +108,10 @@ class _Dynamic(Rewriting):
         if (stored := self._stored[key]) is None:
             return None
         self._unneeded.update(match.nodes)
-        inputs = [values["q"], values["scale"], values["zero"], *stored[:2], *node.inputs[_BIAS:]]
+        if (zero := values["zero"]) not in self._wholes:
+            self._wholes[zero] = self.fresh(f"{zero.name}.whole", zero, DType.INT_32)
+        start = values["q"], values["scale"], self._wholes[zero]
+        inputs = [*start, *stored[:2], *node.inputs[_BIAS:]]
         return Node(
             node.name,
             PACKAGE.name,
@@ -154,7 +161,7 @@ class _Dynamic(Rewriting):
                 PACKAGE.name,
                 "DynamicQuantize",
                 [x],
-                [q, scale, zero],
+                [q, scale, zero, self._wholes[zero]],
                 sources=_sources(match.nodes),
             )
             found.setdefault(min(match.nodes, key=order.__getitem__), []).append(node)

@@ -16,36 +16,43 @@ from dovetail.ops import In, Op, OpPackage, Out, int32
 Specs = Sequence[Spec | None]
 PACKAGE = OpPackage("dovetail.onednn")
 _GREATEST = 255
-_FLOAT, _BYTE = (DType.FLOAT_32,), (DType.UINT_8,)
+_FLOAT, _BYTE, _WHOLE = (DType.FLOAT_32,), (DType.UINT_8,), (DType.INT_32,)
 
 
 @PACKAGE.op("DynamicQuantize")
 class DynamicQuantize(Op):
     """Bytes of numbers, with a scale and a zero point by which they hold 0 and all numbers.
 
-    x: any shape. Returns UINT_8 of this shape, the scale and the zero point, of one element each.
-    NaN becomes 0.
+    x: any shape. Returns UINT_8 of this shape, the scale and the zero point, of one element each,
+    and the zero point again as INT_32, which products read. NaN becomes 0.
     """
 
     inputs = (In("in[0]", _FLOAT),)
-    outputs = (Out("out[0]", _BYTE), Out("out[1]", _FLOAT), Out("out[2]", _BYTE))
+    outputs = (
+        *(Out("out[0]", _BYTE), Out("out[1]", _FLOAT)),
+        *(Out("out[2]", _BYTE), Out("out[3]", _WHOLE)),
+    )
     source = "ONNX DynamicQuantizeLinear"
 
     def infer(
-        self, x: Spec, q: Spec | None, scale: Spec | None, zero: Spec | None
-    ) -> tuple[Spec, Spec, Spec]:
+        self, x: Spec, q: Spec | None, scale: Spec | None, zero: Spec | None, whole: Spec | None
+    ) -> tuple[Spec, Spec, Spec, Spec]:
         """Return the specs; scale and zero point have the shapes that are declared."""
         one = () if scale is None else scale.shape
         point = one if zero is None else zero.shape
         byte, number = DType.UINT_8, DType.FLOAT_32
-        return Spec(byte, x.shape), Spec(number, one), Spec(byte, point)
+        again = Spec(DType.INT_32, point)
+        return Spec(byte, x.shape), Spec(number, one), Spec(byte, point), again
 
-    def reference(self, x: Array, q: Spec, scale: Spec, zero: Spec) -> tuple[Array, Array, Array]:
-        """Return the bytes, the scale and the zero point."""
+    def reference(
+        self, x: Array, q: Spec, scale: Spec, zero: Spec, whole: Spec
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return the bytes, the scale and the zero point in two types."""
         step, point = scale_and_zero(np.min(x), np.max(x))
         stored = np.clip(np.rint(x / step) + np.float32(point), 0, _GREATEST)
         stored = np.where(np.isnan(stored), 0, stored).astype(np.uint8)
-        return stored, np.full(scale.shape, step), np.full(zero.shape, point, np.uint8)
+        points = np.full(zero.shape, point, np.uint8)
+        return stored, np.full(scale.shape, step), points, points.astype(np.int32)
 
 
 def scale_and_zero(minimum: np.float32, maximum: np.float32) -> tuple[np.float32, int]:
@@ -72,7 +79,7 @@ class DynamicMatMul(Op):
     """
 
     inputs = (
-        *(In("in[0]", _BYTE), In("in[1]", _FLOAT), In("in[2]", _BYTE)),
+        *(In("in[0]", _BYTE), In("in[1]", _FLOAT), In("in[2]", _WHOLE)),
         *(In("in[3]", (DType.INT_8,)), In("in[4]", _FLOAT), In("in[5]", _FLOAT, optional=True)),
     )
     source = "ONNX MatMulInteger"

@@ -31,7 +31,7 @@ from dovetail_onednn.attributes import Binary, Eltwise, Quantization, operand
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.dynamic_ops import scale_and_zero
 from dovetail_onednn.execution import Argument
-from dovetail_onednn.layouts import dense, vector
+from dovetail_onednn.layouts import dense
 from dovetail_onednn.matrix import as_rows, pack_weights
 from dovetail_onednn.post_ops import chain_of
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
@@ -41,6 +41,7 @@ from dovetail_onednn.recipes import BUILDERS
 from dovetail_onednn.steps import Arguments, is_slow
 
 _QUANTIZE = "onednn.dynamic_quantize"
+_TYPES = [DType.FLOAT_32, DType.FLOAT_32, DType.UINT_8, DType.INT_32]
 _Q, _SCALE, _ZERO, _WEIGHTS, _FACTORS, _BIAS = range(6)  # inputs of a product
 
 
@@ -64,14 +65,11 @@ def dynamic_matmul(call: KernelCall) -> Step | None:
     with matrix_desc(operands, chain.ops, quantization) as desc:
         if is_slow(desc):
             return None
-        stages = Stages(call)
-        zero = stages.room(desc.desc(ZERO_POINTS | Arg.SOURCE))
-        stages.move(Argument(vector(1).of_type(DataType.U8), call.read(_ZERO)), zero)
         arguments = Arguments(call, desc)
         arguments.read_plain(Arg.SOURCE, _Q)
         arguments.read_plain(SCALES | Arg.SOURCE, _SCALE)
         arguments.read_plain(SCALES | Arg.WEIGHTS, _FACTORS)
-        arguments.constant(ZERO_POINTS | Arg.SOURCE, zero.value, zero.desc)
+        arguments.read_plain(ZERO_POINTS | Arg.SOURCE, _ZERO)
         if offset:
             arguments.numbers(ZERO_POINTS | Arg.WEIGHTS, np.full(1, -offset, np.int32))
         pack_weights(call, arguments, desc, matrix, _WEIGHTS)
@@ -79,8 +77,7 @@ def dynamic_matmul(call: KernelCall) -> Step | None:
             arguments.read(Arg.BIAS, _BIAS, dense((1, units)))
         arguments.read_chain(chain)
         arguments.write(Arg.DESTINATION, 0, dense((rows, units)))
-        stages.add_works([arguments.work()])
-    return stages.step()
+        return arguments.step()
 
 
 def dynamic_quantize(call: KernelCall) -> Step | None:
@@ -103,7 +100,7 @@ def dynamic_quantize(call: KernelCall) -> Step | None:
         if is_slow(desc):
             return None
         stages = Stages(call)
-        x, (q, scale, zero) = call.read(0), (call.write(i) for i in range(3))
+        x, (q, scale, zero, whole) = call.read(0), (call.write(i) for i in range(4))
         room = stages.room(one)
         stages.add(
             desc,
@@ -114,7 +111,8 @@ def dynamic_quantize(call: KernelCall) -> Step | None:
                 Arg.DESTINATION: Argument(full.of_type(DataType.U8), q),
             },
         )
-    return call.step(DynamicQuantization(stages.execution(), (x, scale, zero, room.value)))
+    values = x, scale, zero, whole, room.value
+    return call.step(DynamicQuantization(stages.execution(), values))
 
 
 class DynamicQuantization:
@@ -122,8 +120,8 @@ class DynamicQuantization:
 
     Args:
         quantize: The bind of the primitive that writes the bytes.
-        values: The numbers, the scale, the zero point, and the zero point as the primitive reads
-            it, float32.
+        values: The numbers, the scale, the zero point in both types, and the zero point as the
+            primitive reads it, float32.
     """
 
     def __init__(self, quantize: Bind, values: Sequence[Value]) -> None:
@@ -132,41 +130,42 @@ class DynamicQuantization:
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for these buffers."""
         quantize = self._quantize(buffers)
-        numbers, scale, zero, room = (buffers.array(value).reshape(-1) for value in self._values)
+        found = [buffers.array(value).reshape(-1) for value in self._values]
+        numbers, scale, zero, whole, room = found
         real = room.view(np.float32)
         least, most = np.minimum.reduce, np.maximum.reduce
 
         def run() -> None:
             step, point = scale_and_zero(least(numbers), most(numbers))
-            scale[0], zero[0], real[0] = step, point, point
+            scale[0], zero[0], whole[0], real[0] = step, point, point, point
             quantize()
 
         return run
 
     def record(self, recorder: PlanRecorder) -> tuple[str, Data]:
         """Return it as data; see `Recipe`."""
-        x, scale, zero, room = map(recorder.value, self._values)
+        x, scale, zero, whole, room = map(recorder.value, self._values)
         inner = recorder.inner(self._quantize)
-        return _QUANTIZE, QuantizationData(*inner, (x, scale, zero, room))
+        return _QUANTIZE, QuantizationData(*inner, (x, scale, zero, whole, room))
 
 
 class QuantizationData(Data, frozen=True):
-    """The bytes' bind, and the numbers, the scale, the zero point and a scratchpad."""
+    """The bytes' bind, and the numbers, the scale, the zero points and a scratchpad."""
 
     builder: str
     quantize: Any
-    values: tuple[int, int, int, int]
+    values: tuple[int, int, int, int, int]
 
 
 @BUILDERS.builds(_QUANTIZE, QuantizationData)
 def _dynamic_quantization(data: QuantizationData, source: Source) -> DynamicQuantization:
     values = [source.value(number) for number in data.values]
-    numbers, scale, zero, room = values
-    types = [value.spec.dtype for value in (numbers, scale, zero)]
-    counts = [math.prod(value.spec.shape) for value in (scale, zero)]
-    fits = types == [DType.FLOAT_32, DType.FLOAT_32, DType.UINT_8] and counts == [1, 1]
+    numbers, *points, room = values
+    types = [value.spec.dtype for value in (numbers, *points)]
+    counts = [math.prod(value.spec.shape) for value in points]
+    fits = types == _TYPES and counts == [1, 1, 1]
     can_write = all(v.root.storage in (Storage.ARENA, Storage.OUTPUT) for v in values[1:])
     is_dense = all(value.layout is None for value in values)
     if not (fits and can_write and is_dense and numbers.nbytes and room.nbytes == 4):
-        raise RecipeError(f"'{numbers.name}' cannot be quantized to '{zero.name}'")
+        raise RecipeError(f"'{numbers.name}' cannot be quantized to '{points[1].name}'")
     return DynamicQuantization(source.bind(data.builder, data.quantize), values)
