@@ -20,6 +20,10 @@ FLOAT_BYTES = 4
 # what one pass wrote is still in the second-level cache when the next one reads it. Twice as many
 # took as long; with half of them the cost of the calls shows (MobileNetV2, 1 MB of cache).
 BLOCK = 32768
+# Bytes of a run that is copied as one item, and of arrays that are worth it: for each run NumPy's
+# loop over its elements takes 6 ns. Runs of 16 bytes took 78 us for 400 kB and take 10, runs of 64
+# took 29 and take 10, those of 512 take the same.
+_LONGEST_RUN, _LEAST_OF_RUNS = 256, 1 << 13
 # Most blocks of one step: each bound call takes some 500 bytes.
 MOST_BLOCKS = 256
 
@@ -67,7 +71,26 @@ def clip_between(x: Array, low: float, high: float, out: Array) -> Iterator[Call
 
 def copy(target: Array, source: Array) -> Call:
     """Return a call that copies an array, broadcast, into another."""
+    are_alike = (target.shape, target.dtype) == (source.shape, source.dtype)
+    if are_alike and target.nbytes >= _LEAST_OF_RUNS:
+        target, source = _in_runs(target, source)
     return partial(np.copyto, target, source)
+
+
+def _in_runs(target: Array, source: Array) -> tuple[Array, Array]:
+    """Return both arrays with elements that are neighbors in both as one item, unless it is long.
+
+    Arrays with gaps and transposed ones are copied in a tenth to a half of the time then.
+    """
+    size, axis = target.itemsize, target.ndim
+    while axis and target.strides[axis - 1] == source.strides[axis - 1] == size:
+        axis -= 1
+        size *= target.shape[axis]
+    if not 0 < axis < target.ndim or size > _LONGEST_RUN:
+        return target, source
+    shape = *target.shape[:axis], -1
+    items = [each.reshape(shape).view(f"V{size}") for each in (target, source)]
+    return items[0], items[1]
 
 
 def fill(target: Array, value: Array) -> Call:
