@@ -132,6 +132,25 @@ def test_one_tensor_joined_with_itself(model: Any) -> None:
     check(model, model.add("Concat", x, x, name="y", axis=2))
 
 
+@pytest.mark.parametrize("widths", [(16, 8), (1024, 1), (3, 5, 7)])
+@pytest.mark.parametrize("axis", [2, 1])
+def test_many_rows_are_copied_one_tensor_at_a_time(
+    model: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    widths: tuple[int, ...],
+    axis: int,
+) -> None:
+    made: list[object] = []
+    reorder = movement.reorder_primitive
+    monkeypatch.setattr(
+        movement, "reorder_primitive", lambda *descs: made.append(descs) or reorder(*descs)
+    )
+    shapes = [(600, width) if axis == 1 else (2, 300, width) for width in widths]
+    inputs = [model.input(f"x{i}", *shape) for i, shape in enumerate(shapes)]
+    check(model, model.add("Concat", *inputs, name="y", axis=axis))
+    assert len(made) >= len(widths)
+
+
 @pytest.mark.parametrize("op_type", ["Transpose", "Concat", "ChannelShuffle"])
 def test_what_is_small_is_left_to_others(
     model: Any, monkeypatch: pytest.MonkeyPatch, kinds: Any, op_type: str

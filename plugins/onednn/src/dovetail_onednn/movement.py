@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_numpy.kernels.conditions import is_float32
-from dovetail_onednn._api import MULTIPLE_SOURCE, Arg
+from dovetail_numpy.kernels.conditions import is_float32, only_moves
+from dovetail_onednn._api import MULTIPLE_SOURCE, Arg, DataType
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.execution import Argument
+from dovetail_onednn.execution import Argument, Work
 from dovetail_onednn.layouts import Strided, input_type, layout_of, narrow_layout, permuted, type_of
 from dovetail_onednn.moves import moves
-from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
+from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc, reorder_primitive
 from dovetail_onednn.steps import Arguments, execute
+from dovetail_onednn.threads import threads
 
 # NumPy copies fewer elements in less time than the call of a primitive takes.
 _LEAST = 2048
+# NumPy copies as many rows in the time of two such calls, or longer ones at the same speed.
+_LEAST_ROWS, _LONG_ROW = 512, 4096
+_WORD = 4  # bytes
+# Bytes from which on two threads are faster: copies of 193,600 took 3 us in one and 5 in two.
+_LEAST_SHARED = 1 << 18
 
 
 def reshape(call: KernelCall) -> Step | None:
@@ -51,7 +58,7 @@ def channel_shuffle(call: KernelCall) -> Step | None:
 
 
 def concat(call: KernelCall) -> Step | None:
-    """Run Concat as one primitive, with all axes before the concatenated one as rows."""
+    """Run Concat of float32: short rows as `concatenated`, else as one primitive."""
     if not is_float32(call) or any(t is None for t in call.tensors):
         return None
     axis, shape = call.op.axis, call.outputs[0].shape
@@ -60,6 +67,8 @@ def concat(call: KernelCall) -> Step | None:
     # NumPy's copies of one long row are as fast
     if (math.prod(shape) < _LEAST or rows == 1) and not narrow:
         return None
+    if not narrow and (copied := concatenated(call)):
+        return copied
     kind = type_of(narrow[0] if narrow else None)
     forms = [_row(rows, call.spec(i).shape[axis:]) for i in range(len(call.tensors))]
     sources, target = [form.of_type(kind) for form in forms], _row(rows, shape[axis:])
@@ -69,6 +78,35 @@ def concat(call: KernelCall) -> Step | None:
             arguments.read_form(MULTIPLE_SOURCE + i, i, source, form)
         arguments.write(Arg.DESTINATION, 0, target)
         return arguments.step()
+
+
+def concatenated(call: KernelCall) -> Step | None:
+    """Run Concat of many short rows: each input is copied into its part of them, in words.
+
+    The library's own concatenation takes 1.3 times as long for two rows of 64 float32, 2.5 times
+    for two of 32 and 5 times for two of 16. All axes before the concatenated one are rows.
+    """
+    inputs = [i for i in range(len(call.tensors)) if call.has(i)]
+    if not only_moves(call, *inputs):
+        return None
+    axis, out = call.op.axis, call.outputs[0]
+    rows, size = math.prod(out.shape[:axis]), out.dtype.storage.itemsize
+    widths = [math.prod(call.spec(i).shape[axis:]) * size for i in inputs]
+    is_slow = rows >= _LEAST_ROWS and max(widths) <= _LONG_ROW and min(widths) > 0
+    if not is_slow:
+        return None
+    unit, kind = (_WORD, DataType.S32) if not any(w % _WORD for w in widths) else (1, DataType.S8)
+    pitch, target, works = sum(widths) // unit, call.write(), []
+    for i, width, end in zip(inputs, widths, itertools.accumulate(widths), strict=True):
+        source = MemoryDesc.strided((rows, width // unit), (width // unit, 1), kind)
+        part = MemoryDesc.strided((rows, width // unit), (pitch, 1), kind)
+        arguments: dict[int, Argument] = {
+            Arg.SOURCE: Argument(source, call.read(i)),
+            Arg.DESTINATION: Argument(part, target, end - width),
+        }
+        with threads(1 if rows * width < _LEAST_SHARED else 0):
+            works.append(Work(reorder_primitive(source, part), arguments))
+    return execute(call, *works)
 
 
 def _row(rows: int, shape: Shape) -> MemoryDesc:

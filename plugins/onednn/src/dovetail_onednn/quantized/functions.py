@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dovetail.runtime.plan import Make
 from dovetail_numpy.integer.moves import REQUANTIZING
 from dovetail_numpy.kernels.lookup import OPS
+from dovetail_onednn.movement import concatenated
 from dovetail_onednn.quantized.conversions import dequantize
 from dovetail_onednn.quantized.elementwise import elementwise
 from dovetail_onednn.quantized.item_norm import group_norm, instance_norm
 from dovetail_onednn.quantized.layer_norm import layer_norm
 from dovetail_onednn.quantized.local_response import lrn
-from dovetail_onednn.quantized.movement import concatenated, rearranged, requantized
+from dovetail_onednn.quantized.movement import rearranged, requantized
 from dovetail_onednn.quantized.plain_norm import plain_norm
 from dovetail_onednn.quantized.pooling import pool_avg, pool_max, reduced
 from dovetail_onednn.quantized.resampling import resize

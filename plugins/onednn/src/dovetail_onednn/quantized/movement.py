@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -22,15 +21,9 @@ from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.quantized.types import TYPES
 from dovetail_onednn.reorder import moved
 from dovetail_onednn.steps import execute
-from dovetail_onednn.threads import threads
 
 # NumPy copies fewer elements in less time than the call of a primitive takes.
 _LEAST = 4096
-# NumPy copies as many rows in the time of two such calls, or longer ones at the same speed.
-_LEAST_ROWS, _LONG_ROW = 512, 4096
-_WORD = 4  # bytes
-# Bytes from which on two threads are faster: copies of 193,600 took 3 us in one and 5 in two.
-_LEAST_SHARED = 1 << 18
 _GENERATED = "jit:"  # implementations
 # As bfloat16: numbers below the smallest normal one, and signalling NaN.
 _FRAGILE = np.array(
@@ -92,34 +85,6 @@ def _copies_bits(shape: Shape, strides: Shape, first: MemoryDesc, second: Memory
     wanted = np.lib.stride_tricks.as_strided(elements, shape, [2 * stride for stride in strides])
     found = moved(elements, first, second).view(np.uint16)
     return np.array_equal(found.reshape(shape), wanted)
-
-
-def concatenated(call: KernelCall) -> Step | None:
-    """Run Concat of many short rows: each input is copied into its part of them, in words.
-
-    The library's own concatenation takes twice as long.
-    """
-    inputs = [i for i in range(len(call.tensors)) if call.has(i)]
-    if not only_moves(call, *inputs):
-        return None
-    axis, out = call.op.axis, call.outputs[0]
-    rows, size = math.prod(out.shape[:axis]), out.dtype.storage.itemsize
-    widths = [math.prod(call.spec(i).shape[axis:]) * size for i in inputs]
-    is_slow = rows >= _LEAST_ROWS and max(widths) <= _LONG_ROW and min(widths) > 0
-    if not is_slow:
-        return None
-    unit, kind = (_WORD, DataType.S32) if not any(w % _WORD for w in widths) else (1, DataType.S8)
-    pitch, target, works = sum(widths) // unit, call.write(), []
-    for i, width, end in zip(inputs, widths, itertools.accumulate(widths), strict=True):
-        source = MemoryDesc.strided((rows, width // unit), (width // unit, 1), kind)
-        part = MemoryDesc.strided((rows, width // unit), (pitch, 1), kind)
-        arguments: dict[int, Argument] = {
-            Arg.SOURCE: Argument(source, call.read(i)),
-            Arg.DESTINATION: Argument(part, target, end - width),
-        }
-        with threads(1 if rows * width < _LEAST_SHARED else 0):
-            works.append(Work(reorder_primitive(source, part), arguments))
-    return execute(call, *works)
 
 
 def requantized(call: KernelCall) -> Step | None:
