@@ -14,6 +14,8 @@ from dovetail.ops import from_real, to_real, unstorable
 from dovetail.runtime import Context, Graph, Profile, Signal
 from dovetail.runtime.interface import Endpoint
 
+_NUMERIC = "fiub"  # kinds of NumPy's types that are numbers; others need a conversion
+
 
 def run_graph(
     graph: Graph,
@@ -97,12 +99,11 @@ def as_array(value: object, name: str) -> Array:
 
 def _stored(value: Any, end: Endpoint) -> Array:
     """Return real values in a tensor's stored form; the graph checks their shape."""
-    if end.stores_real and type(value) is np.ndarray and value.dtype == end.storage:
-        return value
-    array, tensor = as_array(value, end.tensor.name), end.tensor
+    is_numeric = type(value) is np.ndarray and value.dtype.kind in _NUMERIC
+    array, tensor = value if is_numeric else as_array(value, end.tensor.name), end.tensor
     if end.stores_real and array.dtype == end.storage:
         return array
-    if array.shape != tensor.shape or array.dtype.kind not in "fiub":
+    if array.shape != tensor.shape or array.dtype.kind not in _NUMERIC:
         return array
     is_whole = tensor.dtype.is_int or tensor.dtype is DType.BOOL_8
     if is_whole and (wrong := unstorable(array, tensor.dtype)).any():
