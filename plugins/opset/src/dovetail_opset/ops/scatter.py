@@ -170,11 +170,13 @@ class OneHot(Op):
         return Spec(out.dtype, shape, out.encoding)
 
     def reference(self, indices: Array, out: Spec) -> Array:
-        wanted = np.expand_dims(indices.astype(np.int64), self.axis)
+        wanted = indices.astype(np.int64)
         wanted = np.where(wanted < 0, wanted + self.depth, wanted)
-        positions = np.arange(self.depth).reshape(-1, *(1,) * (wanted.ndim - 1 - self.axis))
         on, off = (stored_constant(v, out) for v in (self.on_value, self.off_value))
-        return np.where(wanted == positions, on, off)
+        found = np.full(out.shape, off, off.dtype)
+        exists = (wanted >= 0) & (wanted < self.depth)
+        np.moveaxis(found, self.axis, -1)[exists, wanted[exists]] = on
+        return found
 
 
 def _type_of(value: Any) -> DType:
