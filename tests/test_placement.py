@@ -15,12 +15,14 @@ from picky_cpu import picky_installed
 
 import dovetail as dt
 from dovetail.cli import main
+from dovetail.container import Producer
 from dovetail.errors import BackendError, ConfigError
-from dovetail.ir import Array
+from dovetail.ir import Array, DType, Graph, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import EVERYTHING, NOTHING, CheckedGraph, Observed, check_ops
 from dovetail.runtime import Backend
 from dovetail.runtime.contract import Image, Prepared, PrepareRequest, RunControl
 from dovetail.testing.preparing import open_context
+from dovetail_opset.build import add
 
 BACKEND = "hetero:picky,cpu"
 # Seams end fusions and layouts, so that oneDNN adds in another order.
@@ -104,6 +106,25 @@ def test_quantized_networks_give_the_same_bits(engine: str) -> None:
     placed, alone = compared(quantized, REFUSED["U-Net"], EVERYTHING, engine=engine)
     for output, array in alone.items():
         np.testing.assert_array_equal(placed[output], array)
+
+
+def test_quantized_nodes_stay_where_their_arithmetic_is_defined() -> None:
+    """`cpu` simulates 16 bits. Moving the product there would save the bytes of its result."""
+    graph, rng = Graph("net"), np.random.default_rng(5)
+    grid = DType.UFIXED_POINT_16, ScaleOffset(3e-5, -30011)
+    x = graph.add_tensor(Tensor("x", grid[0], (1, 8, 1), TensorKind.APP_WRITE, encoding=grid[1]))
+    factors = rng.integers(0, 1 << 16, (1, 8, 96)).astype(np.uint16)
+    factor = graph.add_tensor(Tensor.static("f", factors, grid[0], encoding=ScaleOffset(7e-5, -9)))
+    product = add(graph, "ElementWiseMultiply", [x, factor], name="product")
+    y = add(graph, "ReduceSumSquare", [product], name="y", axes=np.array([2], np.uint32))
+    for tensor, scale in ((product, 2e-5), (y, 1e-3)):
+        tensor.dtype, tensor.encoding = grid[0], ScaleOffset(scale, -30000)
+    y.kind = TensorKind.APP_READ
+    model = dt.Model({"net": graph}, Producer("test", "1"), {})
+    with dt.Session(model, "hetero:htp,cpu") as session:
+        (handle,) = session.graphs.values()
+        assert handle.placement is not None
+        assert [moved.node for moved in handle.placement.moved] == ["ReduceSumSquare node 'y'"]
 
 
 def test_macs_are_counted_and_nodes_that_multiply_stay() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dovetail.errors import BackendError, ConfigError, Problem, suggest_name
 from dovetail.ops import CheckedGraph, NodeView
+from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.contract import Support
 from dovetail.runtime.placement.flow import Flow, seam_bytes
 from dovetail.runtime.placement.members import Member
@@ -141,11 +142,12 @@ class _Placing:
     def _may_run(self, node: int, member: int) -> bool:
         """Return whether a node may move to a member.
 
-        Nodes that multiply stay: they would cost more there than is saved.
+        Nodes that multiply stay: they would cost more there than is saved. So do nodes that compute
+        stored integers from others: backends may round them in other ways.
         """
         if member == self._chosen[node]:
             return True
-        if node in self._pinned or self._macs[node]:
+        if node in self._pinned or self._macs[node] or _computes_integers(self._nodes[node]):
             return False
         is_forbidden = self._members[member].name in self._options.forbid
         return not is_forbidden and self._verdict(node, member).ok
@@ -213,6 +215,18 @@ class _Placing:
                 )
         if is_short:
             yield from (Problem(f"on '{m.backend}': {m.reason}", m.node) for m in report.moved)
+
+
+def _computes_integers(view: NodeView) -> bool:
+    """Return whether a node has fixed-point inputs and outputs, and does more than move values."""
+    if view.is_opaque:
+        return False
+    schema, _ = view.definition
+    return (
+        any(spec is not None and spec.dtype.is_fixed_point for spec in view.ins)
+        and any(spec.dtype.is_fixed_point for spec in view.outs)
+        and not keeps_stored(schema.domain, view.ins, view.outs)
+    )
 
 
 def _macs(view: NodeView) -> int:
