@@ -48,6 +48,8 @@ def resized(
         ((S16, 0.0002, 31000), (U8, 0.03, 90)),
         ((U8, 0.03, 90), (U16, 0.00011, 65535)),
         ((S16, 0.01, 5), (S16, 2.5e-7, 7)),
+        ((U8, 0.02, 3), (U8, 0.04, 3)),  # every other level is a tie
+        ((U16, 0.0002, 300), (U16, 0.0004, 300)),
     ],
 )
 @pytest.mark.parametrize(
@@ -58,6 +60,10 @@ def resized(
         ((1, 12, 11, 33), (6, 22)),
         ((1, 1, 6, 16), (4, 12)),
         ((1, 3, 2, 16), (48, 64)),
+        # weights of sixths beyond the border only, where both elements are the same
+        ((2, 1, 1, 64), (6, 14)),
+        ((2, 2, 2, 64), (3, 3)),
+        ((2, 1, 7, 16), (6, 14)),
     ],
 )
 def test_exact_factors(
@@ -88,10 +94,11 @@ def test_other_factors_are_left_to_the_definition(new_network: Any, new: Any, pa
     net.check(resized(net, (1, 6, 5, 8), new, same, same, **params), engine=False)
 
 
+@pytest.mark.parametrize("old", [(1, 8, 8, 32), (1, 1, 1, 32)])
 @pytest.mark.parametrize("wanted", [(U16, 0.0002, 300), (S16, 0.00019, 7), (U8, 0.1, 3)])
-def test_engine_resizes_words(new_network: Any, wanted: Any) -> None:
-    net = new_network()
-    y = resized(net, (1, 8, 8, 32), (16, 16), (U16, 0.0002, 300), wanted, half_pixel_centers=True)
+def test_engine_resizes_words(new_network: Any, wanted: Any, old: Any) -> None:
+    net, new = new_network(), (16, 16) if old[1] > 1 else (6, 14)
+    y = resized(net, old, new, (U16, 0.0002, 300), wanted, half_pixel_centers=True)
     y.kind = TensorKind.APP_READ
     (step,) = net.prepare().steps
     assert "onednn" in getattr(step.bind, "func", step.bind).__module__

@@ -149,7 +149,8 @@ def _resampled(call: KernelCall) -> Step | None:
         return None
     if types - WORDS - TYPES.keys():
         return None
-    if not _is_exact(call):
+    algorithm = _library_algorithm(call)
+    if algorithm is None or not _is_exact(call):
         return None
     zero = grid_of(data)[1]
     slope = float(rescale.multiplier)
@@ -163,7 +164,7 @@ def _resampled(call: KernelCall) -> Step | None:
         source, target = source.of_type(TYPES[data.dtype]), target.of_type(TYPES[out.dtype])
     description = Description(
         "resampling_forward",
-        (ENGINE, FORWARD_INFERENCE, ResamplingAlgorithm.LINEAR, None, source, target),
+        (ENGINE, FORWARD_INFERENCE, algorithm, None, source, target),
         lambda: f"an integer resampling of {source.key} to {target.key}",
         tuple(ops),
     )
@@ -179,6 +180,20 @@ def _resampled(call: KernelCall) -> Step | None:
         real = stages.room(target)
         stages.add(desc, {Arg.SOURCE: stored.argument(source), Arg.DESTINATION: real})
     return step_of_words(call, stages, [stored], real)
+
+
+def _library_algorithm(call: KernelCall) -> ResamplingAlgorithm | None:
+    """Return the library's algorithm with exact weights; None if it has none.
+
+    Beyond the border, it adds an element to itself by the weights of its position there.
+    """
+    shapes = call.spec(0).shape, call.outputs[0].shape
+    changed = [(old, new) for old, new in zip(*shapes, strict=True) if old != new]
+    if all(old == 1 for old, _ in changed):  # copies
+        return ResamplingAlgorithm.NEAREST
+    # positions are (i + 1/2) * old / new - 1/2
+    is_exact = all(_FINEST // 2 * old % new == 0 for old, new in changed)
+    return ResamplingAlgorithm.LINEAR if is_exact else None
 
 
 def _is_exact(call: KernelCall, largest_sum: float = 1.0) -> bool:
