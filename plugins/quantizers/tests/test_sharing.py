@@ -223,6 +223,20 @@ def test_squashing_goes_through_what_only_moves() -> None:
     assert "Relu" in found["neg"].why
 
 
+@pytest.mark.parametrize("reader", ["Relu", "Sigmoid", "Softmax"])
+@pytest.mark.parametrize("asks_for_indices", [False, True])
+def test_what_is_chosen_from_by_size_has_all_values(reader: str, asks_for_indices: bool) -> None:
+    """As in a mixture of experts, whose router would choose at random among clipped scores."""
+    graph, x = new_graph((2, 3))
+    scores = add(graph, "ElementWiseNeg", [x], name="scores")
+    best, indices = add_all(graph, "TopK", [scores], name="best", k=1)
+    output(add(graph, reader, [best], name="y"))
+    if asks_for_indices:
+        output(indices)
+    made = decisions(graph, [np.array([[40, 60, 20], [-3, -1, 2]])])["scores"]
+    assert (made.minimum <= -59) == asks_for_indices
+
+
 @pytest.mark.parametrize("other", ["another reader", "an output", "an input"])
 def test_nothing_is_squashed_that_others_see(other: str) -> None:
     graph, x = new_graph((2,))

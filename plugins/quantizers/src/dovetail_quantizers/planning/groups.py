@@ -73,6 +73,8 @@ class Group:
         constants: Static members.
         bounds: Ranges that are known from ops.
         inside: Nodes that only move or clip values within the group.
+        choosing: Nodes that move values within the group, and have other results that depend on
+            values that they do not move: the indices of the largest ones.
         states: Members with the encoding of a node's state, whose clipping would change every
             following step.
         squashed: Members whose own range does not count, with the nodes that clip them.
@@ -86,6 +88,7 @@ class Group:
     constants: dict[Tensor, None] = field(default_factory=dict)
     bounds: list[Bound] = field(default_factory=list)
     inside: set[Node] = field(default_factory=set)
+    choosing: set[Node] = field(default_factory=set)
     states: dict[Tensor, None] = field(default_factory=dict)
     squashed: dict[Tensor, Node] = field(default_factory=dict)
     needed: Range = (-math.inf, math.inf)
@@ -171,7 +174,8 @@ class _Finder:
             merged = self._join(merged, self.groups[other])
         for tensor in outputs:
             merged.sources.pop(tensor, None)
-        merged.inside.add(node)
+        others = (t for t in node.outputs if t not in outputs)
+        (merged.choosing if any(map(self._is_seen, others)) else merged.inside).add(node)
         if (added := added_by(node, self._ops)) is not None:
             merged.bounds.append(Bound(added, node.where))
 
@@ -314,6 +318,7 @@ class _Finder:
         one.constants |= other.constants
         one.bounds += other.bounds
         one.inside |= other.inside
+        one.choosing |= other.choosing
         one.states |= other.states
         one.squashed |= other.squashed
         for tensor in other.members:

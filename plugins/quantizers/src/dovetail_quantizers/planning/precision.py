@@ -127,7 +127,8 @@ def _moved_from(
 ) -> Node | None:
     """Return the float node whose outputs a node only moves; None if it moves others, too."""
     inputs = [t for _, t in present(node) if is_quantized(t) and not t.kind.is_static]
-    if not inputs or any(node not in groups[t].inside for t in inputs):
+    within = [groups[t].inside | groups[t].choosing for t in inputs]
+    if not inputs or any(node not in moving for moving in within):
         return None
     makers = [graph.producer(t) for t in inputs]
     if any(maker is None or maker not in found for maker in makers):
