@@ -325,6 +325,15 @@ def test_values_that_are_not_finite_are_left_for_calibration_to_name() -> None:
     assert caught.value.code == "CALIBRATION_NOT_FINITE"
 
 
+def test_infinities_in_samples_are_an_error_without_warnings() -> None:
+    graph = dense_pair(drawn(16, 6), np.full(16, 9, np.float32), drawn(3, 16), rows=2)
+    x = np.vstack(VECTORS[:2])
+    x[:, 0] = np.inf, -np.inf  # the sum of a channel is NaN
+    with pytest.raises(QuantizationError) as caught:
+        quantized(graph, [x], algorithms=["cle"])
+    assert caught.value.code == "CALIBRATION_NOT_FINITE"
+
+
 def test_quantizing_calls_it_by_name_and_gains_by_it() -> None:
     scales = (2.0 ** np.arange(-8, 8)).astype(np.float32)
     first = RNG.standard_normal((16, 6)).astype(np.float32) * scales[:, None]

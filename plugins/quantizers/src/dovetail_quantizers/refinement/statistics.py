@@ -45,7 +45,8 @@ def gather(
         for sample in samples_of(graph, calibration):
             shown = run(sample)
             for name, stream in streams.items():
-                stream.take(to_real(shown[name], tensors[name].spec))
+                with np.errstate(invalid="ignore"):  # calibration reports infinities
+                    stream.take(to_real(shown[name], tensors[name].spec))
     return {name: stream.statistics() for name, stream in streams.items()}
 
 
