@@ -11,7 +11,7 @@ from backend_verdicts import rejected
 from onnx import TensorProto, helper, numpy_helper, save
 
 import dovetail as dt
-from dovetail.api.quantization import quantize_with_report
+from dovetail.api.quantization import quantize_with_report, write_encodings
 from dovetail.container import Model, Producer
 from dovetail.errors import UnsupportedOpError
 from dovetail.ir import DType, Graph, Spec, Tensor, TensorKind
@@ -38,6 +38,23 @@ def test_ops_that_the_htp_lacks_are_written_out() -> None:
         signal, found = (s.run({"x": images[0]})["y"] for s in (exact, emulated))
     noise = np.square(found - signal).sum()
     assert 10 * np.log10(np.square(signal).sum() / noise) > 50
+
+
+def test_encodings_of_written_out_ops_are_used_again(tmp_path: Path) -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 4, 4, 8), TensorKind.APP_WRITE))
+    soft = add(graph, "ElementWiseSoftplus", [x], name="soft")
+    add(graph, "ElementWiseNeg", [soft], name="y").kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    images = np.random.default_rng(3).standard_normal((4, 1, 4, 4, 8)).astype(np.float32)
+    first = dt.quantize(model, images, target_backend="htp")
+    (path,) = write_encodings(first, tmp_path / "net.dvt")
+    again = dt.quantize(model, target_backend="htp", quantization_overrides=str(path))
+    made, wanted = (m.graphs["net"] for m in (again, first))
+    assert [n.name for n in made.nodes] == [n.name for n in wanted.nodes]
+    assert {t.name: t.spec for t in made.tensors.values()} == {
+        t.name: t.spec for t in wanted.tensors.values()
+    }
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dovetail.container import Model
+from collections.abc import Sequence
+
 from dovetail.errors import QuantizationError, listed
+from dovetail.ir import Graph
 from dovetail.quantization import QuantizationOptions
 from dovetail_quantizers.files import EncodingsFile
 from dovetail_quantizers.planning.overrides import unmatched, unmatched_names, without_tensor
@@ -13,16 +15,20 @@ _SHOWN = 8  # names, where there are more
 
 
 def check_entries(
-    file: EncodingsFile | None, model: Model, options: QuantizationOptions
+    file: EncodingsFile | None, graphs: Sequence[Graph], options: QuantizationOptions
 ) -> list[str]:
     """Return notes on entries without a tensor.
+
+    Args:
+        file: The file; None without one.
+        graphs: The graphs of the model, and what else has the tensors of entries.
+        options: The options.
 
     Raises:
         QuantizationError: There are some, and the options are not lenient.
     """
     if file is None:
         return []
-    graphs = tuple(model.graphs.values())
     problems = unmatched(file, graphs)
     if problems and not options.lenient:
         raise QuantizationError(

@@ -77,6 +77,21 @@ class QuantizedGraph:
 
 
 @dataclass(frozen=True, slots=True)
+class FloatGraph:
+    """A graph to quantize.
+
+    Attributes:
+        source: The graph of the model.
+        graph: Its copy in the ops and types that are quantized.
+        notes: What has changed.
+    """
+
+    source: Graph
+    graph: Graph
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GraphQuantizer:
     """Quantizes the graphs of a model.
 
@@ -94,15 +109,24 @@ class GraphQuantizer:
     target: Target
     ops: OpRegistry
 
-    def quantize(self, graph: Graph, calibration: Calibration | None) -> QuantizedGraph:
+    def float_graph(self, graph: Graph) -> FloatGraph:
+        """Return a copy of a graph in the ops and types that are quantized."""
+        check_ops(graph, self.ops)
+        work = copy_graph(graph)
+        SingleOps().run(work)  # the ops whose facts and names the later steps read
+        notes = [*narrow_floats(work, self.options), *self.target.write_out(work)]
+        check_statics(work, self.ops)
+        put_back_for_blocks(work, self.options.weights_block_size)
+        return FloatGraph(graph, work, tuple(notes))
+
+    def quantize(self, given: FloatGraph, calibration: Calibration | None) -> QuantizedGraph:
         """Quantize a graph; its errors are those of `dovetail.quantization.Quantizer.quantize`.
 
         Args:
-            graph: The graph. Not changed.
+            given: The graph, as `float_graph` returns it; quantized in place.
             calibration: The samples; None without any.
         """
-        notes: list[str] = []
-        work = self._float_graph(graph, notes)
+        graph, work, notes = given.source, given.graph, [*given.notes]
         overrides, changes = self._own_encodings(work, notes, calibrates=calibration is not None)
         if self.file is not None:
             overrides = overrides.under(self._file_encodings(graph, work, self.file))
@@ -140,17 +164,6 @@ class GraphQuantizer:
             advice=advice,
             notes=[*notes, *plan.notes],
         )
-
-    def _float_graph(self, graph: Graph, notes: list[str]) -> Graph:
-        """Return a copy in the ops and types that are quantized; add notes on what has changed."""
-        check_ops(graph, self.ops)
-        work = copy_graph(graph)
-        SingleOps().run(work)  # the ops whose facts and names the later steps read
-        notes += narrow_floats(work, self.options)
-        notes += self.target.write_out(work)
-        check_statics(work, self.ops)
-        put_back_for_blocks(work, self.options.weights_block_size)
-        return work
 
     def _own_encodings(
         self, work: Graph, notes: list[str], *, calibrates: bool

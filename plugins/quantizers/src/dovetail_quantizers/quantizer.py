@@ -40,16 +40,19 @@ class DefaultQuantizer:
     ) -> Quantized:
         """Quantize a model; see `dovetail.quantization.Quantizer`."""
         options, notes = with_config(options)
-        file, options = overrides_for(options, tuple(model.graphs.values()))
+        graphs = tuple(model.graphs.values())
+        file, options = overrides_for(options, graphs)
         require_aimet(options)
         _require_interfaces(options, model)
         recipes = recipes_of(options)
         target = Target(options, recipes, ops)
-        notes += check_entries(file, model, options)
         quantizer = GraphQuantizer(options, file, recipes, target, ops)
+        floats = [quantizer.float_graph(graph) for graph in graphs]
+        # a file that was written for the same backend also has the tensors of written-out ops
+        notes += check_entries(file, (*graphs, *(each.graph for each in floats)), options)
         found = {
-            name: quantizer.quantize(graph, calibration.get(name))
-            for name, graph in model.graphs.items()
+            each.source.name: quantizer.quantize(each, calibration.get(each.source.name))
+            for each in floats
         }
         made = Model.of(*(g.graph for g in found.values()), producer=model.producer, registry=ops)
         return Quantized(made, _report(found, notes))

@@ -24,10 +24,11 @@ def with_stated_encodings(
     model: Model, options: QuantizationOptions, ops: OpRegistry
 ) -> tuple[Model, tuple[str, ...]]:
     """Return a float model that states encodings; see `Quantizer`."""
-    file, _ = overrides_for(options, tuple(model.graphs.values()))
-    notes = [] if file is None else check_entries(file, model, options)
+    given = tuple(model.graphs.values())
+    file, _ = overrides_for(options, given)
+    notes = [] if file is None else check_entries(file, given, options)
     graphs = []
-    for graph in model.graphs.values():
+    for graph in given:
         check_ops(graph, ops)
         made = copy_graph(graph)
         own = _extracted(made, options, ops, notes)
