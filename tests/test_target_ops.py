@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import forked
 import numpy as np
@@ -40,14 +41,31 @@ def test_ops_that_the_htp_lacks_are_written_out() -> None:
     assert 10 * np.log10(np.square(signal).sum() / noise) > 50
 
 
-def test_encodings_of_written_out_ops_are_used_again(tmp_path: Path) -> None:
+def softplus(graph: Graph, x: Tensor) -> Tensor:
+    """An op that an HTP lacks."""
+    soft = add(graph, "ElementWiseSoftplus", [x], name="soft")
+    return add(graph, "ElementWiseNeg", [soft], name="y")
+
+
+def normalized(graph: Graph, x: Tensor) -> Tensor:
+    """A sum of signed numbers and a norm, which an HTP only takes of unsigned ones."""
+    gamma = static(graph, "gamma", np.linspace(0.5, 2, 8, dtype=np.float32))
+    norm = add(graph, "LayerNorm", [x, gamma], name="norm", axes=np.array([3], np.uint32))
+    return add(graph, "ElementWiseAdd", [x, norm], name="y")
+
+
+@pytest.mark.parametrize(
+    ("net", "options"), [(softplus, {}), (normalized, {"act_quantizer_schema": "symmetric"})]
+)
+def test_encodings_for_a_target_give_the_same_graph(
+    tmp_path: Path, net: Any, options: dict[str, Any]
+) -> None:
     graph = Graph("net")
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 4, 4, 8), TensorKind.APP_WRITE))
-    soft = add(graph, "ElementWiseSoftplus", [x], name="soft")
-    add(graph, "ElementWiseNeg", [soft], name="y").kind = TensorKind.APP_READ
+    net(graph, x).kind = TensorKind.APP_READ
     model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
-    images = np.random.default_rng(3).standard_normal((4, 1, 4, 4, 8)).astype(np.float32)
-    first = dt.quantize(model, images, target_backend="htp")
+    images = np.random.default_rng(3).uniform(-2, 5, (4, 1, 4, 4, 8)).astype(np.float32)
+    first = dt.quantize(model, images, target_backend="htp", **options)
     (path,) = write_encodings(first, tmp_path / "net.dvt")
     again = dt.quantize(model, target_backend="htp", quantization_overrides=str(path))
     made, wanted = (m.graphs["net"] for m in (again, first))

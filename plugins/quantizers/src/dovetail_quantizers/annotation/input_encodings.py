@@ -97,7 +97,12 @@ def _one(
         own = decided[plan.groups[tensor]]
         if dtype is None and _is_wide_weight(plan, node, i, own):
             return _converted(plan, decided, node, own, DType.SFIXED_POINT_16, _WIDE_WEIGHT)
-        return own if dtype in (None, own.dtype) else _converted(plan, decided, node, own, dtype)
+        if dtype in (None, own.dtype):
+            return own
+        given = plan.overrides.copies.get(tensor)
+        if given is not None and given.dtype is dtype:
+            return given
+        return _converted(plan, decided, node, own, dtype)
     # a constant that does not share has no group
     group = plan.groups.get(tensor)
     if group is not None and group in decided:

@@ -57,6 +57,8 @@ class Overrides:
         input_types: The same for inputs of nodes, which are converted if need be.
         prescribed: Results that get the encoding that their op prescribes, whatever was given; a
             Convert to the given one follows.
+        copies: Types and encodings of the converted copies of fixed-point tensors, for nodes that
+            need another type.
     """
 
     encodings: dict[Tensor, EncodingDecision] = field(default_factory=dict)
@@ -71,6 +73,7 @@ class Overrides:
     types: dict[Tensor, DType] = field(default_factory=dict)
     input_types: dict[tuple[Node, int], DType] = field(default_factory=dict)
     prescribed: set[Tensor] = field(default_factory=set)
+    copies: dict[Tensor, EncodingDecision] = field(default_factory=dict)
 
     def change(self, tensor: Tensor, kind: str, text: str) -> None:
         """Record a change of the model's quantization of a tensor, once."""
@@ -121,6 +124,7 @@ class Overrides:
             self.types | other.types,
             self.input_types | other.input_types,
             self.prescribed | other.prescribed,
+            self.copies | other.copies,
         )
 
     def in_copy(self, copy: Graph) -> Overrides:
@@ -135,6 +139,7 @@ class Overrides:
             types={copy.tensor(t.name): dtype for t, dtype in self.types.items()},
             input_types={(nodes[n.name], i): d for (n, i), d in self.input_types.items()},
             prescribed={copy.tensor(t.name) for t in self.prescribed},
+            copies={copy.tensor(t.name): e for t, e in self.copies.items()},
         )
 
     def uncovered(self, graph: Graph) -> tuple[str, ...]:
@@ -227,6 +232,7 @@ def overrides_of(
     problems: list[Problem] = []
     for entry in file.entries.values():
         tensors = [t for t in matches(entry, graph) if is_quantized(t)]
+        is_of_copy = bool(tensors) and _is_of_copy(entry, file, tensors[0])
         if not tensors and entry.name in known:
             found.idle.append(entry.name)
         for tensor in tensors:
@@ -235,7 +241,10 @@ def overrides_of(
                 if entry.form.is_blocked and has_moved_columns(tensor):
                     tensor = put_columns_back(graph, tensor)
                     axes = channel_axes(graph, ops)
-                _take(entry, tensor, graph, axes.get(tensor), found)
+                if is_of_copy:
+                    found.copies[tensor] = _given(entry, tensor, None)
+                else:
+                    _take(entry, tensor, graph, axes.get(tensor), found)
             except QuantizationError as error:
                 problems.append(Problem(error.message, error.where, error.hint))
     if problems:
@@ -262,6 +271,14 @@ def matches(entry: TensorEncoding, graph: Graph) -> list[Tensor]:
     return named
 
 
+def _is_of_copy(entry: TensorEncoding, file: EncodingsFile, tensor: Tensor) -> bool:
+    """Return whether an entry describes the converted copy of a fixed-point tensor."""
+    if entry.name in (tensor.name, tensor.source) or not entry.name.endswith(CONVERTED):
+        return False
+    own = file.entries.get(tensor.source) or file.entries.get(tensor.name)
+    return own is not None and own.kind == "int" and not entry.is_open
+
+
 def _take(
     entry: TensorEncoding, tensor: Tensor, graph: Graph, axis: int | None, found: Overrides
 ) -> None:
@@ -270,8 +287,12 @@ def _take(
     elif entry.is_open or entry.is_derived:
         found.widths[tensor] = entry.bitwidth
     else:
-        dtype, encoding = to_encoding(entry, tensor, axis)
-        found.encodings[tensor] = EncodingDecision(dtype, encoding, _WHY)
+        found.encodings[tensor] = _given(entry, tensor, axis)
+
+
+def _given(entry: TensorEncoding, tensor: Tensor, axis: int | None) -> EncodingDecision:
+    dtype, encoding = to_encoding(entry, tensor, axis)
+    return EncodingDecision(dtype, encoding, _WHY)
 
 
 def _take_float(entry: TensorEncoding, tensor: Tensor, graph: Graph, found: Overrides) -> None:
