@@ -67,8 +67,11 @@ def product(weight: Array) -> Array:
     return np.concatenate(first) @ weight.T
 
 
+@pytest.mark.parametrize("target", [None, "cpu"])
 @pytest.mark.parametrize("form", ["PER_BLOCK", "LPBQ"])
-def test_blocks_of_a_file_are_for_the_user_s_columns(form: str, tmp_path: Path) -> None:
+def test_blocks_of_a_file_are_for_the_user_s_columns(
+    form: str, target: str | None, tmp_path: Path
+) -> None:
     entry, scales = blocks(form)
     path = written(tmp_path, entry)
     made = dt.quantize(model_of(network()), SAMPLES, quantization_overrides=path, act_bitwidth=16)
@@ -78,7 +81,9 @@ def test_blocks_of_a_file_are_for_the_user_s_columns(form: str, tmp_path: Path) 
     wanted = np.clip(product(rounded), min(ends[0], 0), max(ends[1], 0))
     np.testing.assert_allclose(run(made), wanted, atol=0.002)  # steps of 16 bits
     (dumped,) = dump_model_encodings(made, tmp_path / "net.dvt")
-    again = dt.quantize(model_of(network()), None, quantization_overrides=dumped)
+    again = dt.quantize(
+        model_of(network()), None, quantization_overrides=dumped, target_backend=target
+    )
     np.testing.assert_array_equal(run(again), run(made))
 
 

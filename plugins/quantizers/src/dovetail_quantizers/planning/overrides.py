@@ -228,8 +228,8 @@ def overrides_of(
         QuantizationError: Entries do not match their tensors; all of these are listed.
     """
     found = Overrides()
+    problems = _put_columns_back(file, graph)  # before tensors are found, since it replaces some
     axes = channel_axes(graph, ops)
-    problems: list[Problem] = []
     for entry in file.entries.values():
         tensors = [t for t in matches(entry, graph) if is_quantized(t)]
         is_of_copy = bool(tensors) and _is_of_copy(entry, file, tensors[0])
@@ -237,10 +237,9 @@ def overrides_of(
             found.idle.append(entry.name)
         for tensor in tensors:
             found.covered.add(tensor.source)
+            if entry.form.is_blocked and has_moved_columns(tensor):
+                continue  # one of the problems
             try:
-                if entry.form.is_blocked and has_moved_columns(tensor):
-                    tensor = put_columns_back(graph, tensor)
-                    axes = channel_axes(graph, ops)
                 if is_of_copy:
                     found.copies[tensor] = _given(entry, tensor, None)
                 else:
@@ -252,6 +251,20 @@ def overrides_of(
             "encodings do not match the model", where=f"graph '{graph.name}'", problems=problems
         )
     return found
+
+
+def _put_columns_back(file: EncodingsFile, graph: Graph) -> list[Problem]:
+    """Restore the columns of weights that get blocks; return why that fails for some."""
+    problems: list[Problem] = []
+    for entry in file.entries.values():
+        if not entry.form.is_blocked:
+            continue
+        for tensor in filter(has_moved_columns, matches(entry, graph)):
+            try:
+                put_columns_back(graph, tensor)
+            except QuantizationError as error:
+                problems.append(Problem(error.message, error.where, error.hint))
+    return problems
 
 
 def matches(entry: TensorEncoding, graph: Graph) -> list[Tensor]:
