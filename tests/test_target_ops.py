@@ -54,8 +54,17 @@ def normalized(graph: Graph, x: Tensor) -> Tensor:
     return add(graph, "ElementWiseAdd", [x, norm], name="y")
 
 
+def squared(graph: Graph, x: Tensor) -> Tensor:
+    """A product whose second factor is converted to a signed type."""
+    return add(graph, "MatMul", [x, x], name="y", transpose_in1=True)
+
+
+WIDE = {"act_bitwidth": 16, "weights_bitwidth": 16, "use_dynamic_16_bit_weights": True}
+
+
 @pytest.mark.parametrize(
-    ("net", "options"), [(softplus, {}), (normalized, {"act_quantizer_schema": "symmetric"})]
+    ("net", "options"),
+    [(softplus, {}), (normalized, {"act_quantizer_schema": "symmetric"}), (squared, WIDE)],
 )
 def test_encodings_for_a_target_give_the_same_graph(
     tmp_path: Path, net: Any, options: dict[str, Any]
@@ -65,9 +74,10 @@ def test_encodings_for_a_target_give_the_same_graph(
     net(graph, x).kind = TensorKind.APP_READ
     model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
     images = np.random.default_rng(3).uniform(-2, 5, (4, 1, 4, 4, 8)).astype(np.float32)
-    first = dt.quantize(model, images, target_backend="htp", **options)
+    options |= {"target_backend": "htp"}
+    first = dt.quantize(model, images, **options)
     (path,) = write_encodings(first, tmp_path / "net.dvt")
-    again = dt.quantize(model, target_backend="htp", quantization_overrides=str(path))
+    again = dt.quantize(model, quantization_overrides=str(path), **options)
     made, wanted = (m.graphs["net"] for m in (again, first))
     assert [n.name for n in made.nodes] == [n.name for n in wanted.nodes]
     assert {t.name: t.spec for t in made.tensors.values()} == {

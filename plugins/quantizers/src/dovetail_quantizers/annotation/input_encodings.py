@@ -96,13 +96,8 @@ def _one(
     if not tensor.kind.is_static:
         own = decided[plan.groups[tensor]]
         if dtype is None and _is_wide_weight(plan, node, i, own):
-            return _converted(plan, decided, node, own, DType.SFIXED_POINT_16, _WIDE_WEIGHT)
-        if dtype in (None, own.dtype):
-            return own
-        given = plan.overrides.copies.get(tensor)
-        if given is not None and given.dtype is dtype:
-            return given
-        return _converted(plan, decided, node, own, dtype)
+            return _converted(plan, decided, (node, i), DType.SFIXED_POINT_16, _WIDE_WEIGHT)
+        return own if dtype in (None, own.dtype) else _converted(plan, decided, (node, i), dtype)
     # a constant that does not share has no group
     group = plan.groups.get(tensor)
     if group is not None and group in decided:
@@ -174,18 +169,24 @@ def _bias(
 def _converted(
     plan: Plan,
     decided: Mapping[Group, EncodingDecision],
-    node: Node,
-    own: EncodingDecision,
+    place: tuple[Node, int],
     dtype: DType,
     why: str = "a type that the target takes",
 ) -> EncodingDecision:
-    """Return the decision on an input that a Convert gives another type.
+    """Return the decision on an input, by node and number, that a Convert gives another type.
 
     A node that only moves values reads them in the encoding of its results, if that is one.
     """
+    node, i = place
+    tensor = node.inputs[i]
+    assert tensor is not None
     results = [decided[plan.groups[t]] for t in kept_by(node, plan.ops, plan.options.concat)[1]]
     if results and results[0].dtype is dtype and all(is_same(results[0], r) for r in results):
         return results[0]
+    given = plan.overrides.copies.get(tensor)
+    if given is not None and given.dtype is dtype:
+        return given
+    own = decided[plan.groups[tensor]]
     grid = plan.recipes.activation.of_type(dtype).grid(*(own.observed or own.ends or (0.0, 0.0)))
     return EncodingDecision(grid.dtype, grid.encoding, why, own.observed)
 
