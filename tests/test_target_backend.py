@@ -236,6 +236,24 @@ def test_a_beta_has_the_type_that_the_processor_takes(bias_bitwidth: int) -> Non
     assert rejected(made, "htp:v73") == []
 
 
+@pytest.mark.parametrize(
+    ("target", "bits"), [("htp:v68", 8), ("htp:v69", 8), ("htp:v73", 16), ("htp:v81", 16)]
+)
+def test_a_gamma_is_narrow_where_an_older_architecture_takes_no_other(
+    target: str, bits: int
+) -> None:
+    graph, rng = Graph("net"), np.random.default_rng(4)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 3, 8), TensorKind.APP_WRITE))
+    gamma, beta = (static(graph, n, rng.random(8, np.float32)) for n in ("gamma", "beta"))
+    add(graph, "LayerNorm", [x, gamma, beta], name="y", axes=[2]).kind = TensorKind.APP_READ
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    feeds = rng.standard_normal((8, 1, 3, 8)).astype(np.float32)
+    options = {"act_bitwidth": 16, "weights_bitwidth": 16}
+    made = quantize_with_report(model, feeds, target_backend=target, **options)
+    assert rejected(made, target) == []
+    assert made.model.graphs["net"].tensor("gamma").dtype is DType.fixed(bits, signed=False)
+
+
 @pytest.mark.parametrize("schema", ["symmetric", "unsignedsymmetric"])
 @pytest.mark.parametrize("act_bitwidth", [8, 16])
 def test_symmetric_grids_become_unsigned_where_no_others_are_taken(

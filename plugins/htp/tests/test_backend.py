@@ -193,8 +193,11 @@ def test_a_newer_architecture_takes_more() -> None:
         old = backend.create_device({"dsp_arch": "v69"})
         verdicts = [backend.validate_op(node, device) for device in (old, None)]
     assert verdicts[0].rule == "architecture"
-    assert verdicts[0].allowed == ("v73", "v75", "v79", "v81", "v85")
-    assert verdicts[0].rewrite == "for v69, change in[1] to UFIXED_POINT_8 (weights_bitwidth=8)"
+    assert (verdicts[0].field, verdicts[0].allowed) == ("in[1].dtype", ("UFIXED_POINT_8",))
+    assert verdicts[0].rewrite == (
+        "change in[1] to UFIXED_POINT_8 (weights_bitwidth=8), or select one of v73, v75, v79, "
+        "v81, v85 (dsp_arch)"
+    )
     assert verdicts[1].rule in ("", "definition")
 
 

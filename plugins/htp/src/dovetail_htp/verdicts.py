@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from dovetail.errors import UnsupportedOpError
 from dovetail.ir.text import encoding_text
 from dovetail.ops import NodeView
@@ -110,17 +112,13 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
     usable = [row for row in known if row.since <= target.arch]
     if any(not row.mismatches(view) for row in usable):
         return broken_rule(view, table)
-    newer = [row for row in known if not row.mismatches(view)]
-    if newer:
-        return Support(
-            False,
-            "architecture",
-            "dsp_arch",
-            f"v{target.arch}",
-            tuple(f"v{a}" for a in target.family.archs if a >= newer[0].since),
-            f"for v{target.arch}, change {changes(view, usable)}",
-        )
-    return foreign_types(view, usable)
+    support = foreign_types(view, usable)
+    newer = [row.since for row in known if not row.mismatches(view)]
+    if not newer:
+        return support
+    archs = ", ".join(f"v{arch}" for arch in target.family.archs if arch >= newer[0])
+    either = f"change {changes(view, usable)}, or select one of {archs} (dsp_arch)"
+    return replace(support, rule="architecture", rewrite=either)
 
 
 def _rejected_encodings(view: NodeView, target: Processor) -> Support | None:

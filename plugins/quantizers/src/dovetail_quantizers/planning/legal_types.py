@@ -27,7 +27,7 @@ from dovetail_quantizers.planning.spanning import is_same
 
 _ROUNDS = 64  # trials at most; each one follows types to the next nodes
 _FIELD = re.compile(r"(?P<side>in|out)\[(?P<index>\d+)\]\.dtype")
-_DTYPE = "dtype"
+_TYPE_RULES = ("dtype", "architecture")  # other types may help; of the latter, a newer one too
 _SHOWN = 8
 _MOST_VERDICTS = 500  # on forms of one node; an Lstm needs some 12
 
@@ -97,7 +97,7 @@ def _search(
         if before == overrides:
             break
     verdicts = [target.validate_op(node) for node in trial.nodes]
-    return found, sum(v.rule == _DTYPE for v in verdicts if not v.ok), first or trial
+    return found, sum(v.rule in _TYPE_RULES for v in verdicts if not v.ok), first or trial
 
 
 def types_in(graph: Graph, trial: Graph) -> dict[Tensor, DType]:
@@ -276,7 +276,7 @@ def _accepted_types(
         except OpError:
             continue
         field_of = _FIELD.fullmatch(verdict.field)
-        if verdict.ok or verdict.rule != _DTYPE or field_of is None:
+        if verdict.ok or verdict.rule not in _TYPE_RULES or field_of is None:
             return found
         port = field_of["side"], int(field_of["index"])
         for dtype in _fixed_types(verdict.allowed):
