@@ -224,6 +224,16 @@ def test_devices_after_the_first_have_no_effect(write, caplog: pytest.LogCapture
     assert record.message.endswith("devices[2].device_id, devices[1], devices[2], context[1]")
 
 
+def test_a_wrong_key_of_its_own_file_is_named_as_there(write) -> None:
+    """Without the outer file, too."""
+    path = write({"devices": [{"soc_model": 57}], "context": {}, "graph": {"vtcm_mb": 4}})
+    for each in (path, path.with_name("htp.json")):
+        with pytest.raises(ConfigError) as caught:
+            load_config(each, "htp")
+        assert "htp.json: unknown keys" in str(caught.value)
+        assert "$.graph: unknown key (did you mean 'graphs'?)" in str(caught.value)
+
+
 def test_the_faults_of_members_are_listed() -> None:
     members = {"htp": {"soc_modl": 57}}
     wrong = {

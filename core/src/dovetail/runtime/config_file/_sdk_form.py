@@ -71,7 +71,7 @@ def config_from_sdk(data: Mapping[str, Any], path: Path, backend: str) -> RunCon
     """
     backend = without_arch(backend)
     faults, configs = Faults(str(path)), configs_of(backend)
-    if configs.sdk is not None and data.keys() and _has_all(configs.sdk, data):
+    if configs.sdk is not None and _known(configs.sdk, data) > _known(_file_type(configs), data):
         data = {"backend_extensions": {"config_file_path": str(path.absolute())}}  # its own file
     sdk: Any = faults.convert(data, _file_type(configs))
     options = sdk.backend_extensions.config_file_path
@@ -131,9 +131,9 @@ def _beside(path: Path, name: str) -> Path:
     return direct if is_found else path.parent / name
 
 
-def _has_all(struct: type[msgspec.Struct], data: Mapping[str, Any]) -> bool:
-    """Return whether a Struct has all keys of some data."""
-    return data.keys() <= {field.encode_name for field in msgspec.structs.fields(struct)}
+def _known(struct: type[msgspec.Struct], data: Mapping[str, Any]) -> int:
+    """Return how many keys of some data a Struct has."""
+    return len(data.keys() & {field.encode_name for field in msgspec.structs.fields(struct)})
 
 
 def _of_member(inner: RunConfig, name: str, backend: str, configs: Configs) -> RunConfig:
