@@ -59,12 +59,29 @@ def squared(graph: Graph, x: Tensor) -> Tensor:
     return add(graph, "MatMul", [x, x], name="y", transpose_in1=True)
 
 
+def recurrent(graph: Graph, x: Tensor) -> Tensor:
+    """A layer that is written out with many constants, which are all parts of its weights."""
+    steps = add(graph, "Reshape", [x], name="steps", spec=Spec(DType.FLOAT_32, (4, 4, 8)))
+    shapes = [(12, 8)] * 3 + [(12, 12)] * 3 + [(12,)] * 6
+    rng = np.random.default_rng(4)
+    weights = [
+        static(graph, f"w{i}", (rng.standard_normal(shape) / 2).astype(np.float32))
+        for i, shape in enumerate(shapes)
+    ]
+    return add_all(graph, "Gru", [steps, *weights], name="gru")[0]
+
+
 WIDE = {"act_bitwidth": 16, "weights_bitwidth": 16, "use_dynamic_16_bit_weights": True}
 
 
 @pytest.mark.parametrize(
     ("net", "options"),
-    [(softplus, {}), (normalized, {"act_quantizer_schema": "symmetric"}), (squared, WIDE)],
+    [
+        (softplus, {}),
+        (normalized, {"act_quantizer_schema": "symmetric"}),
+        (squared, WIDE),
+        (recurrent, {"weights_bitwidth": 4, "weights_block_size": 4}),
+    ],
 )
 def test_encodings_for_a_target_give_the_same_graph(
     tmp_path: Path, net: Any, options: dict[str, Any]

@@ -229,9 +229,11 @@ def overrides_of(
     """
     found = Overrides()
     problems = _put_columns_back(file, graph)  # before tensors are found, since it replaces some
-    axes = channel_axes(graph, ops)
+    axes, sources = channel_axes(graph, ops), {t.source for t in graph.tensors.values()}
+    own_names = file.entries.keys() - sources  # of tensors that share a source with others
     for entry in file.entries.values():
-        tensors = [t for t in matches(entry, graph) if is_quantized(t)]
+        named = (t for t in matches(entry, graph) if is_quantized(t))
+        tensors = [t for t in named if t.name == entry.name or t.name not in own_names]
         is_of_copy = bool(tensors) and _is_of_copy(entry, file, tensors[0])
         if not tensors and entry.name in known:
             found.idle.append(entry.name)
