@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
@@ -108,6 +110,15 @@ def test_scales_types_and_bitwidths_of_every_class(
     ("encoding", "faults"),
     [
         (ScaleOffset(1.0, 2**31), ["offset 2147483648 does not fit 32 bits"]),
+        (ScaleOffset(1.0, cast("int", -3.5)), ["an offset is not a whole number"]),
+        (
+            AxisScaleOffset(0, f32(1, 1), cast("Any", f32(1, 0.5))),
+            ["an offset is not a whole number"],
+        ),
+        (
+            Block((1, 6), f32(1, 1)[:, None], cast("Any", f32(1, 0.5)[:, None])),
+            ["an offset is not a whole number"],
+        ),
         (AxisScaleOffset(2, f32(1)), ["axis 2 is out of range for the shape (2, 6)"]),
         (AxisScaleOffset(-1, f32(*[1] * 6)), ["axis -1 is out of range for the shape (2, 6)"]),
         (

@@ -103,7 +103,7 @@ class BlockwiseExpansion(ByContent, msgspec.Struct, frozen=True, eq=False):
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
         """Return the faults of axis, lengths, blocks, scales and bitwidth."""
-        found = common_faults(self.scales, self.bitwidth, dtype)
+        found = common_faults(self.scales, self.offsets, self.bitwidth, dtype)
         if not 0 <= self.axis < len(shape):
             return [*found, f"axis {self.axis} is out of range for the shape {shape}"]
         channels = shape[self.axis]

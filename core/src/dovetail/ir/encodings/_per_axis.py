@@ -81,7 +81,7 @@ class AxisScaleOffset(ByContent, msgspec.Struct, frozen=True, eq=False):
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
         """Return the faults of axis, lengths, scales and bitwidth."""
-        found = common_faults(self.scales, self.bitwidth, dtype)
+        found = common_faults(self.scales, self.offsets, self.bitwidth, dtype)
         if not 0 <= self.axis < len(shape):
             return [*found, f"axis {self.axis} is out of range for the shape {shape}"]
         wanted = (shape[self.axis],)

@@ -74,13 +74,17 @@ class _Blocks(ByContent):
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
         """Return the faults of blocks, scales, offsets and bitwidth."""
-        found = common_faults(self.scales, self.bitwidth, dtype)
+        found = common_faults(self.scales, self._whole_offsets(), self.bitwidth, dtype)
         if not np.all(np.isfinite(self._offsets())):
             found.append("an offset is not finite")
         return found + block_faults(self.block_size, self.scales, self.offsets, shape)
 
     def _offsets(self) -> Array:
         return offsets_or_zeros(self.offsets, self.scales)
+
+    def _whole_offsets(self) -> Array | None:
+        """Return the offsets if they must be whole numbers."""
+        return self.offsets
 
 
 class Block(_Blocks, msgspec.Struct, frozen=True, eq=False):
@@ -120,3 +124,6 @@ class FloatBlock(_Blocks, msgspec.Struct, frozen=True, eq=False):
 
     def _offsets(self) -> Array:
         return np.asarray(self.offsets, np.float32)
+
+    def _whole_offsets(self) -> None:
+        return None

@@ -52,7 +52,7 @@ class ScaleOffset(msgspec.Struct, frozen=True, gc=False):
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
         """Return the faults of scale, offset and bitwidth."""
-        found = common_faults(np.asarray([self.scale]), self.bitwidth, dtype)
+        found = common_faults(np.asarray([self.scale]), self.offset, self.bitwidth, dtype)
         if not _INT_32.min <= self.offset <= _INT_32.max:
             found.append(f"offset {self.offset} does not fit 32 bits")
         return found

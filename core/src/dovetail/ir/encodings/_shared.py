@@ -40,13 +40,17 @@ def content_hash(scales: Array, *rest: Hashable) -> int:
     return hash((*rest, tuple(np.asarray(scales).reshape(-1).tolist())))
 
 
-def common_faults(scales: Array, bitwidth: int | None, dtype: DType) -> list[str]:
-    """Return the faults of scales (any shape) and bitwidth."""
+def common_faults(
+    scales: Array, offsets: Array | int | None, bitwidth: int | None, dtype: DType
+) -> list[str]:
+    """Return the faults of scales and integer offsets (any shape), and of the bitwidth."""
     found = []
     with np.errstate(over="ignore"):  # a finite float64 may overflow float32
         scales = np.asarray(scales).astype(np.float32)
     if not np.all(np.isfinite(scales)) or bool(np.any(scales < 0)):
         found.append("a scale is negative or not finite")
+    if not isinstance(offsets, int | None) and not np.array_equal(offsets, np.rint(offsets)):
+        found.append("an offset is not a whole number")
     if not dtype.is_fixed_point:
         found.append(f"{dtype.name} is not a fixed-point type and cannot have an encoding")
     elif bitwidth is not None and not 1 <= bitwidth <= dtype.bits:
