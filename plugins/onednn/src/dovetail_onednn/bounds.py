@@ -32,6 +32,8 @@ def _bound(call: KernelCall, tensor: Tensor | None, depth: int = 0) -> float:
     """Return a number that no magnitude of a tensor's elements exceeds."""
     if tensor is None:
         return 0.0
+    if tensor.dtype.is_fixed_point:
+        return _limited(_of_levels(tensor))
     if tensor.dtype is not DType.FLOAT_32 or 0 in tensor.shape:
         return math.inf  # nothing's maximum is infinite
     if tensor.data is not None:
@@ -40,11 +42,12 @@ def _bound(call: KernelCall, tensor: Tensor | None, depth: int = 0) -> float:
     if node is None or depth == _DEEPEST or node.package != STANDARD:
         return math.inf
     if node.op_type == "Dequantize":
-        return _limited(_of_levels(node.inputs[0]))
+        return _bound(call, node.inputs[0])
     rule = _RULES.get(node.op_type)
     if rule is None:
         return math.inf
-    read = [t for t in node.inputs if t is None or t.dtype.is_float]
+    # Not indices and conditions; weights of a float node may be stored in fixed point.
+    read = [t for t in node.inputs if t is None or t.dtype.is_float or t.dtype.is_fixed_point]
     return _limited(rule(node, [_bound(call, each, depth + 1) for each in read]))
 
 
@@ -59,9 +62,9 @@ def _of_constant(tensor: Tensor) -> float:
     return float(np.abs(tensor.values()).max())
 
 
-def _of_levels(stored: Tensor | None) -> float:
+def _of_levels(stored: Tensor) -> float:
     """Return the bound of a dequantized tensor, whatever integers it stores."""
-    if stored is None or stored.encoding is None or not stored.encoding.is_convertible:
+    if stored.encoding is None or not stored.encoding.is_convertible:
         return math.inf
     scale, offset = stored.encoding.scales_and_offsets(stored.shape)
     levels = np.maximum(*(np.abs(end + offset) for end in stored.dtype.stored_range()))

@@ -86,6 +86,21 @@ def test_updateable_constants_are_searched(new_network: Any) -> None:
     assert searches(net, add(net.graph, "MatMul", [dequantized(net, "a"), weights], name="f")) == 1
 
 
+@pytest.mark.parametrize(("scale", "expected"), [(0.01, 0), (1e36, 1)])
+@pytest.mark.parametrize("op", ["FullyConnected", "MatMul"])
+def test_fixed_point_weights_of_a_float_node(
+    new_network: Any, op: str, scale: float, expected: int
+) -> None:
+    net = new_network()
+    stored = np.arange(16, dtype=np.int8).reshape(4, 4)
+    encoding = ScaleOffset(scale, 0)
+    tensor = Tensor.static("w", stored, DType.SFIXED_POINT_8, encoding=encoding)
+    weights = net.graph.add_tensor(tensor)
+    bias = net.graph.add_tensor(Tensor.static("b", np.ones(4, np.float32), F32))
+    operands = [dequantized(net, "a"), weights, *([bias] if op == "FullyConnected" else [])]
+    assert searches(net, add(net.graph, op, operands, name="f")) == expected
+
+
 def test_maxima_of_numbers_are_not_searched(new_network: Any) -> None:
     for is_number in (True, False):
         net = new_network()
