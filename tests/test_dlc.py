@@ -156,6 +156,68 @@ def test_what_a_float_model_cannot_state(
     assert "did you mean 'scores'?" in capsys.readouterr().err
 
 
+FLOATS = ["--float-bitwidth", "16"]
+PRECISIONS = {"half": (FLOATS, "FLOAT_16"), "htp": (["--target-backend", "htp"], "FLOAT_32")}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_overrides_are_cached_in_a_model_of_other_floats(
+    precision: str, encodings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["convert", str(DIGITS), "--cache-overrides", "--quantization-overrides"]
+    options, dtype = PRECISIONS[precision]
+    assert main([*given, str(encodings), "-o", "plain.dlc"]) == 0
+    assert main([*given, str(encodings), "-o", "m.dlc", *options]) == 0
+    (plain,) = dovetail.convert("plain.dlc").graphs.values()
+    (made,) = dovetail.convert("m.dlc").graphs.values()
+    assert {t.dtype.name for t in made.tensors.values() if not t.dtype.is_int} == {dtype}
+    assert made.source_encodings == plain.source_encodings
+    assert plain.source_encodings
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_nodes_that_quantize_become_encodings_of_other_floats(
+    precision: str, encodings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dovetail.export(dovetail.quantize(DIGITS, quantization_overrides=encodings), "q.onnx")
+    options, dtype = PRECISIONS[precision]
+    given = ["convert", "q.onnx", "--strip-quant-nodes"]
+    assert main([*given, "-o", "plain.dlc"]) == 0
+    assert main([*given, "-o", "m.dlc", *options]) == 0
+    (plain,) = dovetail.convert("plain.dlc").graphs.values()
+    (made,) = dovetail.convert("m.dlc").graphs.values()
+    assert {t.dtype.name for t in made.tensors.values() if not t.dtype.is_int} == {dtype}
+    assert made.source_encodings.keys() == plain.source_encodings.keys()
+
+
+def test_a_backend_may_ignore_the_encodings_of_a_model(
+    encodings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dovetail.export(dovetail.quantize(DIGITS, quantization_overrides=encodings), "q.onnx")
+    given = ["convert", "q.onnx", "-o", "m.dvt", "--target-backend", "htp"]
+    assert main([*given, "--ignore-encodings"]) == 0
+    (made,) = dovetail.load("m.dvt").graphs.values()
+    assert not any(t.dtype.is_fixed_point for t in made.tensors.values())
+    assert not any(node.op_type == "Quantize" for node in made.nodes)
+
+
+def test_options_without_effect_on_cached_overrides_may_be_warnings(
+    encodings: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["convert", str(DIGITS), "-o", "m.dlc", "--cache-overrides", "--act-bitwidth", "16"]
+    given += ["--float-bitwidth", "32", "--quantization-overrides", str(encodings)]
+    assert main(given) == 2
+    assert main([*given, "--lenient"]) == 0
+    assert "no effect of --act-bitwidth, --float-bitwidth" in caplog.text
+
+
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, graph in (("a", small_graph("first")), ("b", small_graph("second"))):

@@ -21,7 +21,7 @@ from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import current_output, named_files, show_differences
-from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
+from dovetail.cli.quantization_run import report_table, show_advice, show_notes
 from dovetail.errors import PluginError, UnsupportedOpError, counted
 from dovetail.files import recorded_writes, staged_folder, unwritable, with_suffix
 from dovetail.ir import Graph, Pass, Shape, copy_graph, run_passes, static_tensors
@@ -161,16 +161,13 @@ def convert_file(
     target = file.path
     request.check()
     read = _ReadNodes(conversion)
-    model = conversion.run(read.add)
+    model = request.stated(conversion.run(read.add), conversion.ops)
     if not request.wanted:
-        model = request.stated(model, conversion.ops)
         files = _write(file, model, check=check)
         _report(source, files, read.count, model, time.perf_counter() - start)
         _note_conversions(model, files[0])
         return
-    made = quantized(
-        model, request.input_list, request.options, conversion.ops, native=request.native
-    )
+    made = request.quantized(model, conversion.ops)
     model = conversion.finished(made.model)
     files = _write(file, model, check=check)
     dumped = write_encodings(model, target) if request.dump else ()
