@@ -177,6 +177,20 @@ def test_models_of_one_file_run_together_under_two_graph_names(
     assert "--graph-name" in same.err
 
 
+def test_samples_of_several_graphs(run: Any, steps: str, raw: Any) -> None:
+    raw("x.raw", [1.0, -1.0])
+    raw("y.raw", [1.0, -1.0, 3.0])
+    for name in ("x", "y"):
+        Path(f"{name}.txt").write_text(f"{name}.raw\n")
+    command = ["convert", steps, "-d", "x", "1,2", "-d", "x", "1,3", "--input-list"]
+    assert run(*command, "x.txt, y.txt").code == 0
+    for name in ("x", "y"):
+        Path(f"{name}.txt").write_text(f"no{name}.raw\n")
+    done = run(*command, "x.txt, y.txt")
+    assert done.code == 3
+    assert all(f"{n}.txt:1: input 'x': no{n}.raw does not exist" in done.err for n in ("x", "y"))
+
+
 def test_json(run: Any) -> None:
     weights = {"w": np.ones((4, 3), "f4")}
     make("m.onnx", helper.make_node("MatMul", ["x", "w"], ["y"]), dims=[1, 4], weights=weights)

@@ -8,12 +8,13 @@ from typing import Any
 
 from dovetail.api.quantization import run_quantizer
 from dovetail.cli.inputs.samples import listed_samples
+from dovetail.cli.op_package_option import split_list
 from dovetail.cli.output import current_output, table
 from dovetail.cli.progress import shown_progress
 from dovetail.container import Model
 from dovetail.errors import ConfigError, counted, listed
 from dovetail.ops import OpRegistry
-from dovetail.quantization import Calibration, QuantizationReport, Quantized, options_from
+from dovetail.quantization import QuantizationReport, Quantized, options_from
 
 
 def quantized(
@@ -37,7 +38,7 @@ def quantized(
         DovetailError: Options, lists or samples are wrong.
     """
     options = options_from(given, "command line")
-    paths = [] if input_list is None else input_list.split(",")
+    paths = split_list(input_list, "--input-list")
     if paths and len(paths) != len(model.graphs):
         raise ConfigError(
             f"{counted(len(paths), 'input list')} for {counted(len(model.graphs), 'graph')}",
@@ -45,10 +46,8 @@ def quantized(
             where=f"--input-list {input_list}",
             hint="pass one list per graph, in the order of the model, separated by commas",
         )
-    samples: dict[str, Calibration] = {
-        name: listed_samples(graph, Path(path), native=native)
-        for (name, graph), path in zip(model.graphs.items(), paths, strict=False)
-    }
+    lists = [(g, Path(p)) for g, p in zip(model.graphs.values(), paths, strict=False)]
+    samples = listed_samples(lists, native=native)
     with shown_progress():
         return run_quantizer(model, samples or None, options, ops)
 

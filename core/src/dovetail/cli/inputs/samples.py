@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dovetail.cli.inputs.errors import InputError, shortened
@@ -10,6 +10,7 @@ from dovetail.cli.inputs.feed import Feed, make_feed
 from dovetail.cli.inputs.listed import read_input_list
 from dovetail.cli.inputs.raw_files import RawFormat, RawReader
 from dovetail.cli.inputs.selection import selected_tensors
+from dovetail.errors import Problem
 from dovetail.ir import Array, Graph
 
 
@@ -32,21 +33,30 @@ class ListedSamples:
             yield {name: reader.real() for name, reader in readers.items()}
 
 
-def listed_samples(graph: Graph, path: Path, *, native: bool) -> ListedSamples:
-    """Return the samples that a list names for a graph; no raw file is read yet.
+def listed_samples(
+    lists: Sequence[tuple[Graph, Path]], *, native: bool
+) -> dict[str, ListedSamples]:
+    """Return the samples that lists name, by graph; no raw file is read yet.
 
     Args:
-        graph: The graph to calibrate.
-        path: The input list.
+        lists: The graphs to calibrate, and the input list of each.
         native: Whether files hold values of the inputs' types instead of float32.
 
     Raises:
+        FrontendError: A list cannot be read.
         InputError: Files are missing, empty or of a wrong size, or lines are invalid; lists all.
     """
+    problems: list[Problem] = []
+    samples = {graph.name: _samples(graph, path, native, problems) for graph, path in lists}
+    if problems:
+        raise InputError("the input lists do not match the model", problems=shortened(problems))
+    return samples
+
+
+def _samples(graph: Graph, path: Path, native: bool, problems: list[Problem]) -> ListedSamples:
     listed = read_input_list(path)
     forms = {t.name: RawFormat(t, native) for t in graph.inputs}
-    feed, problems = make_feed(listed, forms)
-    selected_tensors(graph, listed, problems)  # all are calibrated, but a wrong name is a mistake
-    if problems:
-        raise InputError("invalid input list", where=str(path), problems=shortened(problems))
+    feed, found = make_feed(listed, forms)
+    selected_tensors(graph, listed, found)  # all are calibrated, but a wrong name is a mistake
+    problems += found
     return ListedSamples(feed)
