@@ -316,6 +316,17 @@ def test_usage_errors(
     assert hint in last
 
 
+def test_all_unknown_options_are_reported_with_invalid_values(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    args = ["--foo", "1", "--sort", "fast", "--bar=2", "m.dvt", "--foo", "-z"]
+    assert main(["inspect", *args]) == 2
+    err = capsys.readouterr().err
+    for fault in ("No such option: --foo", "No such option: --bar", "No such option: -z", "'fast'"):
+        assert err.count(fault) == 1
+    assert "unexpected" not in err
+
+
 # -- what commands do ------------------------------------------------------------------------------
 
 

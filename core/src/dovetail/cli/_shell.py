@@ -195,15 +195,33 @@ def _collect_faults(command: Any, click_error: Any, faults: list[Any]) -> None:
     parse = command.parse_args
 
     def parse_all(context: Any, args: list[str]) -> Any:
-        try:
-            rest = parse(context, args)
-        except click_error as error:
-            faults.append(error)
+        unknown: list[Any] = []
+        rest = None
+        while rest is None:
+            try:
+                rest = parse(context, list(args))
+            except click_error as error:
+                known = _without_option(args, error)
+                if known is None:
+                    # the value of an unknown option may be an argument too many
+                    faults.extend([] if unknown else [error])
+                    break
+                unknown.append(error)
+                args = known
+        faults[:0] = unknown
         if faults:
             raise faults[0]
         return rest
 
     command.parse_args = parse_all
+
+
+def _without_option(args: list[str], error: Any) -> list[str] | None:
+    """Return the arguments without the unknown option of an error; None for other errors."""
+    if type(error).__name__ != "NoSuchOption":
+        return None
+    rest = [arg for arg in args if arg.partition("=")[0] != error.option_name]
+    return rest if len(rest) < len(args) else None
 
 
 def _exit_code(result: object) -> int:
