@@ -191,6 +191,16 @@ def test_samples_of_several_graphs(run: Any, steps: str, raw: Any) -> None:
     assert all(f"{n}.txt:1: input 'x': no{n}.raw does not exist" in done.err for n in ("x", "y"))
 
 
+def test_faults_of_all_kinds_of_options_are_reported_at_once(run: Any, steps: str) -> None:
+    given = ["-d", "x", "a,2", "--input-type", "x", "movie", "--op-style", "1"]
+    quantizer = ["--input-list", "list.txt", "--act-bitwidth", "7", "--algorithms", "cel"]
+    done = run("convert", steps, *given, *quantizer)
+    assert done.code == 2
+    for fault in ("got 'a'", "'movie'", "--op-style", "act_bitwidth cannot be 7"):
+        assert fault in done.err
+    assert run("convert", steps, "-d", "x", "1,2", "--lenient", "--act-bitwidth", "7").code == 0
+
+
 def test_json(run: Any) -> None:
     weights = {"w": np.ones((4, 3), "f4")}
     make("m.onnx", helper.make_node("MatMul", ["x", "w"], ["y"]), dims=[1, 4], weights=weights)

@@ -100,10 +100,16 @@ def read_options(
     input_format: str | None,
     texts: FrontendTexts,
     further: FurtherOptions,
-    *,
-    is_quantized: bool,
+    quantization: QuantizationRequest,
 ) -> ConverterOptions:
     """Return all options in the form that the conversion takes.
+
+    Args:
+        source: The model.
+        input_format: Name of the frontend that reads it; None to find it.
+        texts: Options of the frontend.
+        further: Options of inputs, outputs, the graph and the file.
+        quantization: Options of the quantizer, which are only checked.
 
     Raises:
         FrontendError: A file cannot be read, or no frontend reads the model.
@@ -112,8 +118,9 @@ def read_options(
     problems: list[Problem] = []
     values = further.interface
     request = _attempt(
-        lambda: read_interface(_interface(values), is_quantized=is_quantized), problems
+        lambda: read_interface(_interface(values), is_quantized=quantization.wanted), problems
     )
+    _attempt(quantization.check_values, problems)
     artefact = _attempt(lambda: read_artefact(further.artefact), problems)
     request = request or InterfaceRequest()
     options, shapes = frontend_options(source, input_format, texts, request.shapes, problems)

@@ -83,6 +83,15 @@ class QuantizationRequest:
     def _is_half(self) -> bool:
         return self.given.get("float_bitwidth") == 16
 
+    def check_values(self) -> None:
+        """Raise if the quantizer's options that have an effect are invalid.
+
+        Raises:
+            ConfigError: Lists every fault.
+        """
+        if self.wanted:
+            options_from(self._options, "command line")
+
     def check(self) -> None:
         """Raise if the quantizer's options are given, but the model is not quantized.
 

@@ -297,7 +297,7 @@ def convert(
         frontend_option or (),
     )
     further = FurtherOptions(interface, graph, artefact)
-    found = read_options(source, input_format, texts, further, is_quantized=request.wanted)
+    found = read_options(source, input_format, texts, further, request)
     conversion = Conversion(
         source,
         found.options,
