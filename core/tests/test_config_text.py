@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.files.config_text import read_json, read_toml, read_yaml, read_yaml_data
+from dovetail.files.config_text import (
+    read_json,
+    read_toml,
+    read_yaml,
+    read_yaml_data,
+    yaml_scalar,
+)
 
 
 @pytest.mark.parametrize("number", ["1e-3", "1E-3", "1.e-3", ".1e-2", "+1e-3", "0.001", "1.0e-3"])
@@ -34,3 +40,14 @@ def test_names_are_text_as_written(tmp_path: Path, name: str) -> None:
     path.write_text(f"- name: {name}\n  size: 23\n- name:\n", "utf-8")
     found = read_yaml_data(path, texts=("name",))
     assert found == [{"name": name.strip("'"), "size": 23}, {"name": None}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a/b:0", "null", '"\\', "größe", "入力", "😀", "\x00\x7f\x85\u2028\ufeff", "", "a\n# b"],
+)
+def test_written_texts_are_read_again(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "texts.yaml"
+    path.write_text(f"name: {yaml_scalar(text)}\n", "utf-8")
+    assert read_yaml(path) == {"name": text}
+    assert path.read_text("utf-8").count("\n") == 1

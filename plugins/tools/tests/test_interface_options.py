@@ -395,6 +395,19 @@ def test_templates_are_valid_and_change_nothing(
     assert types(convert(option, "io.yaml")) == own
 
 
+@pytest.mark.parametrize("kind", ["custom_io", "io"])
+def test_templates_have_names_of_any_characters(
+    run: Any, convert: Any, net: str, kind: str
+) -> None:
+    model = onnx.load(net)
+    model.graph.node[-1].output[0] = model.graph.output[-1].name = "結果 😀"
+    onnx.save(model, net)
+    assert run("convert", "-i", net, f"--dump_{kind}_config_template", "io.yaml").code == 0
+    assert "結果 😀" in types(
+        convert("--custom_io" if kind == "custom_io" else "--io_config", "io.yaml")
+    )
+
+
 FAULTS = """
 - IOName: image
   Layout: {Model: NCHW, Custom: NFC}

@@ -1,4 +1,4 @@
-"""Reading of config files: TOML, JSON and YAML as plain data."""
+"""Config files: TOML, JSON and YAML read as plain data, and texts in YAML that is written."""
 
 from __future__ import annotations
 
@@ -55,6 +55,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise _other_kind(path, "a mapping", data)
     return data
+
+
+def yaml_scalar(text: str) -> str:
+    """Return a text as a YAML scalar on one line, which `read_yaml` reads as that text."""
+    # JSON escapes quotes and controls as YAML does, but other characters by pairs of surrogates
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in quoted)
 
 
 def read_yaml_data(path: Path, *, texts: Collection[str] = ()) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
+from dovetail.files.config_text import yaml_scalar
 from dovetail.ir import Graph, Tensor
 
 _CHANNELS_FIRST = {3: "NCF", 4: "NCHW", 5: "NCDHW"}
@@ -44,7 +44,7 @@ def _custom_entry(tensor: Tensor) -> str:
     layout, dtype = _layout(tensor), _dtype(tensor)
     known = f"  Datatype: {dtype}\n" if dtype == "float32" else ""
     return (
-        f"- IOName: {json.dumps(tensor.name)}\n"
+        f"- IOName: {yaml_scalar(tensor.name)}\n"
         f"  Layout:\n    Model: {layout}\n    Custom: {layout}\n"
         f"{known}"
         "  QuantParam:\n    Type: QNN_DEFINITION_UNDEFINED\n    Scale:\n    Offset:\n"
@@ -58,7 +58,7 @@ def _config_part(title: str, tensors: Sequence[Tensor], dtype: str, *, is_input:
 def _config_entry(tensor: Tensor, dtype: str, *, is_input: bool) -> str:
     more = "    Shape:\n    Color Conversion:\n" if is_input else ""
     return (
-        f"- Name: {json.dumps(tensor.name)}\n"
+        f"- Name: {yaml_scalar(tensor.name)}\n"
         "  Src Model Parameters:\n"
         f"    DataType: {_dtype(tensor)}\n    Layout: {_layout(tensor)}\n"
         "  Desired Model Parameters:\n"

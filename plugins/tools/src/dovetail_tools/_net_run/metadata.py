@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from dovetail.cli.inputs.raw_files import RawFormat
+from dovetail.files.config_text import yaml_scalar
 from dovetail.ir import Shape, Tensor
 from dovetail_tools._net_run.output_files import Files
 
@@ -32,15 +33,15 @@ def graph_metadata(
         batch: Lines of the list per inference; a result has one of as many parts.
         files: Files of its outputs.
     """
-    lines = [f"  - graph_name: {_scalar(name)}"]
-    lines += [f"    folder: {_scalar(folder or '.')}", f"    results: {results}"]
+    lines = [f"  - graph_name: {yaml_scalar(name)}"]
+    lines += [f"    folder: {yaml_scalar(folder or '.')}", f"    results: {results}"]
     lines += ["    inputs:" if forms else "    inputs: []"]
     for form in forms.values():
         lines += _tensor(form.tensor, _part(form.tensor.shape, batch), form)
     lines += ["    outputs:" if files else "    outputs: []"]
     for file in chain.from_iterable(files.values()):
         lines += _tensor(file.form.tensor, _part(file.form.tensor.shape, batch), file.form)
-        lines += [f"        file: {_scalar(file.name)}"]
+        lines += [f"        file: {yaml_scalar(file.name)}"]
     return lines
 
 
@@ -55,7 +56,7 @@ def write_metadata(folder: Path, backend: str, graphs: Iterable[list[str]]) -> N
     Raises:
         OSError: The file cannot be written.
     """
-    lines = [f"backend: {_scalar(backend)}", "graphs:", *(line for g in graphs for line in g)]
+    lines = [f"backend: {yaml_scalar(backend)}", "graphs:", *(line for g in graphs for line in g)]
     (folder / NAME).write_text("\n".join(lines) + "\n", "utf-8")
 
 
@@ -63,24 +64,19 @@ def _tensor(tensor: Tensor, in_file: Shape, form: RawFormat) -> list[str]:
     stored = f"QNN_DATATYPE_{tensor.dtype.name}"
     origin = []
     if tensor.source != tensor.name:
-        origin.append(f"        source_name: {_scalar(tensor.source)}")
+        origin.append(f"        source_name: {yaml_scalar(tensor.source)}")
     if tensor.source_perm is not None:
         # for each axis, the axis of the source tensor
         origin.append(f"        source_axes: {json.dumps(tensor.source_perm)}")
     return [
-        f"      - tensor_name: {_scalar(tensor.name)}",
-        f"        datatype: {_scalar(stored)}",
+        f"      - tensor_name: {yaml_scalar(tensor.name)}",
+        f"        datatype: {yaml_scalar(stored)}",
         *origin,
         f"        dimensions: {json.dumps(tensor.shape)}",
-        f"        file_datatype: {_scalar(stored if form.native else 'QNN_DATATYPE_FLOAT_32')}",
+        f"        file_datatype: {yaml_scalar(stored if form.native else 'QNN_DATATYPE_FLOAT_32')}",
         f"        file_dimensions: {json.dumps(in_file)}",
     ]
 
 
 def _part(shape: Shape, batch: int) -> Shape:
     return (1, *shape[1:]) if batch > 1 else shape
-
-
-def _scalar(text: str) -> str:
-    """Return a YAML scalar: JSON strings are valid YAML."""
-    return json.dumps(text)
