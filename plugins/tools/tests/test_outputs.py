@@ -11,7 +11,7 @@ import pytest
 from commands import net_run
 
 from dovetail.files import staged_folder
-from dovetail.ir import DType, Tensor
+from dovetail.ir import DType, Graph, Tensor
 from dovetail_tools._net_run import output_files
 from dovetail_tools._net_run.output_folder import replace_results
 
@@ -40,6 +40,33 @@ def test_debug_writes_what_every_node_computes(
     assert {p.name for p in Path("output/Result_0").iterdir()} == {"mid.raw", "y.raw"}
     np.testing.assert_array_equal(result("mid.raw"), np.maximum(fed, 0))
     np.testing.assert_array_equal(result("y.raw"), -np.maximum(fed, 0))
+
+
+def test_time_of_preparation_is_linear_in_the_added_outputs(
+    new_net: Any, run: Any, raw: Any, listing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw("x.raw", np.ones(6, np.float32))
+    listing("x.raw")
+    searched = 0
+    outputs = Graph.outputs.fget
+
+    def counting(graph: Graph) -> Any:
+        nonlocal searched
+        searched += 1
+        return outputs(graph)
+
+    monkeypatch.setattr(Graph, "outputs", property(counting))
+    counts = []
+    for size in (2, 20):
+        net = new_net(f"net{size}")
+        x = net.input("x", 6)
+        for i in range(size):
+            x = net.node("ElementWiseNeg", x, name=f"t{i}")
+        net.save(x, path="net.dvt")
+        searched = 0
+        assert net_run(run, "--debug").code == 0
+        counts.append(searched)
+    assert counts[0] == counts[1]
 
 
 def test_set_output_tensors_adds(two_steps: str, run: Any, fed: Any, result: Any) -> None:

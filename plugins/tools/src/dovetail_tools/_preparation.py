@@ -35,7 +35,8 @@ def prepare_models(
     def finalize(graph: Graph) -> None:
         nonlocal start
         profile = preparer.backend.create_profile(level)
-        added = [n for n in outputs.get(graph.name, ()) if n not in graph.interface.outputs]
+        known = graph.interface.outputs  # built anew at each use
+        added = [n for n in outputs.get(graph.name, ()) if n not in known]
         graph.finalize(profile, outputs=added)
         timings[graph.name].take(profile)
         profile.free()
