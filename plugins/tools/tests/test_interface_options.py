@@ -241,6 +241,17 @@ def test_colors_of_an_input(
     np.testing.assert_array_equal(features(image), wanted)
 
 
+@pytest.mark.parametrize("layout", [[], ["--input_layout", "image", "NCHW"]])
+@pytest.mark.parametrize("kept", [[], ["layout"], ["layout", "image", "features"]])
+@pytest.mark.parametrize("legacy", [[], ["--legacy-io-layout"]])
+def test_colors_of_an_input_that_keeps_its_layout(
+    convert: Any, wanted: np.ndarray, kept: list[str], legacy: list[str], layout: list[str]
+) -> None:
+    graph = convert("-e", "image", "rgb", "--preserve_io", *kept, *legacy, *layout)
+    assert types(graph)["image"] == ("FLOAT_32", (1, 3, 4, 6))
+    np.testing.assert_array_equal(features(IMAGE[:, ::-1]), wanted)
+
+
 def test_colors_of_video(convert: Any) -> None:
     graph = convert("-e", "image", "nv12", "rgb", "--input_dtype", "image", "uint8")
     assert types(graph)["image"] == ("UINT_8", (1, 36))

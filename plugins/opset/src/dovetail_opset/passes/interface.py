@@ -53,6 +53,8 @@ class TensorForm:
         model_layout: The model's layout where `layout` is None; it is only checked.
         is_stored: Whether an integer type without a scale cannot be one of plain numbers: the
             model's tensor must not be float.
+        keeps_layout: Whether an image in other colors has the model's layout where `layout` is
+            None, instead of a channels-last one.
     """
 
     name: str
@@ -63,6 +65,7 @@ class TensorForm:
     colors: tuple[str, str] | None = None
     model_layout: str | None = None
     is_stored: bool = False
+    keeps_layout: bool = False
 
     def faults(self, graph: Graph) -> Iterator[str]:
         """Yield why the tensor of a graph cannot have this form."""
@@ -265,13 +268,15 @@ def _change_input(graph: Graph, inner: Tensor, form: TensorForm) -> bool:
 def _image(graph: Graph, inner: Tensor, form: TensorForm) -> Tensor:
     """Return the model's image, from an input in another color format.
 
-    Color ops are channels-last, and so is the input unless another layout is requested.
+    Color ops are channels-last, and so is the input unless another layout, or the model's, is
+    requested.
     """
     name, colors = form.name, form.colors or ("", "")
     is_last = form.image_layout(inner) == "NHWC"
     batch, height, width = inner.shape[0], *(inner.shape[1:3] if is_last else inner.shape[2:])
     shape = color_shape(colors[0], (batch, height, width))
-    is_first = form.layout is not None and form.layout[1] == "NCHW" and len(shape) == 4
+    wanted_first = form.layout[1] == "NCHW" if form.layout else form.keeps_layout and not is_last
+    is_first = wanted_first and len(shape) == 4
     outer_shape = tuple(shape[axis] for axis in to_first(4)) if is_first else shape
     outer = _outer_input(graph, inner, form, outer_shape)
     x = _converted(graph, outer, inner.spec, name)

@@ -49,18 +49,19 @@ class Form:
         if self.scale is not None and self.dtype not in STORED:
             yield f"a scale is given for the type {self.dtype}; expected int8 or uint8"
 
-    def as_option(self, name: str, *, is_quantized: bool) -> dict[str, Any]:
+    def as_option(self, name: str, *, is_quantized: bool, keeps_layout: bool) -> dict[str, Any]:
         """Return the form for the pass `interface`.
 
         Args:
             name: The tensor.
             is_quantized: Whether the quantizer chooses an encoding that is not given.
+            keeps_layout: Whether the layout stays the model's unless another one is requested.
         """
         own, wanted = self.model_layout, self.layout
         plain = None in (own, wanted) or NONTRIVIAL in (own, wanted)
         layout = None if plain else (own, wanted)
         if self.colors is not None and layout is None and own not in (None, NONTRIVIAL):
-            layout = (own, "NHWC")
+            layout = (own, own if keeps_layout else "NHWC")
         is_open = self.dtype in STORED and self.scale is None and not self.colors
         return {
             "name": name,
@@ -71,6 +72,7 @@ class Form:
             "colors": self.colors,
             "model_layout": None if own == NONTRIVIAL else own,
             "is_stored": is_open and not is_quantized,
+            "keeps_layout": keeps_layout,
         }
 
     def after_quantization(self, name: str) -> dict[str, Any] | None:

@@ -71,7 +71,11 @@ class InterfaceRequest:
         if not (self.forms or self.legacy or kept.layouts or kept.types):
             return {}
         given = [
-            form.as_option(name, is_quantized=self.is_quantized)
+            form.as_option(
+                name,
+                is_quantized=self.is_quantized,
+                keeps_layout=kept.layouts is None or name in kept.layouts,
+            )
             for name, form in self.forms.items()
         ]
         return {
