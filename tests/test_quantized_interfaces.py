@@ -238,6 +238,35 @@ def test_encodings_of_the_application_are_those_of_the_network(
     assert {each.tensor for each in kinds(made)["stated"]} == {"x", "y"}
 
 
+@pytest.mark.parametrize("layouts", [None, ("NCHW", "NHWC")])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_the_style_of_the_sdk_computes_them_in_the_type_of_activations(
+    bits: int, dtype: str, layouts: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    """An HTP takes no operands of mixed types, and its script names no target."""
+    model = _stated(tmp_path / "net.onnx", dtype, layouts)
+    shape = SHAPE if layouts is None else (1, 6, 6, 3)
+    samples = [RNG.integers(0, 100, shape).astype(dtype) for _ in range(4)]
+    made = quantize_with_report(
+        model, calibration=samples, quantization_style="sdk", act_bitwidth=bits
+    )
+    graph, before = only_graph(made.model), only_graph(model)
+    for name in ("x", "y"):
+        assert graph.tensors[name].spec == before.tensors[name].spec
+    (conv,) = [n for n in graph.nodes if n.op_type == "Conv2d"]
+    assert conv.inputs[0] is not None
+    assert conv.inputs[0].dtype is DType.fixed(bits, signed=False)
+    # its grid has the points of the input's, so that nothing is rounded on the way
+    own, inner = before.tensors["x"].encoding, conv.inputs[0].encoding
+    assert isinstance(own, ScaleOffset)
+    assert isinstance(inner, ScaleOffset)
+    assert own.scale / inner.scale == pytest.approx(1 if bits == 8 else 257)
+    with dt.Session(model) as plain, dt.Session(made.model, "htp") as session:
+        wanted, found = plain.run({"x": samples[0]}), session.run({"x": samples[0]})
+    assert np.abs(found["y"].astype(int) - wanted["y"]).max() <= 3
+
+
 @pytest.mark.parametrize("options", [{}, {"ignore_encodings": True}, {"act_bitwidth": 16}])
 def test_float16_of_the_application_stays(options: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"

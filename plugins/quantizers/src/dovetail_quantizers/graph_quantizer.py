@@ -39,7 +39,7 @@ from dovetail_quantizers.judgement.judge import Judge, can_judge
 from dovetail_quantizers.narrowing import narrow_floats
 from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
-from dovetail_quantizers.planning.interfaces import keep_float16
+from dovetail_quantizers.planning.interfaces import keep_float16, take_type_of_activations
 from dovetail_quantizers.planning.overrides import Overrides, overrides_of
 from dovetail_quantizers.planning.plan import Plan, make_plan
 from dovetail_quantizers.planning.propagation import propagate
@@ -183,6 +183,8 @@ class GraphQuantizer:
         changes = overrides.changes
         if options.ignore_encodings:
             overrides, changes = Overrides(interfaces=overrides.interfaces), dropped(changes)
+        if self.recipes.activation.is_like_sdk:
+            take_type_of_activations(overrides, self.recipes.activation)
         keep_float16(work, overrides)
         return overrides, changes
 

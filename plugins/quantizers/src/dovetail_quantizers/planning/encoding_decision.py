@@ -42,6 +42,27 @@ class EncodingDecision:
         encoding = counted_as(self.encoding, self.dtype, dtype)
         return None if encoding is None else replace(self, dtype=dtype, encoding=encoding)
 
+    def spread_over(self, dtype: DType) -> EncodingDecision | None:
+        """Return a grid of another type with all points of this one, and the same range.
+
+        A signed grid of more bits has more points above the range.
+
+        Args:
+            dtype: A fixed-point type of as many bits or of more.
+
+        Returns:
+            The decision; None if there is no such grid, or this one has not exactly one scale.
+        """
+        own = self.counted_as(DType.fixed(self.dtype.bits, signed=dtype.is_signed))
+        if own is None or not isinstance(own.encoding, ScaleOffset) or own.encoding.bitwidth:
+            return None
+        last, widest = 2**own.dtype.bits - 1, 2**dtype.bits - 1
+        if last > widest:
+            return None
+        factor = (widest + 1) // (last + 1) if dtype.is_signed else widest // last
+        encoding = ScaleOffset(own.encoding.scale / factor, own.encoding.offset * factor)
+        return replace(own, dtype=dtype, encoding=encoding)
+
 
 def counted_as(encoding: ScaleOffset, dtype: DType, other: DType) -> ScaleOffset | None:
     """Return the same points of a grid as integers of another signedness.

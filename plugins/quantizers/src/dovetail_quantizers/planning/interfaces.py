@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor
 from dovetail_opset import is_op
 from dovetail_opset.build import add
+from dovetail_quantizers.grid import storage_type
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.overrides import (
     GIVEN_BY_MODEL,
@@ -28,6 +29,7 @@ from dovetail_quantizers.planning.qdq_patterns import (
     integers_made,
     moved,
 )
+from dovetail_quantizers.planning.recipe import Recipe
 from dovetail_quantizers.planning.rules import is_quantized
 
 
@@ -112,6 +114,22 @@ def keep_float16(graph: Graph, found: Overrides) -> None:
             moves = all(is_op(mover, *MOVERS) for mover in path[1:])
             if moves and graph.is_output(path[-1].outputs[0]):
                 found.floats |= dict.fromkeys(path, Float(16, STATED_BY_MODEL))
+
+
+def take_type_of_activations(found: Overrides, recipe: Recipe) -> None:
+    """Let the graph compute fixed-point inputs and outputs in the type of other activations.
+
+    They keep their own encoding, which a Convert connects to one of the same range.
+
+    Args:
+        found: Encodings are replaced where the type has a grid of the same range.
+        recipe: The recipe of activations.
+    """
+    dtype = storage_type(recipe.bitwidth, recipe.scheme)
+    sources = {stored.source for stored in found.interfaces}
+    for tensor, given in found.encodings.items():
+        if given.why == STATED_BY_MODEL and tensor.source in sources:
+            found.encodings[tensor] = given.spread_over(dtype) or given
 
 
 def encoded_as(spec: Spec, integers: Tensor) -> EncodingDecision:
