@@ -616,6 +616,20 @@ def test_names_in_messages_do_not_control_the_terminal(
     assert not set("\x1b\r\x9b") & set(err)
 
 
+def test_table_is_aligned_on_a_terminal() -> None:
+    names = ["ab", "入力", "😀", "e\u0301\u200d", "a\tb"]
+    rows = [(name, 1) for name in names]
+    assert table(("NAME", "N"), rows).split("\n") == [
+        "NAME  N",
+        "ab    1",
+        "入力  1",
+        "😀    1",
+        "e\u0301\u200d     1",
+        "a\\tb  1",
+    ]
+    assert table(("NAME",), [["入"], ["ab c"]], right=["NAME"]).split("\n")[1:] == ["  入", "ab c"]
+
+
 def test_table_is_aligned() -> None:
     rows = [("a", 1), ("long", "two\nlines")]
     assert table(("X", "YY"), rows) == "X     YY\na     1\nlong  two lines"

@@ -77,15 +77,35 @@ def table(
         rows: The cells.
         right: Heads of the columns that are aligned on the right, such as numbers.
     """
-    cells = [[" ".join(str(cell).split("\n")) for cell in row] for row in [headers, *rows]]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
-    signs = [">" if header in right else "<" for header in headers]
-    return "\n".join(
-        "  ".join(
-            f"{cell:{sign}{width}}" for cell, sign, width in zip(row, signs, widths, strict=True)
-        ).rstrip()
-        for row in cells
-    )
+    texts = [[_cell(cell) for cell in row] for row in [headers, *rows]]
+    sizes = [[_columns(text) for text in row] for row in texts]
+    widths = [max(row[i] for row in sizes) for i in range(len(headers))]
+    on_right = [header in right for header in headers]
+
+    def line(row: Sequence[str], taken: Sequence[int]) -> str:
+        cells = []
+        for text, size, width, is_right in zip(row, taken, widths, on_right, strict=True):
+            space = " " * (width - size)
+            cells.append(space + text if is_right else text + space)
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(map(line, texts, sizes))
+
+
+def _cell(value: object) -> str:
+    """Return a cell on one line, as it will be printed."""
+    return printable(" ".join(str(value).split("\n")).replace("\t", r"\t"))
+
+
+def _columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    import unicodedata  # imported here: names are seldom of other scripts
+
+    marks = sum(unicodedata.category(char) in ("Mn", "Me", "Cf") for char in text)
+    wide = sum(unicodedata.east_asian_width(char) in ("W", "F") for char in text)
+    return len(text) - marks + wide  # ideographs and emoji take two columns
 
 
 def _plain(obj: object) -> Any:
