@@ -36,6 +36,12 @@ def test_each_tool_is_a_program() -> None:
         assert value == f"dovetail_qnn_names:{name.replace('-', '_')}"
 
 
+def test_errors_name_the_tool(tmp_path: Path) -> None:
+    (tmp_path / "o.json").write_text("{}")
+    for given in ("-i a.onnx b.onnx", "-i a.onnx -p x --op_package_config o.xml"):
+        assert "error[USAGE]: qairt-converter: " in run(f"qairt-converter {given}", tmp_path, 2)
+
+
 def options_used() -> Iterator[tuple[str, str]]:
     for tool in TOOLS.values():
         tokens = [t for default in tool.defaults for t in default[:1]]

@@ -20,7 +20,7 @@ from dovetail.cli._options import (
 )
 from dovetail.cli._origin import origin_of, third_party_error
 from dovetail.cli._report import report_bug, report_error
-from dovetail.cli.output import Output, flush, printable, set_output, write
+from dovetail.cli.output import Output, flush, output_of_command, printable, write
 from dovetail.errors import ConfigError, DovetailError, ExitCode, Problem, suggest_name
 from dovetail.plugins import COMMANDS, list_plugins, load, names
 
@@ -118,9 +118,10 @@ def _run_command(name: str, rest: list[str], run: _Run) -> int:
     args = take_globals(rest, declared_options(command), run.state)
     if run.state.version:
         return _print_version(run.state)
-    set_output(Output(json=run.state.json))
-    with _logging(run.state.log_level):
-        return _invoke(command, run.prog or f"dovetail {name}", args)
+    prog = run.prog or f"dovetail {name}"
+    output = Output(json=run.state.json, command=prog)
+    with output_of_command(output), _logging(run.state.log_level):
+        return _invoke(command, prog, args)
 
 
 def option_names(command: str) -> frozenset[str]:

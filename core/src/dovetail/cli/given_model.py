@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dovetail.cli.output import current_output
 from dovetail.errors import ConfigError
 
 
-def given_model(argument: Path | None, option: Path | None, name: str, command: str) -> Path:
+def given_model(argument: Path | None, option: Path | None, name: str) -> Path:
     """Return the path of a model.
 
     Args:
         argument: The command's argument.
         option: The value of the option.
         name: Name of the option.
-        command: The command, for errors.
 
     Raises:
         ConfigError: There is none, or they differ.
     """
+    command = current_output().command
     if argument is not None and option is not None and argument != option:
         raise ConfigError(
             f"two models: '{argument}' and {name} '{option}'",

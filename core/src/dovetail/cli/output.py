@@ -18,9 +18,11 @@ class Output:
 
     Attributes:
         json: Whether results are printed as JSON.
+        command: The command as the user called it, for errors.
     """
 
     json: bool = False
+    command: str = "dovetail"
 
     def data(self, obj: object, text: str) -> None:
         """Print a result to stdout: `obj` as JSON with --json, otherwise `text`.
@@ -50,9 +52,14 @@ def current_output() -> Output:
     return _current.get(Output())
 
 
-def set_output(output: Output) -> None:
-    """Set the output of the command to run."""
-    _current.set(output)
+@contextmanager
+def output_of_command(output: Output) -> Iterator[None]:
+    """Use an output while a command runs."""
+    before = _current.set(output)
+    try:
+        yield
+    finally:
+        _current.reset(before)
 
 
 def show_differences(notes: Iterable[str]) -> None:

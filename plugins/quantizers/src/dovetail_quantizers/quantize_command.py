@@ -78,7 +78,7 @@ def quantize(
     # imported here: the help needs no numpy
     from dovetail_quantizers.quantize_model import Files, quantize_model
 
-    source = given_model(model, input_network, "--input-network", "dovetail quantize")
+    source = given_model(model, input_network, "--input-network")
     files = Files(
         source, output_path, dump_encoding_json, output_format, map_weights=not no_map_weights
     )

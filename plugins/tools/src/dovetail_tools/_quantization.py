@@ -114,7 +114,7 @@ class QuantizationRequest:
         if "lenient" not in self.given:
             raise usage(
                 text,
-                where="dovetail convert",
+                where=current_output().command,
                 hint="give --input-list, --quantization-overrides, --float-fallback, "
                 "--keep-weights-quantized, --float-bitwidth 16 or --target-backend",
             )
@@ -124,7 +124,7 @@ class QuantizationRequest:
         if "quantization_overrides" not in self.given:
             raise usage(
                 "--cache-overrides requires --quantization-overrides",
-                where="dovetail convert",
+                where=current_output().command,
                 hint="pass the encodings file there",
             )
         known = _USED_BY_FLOATS | {"quantization_overrides"}
@@ -137,7 +137,7 @@ class QuantizationRequest:
         options = ", ".join("--" + name.replace("_", "-") for name in names)
         text = f"--cache-overrides stores encodings without quantizing: no effect of {options}"
         if "lenient" not in self.given:
-            raise usage(text, where="dovetail convert", hint="quantize with them later")
+            raise usage(text, where=current_output().command, hint="quantize with them later")
         _LOG.warning("%s; quantize with them later", text)
 
     def quantized(self, model: Model, ops: OpRegistry) -> Quantized:

@@ -68,6 +68,6 @@ def architecture_checker(
     # imported here: the help needs no numpy
     from dovetail_tools._architecture import CheckRequest, check_model
 
-    source = given_model(model, input_json, "--input-json", "dovetail architecture-checker")
+    source = given_model(model, input_json, "--input-json")
     values = None if modify is None else [v for use in modify for v in split_values(use) or ("",)]
     check_model(CheckRequest(source, bin, output_path, values, input_format))

@@ -12,6 +12,7 @@ from dovetail.cli.configuration_option import shows_configuration
 from dovetail.cli.given_model import given_model
 from dovetail.cli.input_format_option import InputFormat
 from dovetail.cli.op_package_option import OpPackages, split_list
+from dovetail.cli.output import current_output
 from dovetail.cli.output_format_option import OutputFormat
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 from dovetail_tools._artefact_options import ARTEFACT
@@ -270,10 +271,10 @@ def convert(
     if op_package_config and export["package_name"] is not None:
         raise usage(
             "--package-name and --op-package-config are mutually exclusive",
-            where="dovetail convert",
+            where=current_output().command,
             hint="the definitions have a package of their own; omit --package-name",
         )
-    source = given_model(model, input_network, "--input-network", "dovetail convert")
+    source = given_model(model, input_network, "--input-network")
     request = QuantizationRequest(
         input_list,
         quantization,
