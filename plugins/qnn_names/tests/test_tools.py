@@ -95,6 +95,12 @@ def output(name: str, graph: str = "") -> str:
             f"{ADDED} {output('a.cpp')}",
             "-i a.onnx -opl x.py:P --dry_run debug --use_native_dtype --graph-name=g",
         ),
+        (
+            "qnn-onnx-converter",
+            "-i a.onnx -o b.dlc --output_format dlc",
+            f"{ADDED} --output-path b.dlc --graph-name b",
+            "-i a.onnx --output_format dlc",
+        ),
         *(
             (
                 "qnn-onnx-converter",

@@ -117,10 +117,11 @@ def _with_output(output: OutputFile, source: str, tokens: list[str]) -> tuple[li
     if given in ("", ".", "..", "/"):
         return tokens, []  # the command reports it
     path = Path(given) if given is not None else Path(source).with_suffix(output.ending)
-    if path.suffix.lower() != output.suffix:
-        path = path.with_name(path.name + output.suffix)
     tokens = _without(_without(tokens, output.option), output.short)
     present = set(map(_name, tokens))
+    # another format has a suffix of its own
+    if path.suffix.lower() != output.suffix and "--output-format" not in present:
+        path = path.with_name(path.name + output.suffix)
     added = [output.option, str(path)]
     if "--output-format" not in present:
         added += ["--output-format", output.format]
