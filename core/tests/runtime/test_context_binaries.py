@@ -1,11 +1,14 @@
-"""Verdicts on context binaries."""
+"""Context binaries: verdicts, and their bytes."""
 
 from __future__ import annotations
+
+import tracemalloc
 
 import pytest
 
 from dovetail.errors import ContainerError
 from dovetail.runtime import Verdict
+from dovetail.runtime.binary_parts import written
 from dovetail.runtime.compatibility import judge, used_facts
 
 
@@ -50,3 +53,16 @@ def test_the_hint_names_the_config_if_it_decides(changed: dict[str, str], is_con
     assert ("--config-file" in caught.value.hint) is is_config
     if "backend" not in changed:
         assert "dovetail context upgrade" in caught.value.hint
+
+
+def test_a_binary_is_in_memory_once() -> None:
+    parts = [memoryview(bytes([i]) * 2**20) for i in range(3)]
+    tracemalloc.start()
+    try:
+        made = written(iter(parts), None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert made.tobytes() == b"".join(parts)
+    assert not made.flags.writeable
+    assert peak < 1.5 * made.nbytes

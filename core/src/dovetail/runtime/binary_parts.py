@@ -9,7 +9,13 @@ import numpy as np
 
 import dovetail
 from dovetail import ir
-from dovetail.container import ContextContent, Producer, StoredContextGraph, read_only
+from dovetail.container import (
+    ContextContent,
+    Producer,
+    StoredContextGraph,
+    aligned_empty,
+    read_only,
+)
 from dovetail.errors import BackendError, Problem
 from dovetail.ir import Array, Blob
 from dovetail.runtime.compatibility import used_facts
@@ -90,13 +96,15 @@ def _require_recipes(graphs: Mapping[str, Prepared]) -> None:
 
 
 def written(parts: Iterable[bytes | memoryview], buffer: Array | None) -> Array:
-    """Return bytes in one array: in the buffer if there is one.
+    """Return bytes in one array: in the buffer if there is one, otherwise in an aligned one.
 
     Raises:
         BackendError: The buffer is not a writable array of bytes, or is too small.
     """
     if buffer is None:
-        return read_only(np.frombuffer(b"".join(parts), np.uint8))
+        parts = list(parts)
+        # not joined as bytes, which would be copied again to be aligned
+        return read_only(written(parts, aligned_empty(sum(map(len, parts)))))
     if buffer.dtype != np.uint8 or buffer.ndim != 1 or not buffer.flags.writeable:
         raise BackendError(
             "the buffer must be a writable array of uint8 with one axis",
