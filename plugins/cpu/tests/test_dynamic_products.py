@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
+from dynamic_nets import DEPTH, OPS, ROWS, UNITS, Dynamic, Net
 from reference_values import values_of
 
 import dovetail as dt
 from dovetail import testing
 from dovetail.container import Model, Producer
-from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
+from dovetail.ir import Array, DType, Tensor, TensorKind
 from dovetail.ops import EVERYTHING, NOTHING, OpRegistry, check_ops
 from dovetail.runtime.contract import RunControl
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, Quantized
 from dovetail_onednn import Kind, checked_library, library
 from dovetail_onednn.dynamic_ops import PACKAGE as DYNAMIC
-from dovetail_opset import PACKAGE
-from dovetail_opset.build import add, static
+from dovetail_opset.build import static
 
-OPS = OpRegistry.of(PACKAGE)
-FLOAT = Spec(DType.FLOAT_32, ())
-ROWS, DEPTH, UNITS = 5, 48, 24
 GROUP = {"x", "less", "times", "product"}
 
 
@@ -36,49 +31,6 @@ def vnni(onednn: None) -> None:
     checked_library((Kind.INTEGER,))
     if not library().has_vnni:
         pytest.skip("without VNNI the products are of real numbers")
-
-
-class Net:
-    """(q - zero) * scale by weights; bytes, zero point and scale are inputs."""
-
-    def __init__(self) -> None:
-        self.graph = Graph("net")
-        self.q = self._input("q", DType.UINT_8, 1, ROWS, DEPTH)
-        self.zero = self._input("zero", DType.UINT_8)
-        self.scale = self._input("scale", DType.FLOAT_32)
-
-    def _input(self, name: str, dtype: DType, *shape: int) -> Tensor:
-        return self.graph.add_tensor(Tensor(name, dtype, shape, TensorKind.APP_WRITE))
-
-    def node(self, op_type: str, *inputs: Tensor, name: str, **params: Any) -> Tensor:
-        return add(self.graph, op_type, inputs, name=name, **params)
-
-    def cast(self, x: Tensor, name: str) -> Tensor:
-        return self.node("Cast", x, name=name, spec=Spec(DType.FLOAT_32, x.shape))
-
-    def real(self, zero: Tensor | None = None, suffix: str = "") -> Tensor:
-        point = self.cast(self.zero, f"z{suffix}") if zero is None else zero
-        x = self.cast(self.q, f"x{suffix}")
-        less = self.node("ElementWiseSubtract", x, point, name=f"less{suffix}")
-        return self.node("ElementWiseMultiply", less, self.scale, name=f"times{suffix}")
-
-    def product(self, real: Tensor, weights: Array, name: str = "product") -> Tensor:
-        return self.node("MatMul", real, static(self.graph, f"{name}.w", weights), name=name)
-
-    def run(self, last: Tensor, given: dict[str, Array], **options: Any) -> Array:
-        """Return the result; the plan's groups are `steps` then, and the types they read."""
-        last.kind = TensorKind.APP_READ
-        prepared = testing.prepare(CpuBackend(OPS, CpuOptions(**options)), self.graph, OPS)
-        outputs = {last.name: np.full(last.shape, np.nan, np.float32)}
-        prepared.run(given, outputs, RunControl())
-        self.steps = [step.nodes for step in prepared.steps]
-        self.read_types = [{v.spec.dtype for v in step.reads} for step in prepared.steps]
-        return outputs[last.name]
-
-    def step_of(self, name: str) -> set[str]:
-        """Return the nodes that run together with a node."""
-        (found,) = (set(nodes) for nodes in self.steps if name in nodes)
-        return found
 
 
 def feeds(rng: np.random.Generator, zero: int = 77, scale: float = 0.037) -> dict[str, Array]:
@@ -123,11 +75,7 @@ def test_sums_are_exact(rng, kind, form) -> None:
 def test_zero_points_and_what_follows(rng, zero) -> None:
     net, (levels, scales), given = Net(), grid(rng, "signed"), feeds(rng, zero)
     bias, other = (rng.standard_normal(n).astype(np.float32) for n in (UNITS, UNITS))
-    weights, added = (
-        static(net.graph, name, values)
-        for name, values in (("w", levels.astype(np.float32) * scales), ("b", bias))
-    )
-    y = net.node("MatMul", net.real(), weights, added, name="product")
+    y = net.product(net.real(), levels.astype(np.float32) * scales, bias=bias)
     y = net.node("ElementWiseMultiply", y, static(net.graph, "other", other), name="m")
     y = net.node("Relu", y, name="y")
     found = net.run(y, given)
@@ -196,57 +144,6 @@ def test_real_activations_that_others_read_are_computed_too(rng, evaluate) -> No
     np.testing.assert_allclose(found, evaluate(net.graph, given)["y"], rtol=1e-5, atol=1e-3)
 
 
-class Dynamic(Net):
-    """The same, whose bytes, zero point and scale follow from real numbers."""
-
-    def __init__(self, most: float = 255.0, scale_shape: tuple[int, ...] = ()) -> None:
-        self.graph = Graph("net")
-        x = self._input("x", DType.FLOAT_32, 1, ROWS, DEPTH)
-        self.numbers = [
-            static(self.graph, name, np.full(scale_shape, number, np.float32))
-            for name, number in (("none", 0), ("most", 255), ("one", 1))
-        ]
-        self.quantize(x, most)
-
-    def quantize(self, x: Tensor, most: float = 255.0, suffix: str = "") -> None:
-        zero, *_ = self.numbers
-        axes = {"axes": [0, 1, 2], "keep_dims": False}
-        low = self.node("ReduceMin", x, name=f"least{suffix}", **axes)
-        low = self.node("ElementWiseMinimum", low, zero, name=f"low{suffix}")
-        high = self.node("ReduceMax", x, name=f"greatest{suffix}", **axes)
-        high = self.node("ElementWiseMaximum", high, zero, name=f"high{suffix}")
-        self.scale_of(low, high, suffix)
-        self.q = self.stored(x, most, suffix)
-
-    def scale_of(self, low: Tensor, high: Tensor, suffix: str = "") -> None:
-        """Set the scale and the zero point of numbers between two."""
-        zero, most_steps, one = self.numbers
-        extent = self.node("ElementWiseSubtract", high, low, name=f"extent{suffix}")
-        self.scale = self.node(
-            "ElementWiseSelect",
-            self.node("ElementWiseEqual", extent, zero, name=f"is_0{suffix}"),
-            one,
-            self.node("ElementWiseDivide", extent, most_steps, name=f"step{suffix}"),
-            name=f"scale{suffix}",
-        )
-        point = self.node("ElementWiseNeg", low, name=f"minus{suffix}")
-        point = self.node("ElementWiseDivide", point, self.scale, name=f"at{suffix}")
-        point = self.node("ElementWiseRound", point, name=f"whole{suffix}")
-        self.zero = self._clipped(f"zero{suffix}", point, 255.0)
-
-    def stored(self, x: Tensor, most: float = 255.0, suffix: str = "") -> Tensor:
-        y = self.node("ElementWiseDivide", x, self.scale, name=f"quotient{suffix}")
-        y = self.node("ElementWiseRound", y, name=f"round{suffix}")
-        point = self.cast(self.zero, f"point{suffix}")
-        y = self.node("ElementWiseAdd", y, point, name=f"shift{suffix}")
-        return self._clipped(f"q{suffix}", y, most)
-
-    def _clipped(self, name: str, x: Tensor, most: float) -> Tensor:
-        params = {"min_value": 0.0, "max_value": most}
-        y = self.node("ReluMinMax", x, name=f"{name}.clip", **params)
-        return self.node("Cast", y, name=name, spec=Spec(DType.UINT_8, x.shape))
-
-
 def quantized(x: Array, most: int = 255) -> dict[str, Array]:
     """Return what ONNX's DynamicQuantizeLinear gives, by its formulas in float32."""
     low, high = np.minimum(x.min(), np.float32(0)), np.maximum(x.max(), np.float32(0))
@@ -306,19 +203,6 @@ def test_what_else_is_read_of_a_quantization_is_computed(rng, evaluate) -> None:
     np.testing.assert_allclose(found, evaluate(net.graph, {"x": x})[y.name], rtol=1e-5, atol=1e-4)
 
 
-def test_two_quantizations_may_share_their_scale(rng, evaluate) -> None:
-    net, (levels, scales) = Dynamic(), grid(rng, "signed")
-    weights = levels.astype(np.float32) * scales
-    first = net.product(net.real(), weights, "p0")
-    net.q = net.stored(net.graph.tensor("x"), suffix="2")
-    second = net.product(net.real(suffix="2"), weights, "p1")
-    y = net.node("ElementWiseAdd", first, second, name="y")
-    feed = {"x": rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)}
-    found = net.run(y, feed)
-    assert net.step_of("quotient") >= {"least", "greatest", "q"}
-    np.testing.assert_allclose(found, evaluate(net.graph, feed)["y"], rtol=1e-5, atol=1e-4)
-
-
 def test_real_activations_may_be_quantized_again(rng, evaluate) -> None:
     net, (levels, scales) = Dynamic(), grid(rng, "signed")
     weights, real = levels.astype(np.float32) * scales, net.real()
@@ -338,9 +222,8 @@ def test_references_of_the_ops_agree(rng, kind, special) -> None:
     net, (levels, scales) = Dynamic(), grid(rng, kind)
     x = rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)
     x[0, 1, 2] = special
-    weights, bias = levels.astype(np.float32) * scales, rng.standard_normal(UNITS)
-    tensors = [static(net.graph, n, v.astype(np.float32)) for n, v in (("w", weights), ("b", bias))]
-    y = net.node("MatMul", net.real(), *tensors, name="product")
+    bias = rng.standard_normal(UNITS).astype(np.float32)
+    y = net.product(net.real(), levels.astype(np.float32) * scales, bias=bias)
     y.kind = TensorKind.APP_READ
     adapted = CpuBackend(OPS, CpuOptions()).adapted(check_ops(net.graph, OPS))
     assert [view.op_type for view in adapted.nodes] == ["DynamicQuantize", "DynamicMatMul"]
@@ -377,15 +260,16 @@ def test_other_limits_are_no_such_quantization(rng) -> None:
     np.testing.assert_array_max_ulp(found, wanted, 2)
 
 
-def test_two_tensors_of_bytes_with_one_scale(rng) -> None:
+def test_two_quantizations_may_share_their_scale(rng) -> None:
     net, (levels, scales) = Dynamic(), grid(rng, "signed")
     first = net.product(net.real(), levels.astype(np.float32) * scales, "first")
     net.q = net.stored(net.graph.tensor("x"), suffix="2")
     second = net.product(net.real(suffix="2"), levels.astype(np.float32) * scales, "second")
     x = rng.standard_normal((1, ROWS, DEPTH)).astype(np.float32)
-    found = net.run(net.node("ElementWiseSubtract", first, second, name="y"), {"x": x})
+    found = net.run(net.node("ElementWiseAdd", first, second, name="y"), {"x": x})
+    assert net.step_of("quotient") >= {"least", "greatest", "q"}
     assert net.step_of("first") >= {"less"}
-    np.testing.assert_array_equal(found, 0)
+    np.testing.assert_array_max_ulp(found, 2 * exact(quantized(x), levels, scales), 2)
 
 
 def test_two_quantizations_with_common_extremes(rng) -> None:

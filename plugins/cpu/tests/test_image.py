@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from dynamic_nets import DEPTH, UNITS, Dynamic
 from msgspec.structs import replace
 
 from dovetail.container import WeightStore
@@ -35,10 +36,10 @@ from dovetail_onednn import library
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
+TESTS = Path(__file__).parent
 OPS = OpRegistry.of(PACKAGE)
 FRESH = """
-import os, sys
-sys.path.insert(0, os.environ["TESTS"])
+import sys
 import numpy as np
 from test_image import CpuBackend, CpuOptions, Image, OPS, forbid, opened, restored, run
 backend = CpuBackend(OPS, CpuOptions())
@@ -125,40 +126,11 @@ def rows() -> Graph:
 
 def dynamic() -> Graph:
     """A product of activations that are quantized when it runs, by weights that were bytes."""
-    graph = Graph("net")
-    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (4, 32), TensorKind.APP_WRITE))
-    zero, steps, one = (static(graph, f"c{number}", np.float32(number)) for number in (0, 255, 1))
-
-    def node(op_type: str, *inputs: Tensor, name: str, **params: Any) -> Tensor:
-        return add(graph, op_type, inputs, name=name, **params)
-
-    def stored(y: Tensor, name: str) -> Tensor:
-        y = node("ReluMinMax", y, name=f"{name}.clip", min_value=0.0, max_value=255.0)
-        return node("Cast", y, name=name, spec=Spec(DType.UINT_8, y.shape))
-
-    def real(y: Tensor, name: str) -> Tensor:
-        return node("Cast", y, name=name, spec=Spec(DType.FLOAT_32, y.shape))
-
-    low = node("ReduceMin", x, name="least", axes=[0, 1], keep_dims=False)
-    low = node("ElementWiseMinimum", low, zero, name="low")
-    high = node("ReduceMax", x, name="greatest", axes=[0, 1], keep_dims=False)
-    high = node("ElementWiseMaximum", high, zero, name="high")
-    extent = node("ElementWiseSubtract", high, low, name="extent")
-    step = node("ElementWiseDivide", extent, steps, name="step")
-    is_zero = node("ElementWiseEqual", extent, zero, name="is_zero")
-    scale = node("ElementWiseSelect", is_zero, one, step, name="scale")
-    at = node("ElementWiseDivide", node("ElementWiseNeg", low, name="minus"), scale, name="at")
-    point = stored(node("ElementWiseRound", at, name="whole"), "point")
-    y = node("ElementWiseDivide", x, scale, name="quotient")
-    y = node("ElementWiseRound", y, name="round")
-    q = stored(node("ElementWiseAdd", y, real(point, "added"), name="sum"), "q")
-    y = node("ElementWiseSubtract", real(q, "real"), real(point, "taken"), name="difference")
-    y = node("ElementWiseMultiply", y, scale, name="product")
-    levels = np.random.default_rng(5).integers(-90, 170, (32, 24)).astype(np.float32)
-    weights = static(graph, "w", levels * np.float32(0.01))
-    y = node("MatMul", y, weights, static(graph, "b", levels[0]), name="y")
+    net, rng = Dynamic(), np.random.default_rng(5)
+    levels = rng.integers(-90, 170, (DEPTH, UNITS)).astype(np.float32)
+    y = net.product(net.real(), levels * np.float32(0.01), bias=levels[0])
     y.kind = TensorKind.APP_READ
-    return graph
+    return net.graph
 
 
 def mixed() -> Graph:
@@ -254,7 +226,7 @@ def test_a_fresh_process_restores_without_preparing(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"TESTS": str(Path(__file__).parent)},
+        env=os.environ | {"PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS / 'helpers'}"},
     )
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(np.load(files[2]), wanted)
