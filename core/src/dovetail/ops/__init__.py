@@ -13,7 +13,7 @@ from dovetail.ops.check import (
 )
 from dovetail.ops.checked import EVERYTHING, NOTHING, CheckedGraph, NodeView, Observed
 from dovetail.ops.defined import DefinedOp
-from dovetail.ops.op import UNBOUNDED, Arrays, Domain, In, Op, Out, Port, Range
+from dovetail.ops.op import UNBOUNDED, Arrays, BatchAxis, Domain, In, Op, Out, Port, Range
 from dovetail.ops.params import (
     REQUIRED,
     ParamField,
@@ -39,6 +39,7 @@ __all__ = [
     "REQUIRED",
     "UNBOUNDED",
     "Arrays",
+    "BatchAxis",
     "Bias",
     "CheckedGraph",
     "DefinedOp",

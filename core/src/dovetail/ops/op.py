@@ -59,6 +59,20 @@ class Domain(enum.Enum):
     STORED = enum.auto()
 
 
+class BatchAxis(enum.Enum):
+    """The axes of which an op computes each element alone, so that one of them can be the batch.
+
+    UNKNOWN: None that is known.
+    FIRST: The first one of `Op.batch_inputs`, if they have further axes. Other inputs, such as
+        weights, are the same for each element.
+    ANY: All but those in a param `axis` or `axes`. Inputs broadcast: their last axes are aligned.
+    """
+
+    UNKNOWN = enum.auto()
+    FIRST = enum.auto()
+    ANY = enum.auto()
+
+
 class Port(msgspec.Struct, frozen=True):
     """A declared input or output.
 
@@ -97,6 +111,9 @@ class Op:
             or has state is never folded, merged or repeated.
         is_elementwise: Whether each element of the results depends only on the elements of the
             inputs at its position, after broadcasting.
+        batch_axis: The axes of which each element is computed alone. An elementwise op does not
+            state it.
+        batch_inputs: Indices of the inputs that may have the batch, with `BatchAxis.FIRST`.
         quantization_roles: The inputs that are weights and biases, by index.
         state_outputs: Indices of the outputs whose encodings are also those of the op's state
             between its steps; see `states`.
@@ -112,6 +129,8 @@ class Op:
     source: ClassVar[str] = ""
     is_pure: ClassVar[bool] = True
     is_elementwise: ClassVar[bool] = False
+    batch_axis: ClassVar[BatchAxis] = BatchAxis.UNKNOWN
+    batch_inputs: ClassVar[tuple[int, ...]] = (0,)
     quantization_roles: ClassVar[Mapping[int, Role]] = MappingProxyType({})
     state_outputs: ClassVar[tuple[int, ...]] = ()
 

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind, check
-from dovetail.ops import find_op_faults
+from dovetail.ops import BatchAxis, In, Op, OpPackage, OpRegistry, find_op_faults, int32
 from dovetail.plugins.ops import installed_ops
+from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, add_all, static
 from dovetail_opset.importing.batch import Batch, change_batch
 
 RNG = np.random.default_rng(11)
+OPS = installed_ops()
 Evaluate = Callable[..., Any]
 
 
@@ -132,13 +134,13 @@ def test_each_element_is_computed_alone(
     (output,) = graph.outputs
     x = draw(batch, *shape[1:])
     wanted = np.concatenate([evaluate(graph, {"x": row[np.newaxis]})[output.name] for row in x])
-    assert change_batch(graph, Batch(1, batch), graph.inputs) == []
+    assert change_batch(graph, Batch(1, batch), graph.inputs, OPS) == []
     check(graph)
-    assert find_op_faults(graph, installed_ops()) == []
+    assert find_op_faults(graph, OPS) == []
     found = evaluate(graph, {"x": x})[output.name]
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)  # sums in another order
     # and back, from a batch of several
-    assert change_batch(graph, Batch(batch, 1), graph.inputs) == []
+    assert change_batch(graph, Batch(batch, 1), graph.inputs, OPS) == []
     alone = evaluate(graph, {"x": x[:1]})[output.name]
     np.testing.assert_allclose(alone, wanted[:1], rtol=1e-6, atol=1e-6)
 
@@ -149,7 +151,7 @@ def test_stated_encodings_have_the_new_shape() -> None:
     encoding = ScaleOffset(0.5, -3)
     for name, shape in (("x", (1, 2, 2, 3)), ("c", (1, 4, 2, 3))):
         graph.source_encodings[name] = Spec(DType.UFIXED_POINT_8, shape, encoding)
-    assert change_batch(graph, Batch(1, 5), graph.inputs) == []
+    assert change_batch(graph, Batch(1, 5), graph.inputs, OPS) == []
     assert {n: s.shape for n, s in graph.source_encodings.items()} == {
         "x": (5, 2, 2, 3),
         "c": (5, 4, 2, 3),
@@ -215,7 +217,7 @@ def test_nodes_that_mix_the_batch_are_named(
         return add(graph, "Relu", [body(graph, x)], name="after")
 
     graph = network(whole, 1, 4, 3)
-    (problem,) = change_batch(graph, Batch(1, 5), graph.inputs)
+    (problem,) = change_batch(graph, Batch(1, 5), graph.inputs, OPS)
     assert "'op'" in problem.where
     assert said in problem.message
 
@@ -325,7 +327,7 @@ def test_nodes_whose_shapes_fit_by_chance_are_named(
     body: Callable[[Graph, Tensor], Tensor], batch: int, said: str
 ) -> None:
     graph = network(body, 1, 4, 3)
-    problems = change_batch(graph, Batch(1, batch), graph.inputs)
+    problems = change_batch(graph, Batch(1, batch), graph.inputs, OPS)
     assert [said in problem.message for problem in problems] == [True]
     assert "'op'" in problems[0].where
 
@@ -337,7 +339,7 @@ def test_impossible_sizes_are_named(batch: int) -> None:
         return add(graph, "StridedSlice", [rows], name="op", ranges=((0, 4, 1), (0, 3, 1)))
 
     graph = network(body, 1, 4, 3)
-    (problem,) = change_batch(graph, Batch(1, batch), graph.inputs)
+    (problem,) = change_batch(graph, Batch(1, batch), graph.inputs, OPS)
     assert "impossible shape" in problem.message
 
 
@@ -347,6 +349,103 @@ def test_an_output_that_would_not_begin_with_the_batch_is_named() -> None:
         return add(graph, "Reshape", [y], name="y", spec=spec(1, 4, 3, 1))
 
     graph = network(body, 1, 4, 3)
-    (problem,) = change_batch(graph, Batch(1, 5), graph.inputs)
+    (problem,) = change_batch(graph, Batch(1, 5), graph.inputs, OPS)
     assert problem.where == "output 'y'"
     assert "instead of the first one" in problem.message
+
+
+OTHERS = OpPackage("other.ops")
+
+
+class OtherOp(Op):
+    inputs = (In("in[0]"), In("in[1]"))
+
+    def infer(self, x: Spec, y: Spec, out: Spec | None) -> Spec:
+        return Spec(x.dtype, np.broadcast_shapes(x.shape, y.shape))
+
+    def reference(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return x + y
+
+
+@OTHERS.op("Elementwise")
+class Elementwise(OtherOp):
+    is_elementwise = True
+
+
+@OTHERS.op("Offset")
+class Offset(OtherOp):
+    batch_axis = BatchAxis.FIRST
+
+
+@OTHERS.op("Paired")
+class Paired(OtherOp):
+    batch_axis = BatchAxis.FIRST
+    batch_inputs = (0, 1)
+
+
+@OTHERS.op("Along")
+class Along(OtherOp):
+    axis = int32()
+    batch_axis = BatchAxis.ANY
+
+
+@OTHERS.op("Unknown")
+class Unknown(OtherOp):
+    pass
+
+
+def change_with_other(op_type: str, y_shape: tuple[int, ...], **params: int) -> tuple[Any, Graph]:
+    """Change the batch of x, and of y if its first axis is 1, from 1 to 3."""
+    graph = Graph("net")
+    x, y = (
+        graph.add_tensor(Tensor(name, DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+        for name, shape in (("x", (1, 4, 3)), ("y", y_shape))
+    )
+    added = add(graph, op_type, [x, y], name="op", package=OTHERS, **params)
+    added.kind = TensorKind.APP_READ
+    inputs = [t for t in (x, y) if t.shape[0] == 1]
+    return change_batch(graph, Batch(1, 3), inputs, OpRegistry.of(PACKAGE, OTHERS)), graph
+
+
+@pytest.mark.parametrize(
+    ("op_type", "y_shape", "params"),
+    [
+        ("Elementwise", (1, 4, 3), {}),
+        ("Elementwise", (4, 1), {}),
+        ("Offset", (4, 3), {}),
+        ("Paired", (1, 4, 3), {}),
+        ("Along", (1, 4, 3), {"axis": 1}),
+    ],
+)
+def test_ops_of_other_packages_state_the_axis_of_the_batch(
+    op_type: str, y_shape: tuple[int, ...], params: dict[str, int]
+) -> None:
+    problems, graph = change_with_other(op_type, y_shape, **params)
+    assert problems == []
+    assert graph.tensor("op").shape == (3, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "y_shape", "params", "said"),
+    [
+        ("Offset", (1, 4, 3), {}, "weights or tables have the batch"),
+        ("Along", (1, 4, 3), {"axis": 0}, "along the batch, axis 0"),
+        ("Along", (1, 4, 3), {"axis": -3}, "along the batch, axis 0"),
+        ("Unknown", (4, 3), {}, "is not known to compute each element of the batch alone"),
+    ],
+)
+def test_ops_of_other_packages_that_mix_the_batch_are_named(
+    op_type: str, y_shape: tuple[int, ...], params: dict[str, int], said: str
+) -> None:
+    (problem,), _ = change_with_other(op_type, y_shape, **params)
+    assert said in problem.message
+    assert ("batch_axis" in problem.hint) == (op_type == "Unknown")
+
+
+def test_axes_of_other_packages_count_those_of_the_largest_input() -> None:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 1, 3), TensorKind.STATIC))
+    y = graph.add_tensor(Tensor("y", DType.FLOAT_32, (1, 3), TensorKind.APP_WRITE))
+    add(graph, "Along", [x, y], name="op", package=OTHERS, axis=1).kind = TensorKind.APP_READ
+    (problem,) = change_batch(graph, Batch(1, 3), [y], OpRegistry.of(PACKAGE, OTHERS))
+    assert "along the batch, axis 0" in problem.message

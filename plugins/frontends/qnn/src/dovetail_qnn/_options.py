@@ -91,8 +91,8 @@ def _with_batch(
         yield Problem(text, f"graph '{graph.name}'", hint)
         return
     for change, inputs in changes.items():
-        faults = find_op_faults(graph, installed_ops() if ops is None else ops)
-        yield from faults or change_batch(graph, change, inputs)
+        known = installed_ops() if ops is None else ops
+        yield from find_op_faults(graph, known) or change_batch(graph, change, inputs, known)
 
 
 def _cut(graph: Graph, names: Sequence[str]) -> None:

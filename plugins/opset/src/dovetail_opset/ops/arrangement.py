@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
-from dovetail.ops import Arrays, Domain, In, Op, Out, tensor, uint32
+from dovetail.ops import Arrays, BatchAxis, Domain, In, Op, Out, tensor, uint32
 from dovetail_opset._constants import element_of
 from dovetail_opset._indices import INDEX_TYPES
 from dovetail_opset._package import PACKAGE
@@ -26,6 +26,7 @@ class Pack(Op):
 
     inputs = (In("in[0..m]", variadic=True),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
     keeps_all = True
 
     axis = uint32()
@@ -57,6 +58,7 @@ class UnPack(Op):
     inputs = (In("in[0]"),)
     outputs = (Out("out[0..m]", variadic=True),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
     keeps_all = True
 
     axis = uint32()
@@ -89,6 +91,7 @@ class Tile(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
 
     multiples = tensor((None,))
 

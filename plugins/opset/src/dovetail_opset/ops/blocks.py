@@ -14,7 +14,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import Domain, In, Op, choice, last_axis, tensor, uint32
+from dovetail.ops import BatchAxis, Domain, In, Op, choice, last_axis, tensor, uint32
 from dovetail_opset._constants import element_of
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import ints, moved, need_axis, need_rank
@@ -70,6 +70,8 @@ class DepthToSpace(_Blocks):
     as (block_size[0], block_size[1], c) under DCR, as (c, block_size[0], block_size[1]) under CRD.
     """
 
+    batch_axis = BatchAxis.FIRST
+
     keeps_all = True
 
     mode = choice(BlockMode, BlockMode.DCR)
@@ -101,6 +103,8 @@ class SpaceToDepth(_Blocks):
     written as (block_size[0], block_size[1], c) under DCR, as (c, block_size[0], block_size[1])
     under CRD.
     """
+
+    batch_axis = BatchAxis.FIRST
 
     keeps_all = True
 
@@ -203,6 +207,7 @@ class ChannelShuffle(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
     keeps_all = True
 
     num_groups = uint32()

@@ -11,7 +11,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
-from dovetail.ops import Domain, In, Op, bool8, choice
+from dovetail.ops import BatchAxis, Domain, In, Op, bool8, choice
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, moved, need_rank, need_shape
 
@@ -59,6 +59,7 @@ class ArgbToRgb(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.FIRST
 
     input_order = choice(AlphaOrder, AlphaOrder.ARGB)
     reverse_output = bool8()
@@ -75,6 +76,7 @@ class ArgbToRgb(Op):
 
 class _PlanarToRgb(Op):
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.FIRST
 
     output_order = choice(ColorOrder, dtype=DType.INT_32)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, ScaleOffset, Spec, quantize
-from dovetail.ops import Domain, In, Op, tensor
+from dovetail.ops import BatchAxis, Domain, In, Op, tensor
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, moved, need_rank
 from dovetail_opset._windows import Window
@@ -18,6 +18,7 @@ from dovetail_opset._windows import Window
 
 class _Columns(Op):
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.FIRST
 
     kernel_size = tensor((2,))
     stride = tensor((2,))

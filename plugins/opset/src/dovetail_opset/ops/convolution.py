@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.errors import OpError, counted
 from dovetail.ir import Array, Shape, Spec
 from dovetail.ops import (
+    BatchAxis,
     Bias,
     Granularity,
     In,
@@ -31,6 +32,7 @@ class _Sliding(Op):
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
     quantization_roles: ClassVar = {1: Weight(-1, Granularity.CHANNEL), 2: Bias(0, 1)}
+    batch_axis = BatchAxis.FIRST
 
     axes: ClassVar[int]  # how many spatial ones
     stride: ParamField[Any]

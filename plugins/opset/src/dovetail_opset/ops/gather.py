@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
-from dovetail.ops import Domain, In, Op, int32, uint32
+from dovetail.ops import BatchAxis, Domain, In, Op, int32, uint32
 from dovetail_opset._indices import (
     INDEX_TYPES,
     along,
@@ -33,6 +33,7 @@ class Gather(Op):
 
     inputs = (In("in[0]"), In("in[1]"))
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
 
     axis = int32()
 
@@ -57,6 +58,7 @@ class GatherElements(Op):
 
     inputs = (In("in[0]"), In("in[1]", INDEX_TYPES))
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
     source = "spec/qnn_ops.md, GatherElements; ONNX GatherElements"
 
     axis = uint32(0)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dovetail.errors import OpError, QuantizationError
 from dovetail.ir import Array, Encoding, Shape, Spec
-from dovetail.ops import Arrays, Domain, In, Op, Out, last_axis, tensor, uint32
+from dovetail.ops import Arrays, BatchAxis, Domain, In, Op, Out, last_axis, tensor, uint32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import ints, moved, need_axes, need_axis
 
@@ -22,6 +22,7 @@ class _Reshaping(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
     keeps_all = True
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
@@ -46,6 +47,7 @@ class Reshape(Op):
 
     inputs = (In("in[0]"), In("in[1]", optional=True))
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
     keeps_all = True
 
     def infer(self, x: Spec, shape: Spec | None, out: Spec | None) -> Spec:
@@ -107,6 +109,7 @@ class Transpose(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
     keeps_all = True
 
     perm = tensor((None,))
@@ -129,6 +132,7 @@ class Concat(Op):
 
     inputs = (In("in[0..m]", variadic=True),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
     keeps_all = True
 
     axis = uint32(last_axis)
@@ -163,6 +167,7 @@ class Split(Op):
     inputs = (In("in[0]"),)
     outputs = (Out("out[0..m]", variadic=True),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
     keeps_all = True
 
     axis = uint32()

@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
-from dovetail.ops import In, Op, choice, float32, int32
+from dovetail.ops import BatchAxis, In, Op, choice, float32, int32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_float
 
@@ -32,6 +32,7 @@ class Lrn(Op):
     """
 
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.FIRST
     source = "spec/qnn_ops.md, Lrn; Krizhevsky et al. 2012, ImageNet Classification"
 
     alpha = float32(1.0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import Bias, Granularity, In, Op, Specs, Weight, bool8
+from dovetail.ops import BatchAxis, Bias, Granularity, In, Op, Specs, Weight, bool8
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import broadcast, computed, elements, need_rank, need_shape, rows
 
@@ -73,6 +73,7 @@ class MatMul(Op):
         1: Weight(-1, Granularity.ROW, transposed_by="transpose_in1", summed=-2),
         2: Bias(0, 1),
     }
+    batch_axis = BatchAxis.ANY
 
     transpose_in0 = bool8(False)
     transpose_in1 = bool8(False)

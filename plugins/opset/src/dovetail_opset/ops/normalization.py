@@ -12,7 +12,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
-from dovetail.ops import Bias, In, Op, Weight, bool8, choice, float32, tensor, uint32
+from dovetail.ops import BatchAxis, Bias, In, Op, Weight, bool8, choice, float32, tensor, uint32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import (
     computed,
@@ -33,6 +33,7 @@ class Batchnorm(Op):
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
     quantization_roles: ClassVar = {1: Weight(), 2: Bias(0, 1)}
+    batch_axis = BatchAxis.FIRST
 
     def infer(self, x: Spec, weight: Spec, bias: Spec | None, out: Spec | None) -> Spec:
         if not x.shape:
@@ -54,6 +55,7 @@ class LayerNorm(Op):
 
     inputs = (In("in[0]"), In("in[1]", optional=True), In("in[2]", optional=True))
     quantization_roles: ClassVar = {1: Weight(), 2: Bias()}
+    batch_axis = BatchAxis.ANY
     source = "spec/qnn_ops.md, LayerNorm; Ba et al. 2016, Layer Normalization"
 
     epsilon = float32(0.001)
@@ -82,6 +84,7 @@ class RmsNorm(Op):
 
     inputs = (In("in[0]"), In("in[1]", optional=True), In("in[2]", optional=True))
     quantization_roles: ClassVar = {1: Weight(), 2: Bias()}
+    batch_axis = BatchAxis.ANY
     source = (
         "spec/qnn_ops.md, RmsNorm; Zhang and Sennrich 2019, Root Mean Square Layer Normalization"
     )
@@ -130,6 +133,7 @@ class InstanceNorm(Op):
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
     quantization_roles: ClassVar = {1: Weight(), 2: Bias()}
+    batch_axis = BatchAxis.FIRST
     source = "spec/qnn_ops.md, InstanceNorm; Ulyanov et al. 2016, Instance Normalization"
 
     epsilon = float32(1e-12)
@@ -180,6 +184,7 @@ class GroupNorm(Op):
 
     inputs = (In("in[0]"), In("in[1]", optional=True), In("in[2]", optional=True))
     quantization_roles: ClassVar = {1: Weight(), 2: Bias()}
+    batch_axis = BatchAxis.FIRST
     source = "spec/qnn_ops.md, GroupNorm; Wu and He 2018, Group Normalization"
 
     epsilon = float32()
@@ -213,6 +218,7 @@ class L2Norm(Op):
     """
 
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.ANY
 
     axis = uint32(0)
     axes = tensor((None,), default=None)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
-from dovetail.ops import In, Op, bool8, choice, tensor
+from dovetail.ops import BatchAxis, In, Op, bool8, choice, tensor
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, ints, need_rank, need_shape
 from dovetail_opset._windows import Window
@@ -42,6 +42,7 @@ class ExtractPatches(Op):
     """
 
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.FIRST
 
     size = tensor((2,))
     stride = tensor((2,))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import In, Op, ParamField, bool8, choice, tensor
+from dovetail.ops import BatchAxis, In, Op, ParamField, bool8, choice, tensor
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_rank
 from dovetail_opset._windows import Window
@@ -26,6 +26,7 @@ class Rounding(enum.IntEnum):
 
 class _Pool(Op):
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.FIRST
 
     axes: ClassVar[int]  # how many spatial ones
     filter_size: ParamField[Any]

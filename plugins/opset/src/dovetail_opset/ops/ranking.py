@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Shape, Spec
-from dovetail.ops import In, Op, Out, bool8, uint32
+from dovetail.ops import BatchAxis, In, Op, Out, bool8, uint32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import moved, need_axis
 from dovetail_opset.ops.reduction import need_elements, reduced
@@ -18,6 +18,7 @@ from dovetail_opset.ops.reduction import need_elements, reduced
 
 class _ArgExtreme(Op):
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.ANY
 
     axis = uint32()
     keep_dims = bool8(False)
@@ -73,6 +74,7 @@ class TopK(Op):
 
     inputs = (In("in[0]"),)
     outputs = (Out("out[0]"), Out("out[1]"))
+    batch_axis = BatchAxis.ANY
     keeps = (0,)
 
     k = uint32()

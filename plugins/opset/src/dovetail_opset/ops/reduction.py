@@ -12,7 +12,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Shape, Spec
-from dovetail.ops import In, Op, Out, bool8, tensor, uint32
+from dovetail.ops import BatchAxis, In, Op, Out, bool8, tensor, uint32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, ints, need_axes, need_axis, need_float
 
@@ -42,6 +42,7 @@ class Reduction(Op):
     """An op that combines the elements along axes."""
 
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.ANY
 
     axes = tensor((None,))
     keep_dims = bool8(False)
@@ -148,6 +149,7 @@ class Moments(Op):
 
     inputs = (In("in[0]"),)
     outputs = (Out("out[0]"), Out("out[1]"))
+    batch_axis = BatchAxis.ANY
 
     axes = tensor((None,), dtype=DType.INT_32)
     keep_dims = bool8()
@@ -176,6 +178,7 @@ class CumulativeSum(Op):
     """
 
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.ANY
 
     axis = uint32()
     exclusive = bool8(False)

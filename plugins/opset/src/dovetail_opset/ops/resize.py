@@ -8,7 +8,7 @@ import enum
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import In, Op, bool8, choice, float32
+from dovetail.ops import BatchAxis, In, Op, bool8, choice, float32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_rank
 from dovetail_opset.resampling import (
@@ -33,6 +33,7 @@ class Interpolation(enum.IntEnum):
 
 class _Resizing(Op):
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.FIRST
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         self.check(x)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
-from dovetail.ops import In, Op, bool8, choice, float32, tensor
+from dovetail.ops import BatchAxis, In, Op, bool8, choice, float32, tensor
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._sampling import interpolated, nearest, reflected
 from dovetail_opset._shapes import computed, ints, need_rank, need_shape
@@ -51,6 +51,8 @@ class GridSample(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"))
+    batch_axis = BatchAxis.FIRST
+    batch_inputs = (0, 1)
     source = "spec/qnn_ops.md, GridSample; ONNX operator GridSample-22"
 
     align_corners = bool8(False)
@@ -166,6 +168,8 @@ class ImageProjectionTransform(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]", dtypes=(DType.FLOAT_32,)))
+    batch_axis = BatchAxis.FIRST
+    batch_inputs = (0, 1)
 
     interpolation_mode = choice(ImageMode, ImageMode.BILINEAR)
 

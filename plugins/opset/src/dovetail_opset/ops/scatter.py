@@ -13,7 +13,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
-from dovetail.ops import Domain, In, Op, choice, scalar, uint32
+from dovetail.ops import BatchAxis, Domain, In, Op, choice, scalar, uint32
 from dovetail_opset._constants import CONSTANT_TYPES, need_storable, stored_constant
 from dovetail_opset._indices import INDEX_TYPES, along, linear, need_within
 from dovetail_opset._package import PACKAGE
@@ -80,6 +80,8 @@ class ScatterElements(_Scatter):
     index counts from the end; one out of range is an error. Of several updates of one element
     without a reduction the last is kept.
     """
+
+    batch_axis = BatchAxis.ANY
 
     source = "spec/qnn_ops.md, ScatterElements; ONNX ScatterElements"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, ScaleOffset, Spec
-from dovetail.ops import Domain, In, Op, Range, choice, scalar, tensor, uint32
+from dovetail.ops import BatchAxis, Domain, In, Op, Range, choice, scalar, tensor, uint32
 from dovetail_opset._constants import CONSTANT_TYPES, element_of
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import moved
@@ -43,6 +43,7 @@ class Pad(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
     keeps_all = True
 
     scheme = choice(PadScheme)
@@ -115,6 +116,7 @@ class StridedSlice(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
+    batch_axis = BatchAxis.ANY
 
     ranges = tensor((None, 3), dtype=DType.INT_32)
     begin_mask = uint32(0)

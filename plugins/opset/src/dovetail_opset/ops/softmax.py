@@ -11,7 +11,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
-from dovetail.ops import In, Op, choice, float32, last_axis, uint32
+from dovetail.ops import BatchAxis, In, Op, choice, float32, last_axis, uint32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import (
     computed,
@@ -34,6 +34,7 @@ def shifted(x: Array, axis: int, beta: float) -> Array:
 
 class _Softmax(Op):
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.ANY
 
     axis = uint32(last_axis)
     beta = float32(1.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import In, Op, bool8, float32, uint32
+from dovetail.ops import BatchAxis, In, Op, bool8, float32, uint32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_rank, need_same_type, need_shape
 
@@ -27,6 +27,8 @@ class RotaryEmbedding(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"), In("in[3]", optional=True))
+    batch_axis = BatchAxis.FIRST
+    batch_inputs = (0, 1, 2, 3)
     source = "spec/qnn_ops.md, RotaryEmbedding; ONNX, RotaryEmbedding"
 
     interleaved = bool8(False)
@@ -90,6 +92,7 @@ class HadamardTransform(Op):
     """
 
     inputs = (In("in[0]"),)
+    batch_axis = BatchAxis.FIRST
     source = "spec/qnn_ops.md, HadamardTransform; Sylvester 1867"
 
     scale = float32(1.0)
@@ -124,6 +127,7 @@ class Stft(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]", optional=True))
+    batch_axis = BatchAxis.FIRST
     source = "spec/qnn_ops.md, Stft; ONNX, STFT"
 
     frame_step = uint32()

@@ -11,7 +11,18 @@ import numpy as np
 
 from dovetail.errors import OpError, counted
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import Bias, Granularity, In, Op, ParamField, Specs, Weight, tensor, uint32
+from dovetail.ops import (
+    BatchAxis,
+    Bias,
+    Granularity,
+    In,
+    Op,
+    ParamField,
+    Specs,
+    Weight,
+    tensor,
+    uint32,
+)
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, elements, ints, need_rank, need_shape, rows
 from dovetail_opset._windows import Window
@@ -20,6 +31,7 @@ from dovetail_opset._windows import Window
 class _Transposed(Op):
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
     quantization_roles: ClassVar = {1: Weight(-1, Granularity.CHANNEL), 2: Bias(0, 1)}
+    batch_axis = BatchAxis.FIRST
 
     axes: ClassVar[int]  # how many spatial ones
     stride: ParamField[Any]
