@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
+from dovetail.ir import Tensor
 from dovetail.plugins import load_all
 
 GROUP = "dovetail.inspectors"
@@ -47,6 +48,18 @@ class Inspector(Protocol):
 
     def summary(self, path: Path) -> FileSummary:
         """Return the summary of a file or folder that was recognised.
+
+        Raises:
+            DovetailError: It is damaged.
+        """
+
+
+@runtime_checkable
+class WeightsReader(Protocol):
+    """An inspector of files that have weights alone, for `dovetail weights compare`."""
+
+    def weights(self, path: Path) -> Mapping[str, Tensor]:
+        """Return the weights of a file that was recognised, by name, as bytes: UINT_8, one axis.
 
         Raises:
             DovetailError: It is damaged.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from small_graphs import convolution
 
-from dovetail.api.inspection import find_inspector
+from dovetail.api.inspection import WeightsReader, find_inspector
 from dovetail.errors import FrontendError
+from dovetail.ir import DType, TensorKind
 from dovetail_qnn import QnnCppOptions, QnnJsonExporter, WeightsInspector
 
 
@@ -30,6 +32,19 @@ def test_tensors_and_sizes_are_listed(weights: Path) -> None:
         assert name in found.text
 
 
+def test_weights_are_read_as_bytes(weights: Path) -> None:
+    reader = find_inspector(weights)
+    assert isinstance(reader, WeightsReader)
+    found = reader.weights(weights)
+    for name, tensor in found.items():
+        wanted = convolution().tensor(name.replace("_", ".")).data
+        assert (tensor.dtype, tensor.kind) == (DType.UINT_8, TensorKind.STATIC)
+        assert tensor.data is not None
+        assert wanted is not None
+        assert tensor.data.bytes.tobytes() == wanted.bytes.tobytes()
+    assert len(found) == 2
+
+
 def test_other_files_are_not_recognised(weights: Path) -> None:
     inspector = WeightsInspector()
     other = weights.with_suffix(".tar")
@@ -39,9 +54,10 @@ def test_other_files_are_not_recognised(weights: Path) -> None:
         assert not inspector.recognises(path)
 
 
-def test_a_damaged_file_is_an_error(weights: Path) -> None:
+@pytest.mark.parametrize("read", [WeightsInspector.summary, WeightsInspector.weights])
+def test_a_damaged_file_is_an_error(weights: Path, read: Callable[..., object]) -> None:
     weights.write_bytes(weights.read_bytes()[:400])
     assert WeightsInspector().recognises(weights)
     with pytest.raises(FrontendError) as caught:
-        WeightsInspector().summary(weights)
+        read(WeightsInspector(), weights)
     assert caught.value.problems

@@ -162,7 +162,9 @@ def test_damaged_archives(path: Path) -> None:
     weights.write_bytes(b"\x01" + data[1:])
     assert "no header of an entry at byte 0" in refused(path)
     weights.write_bytes(data[:1100])
-    assert "ends within" in refused(path)
+    assert "ends within an entry's header" in refused(path)
+    weights.write_bytes(data[:600])
+    assert "ends within an entry's padding" in refused(path)
     weights.write_bytes(data[:540])
     assert "has 54 bytes, which exceed the file's 540" in refused(path)
 

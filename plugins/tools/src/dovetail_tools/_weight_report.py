@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from dovetail.api import load_model
+from dovetail.api.inspection import WeightsReader, find_inspector
 from dovetail.cli.output import current_output, table
 from dovetail.container import (
     Difference,
@@ -22,7 +23,8 @@ from dovetail.container import (
     only_graph,
     read_weights,
 )
-from dovetail_tools._weights_file import is_weights_file, weights_in_tar, with_types
+from dovetail.files import identifier
+from dovetail.ir import Tensor, TensorKind
 
 _COLUMNS = 100
 _MIN_WRAPPED = 30  # columns of differences next to long names
@@ -43,9 +45,9 @@ def report_weights(first: Path, second: Path, graphs: tuple[str | None, str | No
     """
     pairs = zip((first, second), graphs, strict=True)
     a, b = (only_graph(weights_of(path), graph, str(path)) for path, graph in pairs)
-    if is_weights_file(first):
+    if weights_reader(first):
         a = with_types(a, b)
-    elif is_weights_file(second):
+    elif weights_reader(second):
         b = with_types(b, a)
     found = compare_weights(a, b)
     names = str(first), str(second)
@@ -55,12 +57,39 @@ def report_weights(first: Path, second: Path, graphs: tuple[str | None, str | No
 
 
 def weights_of(path: Path) -> Weights:
-    """Return the weights of a container, a tar of weights, or a model that can be converted."""
+    """Return the weights of a container, of a file of them, or of a model that can be converted."""
     if is_container(path):
         return read_weights(path)
-    if is_weights_file(path):
-        return {path.stem: weights_in_tar(path)}
+    if reader := weights_reader(path):
+        return {path.stem: reader.weights(path)}
     return {name: constants_of(graph) for name, graph in load_model(path).graphs.items()}
+
+
+def weights_reader(path: Path) -> WeightsReader | None:
+    """Return the reader of a file that has weights alone, None if it has more."""
+    found = None if is_container(path) else find_inspector(path)
+    return found if isinstance(found, WeightsReader) else None
+
+
+def with_types(weights: Weights, others: Weights) -> Weights:
+    """Return weights that are bytes with types, shapes and encodings of those of the same name.
+
+    Weights of another size stay as they are.
+    """
+    known = {identifier(name): each for found in others.values() for name, each in found.items()}
+    return {
+        graph: {name: _typed(tensor, known.get(identifier(name))) for name, tensor in found.items()}
+        for graph, found in weights.items()
+    }
+
+
+def _typed(tensor: Tensor, other: Tensor | None) -> Tensor:
+    if other is None or other.data is None or tensor.data is None:
+        return tensor
+    if other.data.nbytes != tensor.data.nbytes:
+        return tensor
+    kind, encoding = TensorKind.STATIC, other.encoding
+    return Tensor(tensor.name, other.dtype, other.shape, kind, encoding=encoding, data=tensor.data)
 
 
 def comparison_text(found: WeightComparison, first: str, second: str) -> str:

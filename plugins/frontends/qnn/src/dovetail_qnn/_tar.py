@@ -92,8 +92,9 @@ class Weights:
             elif kind != _PAX_GLOBAL:
                 self._add(stated.name or _name(header), kind, entry)
                 stated = _NOTHING
-        if offset < size:
-            self._fault("the file ends within an entry's header")
+        if offset != size:
+            part = "header" if offset < size else "padding"
+            self._fault(f"the file ends within an entry's {part}")
 
     def _entry(self, header: bytes, offset: int, stated: int) -> Entry | None:
         """Return the bytes of the entry with a header; None, with a fault, if it has none."""
