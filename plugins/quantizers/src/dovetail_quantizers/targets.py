@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dovetail.errors import counted
 from dovetail.ir import DType, Graph, Node, Tensor, copy_graph, run_passes
@@ -23,7 +23,7 @@ from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.grid import Scheme
 from dovetail_quantizers.narrowing import narrow_types
 from dovetail_quantizers.planning.decide import decide
-from dovetail_quantizers.planning.legal_types import Change, Port, notes_on, take_types, types_in
+from dovetail_quantizers.planning.legal_types import Changes, notes_on, take_types, types_in
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.plan import Plan, make_plan
 from dovetail_quantizers.planning.recipe import Recipes
@@ -49,7 +49,7 @@ class Target:
 
     def __init__(self, options: QuantizationOptions, recipes: Recipes, ops: OpRegistry) -> None:
         self._options, self._recipes, self._ops = options, recipes, ops
-        self._changes: Mapping[tuple[str, Port], Change] = {}
+        self._changes: Changes = {}
         if options.target_backend is not None:
             with self._backend(options.target_backend):  # raise before anything is run
                 pass

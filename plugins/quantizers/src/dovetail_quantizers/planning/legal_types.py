@@ -12,7 +12,7 @@ import heapq
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,12 +44,33 @@ class Change:
     new: DType
 
 
+# By name of the node and port.
+Changes = dict[tuple[str, Port], Change]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """The types that a search found.
+
+    Attributes:
+        overrides: The given ones with the types.
+        changes: What the types change.
+        rejected: Number of nodes that the target still rejects for a type.
+        first: The graph of the first trial, with the types of the given overrides alone.
+    """
+
+    overrides: Overrides
+    changes: Changes
+    rejected: int
+    first: Graph
+
+
 def take_types(
     target: Backend,
     graph: Graph,
     overrides: Overrides,
     quantized: Callable[[Graph, Overrides], None],
-) -> dict[tuple[str, Port], Change]:
+) -> Changes:
     """Add the types that a target needs to the overrides of a graph.
 
     Args:
@@ -60,31 +81,32 @@ def take_types(
         quantized: Quantizes a copy of the graph by the overrides of the copy.
 
     Returns:
-        The changes by name of the node and port.
+        The changes.
     """
-    given = overrides.under(Overrides())
-    found, rejected, trial = _search(target, graph, overrides, quantized)
-    if not rejected:
-        return found
-    before = types_in(graph, trial)
-    if unsigned := _unsigned_results(before, given):
-        other = given.under(Overrides(types=unsigned))
-        more, remaining, _ = _search(target, graph, other, quantized)
-        if remaining < rejected:
-            overrides.types, overrides.input_types = other.types, other.input_types
-            overrides.encodings, overrides.prescribed = other.encodings, other.prescribed
-            found = _changed(graph, before, unsigned) | more
-    return found
+    found = _search(target, graph, overrides, quantized)
+    if found.rejected:
+        before = types_in(graph, found.first)
+        if unsigned := _unsigned_results(before, overrides):
+            given = overrides.under(Overrides(types=unsigned))
+            other = _search(target, graph, given, quantized)
+            if other.rejected < found.rejected:
+                changes = _changed(graph, before, unsigned) | other.changes
+                found = replace(other, changes=changes)
+    chosen = found.overrides
+    overrides.types, overrides.input_types = chosen.types, chosen.input_types
+    overrides.encodings, overrides.prescribed = chosen.encodings, chosen.prescribed
+    return found.changes
 
 
 def _search(
     target: Backend,
     graph: Graph,
-    overrides: Overrides,
+    given: Overrides,
     quantized: Callable[[Graph, Overrides], None],
-) -> tuple[dict[tuple[str, Port], Change], int, Graph]:
-    """Add types to overrides; return changes, the number of rejected nodes and the first trial."""
-    found: dict[tuple[str, Port], Change] = {}
+) -> _Outcome:
+    """Return what trials find for given overrides."""
+    overrides = given.under(Overrides())
+    changes: Changes = {}
     first: Graph | None = None
     for _ in range(_ROUNDS):
         trial = copy_graph(graph)
@@ -92,12 +114,13 @@ def _search(
         first = first or trial
         before = overrides.under(Overrides())
         for node in graph.nodes:
-            _take(node, trial.node(node.name), target, overrides, found)
+            _take(node, trial.node(node.name), target, overrides, changes)
         _join_inputs(graph, overrides)
         if before == overrides:
             break
     verdicts = [target.validate_op(node) for node in trial.nodes]
-    return found, sum(v.rule in _TYPE_RULES for v in verdicts if not v.ok), first or trial
+    rejected = sum(v.rule in _TYPE_RULES for v in verdicts if not v.ok)
+    return _Outcome(overrides, changes, rejected, first or trial)
 
 
 def types_in(graph: Graph, trial: Graph) -> dict[Tensor, DType]:
@@ -130,9 +153,9 @@ def _unsigned_results(types: Mapping[Tensor, DType], given: Overrides) -> dict[T
 
 def _changed(
     graph: Graph, before: Mapping[Tensor, DType], types: Mapping[Tensor, DType]
-) -> dict[tuple[str, Port], Change]:
+) -> Changes:
     """Return the changes of tensors, each where it is written, or read as an input."""
-    found: dict[tuple[str, Port], Change] = {}
+    found: Changes = {}
     for node in graph.nodes:
         ports = [(("in", i), t) for i, t in present(node) if t.kind.is_input]
         for port, tensor in (*ports, *((("out", i), t) for i, t in enumerate(node.outputs))):
@@ -141,9 +164,7 @@ def _changed(
     return found
 
 
-def notes_on(
-    target: Backend, name: str, graph: Graph, changes: Mapping[tuple[str, Port], Change]
-) -> Iterator[str]:
+def notes_on(target: Backend, name: str, graph: Graph, changes: Changes) -> Iterator[str]:
     """Yield what was changed for a target, and the nodes that it still rejects.
 
     Args:
@@ -174,7 +195,7 @@ def _take(
     shown: Node,
     target: Backend,
     overrides: Overrides,
-    changes: dict[tuple[str, Port], Change],
+    changes: Changes,
 ) -> None:
     """Add the types that a node needs, by its form in a trial."""
     given = _given_encodings(node, target, overrides)
