@@ -100,8 +100,7 @@ def _rejected_types(view: NodeView, target: Processor) -> Support | None:
     known = types.rows(table, view.op_type)
     if not known:
         # imported here: only rejected nodes need the passes
-        from dovetail_opset.passes import can_write_out
-        from dovetail_opset.passes.write_out import integers_in
+        from dovetail_opset.passes import can_write_out, integers_in
 
         hint = _ELSEWHERE.format(table)
         is_written_out = can_write_out(view.node, before_quantization=True)

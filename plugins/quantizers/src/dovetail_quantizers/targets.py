@@ -17,8 +17,8 @@ from dovetail_opset.passes import (
     RemoveIdentities,
     WriteOut,
     can_write_out,
+    integers_in,
 )
-from dovetail_opset.passes.write_out import integers_in
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.grid import Scheme
 from dovetail_quantizers.narrowing import narrow_types

@@ -1,5 +1,6 @@
 """Graph passes on the standard op set, and the pipeline that `convert` runs."""
 
+from dovetail_opset.passes._integers import integers_in
 from dovetail_opset.passes.cast_last import CastLast
 from dovetail_opset.passes.channels_last import ChannelsLast
 from dovetail_opset.passes.dead_code import DeadCode
@@ -143,4 +144,5 @@ __all__ = [
     "WriteOut",
     "ZeroBiases",
     "can_write_out",
+    "integers_in",
 ]

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import DType, Graph, Node, Spec, Tensor
+from dovetail.ir import Graph, Node, Spec, Tensor
 from dovetail_opset._package import is_op, nodes_of
-from dovetail_opset.build import add, add_all, static
-from dovetail_opset.ops.slicing import PadScheme
+from dovetail_opset.build import add, static
 from dovetail_opset.passes._divisions import (
     divides_integers,
     write_out_floor_div,
@@ -21,6 +20,15 @@ from dovetail_opset.passes._divisions import (
     write_out_mod,
 )
 from dovetail_opset.passes._gru import Step, can_write_out_gru, write_out_gru
+from dovetail_opset.passes._integers import (
+    EXTREMES,
+    ON_INTEGERS,
+    can_write_out_pad,
+    integers_in,
+    write_out_extreme,
+    write_out_on_integers,
+    write_out_pad,
+)
 from dovetail_opset.passes._rewrite import bound, first_input, is_any_float, is_constant
 from dovetail_opset.passes._rotary import rotates_known_sizes, write_out_rotary_embedding
 
@@ -28,14 +36,6 @@ from dovetail_opset.passes._rotary import rotates_known_sizes, write_out_rotary_
 _LARGE = 16.0
 # Elements of the filters that a transform becomes: 2,048 samples in a frame need half of them.
 _MOST_FILTERS = 1 << 23
-# Ops that do the same with bools and with integers, and which of their inputs these are.
-_ON_INTEGERS: Mapping[str, slice] = {
-    **dict.fromkeys(("Gather", "GatherElements", "GatherNd"), slice(1)),
-    **dict.fromkeys(("Split", "StridedSlice", "Tile"), slice(1)),
-    **dict.fromkeys(("Concat", "ElementWiseEqual", "ElementWiseNotEqual"), slice(None)),
-    "ElementWiseSelect": slice(1, None),
-}
-_EXTREMES = {"ElementWiseMaximum": "ElementWiseGreater", "ElementWiseMinimum": "ElementWiseLess"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +81,6 @@ def can_write_out(node: Node, *, before_quantization: bool = False) -> bool:
         is_any_float(t) or (before_quantization and t.dtype.is_fixed_point) for t in given
     )
     return are_real and of_floats(node)
-
-
-def integers_in(node: Node) -> DType | None:
-    """Return the type for which backends may lack an op: BOOL_8 or INT_32; None for other nodes."""
-    if is_op(node, *_ON_INTEGERS) and any(t.dtype is DType.BOOL_8 for t in _operands(node)):
-        return DType.BOOL_8
-    of_numbers = (*_EXTREMES, "ElementWiseFloorDiv", "Pad")
-    if is_op(node, *of_numbers) and first_input(node).dtype is DType.INT_32:
-        return DType.INT_32
-    if is_op(node, "Pad") and first_input(node).dtype is DType.BOOL_8:
-        return DType.BOOL_8
-    return None
-
-
-def _operands(node: Node) -> list[Tensor]:
-    """Return the inputs of an op of `_ON_INTEGERS` that may be integers."""
-    return [t for t in node.inputs[_ON_INTEGERS[node.op_type]] if t is not None]
 
 
 def _step(
@@ -184,67 +167,6 @@ def _is_nan(graph: Graph, node: Node, step: Step) -> None:
     step("ElementWiseNotEqual", x, x, outputs=node.outputs[0])
 
 
-def _on_integers(graph: Graph, node: Node, step: Step) -> None:
-    integers = {t: _as_integers(graph, t, step) for t in _operands(node)}
-    op = bound(node)
-    params = {name: getattr(op, name) for name in node.params}
-    given = [t if t is None else integers.get(t, t) for t in node.inputs]
-    if is_op(node, "ElementWiseEqual", "ElementWiseNotEqual"):
-        step(node.op_type, *given, outputs=node.outputs[0], **params)
-        return
-    found = add_all(
-        graph,
-        node.op_type,
-        given,
-        name=f"{node.name}.integers",
-        outputs=[graph.fresh_name(f"{y.name}.integers") for y in node.outputs],
-        sources=node.sources,
-        **params,
-    )
-    for integer, y in zip(found, node.outputs, strict=True):
-        step("Cast", integer, outputs=y)
-
-
-def _as_integers(graph: Graph, bools: Tensor, step: Step) -> Tensor:
-    # of several readers, such as the slices of a loop, the first adds the cast
-    if is_constant(bools):
-        return static(graph, f"{bools.name}.integers", bools.values().astype(np.int32))
-    casts = (reader for reader in graph.consumers(bools) if is_op(reader, "Cast"))
-    known = (cast.outputs[0] for cast in casts if cast.outputs[0].dtype is DType.INT_32)
-    return next(known, None) or step("Cast", bools, spec=Spec(DType.INT_32, bools.shape))
-
-
-def _adds_blocks(node: Node) -> bool:
-    op: Any = bound(node)
-    is_known = integers_in(node) is not None and not any(first_input(node).dynamic)
-    return is_known and op.scheme is PadScheme.CONSTANT and bool(op.pad_amount.any())
-
-
-def _pad(graph: Graph, node: Node, step: Step) -> None:
-    # between blocks of the constant, axis by axis
-    op: Any = bound(node)
-    x, y = first_input(node), node.outputs[0]
-    is_bool = x.dtype is DType.BOOL_8
-    found = _as_integers(graph, x, step) if is_bool else x
-    pads = [(axis, pair) for axis, pair in enumerate(op.pad_amount.tolist()) if any(pair)]
-    for axis, pair in pads:
-        before, after = (
-            [_block(graph, node, found, axis, count)] if count else [] for count in pair
-        )
-        is_last = axis == pads[-1][0] and not is_bool
-        found = step("Concat", *before, found, *after, axis=axis, outputs=y if is_last else None)
-    if is_bool:
-        step("Cast", found, outputs=y)
-
-
-def _block(graph: Graph, node: Node, beside: Tensor, axis: int, count: int) -> Tensor:
-    """Add what a Pad of integers puts next to a tensor along an axis."""
-    op: Any = bound(node)
-    shape = (*beside.shape[:axis], count, *beside.shape[axis + 1 :])
-    value = first_input(node).dtype.storage.type(op.pad_constant_value)  # a bool of 0.5 is true
-    return static(graph, f"{node.name}.block", np.full(shape, value, np.int32))
-
-
 def _pool_max_3d(graph: Graph, node: Node, step: Step) -> None:
     # the planes by height and width, then all of them by depth
     op: Any = bound(node)
@@ -313,12 +235,6 @@ def _reduce_sum_square(graph: Graph, node: Node, step: Step) -> None:
     step("ReduceSum", square, outputs=node.outputs[0], **params)
 
 
-def _extreme(graph: Graph, node: Node, step: Step) -> None:
-    first, second = node.inputs
-    chosen = step(_EXTREMES[node.op_type], first, second)
-    step("ElementWiseSelect", chosen, first, second, outputs=node.outputs[0])
-
-
 def _is_plain_softplus(node: Node) -> bool:
     op: Any = bound(node)
     return bool(op.beta == 1 and not 0 <= op.threshold < _LARGE)
@@ -369,11 +285,11 @@ def _has_fixed_shapes(node: Node) -> bool:
 
 # Conditions for nodes that may have integers or bools, and for nodes whose inputs are all floats.
 _OF_SOME: Mapping[str, Callable[[Node], bool]] = {
-    **dict.fromkeys((*_ON_INTEGERS, *_EXTREMES), lambda node: integers_in(node) is not None),
+    **dict.fromkeys((*ON_INTEGERS, *EXTREMES), lambda node: integers_in(node) is not None),
     "ElementWiseFloorDiv": divides_integers,
     "ElementWiseFmod": lambda node: is_any_float(first_input(node)) or divides_integers(node),
     "ElementWiseMod": divides_integers,
-    "Pad": _adds_blocks,
+    "Pad": can_write_out_pad,
     "RotaryEmbedding": rotates_known_sizes,
 }
 _OF_FLOATS: Mapping[str, Callable[[Node], bool]] = {
@@ -385,8 +301,8 @@ _OF_FLOATS: Mapping[str, Callable[[Node], bool]] = {
     "Stft": _can_write_out_stft,
 }
 _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
-    **dict.fromkeys(_ON_INTEGERS, _on_integers),
-    **dict.fromkeys(_EXTREMES, _extreme),
+    **dict.fromkeys(ON_INTEGERS, write_out_on_integers),
+    **dict.fromkeys(EXTREMES, write_out_extreme),
     "Col2Im": _col_2_im,
     "ElementWiseFloorDiv": write_out_floor_div,
     "ElementWiseFmod": write_out_fmod,
@@ -395,7 +311,7 @@ _WRITERS: Mapping[str, Callable[[Graph, Node, Step], None]] = {
     "GroupNorm": _group_norm,
     "Gru": write_out_gru,
     "IsNan": _is_nan,
-    "Pad": _pad,
+    "Pad": write_out_pad,
     "PoolMax3d": _pool_max_3d,
     "ReduceProd": _reduce_prod,
     "ReduceSumSquare": _reduce_sum_square,
