@@ -46,3 +46,13 @@ def perm_of(node: Node) -> Shape:
     if not isinstance(param, Tensor):
         raise AssertionError(f"{node.where}: perm is not a tensor")
     return tuple(param.values().tolist())
+
+
+def from_source(tensor: Tensor) -> Shape:
+    """Return the perm from the layout of a tensor in the user's model to its own."""
+    return tuple(range(len(tensor.shape))) if tensor.source_perm is None else tensor.source_perm
+
+
+def to_source(tensor: Tensor) -> Shape:
+    """Return the perm from the layout of a tensor to that in the user's model."""
+    return inverse(from_source(tensor))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from dovetail.container import Model
 from dovetail.errors import counted
 from dovetail.ir import DType, Graph, Spec, Tensor, copy_graph
@@ -13,6 +11,7 @@ from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import QuantizationOptions
 from dovetail_opset import is_op
 from dovetail_opset.passes import SingleOps
+from dovetail_opset.perms import to_source
 from dovetail_quantizers.entries import check_entries
 from dovetail_quantizers.files import EncodingsFile
 from dovetail_quantizers.planning.overrides import Overrides, overrides_for, overrides_of
@@ -100,12 +99,9 @@ def _float_type(bitwidth: int) -> DType:
 
 def _in_source_layout(tensor: Tensor, spec: Spec) -> Spec:
     """Return the type and encoding of a tensor in the layout of the user's model."""
-    encoding, shape, perm = spec.encoding, tensor.shape, tensor.source_perm
-    if perm is not None and len(perm) == len(shape):
-        back = tuple(int(i) for i in np.argsort(perm))
-        encoding = None if encoding is None else encoding.transposed(back)
-        shape = tuple(shape[i] for i in back)
-    return Spec(spec.dtype, shape, encoding)
+    back = to_source(tensor)
+    encoding = None if spec.encoding is None else spec.encoding.transposed(back)
+    return Spec(spec.dtype, tuple(tensor.shape[i] for i in back), encoding)
 
 
 def _left_out(said: Mapping[Tensor, Spec], file: EncodingsFile | None, graph: Graph) -> list[str]:

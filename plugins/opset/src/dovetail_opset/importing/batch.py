@@ -24,7 +24,7 @@ from dovetail_opset.ops.gather import GatherElements
 from dovetail_opset.ops.ranking import TopK
 from dovetail_opset.ops.recurrent import Gru, Lstm
 from dovetail_opset.ops.slicing import StridedSlice
-from dovetail_opset.perms import inverse
+from dovetail_opset.perms import to_source
 
 # Params such as the ranges of a slice hold sizes as INT_32; NumPy counts elements in 64 bits.
 _MAX_SIZE, _MAX_ELEMENTS = 2**31 - 1, 2**60
@@ -244,8 +244,7 @@ def _moves(old: Shape, new: Shape, axis: int, size: int) -> Iterator[Shape]:
 
 def _source_shape(tensor: Tensor, shape: Shape) -> Shape:
     """Return a shape of a tensor in the layout of the source model."""
-    perm = tensor.source_perm or tuple(range(len(shape)))
-    return tuple(shape[axis] for axis in inverse(perm))
+    return tuple(shape[axis] for axis in to_source(tensor))
 
 
 def _check(node: Node, op: Op, positions: Mapping[Tensor, _Position]) -> None:

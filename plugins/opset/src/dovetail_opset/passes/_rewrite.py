@@ -15,7 +15,7 @@ from dovetail.ir import (
 )
 from dovetail.ops import Op, bind_node
 from dovetail_opset._package import PACKAGE, schema_of
-from dovetail_opset.perms import composed, is_identity, perm_of
+from dovetail_opset.perms import composed, from_source, is_identity, perm_of
 
 # Python 3.11 takes ten times as long to look up a member of an enum as a name.
 _NATIVE, _STATIC = TensorKind.NATIVE, TensorKind.STATIC
@@ -130,8 +130,7 @@ def perm_param(perm: Shape, node: str) -> Param:
 
 def source_perm_after(tensor: Tensor, perm: Shape) -> Shape | None:
     """Return the `source_perm` of `tensor` transposed by `perm`; None if both cancel."""
-    own = tensor.source_perm or tuple(range(len(perm)))
-    found = composed(own, perm)
+    found = composed(from_source(tensor), perm)
     return None if is_identity(found) else found
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.errors import QuantizationError
-from dovetail.ir import Shape
+from dovetail.ir import Shape, Tensor
+from dovetail_opset.perms import from_source, to_source
 from dovetail_quantizers.files.form import Form, TensorEncoding
 
 N = TypeVar("N", np.float64, np.int64)
@@ -53,30 +54,32 @@ def flat(entry: TensorEncoding) -> TensorEncoding | None:
     return dataclasses.replace(entry, axis=None, scales=rows.ravel(), offsets=whole.ravel())
 
 
-def placed(entry: TensorEncoding, shape: Shape, channel_axis: int | None) -> TensorEncoding:
-    """Return an entry with its axis, and its numbers along the axes of a tensor.
+def placed(entry: TensorEncoding, tensor: Tensor, axis: int | None) -> TensorEncoding:
+    """Return an entry with its axis, and its numbers along the axes of the user's model.
 
     Args:
         entry: The entry of a file.
-        shape: Shape of the tensor in the user's model.
-        channel_axis: Axis of the output channels there, if the file does not define it.
+        tensor: The tensor of the graph.
+        axis: Axis of its output channels in its layout, if the file does not define it.
 
     Raises:
         QuantizationError: The numbers do not match the shape, or the axis is unknown.
     """
     if entry.scales is None or entry.form is Form.PER_TENSOR:
         return entry
+    shape = tuple(tensor.shape[i] for i in to_source(tensor))
     if entry.axis is None:
-        if channel_axis is None:
+        if axis is None:
             raise _mismatch(
                 entry,
                 f"has {entry.scales.size} scales, and neither the file nor its use in the model "
                 "says along which axis",
             )
+        channel = from_source(tensor)[axis]
         if entry.form is Form.PER_CHANNEL:
-            entry = dataclasses.replace(entry, axis=channel_axis)
+            entry = dataclasses.replace(entry, axis=channel)
         else:
-            entry = _placed_blocks(entry, shape, channel_axis)
+            entry = _placed_blocks(entry, shape, channel)
     _check_fit(entry, shape)
     return entry
 

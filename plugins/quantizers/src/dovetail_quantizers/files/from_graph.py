@@ -23,6 +23,7 @@ from dovetail.ir import (
     Tensor,
 )
 from dovetail_opset import is_op
+from dovetail_opset.perms import from_source, to_source
 from dovetail_quantizers.files.form import EncodingsFile, Form, Plain, TensorEncoding
 
 _CONVERSIONS = ("Convert", "Quantize", "Dequantize")
@@ -104,7 +105,7 @@ def entry_of(tensor: Tensor) -> TensorEncoding | None:
         return _entry(tensor, bitwidth, Form.PER_TENSOR, scale, offset)
     if isinstance(encoding, AxisScaleOffset):
         scales, offsets = (np.ravel(a) for a in encoding.scales_and_offsets(tensor.shape))
-        axis = _source_axis(tensor, encoding.axis)
+        axis = from_source(tensor)[encoding.axis]
         return _entry(tensor, bitwidth, Form.PER_CHANNEL, scales, offsets, axis)
     if isinstance(encoding, Block):
         return _blocks(tensor, encoding, bitwidth)
@@ -143,7 +144,7 @@ def _entry(
 
 def _blocks(tensor: Tensor, encoding: Block, bitwidth: int) -> TensorEncoding:
     """Return blocks along one axis; each element along the others has a copy of the numbers."""
-    perm = _to_source(tensor)
+    perm = to_source(tensor)
     sizes = tuple(encoding.block_size[p] for p in perm)
     shape = tuple(tensor.shape[p] for p in perm)
     # the axis that is divided; if none is, the one that a block spans
@@ -167,7 +168,7 @@ def _expansion(tensor: Tensor, encoding: BlockwiseExpansion, bitwidth: int) -> T
         raise _unheld(tensor, f"blocks of {length} elements that follow no axis, or has offsets")
     every = np.repeat(encoding.block_scales, length, axis=1).reshape(shape[channel], *sizes)
     factors = np.moveaxis(every, 0, channel).take(range(0, sizes[cut], size), axis=rest[cut])
-    perm = _to_source(tensor)
+    perm = to_source(tensor)
     scales = encoding.scales.reshape([-1 if i == channel else 1 for i in range(len(shape))])
     narrow = bitwidth
     made = _entry(
@@ -176,7 +177,7 @@ def _expansion(tensor: Tensor, encoding: BlockwiseExpansion, bitwidth: int) -> T
         Form.LPBQ,
         scales.transpose(perm),
         np.zeros(scales.shape, np.int32).transpose(perm),
-        _source_axis(tensor, rest[cut]),
+        from_source(tensor)[rest[cut]],
         size,
     )
     return made.with_factors(factors.transpose(perm).astype(np.int64), narrow)
@@ -191,17 +192,6 @@ def _cut_axis(sizes: Shape, length: int) -> tuple[int | None, int]:
             return axis, size
         behind *= sizes[axis]
     return None, 0
-
-
-def _source_axis(tensor: Tensor, axis: int) -> int:
-    return axis if tensor.source_perm is None else tensor.source_perm[axis]
-
-
-def _to_source(tensor: Tensor) -> Shape:
-    """Return the permutation to the layout of the user's model."""
-    if tensor.source_perm is None:
-        return tuple(range(len(tensor.shape)))
-    return tuple(int(i) for i in np.argsort(tensor.source_perm))
 
 
 def _exact(scales: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

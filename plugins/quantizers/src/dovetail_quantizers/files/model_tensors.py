@@ -7,11 +7,9 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from dovetail.api import load_model
 from dovetail.errors import Problem, QuantizationError
-from dovetail.ir import Graph, Shape, Tensor
+from dovetail.ir import Graph, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.plugins.ops import installed_ops
 from dovetail_quantizers.files._arrange import placed
@@ -30,18 +28,6 @@ class ModelTensor:
 
     tensor: Tensor
     axis: int | None
-
-    @property
-    def source_shape(self) -> Shape:
-        """The shape in the user's model."""
-        perm = self.tensor.source_perm or range(len(self.tensor.shape))
-        return tuple(self.tensor.shape[i] for i in np.argsort(list(perm)))
-
-    @property
-    def source_axis(self) -> int | None:
-        """The axis of its output channels in the user's model."""
-        perm = self.tensor.source_perm
-        return self.axis if perm is None or self.axis is None else perm[self.axis]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +78,21 @@ def model_tensors_of(graphs: Iterable[Graph], ops: OpRegistry) -> ModelTensors:
         for tensor in graph.tensors.values():
             if not (tensor.dtype.is_float or tensor.dtype.is_fixed_point):
                 continue
-            place = inner[tensor.name] = ModelTensor(tensor, axes.get(tensor))
+            named = inner[tensor.name] = ModelTensor(tensor, axes.get(tensor))
             if not tensor.kind.is_static:
-                inner.setdefault(f"{tensor.name}{CONVERTED}", place)
-            if tensor.source not in found or _rank(place) > _rank(found[tensor.source]):
-                found[tensor.source] = place
+                inner.setdefault(f"{tensor.name}{CONVERTED}", named)
+            if tensor.source not in found or _rank(named) > _rank(found[tensor.source]):
+                found[tensor.source] = named
     removed_sources = (
         frozenset(name for graph in graphs for name in graph.removed_sources) - found.keys()
     )
     return ModelTensors(graphs, ops, found, inner, removed_sources)
 
 
-def _rank(place: ModelTensor) -> tuple[bool, bool]:
+def _rank(named: ModelTensor) -> tuple[bool, bool]:
     """Return the rank of a tensor among those from one tensor of the user's model."""
     # a bias that was folded from an activation has its name, but is not the user's tensor
-    return not place.tensor.kind.is_static, place.axis is not None
+    return not named.tensor.kind.is_static, named.axis is not None
 
 
 def fitted(file: EncodingsFile, model: ModelTensors) -> tuple[EncodingsFile, tuple[Problem, ...]]:
@@ -120,14 +106,14 @@ def fitted(file: EncodingsFile, model: ModelTensors) -> tuple[EncodingsFile, tup
     problems: list[Problem] = []
     entries: dict[str, TensorEncoding] = {}
     for name, entry in file.entries.items():
-        place = model.find(name)
-        if place is None:
+        named = model.find(name)
+        if named is None:
             entries[name] = entry
             continue
         try:
-            fit = placed(entry, place.source_shape, place.source_axis)
+            fit = placed(entry, named.tensor, named.axis)
         except QuantizationError as error:
             problems.append(Problem(error.message, f"'{name}'", error.hint))
             continue
-        entries[name] = dataclasses.replace(fit, is_param=place.tensor.kind.is_static)
+        entries[name] = dataclasses.replace(fit, is_param=named.tensor.kind.is_static)
     return dataclasses.replace(file, entries=entries), tuple(problems)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from dovetail.errors import Problem, QuantizationError
+from dovetail.errors import Problem, QuantizationError, counted
 from dovetail_quantizers.files import _read_0, _read_1, _read_2, _read_qnn
 from dovetail_quantizers.files._findings import FileLocation, Findings
 from dovetail_quantizers.files._json import finite, load_object, shown, take
@@ -44,7 +44,7 @@ def read_encodings(path: str | os.PathLike[str]) -> EncodingsFile:
     file, faults = parse_encodings(path)
     if faults:
         raise QuantizationError(
-            f"{len(faults)} fault{'s' * (len(faults) > 1)} in an encodings file",
+            f"{counted(len(faults), 'fault')} in an encodings file",
             where=str(path),
             problems=faults,
             hint="run `dovetail encodings lint` for details",
@@ -120,10 +120,10 @@ def _read_section(
         _read_list(data, key, entries, at, lambda item, p: _read_1.read_tensor(item, is_param, p))
         return
     for name, value in (take(data, key, dict[str, Any], at) or {}).items():
-        place = at.below(f".{key}.{name}", name)
+        location = at.below(f".{key}.{name}", name)
         if name in entries:
-            place.fault("an activation has the same name")
-        elif (entry := _read_0.read_tensor(name, value, is_param, place)) is not None:
+            location.fault("an activation has the same name")
+        elif (entry := _read_0.read_tensor(name, value, is_param, location)) is not None:
             entries[name] = entry
 
 
@@ -136,10 +136,10 @@ def _read_list(
 ) -> None:
     for i, item in enumerate(take(data, key, list[Any], at) or []):
         name = item.get("name") if isinstance(item, dict) else None
-        place = at.below(f".{key}[{i}]", name if isinstance(name, str) else None)
+        location = at.below(f".{key}[{i}]", name if isinstance(name, str) else None)
         if isinstance(name, str) and name in entries:
-            place.fault("another entry has the same name")
-        elif (entry := read(item, place)) is not None:
+            location.fault("another entry has the same name")
+        elif (entry := read(item, location)) is not None:
             entries[entry.name] = entry
 
 
@@ -147,8 +147,8 @@ def _read_graph(
     data: dict[str, Any], entries: dict[str, TensorEncoding], findings: Findings
 ) -> None:
     for name, value in data["graph"]["tensors"].items():
-        place = findings.at(f"$.graph.tensors.{name}", name)
-        if (entry := _read_qnn.read_tensor(name, value, place)) is not None:
+        location = findings.at(f"$.graph.tensors.{name}", name)
+        if (entry := _read_qnn.read_tensor(name, value, location)) is not None:
             entries[name] = entry
 
 
@@ -156,14 +156,14 @@ def _free(data: dict[str, Any], key: str, at: FileLocation) -> dict[str, Plain] 
     given = take(data, key, dict[str, Any], at)
     if given is None:
         return None
-    place = at.below(f".{key}")
+    location = at.below(f".{key}")
     found: dict[str, Plain] = {}
     for name in given:
-        value = take(given, name, Plain, place)
+        value = take(given, name, Plain, location)
         if finite(value):
             found[name] = value
         else:
-            place.fault(f"{value} is not a number", f".{name}")
+            location.fault(f"{value} is not a number", f".{name}")
     return found
 
 

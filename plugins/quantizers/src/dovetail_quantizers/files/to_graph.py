@@ -15,6 +15,7 @@ from dovetail.ir import (
     Shape,
     Tensor,
 )
+from dovetail_opset.perms import from_source
 from dovetail_quantizers.files._arrange import channel_axis_of, placed
 from dovetail_quantizers.files.form import Floats, Form, Ints, TensorEncoding
 from dovetail_quantizers.grid import Scheme, storage_type
@@ -47,9 +48,7 @@ def to_encoding(
         raise QuantizationError(
             "the encoding shifts the zero point", where=where, hint="no backend supports this"
         )
-    perm = tensor.source_perm or tuple(range(len(tensor.shape)))
-    shape = tuple(tensor.shape[i] for i in np.argsort(perm))  # in the user's model
-    fitted = placed(entry, shape, None if axis is None else perm[axis])
+    fitted = placed(entry, tensor, axis)
     encoding: Encoding
     if entry.form is Form.PER_TENSOR:
         dtype, encoding = _per_tensor(entry, entry.scales, entry.offsets)
@@ -57,7 +56,7 @@ def to_encoding(
         _require_symmetric(entry, where)
         narrow = entry.compressed_bitwidth or entry.bitwidth
         dtype = storage_type(narrow, Scheme.SYMMETRIC)
-        encoding = _along_axes(fitted, tensor, perm, narrow if narrow < dtype.bits else None)
+        encoding = _along_axes(fitted, tensor, narrow if narrow < dtype.bits else None)
     if faults := encoding.faults(tensor.shape, dtype):
         raise QuantizationError(f"the encoding does not match: {'; '.join(faults)}", where=where)
     return dtype, encoding
@@ -90,10 +89,8 @@ def _centered(entry: TensorEncoding) -> bool:
     return bool(np.all((beside == 0) | ((beside == 1) & entry.symmetric)))
 
 
-def _along_axes(
-    entry: TensorEncoding, tensor: Tensor, perm: Shape, bitwidth: int | None
-) -> Encoding:
-    scales, axis = entry.scales, entry.axis
+def _along_axes(entry: TensorEncoding, tensor: Tensor, bitwidth: int | None) -> Encoding:
+    scales, axis, perm = entry.scales, entry.axis, from_source(tensor)
     if scales is None or axis is None:
         raise AssertionError("the entry was not placed")
     narrow = scales.astype(np.float32)
