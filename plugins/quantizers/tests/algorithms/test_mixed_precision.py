@@ -138,9 +138,8 @@ def planted(chosen: Mapping[str, Precision]) -> float:
 
 
 def searched(score: Score, state: State, budget: float) -> list[Step]:
-    with state:
-        search = Search(LAYERS, CANDIDATES, score, spoilt=noise, memory_share=0.5, state=state)
-        return search.run(budget)
+    search = Search(LAYERS, CANDIDATES, score, spoilt=noise, memory_share=0.5, state=state)
+    return search.run(budget)
 
 
 @pytest.mark.parametrize("budget", [2.0, 15.0, 25.0, 35.0, 80.0])

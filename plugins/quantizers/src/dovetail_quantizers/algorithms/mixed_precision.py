@@ -85,16 +85,16 @@ class MixedPrecision(ParameterizedAlgorithm):
         layers = layers_of(work.graph, work.ops, work.options.activation_bits)
         exact = work.outputs(work.graph, self.samples)
         key = f"{work.fingerprint(self.samples)} {self.metric}"
-        with State(Path(self.state) if self.state else None, key) as state:
-            search = Search(
-                layers,
-                candidates_from(self.candidates),
-                lambda chosen: metric(exact, work.outputs(work.quantized(chosen), self.samples)),
-                spoilt=noise if self.metric == SQNR else lambda score: -score,
-                memory_share=self.memory_share,
-                state=state,
-            )
-            steps = search.run(self.budget)
+        state = State(Path(self.state) if self.state else None, key)
+        search = Search(
+            layers,
+            candidates_from(self.candidates),
+            lambda chosen: metric(exact, work.outputs(work.quantized(chosen), self.samples)),
+            spoilt=noise if self.metric == SQNR else lambda score: -score,
+            memory_share=self.memory_share,
+            state=state,
+        )
+        steps = search.run(self.budget)
         return Choice(steps[-1].precisions, table(steps, layers, len(state)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dovetail.errors import ConfigError, Problem
@@ -98,33 +98,29 @@ def candidates_from(text: str) -> tuple[Candidate, ...]:
 def layers_of(graph: Graph, ops: OpRegistry, input_bits: int) -> tuple[Layer, ...]:
     """Return the layers of a float graph, in order."""
     found: dict[Node, Layer] = {}
-    # the layers that compute each tensor
-    behind: dict[Tensor, tuple[str, ...]] = {}
+    layers_before: dict[Tensor, tuple[str, ...]] = {}
     for node in graph.nodes:
         read = [t for t in node.inputs if t is not None and not t.kind.is_static]
-        sources = tuple(dict.fromkeys(name for t in read for name in behind.get(t, ())))
+        sources = tuple(dict.fromkeys(name for t in read for name in layers_before.get(t, ())))
         weight = _weight(node, ops)
         if weight is not None:
             products = _positions(node) * math.prod(weight.shape)
             count = math.prod(weight.shape)
             found[node] = Layer(node.name, title(node), products, count, sources, input_bits)
             sources = (node.name,)
-        behind |= dict.fromkeys(node.outputs, sources)
+        layers_before |= dict.fromkeys(node.outputs, sources)
     return tuple(found.values())
 
 
 def _weight(node: Node, ops: OpRegistry) -> Tensor | None:
     """Return the weight of a layer, None for other nodes."""
-    return next(_weights(node, ops), None)
-
-
-def _weights(node: Node, ops: OpRegistry) -> Iterator[Tensor]:
     for role in roles_of(node, ops).values():
         if isinstance(role, Bias) and role.data is not None and role.weight is not None:
             weight, data = node.inputs[role.weight], node.inputs[role.data]
             is_weight = weight is not None and weight.kind.is_static and is_quantized(weight)
             if is_weight and weight is not None and data is not None and not data.kind.is_static:
-                yield weight
+                return weight
+    return None
 
 
 def _positions(node: Node) -> int:
