@@ -126,18 +126,25 @@ def why_not_linear(graph: Graph, node: Node, given: Collection[str] = ()) -> str
         node: The node.
         given: Names of tensors with given encodings.
     """
-    present = [t for t in node.inputs[1:] if t is not None]
-    if any(t.name in given for t in present):
-        return "an encoding is given for the weights or the bias"
-    if not present or any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
-        return "the weights or the bias are not constant"
-    if any(t.dtype is not DType.FLOAT_32 for t in present):
-        return "the weights or the bias are not FLOAT_32"
-    weight = present[0]
+    if why := why_not_constant(node, given):
+        return why
+    weight = _input(node, 1)
     if len(graph.consumers(weight)) > 1 or node.inputs.count(weight) > 1:
         return f"other nodes share the weights '{weight.source}'"
     if node.op_type == "MatMul" and math.prod(weight.shape[:-2]) != 1:
         return "the weights are a batch of matrices"
+    return None
+
+
+def why_not_constant(node: Node, given: Collection[str]) -> str | None:
+    """Return why the weights and the bias of a node cannot be replaced; None if they can."""
+    present = [t for t in node.inputs[1:] if t is not None]
+    if any(t.name in given for t in present):
+        return "an encoding is given for the weights or the bias"
+    if any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
+        return "the weights or the bias are not constant"
+    if any(t.dtype is not DType.FLOAT_32 for t in present):
+        return "the weights or the bias are not FLOAT_32"
     return None
 
 

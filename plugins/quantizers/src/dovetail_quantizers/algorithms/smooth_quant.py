@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dovetail.errors import counted
-from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
+from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Observation, Statistics, Workspace
 from dovetail_opset import is_op
@@ -29,6 +29,7 @@ from dovetail_quantizers.algorithms.linear_layer import (
     has_weights,
     integers,
     store_vector,
+    why_not_constant,
     why_not_linear,
 )
 from dovetail_quantizers.algorithms.parameters import ParameterizedAlgorithm, Share
@@ -196,7 +197,7 @@ class Search:
 
     def _why_not(self, node: Node, *, is_norm: bool) -> str | None:
         if is_norm:
-            return why_not_norm(node, self._given)
+            return why_not_constant(node, self._given)
         return why_not_linear(self._graph, node, self._given)
 
     def _left(self, failed: dict[Node, str]) -> list[str]:
@@ -217,18 +218,6 @@ class Search:
             if source is not None and not passes(source, self._ops):
                 return f"{title(source)} cannot divide its channels"
         return "the data is an input of the graph"
-
-
-def why_not_norm(node: Node, given: Collection[str] = ()) -> str | None:
-    """Return why the vectors of a normalization cannot be rewritten; None if they can."""
-    present = [t for t in node.inputs[1:] if t is not None]
-    if any(t.name in given for t in present):
-        return "an encoding is given for the weights or the bias"
-    if any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
-        return "the weights or the bias are not constant"
-    if any(t.dtype is not DType.FLOAT_32 for t in present):
-        return "the weights or the bias are not FLOAT_32"
-    return None
 
 
 def _channel_axis(node: Node) -> int:
