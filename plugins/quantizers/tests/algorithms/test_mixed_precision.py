@@ -286,3 +286,8 @@ def test_sqnr_is_that_of_the_worst_output() -> None:
     assert sqnr(exact, near) == pytest.approx(20)
     assert sqnr(exact, exact) == 200
     assert sqnr(exact, [{"a": np.array([np.nan, 4]), "b": np.array([1.0])}]) == -200
+
+
+def test_elements_that_are_not_finite_in_the_float_network_do_not_count() -> None:
+    exact, near = ([{"a": np.array([-np.inf, one])}] for one in (1.0, 0.9))
+    assert sqnr(exact, near) == pytest.approx(20)

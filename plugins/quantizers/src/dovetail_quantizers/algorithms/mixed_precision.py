@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, cast
 
-import numpy as np
 from msgspec import Meta
 
 from dovetail.errors import ConfigError, QuantizationError, counted
@@ -24,6 +23,7 @@ from dovetail_quantizers.algorithms.mixed_precision_costs import (
 )
 from dovetail_quantizers.algorithms.mixed_precision_state import State
 from dovetail_quantizers.algorithms.parameters import Count, ParameterizedAlgorithm, Share
+from dovetail_quantizers.output_error import MOST_DB, OutputError, decibels
 
 Outputs = Sequence[Mapping[str, Array]]
 # A function of the outputs of the float and the quantized network; larger is better.
@@ -32,7 +32,6 @@ Chosen = Mapping[str, Candidate]
 
 SQNR = "sqnr"
 TASK = "trying precisions"
-_BEST_DB = 200.0  # of outputs without any error
 
 
 @dataclass(frozen=True)
@@ -119,18 +118,11 @@ def metric_of(name: str) -> Metric:
 
 def sqnr(exact: Outputs, near: Outputs) -> float:
     """Return the signal-to-quantization-noise ratio of the worst output, in dB."""
-    found = _BEST_DB
-    for name in exact[0]:
-        signal = sum(float(np.square(each[name], dtype=np.float64).sum()) for each in exact)
-        error = sum(
-            float(np.square(np.subtract(one[name], other[name], dtype=np.float64)).sum())
-            for one, other in zip(exact, near, strict=True)
-        )
-        if not np.isfinite(error):
-            return -_BEST_DB
-        if error > 0:
-            found = min(found, 10 * float(np.log10(max(signal, 1e-300) / error)))
-    return found
+    errors = {name: OutputError() for name in exact[0]}
+    for one, other in zip(exact, near, strict=True):
+        for name, error in errors.items():
+            error.add(one[name], other[name])
+    return min((decibels(error.share()) for error in errors.values()), default=MOST_DB)
 
 
 def noise(score: float) -> float:
