@@ -36,7 +36,7 @@ def join_alike(graph: Graph, node: Node) -> Sequence[Tensor]:
         return ()
     op = bound(node)
     operands = [t for t in node.inputs[: 1 if is_op(node, *_NORMS) else None] if t is not None]
-    if op is None or not all(_has_one_scale(t) for t in (*operands, *results)):
+    if op is None or not all(has_one_scale(t) for t in (*operands, *results)):
         return ()
     axes = _axes(op, node)
     shapes = [(1,) * (rank - len(t.shape)) + t.shape for t in (*operands, *results)]
@@ -76,7 +76,8 @@ def _does_the_same(node: Node) -> bool:
     return schema.op.is_elementwise or is_op(node, *_ON_FEWER, *_ON_AN_AXIS)
 
 
-def _has_one_scale(tensor: Tensor) -> bool:
+def has_one_scale(tensor: Tensor) -> bool:
+    """Return whether a tensor has no scale, or one for all its elements."""
     # scales by axis would have to say which axis that is now
     return isinstance(tensor.encoding, ScaleOffset | None)
 
@@ -107,8 +108,13 @@ def _are_alike(shapes: Sequence[Shape], first: int) -> bool:
 def _reshaped(graph: Graph, node: Node, tensor: Tensor, shape: Shape) -> Tensor:
     """Return a tensor in a shape, without more axes than it has."""
     shape = shape[max(0, len(shape) - len(tensor.shape)) :]
-    if tensor.shape == shape:
-        return tensor
+    return tensor if tensor.shape == shape else reshaped(graph, node, tensor, shape)
+
+
+def reshaped(
+    graph: Graph, node: Node, tensor: Tensor, shape: Shape, *, suffix: str = "joined"
+) -> Tensor:
+    """Add a Reshape of a tensor that a node reads, and return its output."""
     spec = Spec(tensor.dtype, shape, tensor.encoding)
-    name = f"{node.name}.joined"
+    name = f"{node.name}.{suffix}"
     return add(graph, "Reshape", [tensor], name=name, spec=spec, sources=node.sources)

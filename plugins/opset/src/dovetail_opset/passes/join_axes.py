@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
+from dovetail.ir import Graph, Node, Shape, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add
-from dovetail_opset.passes._alike_axes import join_alike
+from dovetail_opset.passes._alike_axes import has_one_scale, join_alike, reshaped
 from dovetail_opset.passes._rewrite import bound, first_input
 from dovetail_opset.perms import perm_of
 
@@ -64,10 +64,8 @@ class JoinAxes:
 
 def _has_too_many(node: Node, most: int = _MOST_AXES) -> bool:
     """Return whether the result has too many axes, with at most one scale for all of them."""
-    # scales by axis would have to say which axis that is now
     x, y = first_input(node), node.outputs[0]
-    has_one_scale = x.encoding == y.encoding and isinstance(x.encoding, ScaleOffset | None)
-    return len(y.shape) > most and has_one_scale
+    return len(y.shape) > most and x.encoding == y.encoding and has_one_scale(x)
 
 
 def _join_moved(graph: Graph, node: Node) -> bool:
@@ -77,9 +75,7 @@ def _join_moved(graph: Graph, node: Node) -> bool:
     graph.remove_node(node)
     for i, (shape, perm) in enumerate(steps_of(x.shape, perm_of(node))):
         suffix = f"_{i + 1}" if i else ""
-        spec = Spec(x.dtype, shape, x.encoding)
-        name = f"{node.name}.joined{suffix}"
-        small = add(graph, "Reshape", [x], name=name, spec=spec, sources=node.sources)
+        small = reshaped(graph, node, x, shape, suffix=f"joined{suffix}")
         name = f"{node.name}.moved{suffix}"
         x = add(graph, "Transpose", [small], name=name, sources=node.sources, perm=perm)
     _restore(graph, node, x)
@@ -97,10 +93,7 @@ def _join_indices(graph: Graph, node: Node) -> bool:
     if len(axes) < 2 or len(x.shape) > _MOST_AXES or (row and op.batch_dims):
         return False
     graph.remove_node(node)
-    flat = Spec(indices.dtype, (math.prod(axes), *row), indices.encoding)
-    line = add(
-        graph, "Reshape", [indices], name=f"{node.name}.joined", spec=flat, sources=node.sources
-    )
+    line = reshaped(graph, node, indices, (math.prod(axes), *row))
     read = add(
         graph,
         node.op_type,
@@ -130,8 +123,7 @@ def _join_repeated(graph: Graph, node: Node) -> bool:
     if len(sizes) > _MOST_TILED:
         return False
     graph.remove_node(node)
-    spec = Spec(x.dtype, tuple(sizes), x.encoding)
-    small = add(graph, "Reshape", [x], name=f"{node.name}.joined", spec=spec, sources=node.sources)
+    small = reshaped(graph, node, x, tuple(sizes))
     repeated = add(
         graph, "Tile", [small], name=f"{node.name}.tiled", sources=node.sources, multiples=counts
     )
@@ -144,7 +136,7 @@ def _join_sliced(graph: Graph, node: Node) -> bool:
     x = first_input(node)
     if op is None or len(x.shape) <= _MOST_AXES or op.new_axes_mask or 0 in x.shape:
         return False
-    if x.encoding != node.outputs[0].encoding or not isinstance(x.encoding, ScaleOffset | None):
+    if x.encoding != node.outputs[0].encoding or not has_one_scale(x):
         return False
     sizes: list[int] = []
     ranges: list[tuple[int, int, int]] = []
@@ -161,8 +153,7 @@ def _join_sliced(graph: Graph, node: Node) -> bool:
     if len(sizes) > _MOST_AXES or not sizes:
         return False
     graph.remove_node(node)
-    spec = Spec(x.dtype, tuple(sizes), x.encoding)
-    small = add(graph, "Reshape", [x], name=f"{node.name}.joined", spec=spec, sources=node.sources)
+    small = reshaped(graph, node, x, tuple(sizes))
     part = add(
         graph,
         "StridedSlice",
@@ -178,10 +169,11 @@ def _join_sliced(graph: Graph, node: Node) -> bool:
 def _join_reduced(graph: Graph, node: Node) -> bool:
     op: Any = bound(node)
     x, y = first_input(node), node.outputs[0]
-    has_one_scale = all(isinstance(t.encoding, ScaleOffset | None) for t in (x, y))
     is_search = is_op(node, *_SEARCHES)
     most = _MOST_SEARCHED if is_search else _MOST_AXES
-    if op is None or len(x.shape) <= most or 0 in x.shape or not has_one_scale:
+    if op is None or len(x.shape) <= most or 0 in x.shape:
+        return False
+    if not (has_one_scale(x) and has_one_scale(y)):
         return False
     axes = {int(axis) for axis in ((op.axis,) if is_search else op.axes)}
     sizes: list[int] = []
@@ -195,8 +187,7 @@ def _join_reduced(graph: Graph, node: Node) -> bool:
     if len(sizes) > most:
         return False
     graph.remove_node(node)
-    spec = Spec(x.dtype, tuple(sizes), x.encoding)
-    small = add(graph, "Reshape", [x], name=f"{node.name}.joined", spec=spec, sources=node.sources)
+    small = reshaped(graph, node, x, tuple(sizes))
     left = [axis for axis, is_reduced in enumerate(reduced) if is_reduced]
     kept = tuple(n for n, is_reduced in zip(sizes, reduced, strict=True) if not is_reduced)
     found = add(
@@ -256,12 +247,12 @@ def joined(shape: Shape, perm: Shape) -> tuple[Shape, Shape]:
         perm: The transpose.
     """
     kept = [axis for axis, size in enumerate(shape) if size != 1]
-    place = {axis: i for i, axis in enumerate(kept)}
+    index = {axis: i for i, axis in enumerate(kept)}
     groups: list[list[int]] = []
     for axis in perm:
         if shape[axis] == 1:
             continue
-        if groups and place[groups[-1][-1]] + 1 == place[axis]:
+        if groups and index[groups[-1][-1]] + 1 == index[axis]:
             groups[-1].append(axis)
         else:
             groups.append([axis])
