@@ -11,23 +11,23 @@ from dovetail_opset.resampling import (
     cubic,
     filter_taps,
     nearest_taps,
-    places_of,
+    positions_of,
 )
 
 
 def linear(extent: int, new: int, mode: Coordinates = Coordinates.HALF_PIXEL) -> Taps:
-    return filter_taps(places_of(mode, extent, new), extent, LINEAR)
+    return filter_taps(positions_of(mode, extent, new), extent, LINEAR)
 
 
 @pytest.mark.parametrize(("extent", "new"), [(1, 4), (5, 3), (4, 9), (3, 1)])
 @pytest.mark.parametrize("mode", Coordinates)
 def test_the_matrix_does_what_the_taps_do(extent: int, new: int, mode: Coordinates) -> None:
     x = np.random.default_rng(1).standard_normal((2, extent, 3))
-    places = places_of(mode, extent, new)
+    positions = positions_of(mode, extent, new)
     for taps in (
         linear(extent, new, mode),
-        nearest_taps(places, extent, Nearest.CEIL),
-        filter_taps(places, extent, cubic(-0.5), stretch=2.0, exclude_outside=True),
+        nearest_taps(positions, extent, Nearest.CEIL),
+        filter_taps(positions, extent, cubic(-0.5), stretch=2.0, exclude_outside=True),
     ):
         matrix = taps.matrix(extent)
         assert matrix.shape == (new, extent)
@@ -38,9 +38,9 @@ def test_the_matrix_does_what_the_taps_do(extent: int, new: int, mode: Coordinat
 @pytest.mark.parametrize("stretch", [1.0, 1.7, 4.0])
 @pytest.mark.parametrize("exclude", [False, True])
 def test_weights_add_up_to_one(stretch: float, exclude: bool) -> None:
-    places = places_of(Coordinates.HALF_PIXEL, 11, 7)
+    positions = positions_of(Coordinates.HALF_PIXEL, 11, 7)
     for kernel in (LINEAR, cubic(-0.75)):
-        taps = filter_taps(places, 11, kernel, stretch=stretch, exclude_outside=exclude)
+        taps = filter_taps(positions, 11, kernel, stretch=stretch, exclude_outside=exclude)
         assert taps.weights is not None
         np.testing.assert_allclose(taps.weights.sum(1), 1, rtol=1e-12)  # float64
         assert (taps.indices >= 0).all()
@@ -48,10 +48,10 @@ def test_weights_add_up_to_one(stretch: float, exclude: bool) -> None:
 
 
 def test_places_far_outside_weigh_nothing() -> None:
-    places = np.array([1.0, 20.0, -9.0])
-    alone = filter_taps(places, 3, cubic(-0.75), exclude_outside=True)
+    positions = np.array([1.0, 20.0, -9.0])
+    alone = filter_taps(positions, 3, cubic(-0.75), exclude_outside=True)
     np.testing.assert_array_equal(alone.matrix(3), [[0, 1, 0], [0, 0, 0], [0, 0, 0]])
-    repeated = filter_taps(places, 3, LINEAR)
+    repeated = filter_taps(positions, 3, LINEAR)
     np.testing.assert_array_equal(repeated.matrix(3), [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
 
 

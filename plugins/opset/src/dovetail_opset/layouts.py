@@ -71,7 +71,7 @@ def _reduction(op: Moments | ReduceMax | ReduceMean | ReduceSum, perm: Shape) ->
     return moved, _left(perm, axes)
 
 
-def _place(op: Argmax | Argmin, perm: Shape) -> Moved:
+def _search(op: Argmax | Argmin, perm: Shape) -> Moved:
     moved = {"axis": perm[op.axis]}
     return moved, perm if op.keep_dims else _left(perm, (op.axis,))
 
@@ -132,8 +132,8 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("LogSoftmax", "ScatterElements", "Softmax", "Split"), _axis),
     **{f"Reduce{name}": _reduction for name in ("Max", "Mean", "Min", "Prod", "Sum", "SumSquare")},
     "Moments": _reduction,
-    "Argmax": _place,
-    "Argmin": _place,
+    "Argmax": _search,
+    "Argmin": _search,
     "L2Norm": _norm_axes,
     "LayerNorm": _axes,
     "RmsNorm": _axes,

@@ -176,11 +176,11 @@ def group_faults(ins: Specs, units: int, size: int) -> Iterator[str]:
             listed = ", ".join(f"in[{i}]" for i in group)
             yield f"{what} needs all of {listed} or none of them, but {lacking} is left out"
     has_input_gate = INPUT.weights in present
-    for port, beside in ((INPUT.norm, FORGET.norm), PEEPHOLES[:2]):
-        if (port in present) != (has_input_gate and beside in present):
+    for port, other in ((INPUT.norm, FORGET.norm), PEEPHOLES[:2]):
+        if (port in present) != (has_input_gate and other in present):
             verb = "must not" if port in present else "must"
             yield (
-                f"in[{port}] {verb} be given: it belongs to in[{beside}] and the input gate "
+                f"in[{port}] {verb} be given: it belongs to in[{other}] and the input gate "
                 f"in[{INPUT.weights}], and to nothing else"
             )
     if PROJECTION not in present:

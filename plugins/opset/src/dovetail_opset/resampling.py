@@ -127,7 +127,7 @@ def cubic(coefficient: float) -> Filter:
     return Filter(weigh, 2)
 
 
-def places_of(mode: Coordinates, size: int, new: int) -> Floats:
+def positions_of(mode: Coordinates, size: int, new: int) -> Floats:
     """Return the position of each of `new` elements among `size` old ones, (new,).
 
     All are quotients of integers, so that a position halfway is exact.

@@ -11,7 +11,7 @@ from dovetail_quantizers.files import encodings_of, write_encodings
 _VERSION = "1.0.0"
 
 
-def dump_model_encodings(model: Model, beside: Path) -> tuple[Path, ...]:
+def dump_model_encodings(model: Model, target: Path) -> tuple[Path, ...]:
     """Write the encodings of each graph, in the names of the user's model; return the paths.
 
     Raises:
@@ -19,7 +19,7 @@ def dump_model_encodings(model: Model, beside: Path) -> tuple[Path, ...]:
     """
     written = []
     for name, graph in model.graphs.items():
-        path = beside.with_name(f"{beside.stem}_{safe_name(name)}.encodings")
+        path = target.with_name(f"{target.stem}_{safe_name(name)}.encodings")
         write_encodings(encodings_of(graph, _VERSION), path, _VERSION, lossy=True)
         written.append(path)
     return tuple(written)

@@ -117,8 +117,8 @@ def lint(
     --model, names and numbers of channels are checked against the model's tensors.
     """
     read, faults = parse_encodings(file)
-    places = None if model is None else model_tensors_in(model)
-    found = find_remarks(read, faults, places)
+    tensors = None if model is None else model_tensors_in(model)
+    found = find_remarks(read, faults, tensors)
     counts = Counter(str(remark.level) for remark in found)
     data = {
         "file": str(file),

@@ -59,9 +59,9 @@ def attach_weights(tensors: Iterable[Tensor], weights: Weights | None) -> Iterat
             tensor.data = _sign_extended(blob, tensor)
     if missing:
         shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        place = "no file with weights" if weights is None else f"no data in {weights.path.name}"
+        lack = "no file with weights" if weights is None else f"no data in {weights.path.name}"
         yield Problem(
-            f"{place} for {len(missing)} static tensors: {shown}",
+            f"{lack} for {len(missing)} static tensors: {shown}",
             hint="put the converter's MODEL.bin, a tar file with TENSOR"
             f"{SUFFIX} for each, next to the model",
         )

@@ -103,8 +103,8 @@ def element_counts(window: Window, spatial: Shape, *, padding: bool) -> Array:
         before, after = window.pads[axis] if padding else (0, 0)
         starts = np.arange(count) * window.strides[axis] - window.pads[axis][0]
         taps = np.arange(window.kernel[axis]) * window.dilations[axis]
-        places = starts[:, None] + taps
-        inside = (places >= -before) & (places < spatial[axis] + after)
+        positions = starts[:, None] + taps
+        inside = (positions >= -before) & (positions < spatial[axis] + after)
         along = np.maximum(inside.sum(axis=1), 1).astype(np.float32)
         found = np.multiply.outer(found, along)
     return found

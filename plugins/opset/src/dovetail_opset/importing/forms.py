@@ -248,11 +248,11 @@ class _Reader:
             raise _NoFormError
         terms: dict[Term, float] = {}
         for term, by in one.items():
-            for beside, by_beside in other.items():
-                if term & beside:
+            for other_term, other_by in other.items():
+                if term & other_term:
                     raise _NoFormError  # a square
-                key = term | beside
-                terms[key] = terms.get(key, 0.0) + by * by_beside
+                key = term | other_term
+                terms[key] = terms.get(key, 0.0) + by * other_by
         constant = np.full(first.size, terms.pop(frozenset(), 0.0), np.float32)
         return Form({term: by for term, by in terms.items() if by}, constant)
 

@@ -91,5 +91,5 @@ def problems_of(node: SourceNode, error: DovetailError) -> list[Problem]:
 
 
 def _reason(problem: Problem, node: SourceNode) -> str:
-    place = "" if problem.where == node.where else f"{problem.where}: "
-    return place + problem.message
+    prefix = "" if problem.where == node.where else f"{problem.where}: "
+    return prefix + problem.message

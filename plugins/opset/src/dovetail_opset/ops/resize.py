@@ -19,7 +19,7 @@ from dovetail_opset.resampling import (
     cubic,
     filter_taps,
     nearest_taps,
-    places_of,
+    positions_of,
 )
 
 
@@ -102,7 +102,7 @@ class Resize(_Resizing):
 
     def taps(self, size: int, new: int) -> Taps:
         """Return the weighted old elements (taps) of each of the `new` elements of an axis."""
-        positions = places_of(self.transformation_mode, size, new)
+        positions = positions_of(self.transformation_mode, size, new)
         match self.interpolation_mode:
             case Interpolation.NEAREST:
                 return nearest_taps(positions, size, self.nearest_mode)
@@ -144,7 +144,7 @@ class ResizeBilinear(_TensorFlowResizing):
 
     def taps(self, size: int, new: int) -> Taps:
         """Return the weighted old elements (taps) of each of the `new` elements of an axis."""
-        positions = places_of(self.coordinates, size, new)
+        positions = positions_of(self.coordinates, size, new)
         if self.antialias and 0 < new < size:
             return filter_taps(positions, size, LINEAR, stretch=size / new, exclude_outside=True)
         return filter_taps(positions, size, LINEAR)
@@ -163,7 +163,7 @@ class ResizeNearestNeighbor(_TensorFlowResizing):
 
     def taps(self, size: int, new: int) -> Taps:
         """Return the weighted old elements (taps) of each of the `new` elements of an axis."""
-        positions = places_of(self.coordinates, size, new)
+        positions = positions_of(self.coordinates, size, new)
         if self.coordinates is Coordinates.ASYMMETRIC:
             return nearest_taps(positions, size, Nearest.FLOOR)
         return nearest_taps(positions, size, Nearest.ROUND_PREFER_CEIL)

@@ -79,7 +79,7 @@ class GridSample(Op):
         kind = np.result_type(grid.dtype, np.float32)
         # the grid names the last axis first
         positions = [
-            self._places(grid[..., -1 - i].astype(kind), size)
+            self._positions(grid[..., -1 - i].astype(kind), size)
             for i, size in enumerate(x.shape[1:-1])
         ]
         batch = np.arange(len(x)).reshape(-1, *(1,) * len(positions))
@@ -88,7 +88,7 @@ class GridSample(Op):
             return nearest(x, batch, [np.rint(p) for p in positions], zeros=zeros)
         return interpolated(x, batch, positions, zeros=zeros)
 
-    def _places(self, grid: Array, size: int) -> Array:
+    def _positions(self, grid: Array, size: int) -> Array:
         if self.align_corners:
             positions = (grid + 1) / 2 * (size - 1)
         else:

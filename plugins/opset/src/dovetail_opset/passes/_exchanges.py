@@ -56,18 +56,18 @@ def fuse_exchanges(graph: Graph, fuse: Callable[[Graph, Exchange], bool]) -> boo
 
 
 def _exchange(graph: Graph, last: Node) -> Exchange | None:
-    turn = sole_producer(graph, first_input(last))
-    if turn is None or not is_op(turn, "Transpose"):
+    transpose = sole_producer(graph, first_input(last))
+    if transpose is None or not is_op(transpose, "Transpose"):
         return None
-    first = sole_producer(graph, first_input(turn))
+    first = sole_producer(graph, first_input(transpose))
     if first is None or not is_op(first, "Reshape"):
         return None
     x, parts = first_input(first), first.outputs[0]
-    after = (parts, *turn.outputs, *last.outputs)
+    after = (parts, *transpose.outputs, *last.outputs)
     # under one scale throughout stored values move as they are
     if not isinstance(x.encoding, ScaleOffset | None) or any(
         t.encoding != x.encoding for t in after
     ):
         return None
-    sources = dict.fromkeys(s for node in (first, turn, last) for s in node.sources)
-    return Exchange(x, parts.shape, perm_of(turn), last, sources)
+    sources = dict.fromkeys(s for node in (first, transpose, last) for s in node.sources)
+    return Exchange(x, parts.shape, perm_of(transpose), last, sources)

@@ -97,10 +97,10 @@ def write_out_pad(graph: Graph, node: Node, step: Step) -> None:
         step("Cast", found, outputs=y)
 
 
-def _block(graph: Graph, node: Node, beside: Tensor, axis: int, count: int) -> Tensor:
+def _block(graph: Graph, node: Node, x: Tensor, axis: int, count: int) -> Tensor:
     """Add what a Pad of integers puts next to a tensor along an axis."""
     op: Any = bound(node)
-    shape = (*beside.shape[:axis], count, *beside.shape[axis + 1 :])
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     value = first_input(node).dtype.storage.type(op.pad_constant_value)  # a bool of 0.5 is true
     return static(graph, f"{node.name}.block", np.full(shape, value, np.int32))
 

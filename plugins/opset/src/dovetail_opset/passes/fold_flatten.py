@@ -50,10 +50,10 @@ def _fold(graph: Graph, layer: Node) -> bool:
     reshape = sole_producer(graph, flat)
     if flat is None or weight is None or reshape is None or not is_op(reshape, "Reshape"):
         return False
-    turn = sole_producer(graph, first_input(reshape))
-    if turn is None or not is_op(turn, "Transpose") or not keeps_stored_values(turn):
+    transpose = sole_producer(graph, first_input(reshape))
+    if transpose is None or not is_op(transpose, "Transpose") or not keeps_stored_values(transpose):
         return False
-    source, perm = first_input(turn), perm_of(turn)
+    source, perm = first_input(transpose), perm_of(transpose)
     shape = first_input(reshape).shape
     columns = int(np.prod(shape[1:]))
     if perm[0] != 0 or flat.shape != (shape[0], columns) or weight.shape[1] != columns:
@@ -85,7 +85,7 @@ def _fold(graph: Graph, layer: Node) -> bool:
     if ending == _SAME_ORDER:
         again.source, again.source_perm = flat.source, flat.source_perm
     graph.set_inputs(layer, [again, moved, *layer.inputs[2:]])
-    for node in (reshape, turn):
+    for node in (reshape, transpose):
         graph.remove_node(node)
         graph.remove_tensor(node.outputs[0])
     return True

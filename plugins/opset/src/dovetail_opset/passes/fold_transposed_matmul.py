@@ -50,10 +50,10 @@ def _fold(graph: Graph, node: Node, side: int) -> bool:
 
 def _swapped(graph: Graph, tensor: Tensor | None) -> Tensor | None:
     """Return the tensor before a transpose of exactly the last two axes, else None."""
-    turn = None if tensor is None else graph.producer(tensor)
-    if turn is None or not is_op(turn, "Transpose") or not keeps_stored_values(turn):
+    transpose = None if tensor is None else graph.producer(tensor)
+    if transpose is None or not is_op(transpose, "Transpose") or not keeps_stored_values(transpose):
         return None
-    source, perm = first_input(turn), perm_of(turn)
+    source, perm = first_input(transpose), perm_of(transpose)
     if source.kind.is_updateable or perm != _swap(len(perm)):
         return None
     return source

@@ -228,8 +228,8 @@ def _write(graph: Graph, result: Tensor, found: dict[Tensor, _Joined]) -> None:
         return
     spans = [(0, n) for n in result.shape]
     pieces = [_piece(graph, node, part, known.axis, spans) for part in known.parts]
-    place: dict[str, Any] = {"name": node.name, "outputs": result, "sources": known.sources}
+    common: dict[str, Any] = {"name": node.name, "outputs": result, "sources": known.sources}
     if len(pieces) == 1:
-        add(graph, "Reshape", pieces, **place)
+        add(graph, "Reshape", pieces, **common)
     else:
-        add(graph, "Concat", pieces, **place, axis=known.axis)
+        add(graph, "Concat", pieces, **common, axis=known.axis)

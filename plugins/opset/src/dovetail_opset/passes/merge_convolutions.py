@@ -106,15 +106,15 @@ def _placed(small: Node, large: Node) -> Filters | None:
     strides, dilations, pads = _steps(window)
     wanted = _shape(large)
     placed = np.zeros(wanted)
-    places = []
+    ranges = []
     for axis, size in enumerate(filters.shape[:-2]):
         if stride[axis] != strides[axis] or (size > 1 and dilation[axis] != dilations[axis]):
             return None
-        place, rest = divmod(pads[axis] - before[axis], dilations[axis])
-        if rest or not 0 <= place <= wanted[axis] - size:
+        start, rest = divmod(pads[axis] - before[axis], dilations[axis])
+        if rest or not 0 <= start <= wanted[axis] - size:
             return None
-        places.append(slice(place, place + size))
-    placed[tuple(places)] = filters
+        ranges.append(slice(start, start + size))
+    placed[tuple(ranges)] = filters
     return placed
 
 

@@ -36,8 +36,8 @@ def _slice(graph: Graph, node: Node) -> bool:
         return False
     if x.encoding != y.encoding or not isinstance(x.encoding, ScaleOffset | None):
         return False
-    axis, extent = int(op.axis), x.shape[op.axis]
-    row = _row(indices.values().astype(np.int64).reshape(-1), extent)
+    axis = int(op.axis)
+    row = _row(indices.values().astype(np.int64).reshape(-1), x.shape[axis])
     if row is None:
         return False
     ranges = [(0, size, 1) for size in x.shape]
@@ -56,13 +56,13 @@ def _slice(graph: Graph, node: Node) -> bool:
     return True
 
 
-def _row(places: np.ndarray, extent: int) -> tuple[int, int, int] | None:
+def _row(indices: np.ndarray, size: int) -> tuple[int, int, int] | None:
     """Return begin, end and stride of a slice with these elements; None if there is none."""
-    if not places.size or places.min() < -extent or places.max() >= extent:
+    if not indices.size or indices.min() < -size or indices.max() >= size:
         return None
-    places = np.where(places < 0, places + extent, places)
-    steps = np.diff(places)
+    indices = np.where(indices < 0, indices + size, indices)
+    steps = np.diff(indices)
     step = int(steps[0]) if steps.size else 1
     if step < 1 or (steps != step).any():
         return None
-    return int(places[0]), int(places[-1]) + 1, step
+    return int(indices[0]), int(indices[-1]) + 1, step

@@ -113,8 +113,8 @@ def _col_2_im(graph: Graph, node: Node, step: Step) -> None:
     counts = window.outputs(tuple(size))
     taps = math.prod(window.size)
     filters = np.zeros((*window.spans, channels, taps), x.dtype.storage)
-    for tap, place in enumerate(np.ndindex(window.size)):
-        at = tuple(i * dilation for i, dilation in zip(place, window.dilation, strict=True))
+    for tap, index in enumerate(np.ndindex(window.size)):
+        at = tuple(i * dilation for i, dilation in zip(index, window.dilation, strict=True))
         filters[(*at, slice(None), tap)] = 1
     extras = [
         have - (stride * (count - 1) + span - sum(pads))

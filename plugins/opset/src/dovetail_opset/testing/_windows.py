@@ -17,11 +17,11 @@ def patches(x: Array, size: Ints, stride: Ints, pads: Pairs, dilation: Ints = ()
     dilation = dilation or [1] * len(size)
     padded = np.pad(x.astype(np.float64), [(0, 0), *[(p[0], p[1]) for p in pads], (0, 0)])
     spans = [(f - 1) * d + 1 for f, d in zip(size, dilation, strict=True)]
-    places = [
+    counts = [
         (n - span) // s + 1 for n, span, s in zip(padded.shape[1:-1], spans, stride, strict=True)
     ]
-    made = np.zeros((x.shape[0], *places, *size, x.shape[-1]))
-    for at in np.ndindex(*places):
+    made = np.zeros((x.shape[0], *counts, *size, x.shape[-1]))
+    for at in np.ndindex(*counts):
         index = (
             slice(a * s, a * s + span, d)
             for a, s, span, d in zip(at, stride, spans, dilation, strict=True)
@@ -78,11 +78,11 @@ def spread(
     for at in np.ndindex(*x.shape[1:-1]):
         for tap in np.ndindex(*size):
             to = (a * s + t * d for a, s, t, d in zip(at, stride, tap, dilation, strict=True))
-            place = (slice(None), *to)
+            index = (slice(None), *to)
             for g in range(group):
                 of, into = slice(g * taken, (g + 1) * taken), slice(g * made, (g + 1) * made)
                 seen = x[(slice(None), *at)][:, of].astype(np.float64)
-                result[place][:, into] += seen @ weight[tap][of]
+                result[index][:, into] += seen @ weight[tap][of]
     kept = (slice(p[0], n - p[1]) for p, n in zip(pads, whole, strict=True))
     result = result[(slice(None), *kept)]
     return result if bias is None else result + bias
@@ -99,14 +99,14 @@ def pooled(x: Array, size: Ints, stride: Ints, pads: Pairs, *, ceil: bool = Fals
         constant_values=np.inf,
     )
     step = -1 if ceil else 1
-    places = [
+    counts = [
         step * ((n - f) * step // s) + 1
         for n, f, s in zip(padded.shape[1:-1], size, stride, strict=True)
     ]
     beyond = [(0, 0), *[(0, s + f) for s, f in zip(stride, size, strict=True)], (0, 0)]
     wide = np.pad(padded, beyond, constant_values=np.nan)
-    made = np.zeros((x.shape[0], *places, int(np.prod(size)), x.shape[-1]))
-    for at in np.ndindex(*places):
+    made = np.zeros((x.shape[0], *counts, int(np.prod(size)), x.shape[-1]))
+    for at in np.ndindex(*counts):
         index = (slice(a * s, a * s + f) for a, s, f in zip(at, stride, size, strict=True))
         window = wide[(slice(None), *index)]
         made[(slice(None), *at)] = window.reshape(x.shape[0], made.shape[-2], x.shape[-1])

@@ -17,10 +17,10 @@ _PLACES = whole(3, 2, 5, low=-4, high=4)
 _ROWS = np.array([[0, 3], [2, -1], [1, 0]], np.int32)
 
 
-def _elements(data: Array, places: Array, axis: int) -> Array:
-    made = np.zeros(places.shape, data.dtype)
-    for at in np.ndindex(*places.shape):
-        made[at] = data[(*at[:axis], int(places[at]), *at[axis + 1 :])]
+def _elements(data: Array, indices: Array, axis: int) -> Array:
+    made = np.zeros(indices.shape, data.dtype)
+    for at in np.ndindex(*indices.shape):
+        made[at] = data[(*at[:axis], int(indices[at]), *at[axis + 1 :])]
     return made
 
 
@@ -31,10 +31,10 @@ def _slices(data: Array, rows: Array) -> Array:
 
 
 def _scattered(axis: int, join: Callable[[Any, Any], Any]) -> Callable[..., Array]:
-    def expected(data: Array, places: Array, updates: Array) -> Array:
+    def expected(data: Array, indices: Array, updates: Array) -> Array:
         made = data.copy()
-        for at in np.ndindex(*places.shape):
-            to = (*at[:axis], int(places[at]), *at[axis + 1 :])
+        for at in np.ndindex(*indices.shape):
+            to = (*at[:axis], int(indices[at]), *at[axis + 1 :])
             made[to] = join(made[to], updates[at])
         return made
 

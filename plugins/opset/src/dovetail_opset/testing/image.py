@@ -39,11 +39,11 @@ def _columns(x: Array, size: Any, stride: Any, pads: Any, dilation: Any) -> Arra
 def _image(x: Array, h: int, w: int, stride: Ints, dilation: Ints) -> Array:
     """Return Col2Im of 2 by 2 windows of an image of three channels, padded by one at its end."""
     oh, ow = ((n - d) // s for n, s, d in zip((h, w), stride, dilation, strict=True))
-    places = x.reshape(len(x), 3, 2, 2, oh + 1, ow + 1).astype(np.float64)
+    blocks = x.reshape(len(x), 3, 2, 2, oh + 1, ow + 1).astype(np.float64)
     made = np.zeros((len(x), h + 1, w + 1, 3))
     for i, j, a, b in np.ndindex(oh + 1, ow + 1, 2, 2):
         down, across = i * stride[0] + a * dilation[0], j * stride[1] + b * dilation[1]
-        made[:, down, across] += places[:, :, a, b, i, j]
+        made[:, down, across] += blocks[:, :, a, b, i, j]
     return made[:, :h, :w]
 
 

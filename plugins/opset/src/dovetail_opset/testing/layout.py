@@ -30,7 +30,7 @@ def _transposed(x: Array, perm: tuple[int, ...]) -> Array:
     return made
 
 
-def _by_place(
+def _by_index(
     shape: tuple[int, ...], source: Callable[..., tuple[int, ...]]
 ) -> Callable[[Array], Array]:
     """Return an expected output defined by the source index of each element."""
@@ -173,7 +173,7 @@ CASES: tuple[OpCase, ...] = (
         OpCase(
             "DepthToSpace",
             (_IMAGE,),
-            _by_place(
+            _by_index(
                 (2, 8, 18, 2),
                 lambda n, h, w, c: (n, h // 2, w // 3, ((h % 2) * 3 + w % 3) * 2 + c),
             ),
@@ -183,7 +183,7 @@ CASES: tuple[OpCase, ...] = (
     OpCase(
         "DepthToSpace",
         (_IMAGE,),
-        _by_place(
+        _by_index(
             (2, 8, 18, 2), lambda n, h, w, c: (n, h // 2, w // 3, c * 6 + (h % 2) * 3 + w % 3)
         ),
         {"block_size": (2, 3), "mode": 1},
@@ -192,7 +192,7 @@ CASES: tuple[OpCase, ...] = (
     OpCase(
         "SpaceToDepth",
         (_IMAGE,),
-        _by_place(
+        _by_index(
             (2, 2, 2, 72), lambda n, h, w, d: (n, h * 2 + d // 36, w * 3 + d // 12 % 3, d % 12)
         ),
         {"block_size": (2, 3)},
@@ -200,7 +200,7 @@ CASES: tuple[OpCase, ...] = (
     OpCase(
         "SpaceToDepth",
         (_IMAGE,),
-        _by_place((2, 2, 2, 72), lambda n, h, w, d: (n, h * 2 + d % 6 // 3, w * 3 + d % 3, d // 6)),
+        _by_index((2, 2, 2, 72), lambda n, h, w, d: (n, h * 2 + d % 6 // 3, w * 3 + d % 3, d // 6)),
         {"block_size": (2, 3), "mode": 1},
         name="CRD",
     ),
@@ -234,14 +234,14 @@ CASES: tuple[OpCase, ...] = (
         OpCase(
             "ChannelShuffle",
             (_IMAGE,),
-            _by_place((2, 4, 6, 12), lambda n, h, w, c: (n, h, w, _shuffled(c, 3))),
+            _by_index((2, 4, 6, 12), lambda n, h, w, c: (n, h, w, _shuffled(c, 3))),
             {"num_groups": 3},
         )
     ),
     OpCase(
         "ChannelShuffle",
         (real(12, 2),),
-        _by_place((12, 2), lambda c, w: (_shuffled(c, 4), w)),
+        _by_index((12, 2), lambda c, w: (_shuffled(c, 4), w)),
         {"num_groups": 4, "axis": 0},
         name="axis 0",
     ),

@@ -27,12 +27,12 @@ def _first(x: Array, axis: int) -> Array:
 def _top(x: Array, k: int) -> tuple[Array, Array]:
     """Return the k largest elements of each row and their indices, the last of equal ones first."""
     values = np.zeros((*x.shape[:-1], k), x.dtype)
-    places = np.zeros((*x.shape[:-1], k), np.uint32)
+    indices = np.zeros((*x.shape[:-1], k), np.uint32)
     for at in np.ndindex(*x.shape[:-1]):
         order = sorted(((float(v), i) for i, v in enumerate(x[at])), reverse=True)
         for j, (_, i) in enumerate(order[:k]):
-            values[(*at, j)], places[(*at, j)] = x[at][i], i
-    return values, places
+            values[(*at, j)], indices[(*at, j)] = x[at][i], i
+    return values, indices
 
 
 def _indices(sign: int, axis: int, *, keep: bool = False) -> Callable[[Array], Array]:

@@ -11,22 +11,24 @@ from dovetail.ir import Array, DType, Spec
 from dovetail.testing import OpCase
 from dovetail_opset.testing._data import real, widely
 
-Place = Callable[[int, int, int], float]
+Position = Callable[[int, int, int], float]
 
 _X = real(2, 4, 5, 3)
 # The position of element i of m among n, in elements.
-_ASYMMETRIC: Place = lambda i, n, m: i * n / m  # noqa: E731 - a table of formulas
-_HALF_PIXEL: Place = lambda i, n, m: (i + 0.5) * n / m - 0.5  # noqa: E731
-_CORNERS: Place = lambda i, n, m: i * (n - 1) / (m - 1) if m > 1 else 0.0  # noqa: E731
+_ASYMMETRIC: Position = lambda i, n, m: i * n / m  # noqa: E731 - a table of formulas
+_HALF_PIXEL: Position = lambda i, n, m: (i + 0.5) * n / m - 0.5  # noqa: E731
+_CORNERS: Position = lambda i, n, m: i * (n - 1) / (m - 1) if m > 1 else 0.0  # noqa: E731
 # Some backends compute positions in float32, others in float64.
 _LOOSE = 1e-4
 
 
-def _matrix(n: int, m: int, place: Place, weights: Callable[[float], dict[int, float]]) -> Array:
+def _matrix(
+    n: int, m: int, position: Position, weights: Callable[[float], dict[int, float]]
+) -> Array:
     """Return the weight of each of n elements in each of m; the border is repeated."""
     made = np.zeros((m, n))
     for i in range(m):
-        for index, weight in weights(place(i, n, m)).items():
+        for index, weight in weights(position(i, n, m)).items():
             made[i, min(max(index, 0), n - 1)] += weight
     return made
 
@@ -52,11 +54,11 @@ def _nearest(rounded: Callable[[float], int]) -> Callable[[float], dict[int, flo
 
 
 def _resized(
-    place: Place, weights: Callable[[float], dict[int, float]], h: int, w: int
+    position: Position, weights: Callable[[float], dict[int, float]], h: int, w: int
 ) -> Callable[[Array], Array]:
     def expected(x: Array) -> Array:
-        rows = _matrix(x.shape[1], h, place, weights)
-        columns = _matrix(x.shape[2], w, place, weights)
+        rows = _matrix(x.shape[1], h, position, weights)
+        columns = _matrix(x.shape[2], w, position, weights)
         return np.asarray(np.einsum("ih,jw,nhwc->nijc", rows, columns, x.astype(np.float64)))
 
     return expected
@@ -193,12 +195,12 @@ def _in_depth(x: Array, grid: Array) -> Array:
     """Return samples of (n, d, h, w, c) at (x, y, z), interpolated between two slices."""
     made = np.zeros((*grid.shape[:-1], x.shape[-1]))
     for at in np.ndindex(*grid.shape[:-1]):
-        place = [
+        position = [
             ((float(v) + 1) * n - 1) / 2 for v, n in zip(grid[at], x.shape[3:0:-1], strict=True)
         ]
-        for k, share in _linear(place[2]).items():
+        for k, share in _linear(position[2]).items():
             if 0 <= k < x.shape[1]:
-                made[at] += share * _bilinear(x[at[0], k], place[1], place[0])
+                made[at] += share * _bilinear(x[at[0], k], position[1], position[0])
     return made
 
 

@@ -17,8 +17,8 @@ def _turned(x: Array, cos: Array, sin: Array, pairs: list[tuple[int, int]]) -> A
     """Return each pair of elements rotated by its angle, as a complex number."""
     made = x.astype(np.float64)
     for i, (a, b) in enumerate(pairs):
-        turn = (cos[..., i] + 1j * sin[..., i])[:, None]
-        result = (x[..., a] + 1j * x[..., b]) * turn
+        rotation = (cos[..., i] + 1j * sin[..., i])[:, None]
+        result = (x[..., a] + 1j * x[..., b]) * rotation
         made[..., a], made[..., b] = result.real, result.imag
     return made
 

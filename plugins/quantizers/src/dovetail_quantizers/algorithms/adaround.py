@@ -279,16 +279,16 @@ class Choice:
         scale, offset = encoding.scales_and_offsets(values.shape)
         low, high = dtype.stored_range(encoding.bitwidth)
         wide = np.where(scale == 0, np.inf, scale.astype(np.float64))
-        places = values / wide - offset
-        below = np.clip(np.floor(places), low, high)
-        above = np.clip(np.floor(places) + 1, low, high)
+        positions = values / wide - offset
+        below = np.clip(np.floor(positions), low, high)
+        above = np.clip(np.floor(positions) + 1, low, high)
         nearest = quantize(values, encoding, dtype) > below
         return cls(
             below.astype(dtype.storage),
             above.astype(dtype.storage),
             ((below + offset) * scale).astype(np.float32),
             ((above - below) * scale).astype(np.float32),
-            np.clip(places - below, 0, 1).astype(np.float32),
+            np.clip(positions - below, 0, 1).astype(np.float32),
             nearest,
         )
 

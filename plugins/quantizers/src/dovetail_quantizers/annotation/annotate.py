@@ -67,12 +67,12 @@ class _Writer:
             spec = Spec(wanted.dtype, tensor.shape, wanted.encoding)
             variants.setdefault(spec, (wanted, []))[1].append((node, i))
         values = values_of(tensor) if variants else np.zeros(0, np.float32)
-        for number, (wanted, places) in enumerate(variants.values()):
+        for number, (wanted, ports) in enumerate(variants.values()):
             if number == 0:
                 made = tensor
             else:
                 made = add_like(self._graph, tensor, tensor.name, kind=tensor.kind)
-                self._redirect(tensor, made, places)
+                self._redirect(tensor, made, ports)
             self._store(made, values, wanted)
             self.decisions[made] = wanted
 
@@ -90,11 +90,11 @@ class _Writer:
             spec = Spec(wanted.dtype, tensor.shape, wanted.encoding)
             if spec != inner.spec:
                 copies.setdefault(spec, []).append((node, i))
-        for spec, places in copies.items():
+        for spec, ports in copies.items():
             # float consumers read the float input itself
             same = shown is not None and self._graph.is_input(tensor) and spec == tensor.spec
             made = tensor if same else self._converted(inner, spec, "Convert")
-            self._redirect(inner, made, places)
+            self._redirect(inner, made, ports)
 
     def _stored(self, tensor: Tensor) -> EncodingDecision | None:
         """Return the decision of a tensor's producer; that of the consumers for an input."""
@@ -154,8 +154,8 @@ class _Writer:
         made = add_like(self._graph, tensor, name, spec)
         return add(self._graph, op_type, [tensor], name=name, outputs=made, sources=())
 
-    def _redirect(self, old: Tensor, new: Tensor, places: list[tuple[Node, int]]) -> None:
-        for node, i in places:
+    def _redirect(self, old: Tensor, new: Tensor, ports: list[tuple[Node, int]]) -> None:
+        for node, i in ports:
             inputs = [new if j == i and t is old else t for j, t in enumerate(node.inputs)]
             self._graph.set_inputs(node, inputs)
 

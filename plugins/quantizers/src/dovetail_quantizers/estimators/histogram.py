@@ -134,9 +134,9 @@ class Histogram:
         """Return the counts for wider or more bins, (size,)."""
         # 2^40 old bins per new one are more than all bins
         shift = min(exponent - self._exponent, 40)
-        places = (np.arange(self._first, self._first + self._counts.size) >> shift) - first
+        indices = (np.arange(self._first, self._first + self._counts.size) >> shift) - first
         counts = np.zeros(size, np.int64)
-        np.add.at(counts, places, self._counts)
+        np.add.at(counts, indices, self._counts)
         return counts
 
     def _layout(self, minimum: float, maximum: float, most: int) -> tuple[int, int, int]:

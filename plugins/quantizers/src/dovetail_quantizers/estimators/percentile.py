@@ -58,6 +58,6 @@ def _cumulative(bins: Bins) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     edges, counts = bins.edges, bins.counts
     if bins.zeros:
         # Zero is an edge: of a bin, or the minimum or the maximum.
-        place = int(np.searchsorted(edges, 0.0))
-        edges, counts = np.insert(edges, place, 0.0), np.insert(counts, place, bins.zeros)
+        index = int(np.searchsorted(edges, 0.0))
+        edges, counts = np.insert(edges, index, 0.0), np.insert(counts, index, bins.zeros)
     return edges, np.concatenate([[0.0], np.cumsum(counts)])

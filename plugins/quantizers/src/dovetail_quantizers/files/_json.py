@@ -54,14 +54,14 @@ def load_object(path: Path, findings: Findings) -> dict[str, Any]:
                 raise
             data = json.loads(_without_comments(text), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        place = f"{path}:{error.lineno}:{error.colno}"
-        raise QuantizationError(f"not valid JSON: {error.msg}", where=place) from error
+        location = f"{path}:{error.lineno}:{error.colno}"
+        raise QuantizationError(f"not valid JSON: {error.msg}", where=location) from error
     except (ValueError, RecursionError) as error:  # too many digits, or brackets nested too deeply
         raise QuantizationError(f"not usable JSON: {error}", where=str(path)) from error
     if not isinstance(data, dict):
         raise QuantizationError("an encodings file must be a JSON object", where=str(path))
-    for place, key in _repeated(data, "$"):
-        findings.at(place).fault(f"the key {key!r} appears more than once")
+    for location, key in _repeated(data, "$"):
+        findings.at(location).fault(f"the key {key!r} appears more than once")
     return data
 
 

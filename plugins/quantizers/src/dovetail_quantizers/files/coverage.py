@@ -40,10 +40,10 @@ def coverage_of(file: EncodingsFile, model: ModelTensors) -> Coverage:
     unmatched: list[Problem] = []
     names = model.names()
     for name in file.entries:
-        place = model.find(name)
-        if place is not None:
-            own = model.tensors[place.tensor.source].tensor is place.tensor
-            covered[place.tensor.source if own else name] = None
+        named = model.find(name)
+        if named is not None:
+            own = model.tensors[named.tensor.source].tensor is named.tensor
+            covered[named.tensor.source if own else name] = None
         elif name in model.removed_sources:
             removed_sources.append(name)
         else:

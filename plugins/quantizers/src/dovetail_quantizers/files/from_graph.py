@@ -185,12 +185,12 @@ def _expansion(tensor: Tensor, encoding: BlockwiseExpansion, bitwidth: int) -> T
 
 def _cut_axis(sizes: Shape, length: int) -> tuple[int | None, int]:
     """Return the axis that blocks of `length` elements in C order divide, and their size."""
-    behind = 1
+    inner = 1
     for axis in reversed(range(len(sizes))):
-        size, left = divmod(length, behind)
+        size, left = divmod(length, inner)
         if left == 0 and 1 <= size <= sizes[axis] and sizes[axis] % size == 0 and (sizes[axis] > 1):
             return axis, size
-        behind *= sizes[axis]
+        inner *= sizes[axis]
     return None, 0
 
 

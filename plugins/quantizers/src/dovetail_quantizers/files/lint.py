@@ -115,11 +115,11 @@ def _against_model(file: EncodingsFile, model: ModelTensors) -> Iterator[Remark]
         text = "the conversion does away with this tensor"
         yield Remark("note", "tensor-gone", Problem(text, f"'{name}'"))
     for name, entry in file.entries.items():
-        place = model.find(name)
-        if place is None or entry.scales is None or entry.is_derived:
+        named = model.find(name)
+        if named is None or entry.scales is None or entry.is_derived:
             continue
         try:
-            to_encoding(entry, place.tensor, place.axis)
+            to_encoding(entry, named.tensor, named.axis)
         except QuantizationError as error:
             problem = Problem(error.message, f"'{name}'", error.hint)
             yield Remark("fault", "misfit", problem)

@@ -85,8 +85,8 @@ def _centered(entry: TensorEncoding) -> bool:
     """Return whether the grid is symmetric; strict grids without the lowest integer say so."""
     if entry.offsets is None:
         return False
-    beside = entry.offsets - entry.center
-    return bool(np.all((beside == 0) | ((beside == 1) & entry.symmetric)))
+    distance = entry.offsets - entry.center
+    return bool(np.all((distance == 0) | ((distance == 1) & entry.symmetric)))
 
 
 def _along_axes(entry: TensorEncoding, tensor: Tensor, bitwidth: int | None) -> Encoding:

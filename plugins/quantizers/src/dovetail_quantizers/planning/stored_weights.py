@@ -157,7 +157,7 @@ def stored_grid(graph: Graph, tensor: Tensor) -> Spec | None:
     spec = _recorded(graph, tensor)
     if spec is None or spec.encoding is None:
         return None
-    return spec if _lies_on(values_of(tensor), spec.dtype, spec.encoding) else None
+    return spec if _is_on(values_of(tensor), spec.dtype, spec.encoding) else None
 
 
 def _recorded(graph: Graph, tensor: Tensor) -> Spec | None:
@@ -235,11 +235,11 @@ def _states_activations(graph: Graph) -> bool:
     )
 
 
-def _lies_on(values: NDArray[np.float32], dtype: DType, encoding: Encoding) -> bool:
+def _is_on(values: NDArray[np.float32], dtype: DType, encoding: Encoding) -> bool:
     stored = quantize(values, encoding, dtype)
     scales, _ = encoding.scales_and_offsets(values.shape)
-    beside = np.abs(dequantize(stored, encoding) - values)
-    return bool((beside <= _NEAR * scales).all())
+    distance = np.abs(dequantize(stored, encoding) - values)
+    return bool((distance <= _NEAR * scales).all())
 
 
 def _search(tensor: Tensor, axis: int | None, found: Overrides) -> None:

@@ -48,9 +48,9 @@ def cases_module(definitions: Definitions, names: Names) -> list[str]:
     functions: list[str] = []
     made: list[Part] = []
     for op in definitions.ops:
-        answer = fresh(variable(_snake(op.name), set()), taken, "_expected")
-        functions += ["", "", *_expected(op, names.classes[op.name], answer)]
-        made.append(_case(op, schemas[op.name], names, answer))
+        expected = fresh(variable(_snake(op.name), set()), taken, "_expected")
+        functions += ["", "", *_expected(op, names.classes[op.name], expected)]
+        made.append(_case(op, schemas[op.name], names, expected))
     unwritten = [literal(op.name) for op in definitions.ops]
     code = [
         *_UNWRITTEN_COMMENT,
@@ -90,9 +90,9 @@ def _expected(op: OpDefinition, name: str, function: str) -> Iterator[str]:
     yield from laid_out(call("NotImplementedError", literal(text)), "    ", before="raise ")
 
 
-def _case(op: OpDefinition, schema: OpSchema, names: Names, answer: str) -> Part:
+def _case(op: OpDefinition, schema: OpSchema, names: Names, expected: str) -> Part:
     inputs, specs, known = _sample(op, schema)
-    items: list[Part] = [literal(op.name), sequence(*inputs), answer]
+    items: list[Part] = [literal(op.name), sequence(*inputs), expected]
     params = [p for p in op.params if param_field(p).default is REQUIRED]
     if params:
         given = [_entry(p, names.choices(op, p)) for p in params]

@@ -160,10 +160,10 @@ def _report(found: Sequence[Generated]) -> None:
 def _summary(each: Generated) -> str:
     names = ", ".join(op.name for op in each.definitions.ops)
     # with ./, since pip would look up a bare name on an index
-    place = each.folder if each.folder.is_absolute() else f"./{each.folder}"
+    folder = each.folder if each.folder.is_absolute() else f"./{each.folder}"
     lines = [
         f"{each.folder}: op package {each.definitions.package} with {names}",
-        f"next: pip install -e '{place}[test]', then write `reference` of each op in "
+        f"next: pip install -e '{folder}[test]', then write `reference` of each op in "
         f"{each.folder / 'src' / each.names.module / 'ops.py'}",
     ]
     if each.remarks:

@@ -57,8 +57,8 @@ class Names:
         if len(name) <= _LONGEST_CHOICES and name not in {*self.classes.values(), *TAKEN}:
             return name
         # which is not the name of an op's class
-        place = f"{list(self.classes).index(op.name)}_{op.params.index(param)}"
-        return f"{self.classes[op.name][: _LONGEST_CHOICES - 8]}_{place}"
+        number = f"{list(self.classes).index(op.name)}_{op.params.index(param)}"
+        return f"{self.classes[op.name][: _LONGEST_CHOICES - 8]}_{number}"
 
 
 def class_name(name: str) -> str:

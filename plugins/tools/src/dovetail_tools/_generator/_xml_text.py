@@ -26,7 +26,7 @@ class XmlText:
 
     def __init__(self, package: str, domain: str, version: str, ops: Sequence[SpelledOp]) -> None:
         self._lines: list[str] = []
-        self._places: list[str] = []
+        self._locations: list[str] = []
         attributes = f"PackageName={quoteattr(package)} Version={quoteattr(version)}"
         if domain:
             attributes += f" Domain={quoteattr(domain)}"
@@ -58,7 +58,7 @@ class XmlText:
 
     def _placed(self, problem: Problem) -> Problem:
         line = int(problem.where.rpartition(":")[2])
-        return Problem(problem.message, self._places[line - 1], problem.hint)
+        return Problem(problem.message, self._locations[line - 1], problem.hint)
 
     def _op(self, op: SpelledOp) -> None:
         self._add(op.where, "    <OpDef>", f"      <Name>{escape(op.name)}</Name>")
@@ -91,7 +91,7 @@ class XmlText:
         lines = [f"      <{tag}>", *(f"        {line}" for line in body), f"      </{tag}>"]
         self._add(part.where, *lines)
 
-    def _add(self, place: str, *lines: str) -> None:
+    def _add(self, location: str, *lines: str) -> None:
         whole = [" ".join(line.splitlines()) for line in lines]  # another line would shift the rest
         self._lines += whole
-        self._places += [place] * len(whole)
+        self._locations += [location] * len(whole)

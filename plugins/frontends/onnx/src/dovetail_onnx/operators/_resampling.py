@@ -17,7 +17,7 @@ from dovetail_opset.resampling import (
     cubic,
     filter_taps,
     nearest_taps,
-    places_of,
+    positions_of,
 )
 
 _COORDINATES = {
@@ -155,7 +155,7 @@ def _places(coordinates: str, length: int, new: int, scale: float) -> Floats:
     plain = _COORDINATES.get(coordinates)
     is_quotient = np.float32(scale) == np.float32(new / length)
     if plain is Coordinates.ALIGN_CORNERS or (plain is not None and is_quotient):
-        return places_of(plain, length, new)
+        return positions_of(plain, length, new)
     steps: Floats = np.arange(new, dtype=np.float64)
     if coordinates == _TF_NEAREST:
         return (2 * steps + 1) * length / (2 * new) if is_quotient else (steps + 0.5) / scale

@@ -52,19 +52,19 @@ class _Writer:
             if _is_written(field, content := getattr(value, field.name))
         )
         numbers = tuple(field.number for field, _ in given)
-        vtable, size, alignment, places = _layout(declared, numbers)
+        vtable, size, alignment, positions = _layout(declared, numbers)
         at = self._vtable(vtable)
         # the fields begin after 4 bytes; those of 8 bytes come first, at a multiple of 8
         self._align(alignment, 4)
         start = len(self.out)
         _U32.pack_into(self.out, holder, start - holder)
         self.out += struct.pack("<i", start - at) + bytes(size - 4)
-        for (field, content), place in zip(given, places, strict=True):
+        for (field, content), position in zip(given, positions, strict=True):
             if isinstance(field.type, Number | WideNumber):
-                _number(field.type).code.pack_into(self.out, start + place, content)
-        for (field, content), place in zip(given, places, strict=True):
+                _number(field.type).code.pack_into(self.out, start + position, content)
+        for (field, content), position in zip(given, positions, strict=True):
             if not isinstance(field.type, Number | WideNumber):
-                self._pointed(content, field.type, start + place)
+                self._pointed(content, field.type, start + position)
 
     def _vtable(self, packed: bytes) -> int:
         if packed not in self._vtables:
@@ -110,15 +110,15 @@ class _Writer:
 def _layout(declared: Any, given: tuple[int, ...]) -> tuple[bytes, int, int, tuple[int, ...]]:
     """Return the vtable of given slots, the table's size and alignment, and their offsets."""
     numbers = {f.number: _number(f.type).size for f in slots_of(declared) if f.number in given}
-    places, size = {}, 4
+    positions, size = {}, 4
     for number in sorted(numbers, key=lambda each: (-numbers[each], each)):  # without gaps
-        places[number] = size
+        positions[number] = size
         size += numbers[number]
-    length = 4 + 2 * (max(places, default=-1) + 1)
-    offsets = [places.get(i, 0) for i in range(length // 2 - 2)]
+    length = 4 + 2 * (max(positions, default=-1) + 1)
+    offsets = [positions.get(i, 0) for i in range(length // 2 - 2)]
     vtable = struct.pack(f"<{length // 2}H", length, size, *offsets)
     alignment = max(numbers.values(), default=4)
-    return vtable, size, max(alignment, 4), tuple(places[number] for number in given)
+    return vtable, size, max(alignment, 4), tuple(positions[number] for number in given)
 
 
 def _number(type: FieldType) -> Number:
