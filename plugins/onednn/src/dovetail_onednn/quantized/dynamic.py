@@ -35,7 +35,7 @@ from dovetail_onednn.layouts import dense
 from dovetail_onednn.matrix import as_rows, pack_weights
 from dovetail_onednn.post_ops import chain_of
 from dovetail_onednn.primitives import ENGINE, Description, PrimitiveDesc
-from dovetail_onednn.quantized.forms import BY_COLUMN, matrix_desc
+from dovetail_onednn.quantized.matrix_products import BY_COLUMN, matrix_desc
 from dovetail_onednn.quantized.stages import Stages
 from dovetail_onednn.recipes import BUILDERS
 from dovetail_onednn.steps import Arguments, is_slow

@@ -20,21 +20,23 @@ from dovetail_onednn.layouts import Strided, aligned, dense, permuted, vector
 from dovetail_onednn.primitives import PrimitiveDesc
 from dovetail_onednn.quantized.floats import float_step
 from dovetail_onednn.quantized.forms import (
-    BY_ROW,
-    INNER_PRODUCT,
     as_unsigned,
     by_depth,
-    matrix_desc,
     matrix_form,
-    needs_data_zero,
     pairs_of,
+    step_as_stored,
+    step_on_copies,
+    unpaired,
+)
+from dovetail_onednn.quantized.matrix_products import (
+    BY_ROW,
+    INNER_PRODUCT,
+    matrix_desc,
+    needs_data_zero,
     read_matrices,
     signed_matrices,
     signed_shift,
-    step_as_stored,
-    step_on_copies,
     stored_matrices,
-    unpaired,
 )
 from dovetail_onednn.quantized.parts import MOST_PARTS
 from dovetail_onednn.quantized.products import (

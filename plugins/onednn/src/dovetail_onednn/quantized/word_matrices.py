@@ -23,12 +23,11 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.execution import Argument
 from dovetail_onednn.layouts import aligned, dense, vector
 from dovetail_onednn.primitives import PrimitiveDesc
-from dovetail_onednn.quantized.forms import (
+from dovetail_onednn.quantized.forms import Form, matrix_form
+from dovetail_onednn.quantized.matrix_products import (
     BY_ROW,
     INNER_PRODUCT,
-    Form,
     matrix_desc,
-    matrix_form,
     needs_data_zero,
     signed_matrices,
     signed_shift,
