@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from dovetail.container.entries import dump_encoding
+from dovetail.ir import AxisScaleOffset
 from dovetail_quantizers.files import QNN_JSON, Form
 
 CHANNELS = {
@@ -229,9 +232,37 @@ def test_a_converted_model(read: Any) -> None:
     assert (entries["f"].kind, entries["f"].bitwidth) == ("float", 32)
 
 
+def own(entry: dict[str, Any]) -> dict[str, Any]:
+    return tensor(776, {"definition": 1, "encoding": 3, "dovetail": entry}, 4)
+
+
+def test_an_encoding_under_the_key_of_the_exporter(read: Any) -> None:
+    encoding = AxisScaleOffset(1, np.array([0.5, 0.25], np.float32), bitwidth=4)
+    entry = msgspec.to_builtins(dump_encoding(encoding, None, ""))
+    found = read({"graph": {"tensors": {"w": own(entry)}, "nodes": {}}}).entries["w"]
+    assert (found.bitwidth, found.axis, found.is_param) == (4, 1, True)
+    assert found.scales.tolist() == [0.5, 0.25]
+    assert found.offsets.tolist() == [-8, -8]
+    assert found.symmetric
+
+
+SCALES = {"dtype": 562, "shape": [2], "values": [0.5, 0.25]}
+ALONG = {"encoding": "axis_scale_offset", "axis": 1, "scales": SCALES}
+
+
 @pytest.mark.parametrize(
     ("changed", "part"),
     [
+        (own(ALONG | {"offsets": {"dtype": 50, "shape": [1], "values": [1]}}), "1 offsets for 2"),
+        (own(ALONG | {"bitwidth": 9}), "a bitwidth of 9 for SFIXED_POINT_8"),
+        (
+            own(ALONG | {"scales": SCALES | {"shape": [3]}}),
+            "2 values do not match the shape (3,)",
+        ),
+        (
+            own({"encoding": "block", "block_size": [1, 2], "scales": SCALES | {"shape": [2, 1]}}),
+            "kind BLOCK is not read",
+        ),
         (tensor(9999, UNDEFINED), "9999 is not a data type"),
         (tensor(1032, {"definition": 1, "encoding": 4}), "encoding 4 is not read"),
         (tensor(1032, {"definition": 1, "encoding": 1}), "'axis_scale_offset' is missing"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import DType, TensorKind
-from dovetail_quantizers.files._read_qnn import AXIS, DEFINED, NARROW, NARROW_AXIS, SCALE_OFFSET
+from dovetail.ir import DType, EncodingKind, TensorKind
+from dovetail_quantizers.files._read_qnn import DEFINED, KEYS
 from dovetail_quantizers.files._write_old import NotHeldError
 from dovetail_quantizers.files.form import Form, Ints, TensorEncoding
 from dovetail_quantizers.grid import Scheme, storage_type
@@ -78,14 +78,16 @@ def qnn_entry(entry: TensorEncoding) -> dict[str, Any]:
 def _quantization(entry: TensorEncoding, dtype: DType) -> dict[str, Any]:
     narrow = entry.bitwidth < dtype.bits
     pairs = _pairs(entry)
+    inner: dict[str, Any]
     if entry.form is Form.PER_TENSOR:
-        key, number = ("bw_scale_offset", NARROW) if narrow else ("scale_offset", SCALE_OFFSET)
-        return {"definition": DEFINED, "encoding": number, key: pairs[0]}
-    inner = {"axis": entry.axis, "num_scale_offsets": len(pairs), "scale_offsets": pairs}
-    if not narrow:
-        return {"definition": DEFINED, "encoding": AXIS, "axis_scale_offset": inner}
-    inner["bitwidth"] = entry.bitwidth
-    return {"definition": DEFINED, "encoding": NARROW_AXIS, "bw_axis_scale_offset": inner}
+        kind = EncodingKind.BW_SCALE_OFFSET if narrow else EncodingKind.SCALE_OFFSET
+        (inner,) = pairs
+    else:
+        kind = EncodingKind.BW_AXIS_SCALE_OFFSET if narrow else EncodingKind.AXIS_SCALE_OFFSET
+        inner = {"axis": entry.axis, "num_scale_offsets": len(pairs), "scale_offsets": pairs}
+        if narrow:
+            inner["bitwidth"] = entry.bitwidth
+    return {"definition": DEFINED, "encoding": int(kind), KEYS[kind]: inner}
 
 
 def _pairs(entry: TensorEncoding) -> list[dict[str, Any]]:

@@ -132,8 +132,7 @@ def _entry(
         bitwidth,
         form,
         signed and not np.any(offsets),
-        # float32 to the shortest float64 with the same text: 0.1, not 0.10000000149011612
-        _exact(scales),
+        exact_scales(scales),
         offsets.astype(np.int64) - half,
         axis,
         block_size,
@@ -194,7 +193,8 @@ def _cut_axis(sizes: Shape, length: int) -> tuple[int | None, int]:
     return None, 0
 
 
-def _exact(scales: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def exact_scales(scales: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Return float32 scales as float64 with the same text: 0.1, not 0.10000000149011612."""
     narrow = np.asarray(scales, np.float32)
     texts = [str(value) for value in narrow.reshape(-1)]
     return np.asarray(texts, np.float64).reshape(narrow.shape)
