@@ -138,3 +138,12 @@ def test_lists_in_messages() -> None:
     assert listed([], 2) == ""
     assert listed(["a", "b"], 2) == "a, b"
     assert listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+
+
+def test_an_error_as_one_of_several_faults() -> None:
+    error = ConfigError("unsupported x", where="file", hint="use y")
+    assert error.as_problem() == Problem("unsupported x", "file", "use y")
+    assert error.as_problem("option 'x'") == Problem("unsupported x", "option 'x'", "use y")
+    assert error.as_problems("") == (Problem("unsupported x", "", "use y"),)
+    listed = ConfigError("invalid", where="file", problems=[Problem("a", "b"), Problem("c")])
+    assert listed.as_problems("d") == (Problem("a", "b"), Problem("c"))

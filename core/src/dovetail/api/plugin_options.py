@@ -68,8 +68,7 @@ def _checked(options: msgspec.Struct) -> msgspec.Struct:
             try:
                 changed[field.name] = convert(plain, field.type, where="", path=field.name)
             except ConfigError as error:
-                place = error.where.removeprefix(": ") or field.name
-                problems += error.problems or [Problem(error.message, place, error.hint)]
+                problems += error.as_problems(error.where.removeprefix(": ") or field.name)
     if problems:
         raise ConfigError("invalid options", code="USAGE", problems=problems)
     return msgspec.structs.replace(options, **changed) if changed else options
@@ -115,7 +114,7 @@ def options_from(
             is_ready = name in base.__struct_fields__
             values[name] = value if is_ready else parse_value(value, known[name])
         except ConfigError as error:
-            problems.append(Problem(error.message, where, error.hint))
+            problems.append(error.as_problem(where))
     if problems:
         raise ConfigError("invalid options", code="USAGE", problems=problems)
     return kind(**values)

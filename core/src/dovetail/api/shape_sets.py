@@ -67,10 +67,9 @@ def _checked(shapes: Mapping[str, Sequence[Shape]]) -> dict[str, list[Shape]]:
     try:
         return convert(without_numpy(shapes), dict[str, list[Shape]], where="", path="shapes")
     except ConfigError as error:
-        problems = error.problems or [Problem(error.message, error.where.removeprefix(": "))]
         raise ConfigError(
             "invalid shapes",
             code="USAGE",
-            problems=problems,
+            problems=error.as_problems(error.where.removeprefix(": ")),
             hint="give each input a list of shapes, such as {'x': [(1, 3, 224, 224)]}",
         ) from error

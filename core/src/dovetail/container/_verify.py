@@ -41,7 +41,7 @@ def verify(path: str | os.PathLike[str]) -> tuple[Problem, ...]:
     except ContainerError as error:
         if error.code in _UNVERIFIABLE:
             raise
-        return _problems_of(error)
+        return error.as_problems()
 
 
 def _all_faults(
@@ -79,8 +79,4 @@ def _raised(read: Callable[[], object]) -> Iterator[Problem]:
     try:
         read()
     except ContainerError as error:
-        yield from _problems_of(error)
-
-
-def _problems_of(error: ContainerError) -> tuple[Problem, ...]:
-    return error.problems or (Problem(error.message, error.where, error.hint),)
+        yield from error.as_problems()

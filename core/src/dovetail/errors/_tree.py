@@ -87,6 +87,18 @@ class DovetailError(Exception):
         """The exit status of a command that ends with this error."""
         return ExitCode(self.entry.exit_code)
 
+    def as_problem(self, where: str | None = None) -> Problem:
+        """Return the error as one of several faults; what it lists is left out.
+
+        Args:
+            where: The object; by default that of the error.
+        """
+        return Problem(self.message, self.where if where is None else where, self.hint)
+
+    def as_problems(self, where: str | None = None) -> tuple[Problem, ...]:
+        """Return the faults that the error lists; if none, the error as `as_problem` returns it."""
+        return self.problems or (self.as_problem(where),)
+
     def __str__(self) -> str:
         lines = [f"{self.where}: {self.message}" if self.where else self.message]
         lines += [f"  - {problem}" for problem in self.problems]

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.errors import ConfigError, DovetailError, Problem, suggest_name
+from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.files.config_text import read_json
 from dovetail.plugins.verifiers import verifier
 from dovetail.typed import convert
@@ -117,7 +117,7 @@ def verifier_config(data: Mapping[str, Any], *, where: str) -> VerifierConfig:
         try:
             found = verifier(name, entry.parameters, path=f"{path}.parameters")
         except ConfigError as error:
-            problems += _located(error, path)
+            problems += error.as_problems(error.where.rpartition(": ")[2] or path)
             continue
         if entry.tensors is not None:
             problems += _tensor_faults(found, entry.tensors, f"{path}.tensors")
@@ -141,16 +141,9 @@ def _entries(data: Mapping[str, Any], problems: list[Problem]) -> Iterator[tuple
             try:
                 entry = convert(each, _Entry, where=path, path=path)
             except ConfigError as error:
-                problems += _located(error, path)
+                problems += error.as_problems(error.where.rpartition(": ")[2] or path)
             else:
                 yield name, path, entry
-
-
-def _located(error: DovetailError, path: str) -> Sequence[Problem]:
-    """Return the faults of an error, with their paths in the file."""
-    if error.problems:
-        return error.problems
-    return (Problem(error.message, error.where.rpartition(": ")[2] or path, error.hint),)
 
 
 def _tensor_faults(

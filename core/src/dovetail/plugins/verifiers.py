@@ -64,5 +64,4 @@ def parse_verifiers(texts: Iterable[str], *, where: str = "") -> tuple[Configure
 
 def _problems(error: DovetailError, where: str) -> list[Problem]:
     """Return the faults of an error, each located by `where`."""
-    inner = error.problems or (Problem(error.message, error.where, error.hint),)
-    return [Problem(str(problem), f"'{where}'") for problem in inner]
+    return [Problem(str(problem), f"'{where}'") for problem in error.as_problems()]

@@ -253,7 +253,7 @@ def _unusable(name: str, value: Any, where: str) -> Iterator[Problem]:
         try:
             parse_steps(value)
         except ConfigError as error:
-            yield Problem(error.message, where, error.hint)
+            yield error.as_problem(where)
     elif name.endswith("_quantizer_calibration") and value is not None:
         known = plugin_names("dovetail.range_estimators")
         if value in known or not known:  # without any there is no quantizer, reported later

@@ -105,7 +105,7 @@ class StoredGraph:
         try:
             found = typed_config(self.entry.config, backend.plugin.configs.graph, "config")
         except ConfigError as error:
-            faults = error.problems or (Problem(error.message, error.where, error.hint),)
+            faults = error.as_problems()
             message = f"backend '{backend.name}' does not have the settings"
             raise self.invalid(message, faults) from error
         return found

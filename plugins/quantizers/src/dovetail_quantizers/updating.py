@@ -58,7 +58,7 @@ def encodings_in(path: Path, graph: Graph, ops: OpRegistry) -> dict[str, Encodin
                 dtype, encoding = to_encoding(entry, tensor, axes.get(tensor))
                 found[tensor.name] = _in_type(encoding, dtype, tensor)
             except QuantizationError as error:
-                problems.append(Problem(error.message, f"entry '{entry.name}'", error.hint))
+                problems.append(error.as_problem(f"entry '{entry.name}'"))
     if problems:
         raise QuantizationError(
             "encodings do not match the model", where=str(path), problems=problems

@@ -160,5 +160,5 @@ def _attempt(read: Callable[[], T], problems: list[Problem]) -> T | None:
     try:
         return read()
     except ConfigError as error:
-        problems += error.problems or [Problem(error.message, error.where, error.hint)]
+        problems += error.as_problems()
         return None

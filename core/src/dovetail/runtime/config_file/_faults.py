@@ -153,7 +153,7 @@ class Faults:
 
     def _problems_of(self, error: ConfigError) -> Iterable[Problem]:
         if not error.problems:
-            return (Problem(error.message, error.where.removeprefix(self._prefix), error.hint),)
+            return (error.as_problem(error.where.removeprefix(self._prefix)),)
         if error.where == self._where:
             return error.problems
         return (Problem(p.message, f"{error.where}: {p.where}", p.hint) for p in error.problems)

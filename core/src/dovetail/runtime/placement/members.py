@@ -132,9 +132,8 @@ def _typed_options(
         try:
             typed[name] = typed_config(given.get(name), found.configs.backend, where)
         except ConfigError as error:
-            own = error.problems or (Problem(error.message, hint=error.hint),)
             faults += (
                 Problem(p.message, ": ".join(filter(None, (error.where, p.where))), p.hint)
-                for p in own
+                for p in error.as_problems("")
             )
     return typed, faults

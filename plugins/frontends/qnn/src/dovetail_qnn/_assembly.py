@@ -68,7 +68,7 @@ def assemble(file: FileGraph) -> Graph:
             apply_extras(tensor, file.extras.tensors.get(name, NO_TENSOR))
             tensors[name] = graph.add_tensor(tensor)
         except DovetailError as error:
-            problems.append(Problem(error.message, f"tensor '{name}'", error.hint))
+            problems.append(error.as_problem(f"tensor '{name}'"))
     for node in file.nodes:
         problems += _add_node(graph, node, tensors, file.extras.nodes.get(node.name, NO_NODE))
     problems += _add_facts(graph, file.extras)
@@ -98,7 +98,7 @@ def _complete_tensor(tensor: Tensor, extras: TensorExtras) -> list[Problem]:
     try:
         apply_extras(tensor, extras)
     except DovetailError as error:
-        return [Problem(error.message, where, error.hint)]
+        return [error.as_problem(where)]
     return []
 
 
@@ -157,7 +157,7 @@ def _add_node(
             )
         )
     except DovetailError as error:
-        return [Problem(error.message, error.where or where, error.hint)]
+        return [error.as_problem(error.where or where)]
     return []
 
 

@@ -102,7 +102,7 @@ def read_json_model(path: Path) -> Graph:
         try:
             tensors.append(_tensor(name, each, inline=False))
         except DovetailError as error:
-            problems.append(Problem(error.message, f"tensor '{name}'", error.hint))
+            problems.append(error.as_problem(f"tensor '{name}'"))
     nodes = []
     for name, node in content.nodes.items():
         try:

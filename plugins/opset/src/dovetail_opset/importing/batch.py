@@ -125,7 +125,7 @@ class _Change:
                 self.set(tensor, position)
         except DovetailError as error:
             self._unknown |= {*node.outputs}
-            texts = [problem.message for problem in error.problems] or [error.message]
+            texts = [problem.message for problem in error.as_problems()]
             yield from (Problem(text, node.where, error.hint) for text in texts)
 
     def misplaced(self) -> Iterator[Problem]:

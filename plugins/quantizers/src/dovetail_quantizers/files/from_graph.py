@@ -53,7 +53,7 @@ def encodings_of(graph: Graph, version: str = "1.0.0") -> EncodingsFile:
         try:
             entry = entry_of(tensor)
         except QuantizationError as error:
-            problems.append(Problem(error.message, error.where, error.hint))
+            problems.append(error.as_problem())
             continue
         if entry is not None and entries.setdefault(entry.name, entry) != entry:
             own = dataclasses.replace(entry, name=tensor.name)

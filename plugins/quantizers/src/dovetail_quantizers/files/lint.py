@@ -121,7 +121,7 @@ def _against_model(file: EncodingsFile, model: ModelTensors) -> Iterator[Remark]
         try:
             to_encoding(entry, named.tensor, named.axis)
         except QuantizationError as error:
-            problem = Problem(error.message, f"'{name}'", error.hint)
+            problem = error.as_problem(f"'{name}'")
             yield Remark("fault", "misfit", problem)
     for graph in model.graphs:
         yield from _biases(file, graph, model.ops)

@@ -113,7 +113,7 @@ def fitted(file: EncodingsFile, model: ModelTensors) -> tuple[EncodingsFile, tup
         try:
             fit = placed(entry, named.tensor, named.axis)
         except QuantizationError as error:
-            problems.append(Problem(error.message, f"'{name}'", error.hint))
+            problems.append(error.as_problem(f"'{name}'"))
             continue
         entries[name] = dataclasses.replace(fit, is_param=named.tensor.kind.is_static)
     return dataclasses.replace(file, entries=entries), tuple(problems)

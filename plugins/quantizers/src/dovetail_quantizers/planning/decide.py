@@ -55,7 +55,7 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
                 if not recipe.is_like_sdk and is_whole(group):
                     exact = whole_grid(grid, minimum, maximum)
         except (ConfigError, QuantizationError) as error:  # of its bitwidth, or of its range
-            problems.append(Problem(error.message, f"tensor '{group.leader.source}'", error.hint))
+            problems.append(error.as_problem(f"tensor '{group.leader.source}'"))
             continue
         observed = seen.get(group.leader.name)
         has_infinity = ranges.value_range(group).has_infinity

@@ -247,7 +247,7 @@ def overrides_of(
                 else:
                     _take(entry, tensor, graph, axes.get(tensor), found)
             except QuantizationError as error:
-                problems.append(Problem(error.message, error.where, error.hint))
+                problems.append(error.as_problem())
     if problems:
         raise QuantizationError(
             "encodings do not match the model", where=f"graph '{graph.name}'", problems=problems

@@ -136,7 +136,7 @@ def _read(paths: Sequence[Path]) -> list[Definitions]:
         except DovetailError as error:
             if len(paths) == 1:
                 raise
-            problems.append(Problem(error.message, error.where, error.hint))
+            problems.append(error.as_problem())
     if problems:
         raise ConfigError("invalid op definitions", problems=problems)
     return found

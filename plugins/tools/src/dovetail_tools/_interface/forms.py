@@ -160,7 +160,7 @@ def _from_files(
     except ConfigError as error:
         # those of the form of a file have their path in it
         inside = [Problem(p.message, f"{error.where}: {p.where}", p.hint) for p in error.problems]
-        problems += inside or [Problem(error.message, error.where, error.hint)]
+        problems += inside or [error.as_problem()]
     return forms, config.shapes
 
 

@@ -146,7 +146,7 @@ def _export_node(node: Node, values: Values, ops: OpRegistry) -> Iterator[Proble
         op = bind_node(ops.find(node.package, node.op_type), node)
         write(NodeExport(node, op, values))
     except (UnsupportedOpError, OpError, QuantizationError, PluginError) as error:
-        yield Problem(error.message, where=error.where or node.where, hint=error.hint)
+        yield error.as_problem(error.where or node.where)
         for tensor in node.outputs:
             if values.order(tensor) is None:
                 values.forget(tensor)

@@ -112,13 +112,13 @@ def _complete(graphs: Sequence[Graph], member: Member, faults: FaultList) -> Non
         faults.add(f"the member is not JSON: {error}", member.name)
         return
     except FrontendError as error:
-        faults.problems += error.problems or [Problem(error.message, error.where, error.hint)]
+        faults.problems += error.as_problems()
         return
     for graph in graphs:
         try:
             faults.problems += complete(graph, extras.get(graph.name, NOTHING))
         except GraphError as error:  # a cycle
-            faults.problems.append(Problem(error.message, error.where, error.hint))
+            faults.problems.append(error.as_problem())
 
 
 def _raise(problems: Sequence[Problem], path: Path) -> None:
