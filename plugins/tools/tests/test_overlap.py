@@ -31,7 +31,7 @@ def ahead(
         raw(f"{i}.raw", np.arange(6.0) + i)
     listing(*(f"{i}.raw" for i in range(40)))
     monkeypatch.setattr(executor, "_PAYS_US", 0)
-    read, landed, prepare = executor.JobRunner._read, executor._landed, CpuBackend.prepare
+    read, landed, prepare = executor.JobRunner._read, executor._finished, CpuBackend.prepare
     reads = 0
     waits = threading.Event()  # the command waits for the fourth execution
 
@@ -63,7 +63,7 @@ def ahead(
         nonlocal reads
         reads = Waiting.count = Waiting.seen = 0
         waits.clear()
-        monkeypatch.setattr(executor, "_landed", noting_wait)
+        monkeypatch.setattr(executor, "_finished", noting_wait)
         monkeypatch.setattr(executor.JobRunner, "_read", noting)
         monkeypatch.setattr(CpuBackend, "prepare", lambda *args: Waiting(prepare(*args)))
         Path("run.toml").write_text(config)

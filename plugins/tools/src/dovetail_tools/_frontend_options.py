@@ -15,6 +15,7 @@ from dovetail.api.plugin_options import assignments, options_from
 from dovetail.errors import ConfigError, Problem
 from dovetail.ir import Array, Shape
 from dovetail.ops.frontend import FrontendOptions
+from dovetail_tools._pairs import by_name
 
 # Names of options in `options_type`, where the command spells them otherwise.
 _SPELLED = {
@@ -67,9 +68,9 @@ def frontend_options(
     """
     frontend = find_frontend(source, input_format)
     shapes = {n: [shape] for n, shape in default_shapes.items()} | _shapes(texts.dims, problems)
-    known = _named("--input-value", texts.values, problems)
+    known = by_name("--input-value", texts.values, problems)
     values = {n: _array(f"--input-value {n}", text, problems) for n, text in known.items()}
-    symbols = _named("--define-symbol", texts.symbols, problems)
+    symbols = by_name("--define-symbol", texts.symbols, problems)
     numbers = {n: _number(f"--define-symbol {n}", text, problems) for n, text in symbols.items()}
     several = {name: given for name, given in shapes.items() if len(given) > 1}
     single = {name: given[0] for name, given in shapes.items() if len(given) == 1}
@@ -96,18 +97,6 @@ def _shapes(pairs: Iterable[tuple[str, str]], problems: list[Problem]) -> dict[s
     for name, text in pairs:
         found.setdefault(name, []).append(_shape(f"--input-dim {name}", text, problems))
     return {name: given if len(set(given)) > 1 else given[:1] for name, given in found.items()}
-
-
-def _named(
-    option: str, pairs: Iterable[tuple[str, str]], problems: list[Problem]
-) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, text in pairs:
-        if found.setdefault(name, text) != text:
-            problems.append(
-                Problem(f"contradictory values {found[name]} and {text}", f"{option} {name}")
-            )
-    return found
 
 
 def _shape(where: str, text: str, problems: list[Problem]) -> Shape:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from typer.core import TyperCommand
 
+from dovetail.errors import Problem
 from dovetail_tools._errors import usage
 
 # Arguments of a process never contain it, so it can join values into one.
@@ -51,6 +52,24 @@ def split_pairs(values: Iterable[str] | None) -> list[tuple[str, str]]:
     for text in values or ():
         name, value = split_values(text)
         found.append((name, value))
+    return found
+
+
+def by_name(
+    option: str, pairs: Iterable[tuple[str, str]], problems: list[Problem]
+) -> dict[str, str]:
+    """Return the value of each name of an option.
+
+    Args:
+        option: The option.
+        pairs: Names and values.
+        problems: Receives names with several values.
+    """
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if found.setdefault(name, value) != value:
+            text = f"contradictory values {found[name]} and {value}"
+            problems.append(Problem(text, f"{option} {name}"))
     return found
 
 

@@ -13,6 +13,7 @@ from dovetail_tools._interface.custom_io import read_custom_io
 from dovetail_tools._interface.form import STORED, Form
 from dovetail_tools._interface.io_config import IoConfig, read_io_config
 from dovetail_tools._interface.preserve import Preserved, parse_preserve
+from dovetail_tools._pairs import by_name
 
 _COLORS = ("bgr", "rgb", "rgba", "argb32", "nv12", "nv21")
 # Encodings of inputs that are no images; they change nothing.
@@ -124,18 +125,18 @@ def read_interface(options: InterfaceOptions, *, is_quantized: bool = False) -> 
         problems.append(Problem("--custom-io and --io-config are mutually exclusive"))
     forms, shapes = _from_files(options, problems)
     own = {name for name, form in forms.items() if form.model_layout is not None}
-    for name, layout in _single("--input-layout", options.layouts, problems):
+    for name, layout in by_name("--input-layout", options.layouts, problems).items():
         if name in own and options.custom_io is not None:
             text = "the model's layout is in the file of --custom-io, too; give it once"
             problems.append(Problem(text, f"--input-layout {name}"))
         forms.setdefault(name, Form()).model_layout = layout
-    for name, layout in _single("--desired-input-layout", options.wanted_layouts, problems):
+    for name, layout in by_name("--desired-input-layout", options.wanted_layouts, problems).items():
         forms.setdefault(name, Form()).layout = layout
-    for name, dtype in _single("--input-dtype", options.dtypes, problems):
+    for name, dtype in by_name("--input-dtype", options.dtypes, problems).items():
         form = forms.setdefault(name, Form())
         # the option says what the model reads; a float type does not keep the input float
         form.dtype, form.stored_dtype = dtype, dtype if dtype in STORED else None
-    for name, kind in _single("--input-type", options.kinds, problems):
+    for name, kind in by_name("--input-type", options.kinds, problems).items():
         _set_kind(forms.setdefault(name, Form()), kind, f"--input-type {name}", problems)
     _set_colors(forms, options.colors, problems)
     preserved = parse_preserve(options.preserve, problems)
@@ -162,17 +163,6 @@ def _from_files(
         inside = [Problem(p.message, f"{error.where}: {p.where}", p.hint) for p in error.problems]
         problems += inside or [error.as_problem()]
     return forms, config.shapes
-
-
-def _single(
-    option: str, pairs: Iterable[tuple[str, str]], problems: list[Problem]
-) -> Iterable[tuple[str, str]]:
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        if found.setdefault(name, value) != value:
-            text = f"contradictory values {found[name]} and {value}"
-            problems.append(Problem(text, f"{option} {name}"))
-    return found.items()
 
 
 def _set_kind(form: Form, kind: str, where: str, problems: list[Problem]) -> None:

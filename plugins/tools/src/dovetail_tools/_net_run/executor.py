@@ -107,31 +107,31 @@ class JobRunner:
         Stop and leave the other inferences if overlapping does not pay.
         """
         ready: deque[Slot] = deque()  # their inputs are read
-        flying: deque[Slot] = deque()  # their executions are queued
+        running: deque[Slot] = deque()  # their executions are queued
         is_over = False
         while True:
             is_probing = len(self._timings.execute_us) < _PROBED
             now = limits.while_probing() if is_probing else limits
-            if ready and _queued(flying) < now.executions:
-                self._enqueue(ready.popleft(), flying, now.executions)
+            if ready and _queued(running) < now.executions:
+                self._enqueue(ready.popleft(), running, now.executions)
             elif not is_over and len(ready) < now.input_sets:
                 inference = next(inferences, None)
                 is_over = inference is None
                 if inference is not None:
                     ready.append(self._slots.take())
                     self._read(ready[-1], inference)
-            elif flying:
-                yield _landed(flying)
+            elif running:
+                yield _finished(running)
                 is_over = is_over or not self._pays()
             else:
                 return
 
-    def _enqueue(self, slot: Slot, flying: deque[Slot], limit: int) -> None:
+    def _enqueue(self, slot: Slot, running: deque[Slot], limit: int) -> None:
         """Queue the executions of a slot; wait for the oldest ones while there are too many."""
-        flying.append(slot)
+        running.append(slot)
         for inputs, outputs, signal in self._slots.parts(slot):
-            while _queued(flying) >= limit:
-                next(each for each in flying if each.executions).executions.pop(0).wait()
+            while _queued(running) >= limit:
+                next(each for each in running if each.executions).executions.pop(0).wait()
             profile = slot.profile if self._window.admits() else slot.timer
             slot.executions.append(self._graph.execute_async(inputs, outputs, profile, signal))
 
@@ -187,9 +187,9 @@ def _queued(slots: deque[Slot]) -> int:
     return sum(len(slot.executions) for slot in slots)
 
 
-def _landed(flying: deque[Slot]) -> Slot:
+def _finished(running: deque[Slot]) -> Slot:
     """Return the oldest slot after its executions have ended."""
-    slot = flying.popleft()
+    slot = running.popleft()
     while slot.executions:
         slot.executions.pop(0).wait()
     return slot
