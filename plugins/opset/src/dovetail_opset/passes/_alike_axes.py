@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
+from dovetail.ir import Graph, Node, Shape, Spec, Tensor
 from dovetail.ops import Op
 from dovetail_opset._package import is_op, schema_of
 from dovetail_opset._shapes import ints
 from dovetail_opset.build import add, add_all
-from dovetail_opset.passes._rewrite import bound
+from dovetail_opset.passes._rewrite import bound, has_one_scale
 
 _NORMS = ("LayerNorm", "RmsNorm", "L2Norm", "GroupNorm")
 _ON_AN_AXIS = ("Concat", "Softmax", "LogSoftmax", "Split")
@@ -74,12 +74,6 @@ def _does_the_same(node: Node) -> bool:
     if schema is None:
         return False
     return schema.op.is_elementwise or is_op(node, *_ON_FEWER, *_ON_AN_AXIS)
-
-
-def has_one_scale(tensor: Tensor) -> bool:
-    """Return whether a tensor has no scale, or one for all its elements."""
-    # scales by axis would have to say which axis that is now
-    return isinstance(tensor.encoding, ScaleOffset | None)
 
 
 def _axes(op: Op, node: Node) -> Shape:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dovetail.ir import Graph, Node, ScaleOffset, Shape, Tensor
+from dovetail.ir import Graph, Node, Shape, Tensor
 from dovetail_opset._package import is_op, nodes_of
-from dovetail_opset.passes._rewrite import first_input, sole_producer
+from dovetail_opset.passes._rewrite import first_input, share_one_scale, sole_producer
 from dovetail_opset.passes.dead_code import DeadCode
 from dovetail_opset.perms import perm_of
 
@@ -64,10 +64,7 @@ def _exchange(graph: Graph, last: Node) -> Exchange | None:
         return None
     x, parts = first_input(first), first.outputs[0]
     after = (parts, *transpose.outputs, *last.outputs)
-    # under one scale throughout stored values move as they are
-    if not isinstance(x.encoding, ScaleOffset | None) or any(
-        t.encoding != x.encoding for t in after
-    ):
+    if not share_one_scale(x, *after):
         return None
     sources = dict.fromkeys(s for node in (first, transpose, last) for s in node.sources)
     return Exchange(x, parts.shape, perm_of(transpose), last, sources)

@@ -11,6 +11,7 @@ from dovetail_opset.build import add, static
 from dovetail_opset.layouts import ONLY_FIRST_MOVES, rule_of
 from dovetail_opset.passes._rewrite import (
     first_input,
+    has_one_scale,
     is_constant,
     is_inner,
     keeps_stored_values,
@@ -66,7 +67,7 @@ def add_transposed(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
 
 def _same_ones(tensor: Tensor) -> Tensor | None:
     # all sizes are 1: every layout is the same, unless scales belong to an axis
-    return tensor if isinstance(tensor.encoding, ScaleOffset | None) else None
+    return tensor if has_one_scale(tensor) else None
 
 
 def _moved_constant(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:

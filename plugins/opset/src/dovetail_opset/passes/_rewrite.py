@@ -134,6 +134,19 @@ def source_perm_after(tensor: Tensor, perm: Shape) -> Shape | None:
     return None if is_identity(found) else found
 
 
+def has_one_scale(tensor: Tensor) -> bool:
+    """Return whether a tensor has no scale, or one for all its elements."""
+    # scales by axis would have to say which axis that is after a reshape
+    return isinstance(tensor.encoding, ScaleOffset | None)
+
+
+def share_one_scale(first: Tensor, *others: Tensor | None) -> bool:
+    """Return whether tensors have the same scale, if any: stored values move as they are."""
+    return has_one_scale(first) and all(
+        t is not None and t.encoding == first.encoding for t in others
+    )
+
+
 def keeps_stored_values(node: Node) -> bool:
     """Return whether a Transpose moves stored values without a change of encoding."""
     source, target = first_input(node).encoding, node.outputs[0].encoding

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
+from dovetail.ir import Graph, Node, Shape, Spec, Tensor
 from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.build import add
 from dovetail_opset.ops.layout import Concat
-from dovetail_opset.passes._rewrite import bound, first_input, sole_producer
+from dovetail_opset.passes._rewrite import bound, first_input, share_one_scale, sole_producer
 from dovetail_opset.passes.dead_code import DeadCode
 from dovetail_opset.perms import perm_of
 
@@ -44,12 +44,8 @@ def _written_out(graph: Graph, last: Node) -> list[Node] | None:
             break
         if len(nodes) > 2 or not is_op(before, "Transpose"):
             return None
-    encoding = last.outputs[0].encoding
     tensors = (*nodes[0].inputs, *(node.outputs[0] for node in nodes))
-    # under one scale throughout stored values move as they are
-    if not isinstance(encoding, ScaleOffset | None) or any(
-        t is None or t.encoding != encoding for t in tensors
-    ):
+    if not share_one_scale(last.outputs[0], *tensors):
         return None
     return nodes if is_op(nodes[0], "Concat") else None
 

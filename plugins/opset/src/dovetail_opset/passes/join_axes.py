@@ -11,8 +11,13 @@ from typing import Any
 from dovetail.ir import Graph, Node, Shape, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add
-from dovetail_opset.passes._alike_axes import has_one_scale, join_alike, reshaped
-from dovetail_opset.passes._rewrite import bound, first_input
+from dovetail_opset.passes._alike_axes import join_alike, reshaped
+from dovetail_opset.passes._rewrite import (
+    bound,
+    first_input,
+    has_one_scale,
+    share_one_scale,
+)
 from dovetail_opset.perms import perm_of
 
 _MOST_AXES = 5  # of a tensor that backends of QNN take
@@ -65,7 +70,7 @@ class JoinAxes:
 def _has_too_many(node: Node, most: int = _MOST_AXES) -> bool:
     """Return whether the result has too many axes, with at most one scale for all of them."""
     x, y = first_input(node), node.outputs[0]
-    return len(y.shape) > most and x.encoding == y.encoding and has_one_scale(x)
+    return len(y.shape) > most and share_one_scale(x, y)
 
 
 def _join_moved(graph: Graph, node: Node) -> bool:
@@ -136,7 +141,7 @@ def _join_sliced(graph: Graph, node: Node) -> bool:
     x = first_input(node)
     if op is None or len(x.shape) <= _MOST_AXES or op.new_axes_mask or 0 in x.shape:
         return False
-    if x.encoding != node.outputs[0].encoding or not has_one_scale(x):
+    if not share_one_scale(x, node.outputs[0]):
         return False
     sizes: list[int] = []
     ranges: list[tuple[int, int, int]] = []

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
+from dovetail.ir import Graph, Node, Shape, Spec, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add
-from dovetail_opset.passes._rewrite import bound, first_input, is_constant
+from dovetail_opset.passes._rewrite import bound, first_input, is_constant, share_one_scale
 from dovetail_opset.passes.dead_code import DeadCode
 
 Box = tuple[tuple[int, int], ...]  # the begin and end of what is written, by axis
@@ -73,11 +73,7 @@ def _box(node: Node) -> Box | None:
     if op is None or op.reduction or data is None or indices is None or updates is None:
         return None
     if not is_constant(indices) or any(
-        t.encoding != result.encoding
-        or not isinstance(t.encoding, ScaleOffset | None)
-        or t.kind.is_updateable
-        or 0 in t.shape
-        or any(t.dynamic)
+        not share_one_scale(t, result) or t.kind.is_updateable or 0 in t.shape or any(t.dynamic)
         for t in (data, updates, result)
     ):
         return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.ir import Graph, Node, ScaleOffset
+from dovetail.ir import Graph, Node
 from dovetail_opset._package import nodes_of
-from dovetail_opset.passes._rewrite import first_input, to_reshape
+from dovetail_opset.passes._rewrite import first_input, has_one_scale, to_reshape
 from dovetail_opset.perms import perm_of
 
 
@@ -33,5 +33,4 @@ class ReshapeTransposes:
 def _keeps_order(node: Node) -> bool:
     source = first_input(node)
     moved = [p for p in perm_of(node) if source.shape[p] != 1]
-    # scales by axis would have to say which axis that is now
-    return moved == sorted(moved) and isinstance(source.encoding, ScaleOffset | None)
+    return moved == sorted(moved) and has_one_scale(source)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Graph, Node, ScaleOffset
+from dovetail.ir import Graph, Node
 from dovetail_opset._package import nodes_of
 from dovetail_opset.build import add
-from dovetail_opset.passes._rewrite import bound, first_input, is_constant
+from dovetail_opset.passes._rewrite import bound, first_input, is_constant, share_one_scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def _slice(graph: Graph, node: Node) -> bool:
     x, indices, y = first_input(node), node.inputs[1], node.outputs[0]
     if op is None or indices is None or not is_constant(indices) or len(indices.shape) > 1:
         return False
-    if x.encoding != y.encoding or not isinstance(x.encoding, ScaleOffset | None):
+    if not share_one_scale(x, y):
         return False
     axis = int(op.axis)
     row = _row(indices.values().astype(np.int64).reshape(-1), x.shape[axis])
