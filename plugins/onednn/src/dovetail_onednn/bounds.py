@@ -14,6 +14,7 @@ import numpy as np
 from dovetail.ir import DataFormat, DType, Node, Scalar, Tensor
 from dovetail.runtime.plan import KernelCall
 from dovetail_opset import STANDARD
+from dovetail_opset.families import FAMILIES
 
 _DEEPEST = 6  # maximum of nodes before a value that are checked
 _MOST_CONSTANTS = 1 << 22  # maximum of elements of a constant that are checked
@@ -137,10 +138,6 @@ _RULES: Mapping[str, _Rule] = {
     "Softmax": _of_softmax,
     "ReduceSum": _sum_of_all,
     **dict.fromkeys(
-        (
-            *("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d"),
-            *("FullyConnected", "MatMul", "TransposeConv1d", "TransposeConv2d", "TransposeConv3d"),
-        ),
-        _sum_of_products,
+        (*FAMILIES["convolution"], *FAMILIES["matrix"], *FAMILIES["transposed"]), _sum_of_products
     ),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Shape, Tensor
 from dovetail_opset._package import is_op, nodes_of
-from dovetail_opset.passes._rewrite import first_input, share_one_scale, sole_producer
+from dovetail_opset.passes._rewrite import first_input, share_one_scale, sole_producer, sources_of
 from dovetail_opset.passes.dead_code import DeadCode
 from dovetail_opset.perms import perm_of
 
@@ -66,5 +66,5 @@ def _exchange(graph: Graph, last: Node) -> Exchange | None:
     after = (parts, *transpose.outputs, *last.outputs)
     if not share_one_scale(x, *after):
         return None
-    sources = dict.fromkeys(s for node in (first, transpose, last) for s in node.sources)
+    sources = sources_of((first, transpose, last))
     return Exchange(x, parts.shape, perm_of(transpose), last, sources)

@@ -27,7 +27,7 @@ from dovetail_opset._shapes import ints
 from dovetail_opset.build import add, static
 from dovetail_opset.ops.reduction import Reduction
 from dovetail_opset.ops.unary import ElementWiseUnary, Unary
-from dovetail_opset.passes._rewrite import bound, is_constant, is_float, is_inner, merge
+from dovetail_opset.passes._rewrite import bound, is_constant, is_float, is_inner, merge, sources_of
 from dovetail_opset.passes.dead_code import DeadCode
 
 Found: TypeAlias = Match[Tensor, Node]
@@ -119,7 +119,7 @@ def fuse(graph: Graph, match: Found, op_type: str, **params: Any) -> Node | None
         [x],
         name=last.name,
         outputs=last.outputs[0],
-        sources=dict.fromkeys(s for node in match.nodes for s in node.sources),
+        sources=sources_of(match.nodes),
         **params,
     )
     return graph.producer(result)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dovetail.ir import (
     AxisScaleOffset,
     DType,
@@ -117,10 +119,15 @@ def to_reshape(graph: Graph, *nodes: Node) -> Node:
         graph.remove_node(old)
     for old in nodes[:-1]:
         graph.remove_tensor(old.outputs[0])
-    sources = dict.fromkeys(s for old in nodes for s in old.sources)
+    sources = sources_of(nodes)
     made = Node(last.name, PACKAGE.name, "Reshape", [source], [target], sources=sources)
     graph.add_node(made)
     return made
+
+
+def sources_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Return the sources of nodes that become one, each once."""
+    return tuple(dict.fromkeys(source for node in nodes for source in node.sources))
 
 
 def perm_param(perm: Shape, node: str) -> Param:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dovetail.ir import Array, Graph, Node, Shape, Tensor
 from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.build import static
+from dovetail_opset.families import FAMILIES
 from dovetail_opset.passes._rewrite import (
     bound,
     first_input,
@@ -20,12 +21,12 @@ from dovetail_opset.passes._rewrite import (
     sole_producer,
 )
 
-CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
-_TRANSPOSED = ("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
+CONVOLUTIONS = FAMILIES["convolution"]
+_TRANSPOSED = FAMILIES["transposed"]
 
 # Ops with weights in in[1], each for one output channel, and a bias in in[2].
 _NORMS = ("Batchnorm", "GroupNorm", "InstanceNorm")
-SCALED = (*CONVOLUTIONS, *_TRANSPOSED, "FullyConnected", "MatMul", *_NORMS)
+SCALED = (*CONVOLUTIONS, *_TRANSPOSED, *FAMILIES["matrix"], *_NORMS)
 
 
 @dataclass(frozen=True, slots=True)

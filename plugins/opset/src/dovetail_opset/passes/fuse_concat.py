@@ -9,7 +9,13 @@ from dovetail.ir import Graph, Node, Shape, Spec, Tensor
 from dovetail_opset._package import is_op, nodes_of
 from dovetail_opset.build import add
 from dovetail_opset.ops.layout import Concat
-from dovetail_opset.passes._rewrite import bound, first_input, share_one_scale, sole_producer
+from dovetail_opset.passes._rewrite import (
+    bound,
+    first_input,
+    share_one_scale,
+    sole_producer,
+    sources_of,
+)
 from dovetail_opset.passes.dead_code import DeadCode
 from dovetail_opset.perms import perm_of
 
@@ -65,7 +71,7 @@ def _fuse(graph: Graph, concat: Node, *moves: Node) -> bool:
     at = _merged(turned, perm.index(axis), out.shape)
     if at is None:
         return False
-    sources = dict.fromkeys(s for node in (concat, *moves) for s in node.sources)
+    sources = sources_of((concat, *moves))
     graph.remove_node(moves[-1])
     shape = (*out.shape[:at], out.shape[at] // len(parts), *out.shape[at + 1 :])
     joined = [_reshaped(graph, part, shape, concat) for part in parts]

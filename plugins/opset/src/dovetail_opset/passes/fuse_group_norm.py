@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Array, Graph, Node, Tensor
+from dovetail.ir import Array, Graph, Tensor
 from dovetail.ir.patterns import constant_number, either, op, value
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add, static
 from dovetail_opset.ops.normalization import InstanceNorm
 from dovetail_opset.passes._moving import add_transposed, moved_tensor
 from dovetail_opset.passes._patterns import Found, fuse_matches, is_closed, over_axes
-from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_float
+from dovetail_opset.passes._rewrite import bound, first_input, is_constant, is_float, sources_of
 from dovetail_opset.passes.fuse_layer_norm import NORMALIZED, normalized_axes
 from dovetail_opset.perms import inverse, is_to_last, perm_of, to_last
 
@@ -87,7 +87,7 @@ def _replace(
 ) -> None:
     x, last = match.values["x"], match.nodes[-1]
     out, to_first = last.outputs[0], inverse(to_last(len(x.shape)))
-    sources = _sources(match.nodes)
+    sources = sources_of(match.nodes)
     graph.remove_node(last)
     result = moved_tensor(graph, out, to_first, out.encoding)
     constants = [
@@ -145,7 +145,7 @@ def _fuse_last(graph: Graph, match: Found) -> bool:
         [x, *constants],
         name=last.name,
         outputs=out,
-        sources=_sources(match.nodes),
+        sources=sources_of(match.nodes),
         epsilon=constant_number(match.values["epsilon"]),
         group=grouped.shape[-2],
     )
@@ -170,7 +170,3 @@ def _by_channel(tensor: Tensor | None, grouped: Tensor, default: float) -> Array
     rank = len(grouped.shape)
     values = over_axes(tensor, grouped, (rank - 2, rank - 1))
     return None if values is None else np.ascontiguousarray(values).reshape(-1)
-
-
-def _sources(nodes: tuple[Node, ...]) -> dict[str, None]:
-    return dict.fromkeys(source for node in nodes for source in node.sources)

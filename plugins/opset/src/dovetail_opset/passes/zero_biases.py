@@ -9,11 +9,9 @@ import numpy as np
 from dovetail.ir import Graph
 from dovetail_opset._package import is_op
 from dovetail_opset.build import static
+from dovetail_opset.families import FAMILIES
 
-_CONVOLUTIONS = (
-    "Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d", "TransposeConv1d",
-    "TransposeConv2d", "TransposeConv3d",
-)  # fmt: skip
+_CONVOLUTIONS = (*FAMILIES["convolution"], *FAMILIES["transposed"])
 _BIAS = 2
 
 

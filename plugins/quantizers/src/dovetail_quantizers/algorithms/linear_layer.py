@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, DType, Graph, Node, Scalar, Tensor, TensorKind, pack
+from dovetail_opset.families import FAMILIES
 
 Vector = NDArray[np.float64]
 
 DEPTHWISE = ("DepthWiseConv1d", "DepthWiseConv2d")
-CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", *DEPTHWISE)
-TRANSPOSED = ("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
-LINEAR = frozenset((*CONVOLUTIONS, *TRANSPOSED, "FullyConnected", "MatMul"))
+CONVOLUTIONS, TRANSPOSED = FAMILIES["convolution"], FAMILIES["transposed"]
+LINEAR = frozenset((*CONVOLUTIONS, *TRANSPOSED, *FAMILIES["matrix"]))
 
 
 class LinearLayer:
