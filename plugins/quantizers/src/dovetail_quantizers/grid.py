@@ -52,9 +52,14 @@ class Grid:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The first and the last point: encoding-min and encoding-max of the SDK reference."""
-        low, high = self.dtype.stored_range(self.bitwidth)
-        return (low + self.offset) * self.scale, (high + self.offset) * self.scale
+        """The first and the last point."""
+        return grid_range(self.dtype, self.encoding)
+
+
+def grid_range(dtype: DType, encoding: ScaleOffset) -> tuple[float, float]:
+    """Return the first and the last point: encoding-min and encoding-max of the SDK reference."""
+    low, high = dtype.stored_range(encoding.bitwidth)
+    return (low + encoding.offset) * encoding.scale, (high + encoding.offset) * encoding.scale
 
 
 def grid_for(

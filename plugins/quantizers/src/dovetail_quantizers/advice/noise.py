@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dovetail.ir import Array, Graph, Node, ScaleOffset, Tensor, dequantize, quantize
 from dovetail.quantization import Bias, Granularity, Weight
+from dovetail_quantizers.grid import grid_range
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.recipe import MIN_MAX
@@ -235,7 +236,7 @@ def _rounded_by_channel(values: Array, axis: int, bitwidth: int) -> Array:
 def _least_noise(values: Array, encoding: ScaleOffset, tensor: Tensor) -> float:
     """Return the mean power of the error on the best of some narrower grids."""
     low, high = tensor.dtype.stored_range(encoding.bitwidth)
-    bottom, top = ((end + encoding.offset) * encoding.scale for end in (low, high))
+    bottom, top = grid_range(tensor.dtype, encoding)
     found = math.inf
     for cut in _CUTS * max(-bottom, top):
         scale = (min(top, cut) - max(bottom, -cut)) / (high - low)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from dovetail.ir import DType, Encoding, ScaleOffset
 from dovetail.ops import Range
+from dovetail_quantizers.grid import grid_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,7 @@ class EncodingDecision:
         """The first and the last point of the grid; None unless it has exactly one scale."""
         if not isinstance(self.encoding, ScaleOffset):
             return None
-        low, high = self.dtype.stored_range(self.encoding.bitwidth)
-        scale, offset = self.encoding.scale, self.encoding.offset
-        return (low + offset) * scale, (high + offset) * scale
+        return grid_range(self.dtype, self.encoding)
 
     def counted_as(self, dtype: DType) -> EncodingDecision | None:
         """Return the same points of the grid in another type; see the function."""
