@@ -10,11 +10,12 @@ from typing import Any
 
 from dovetail.api import load_model
 from dovetail.api.exporting import ModelFile, model_file
+from dovetail.cli.model_output import write_model
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
-from dovetail.cli.output import current_output, named_files, show_differences
+from dovetail.cli.output import current_output, named_files
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.errors import counted
-from dovetail.files import recorded_writes, with_suffix
+from dovetail.files import with_suffix
 from dovetail.ir import DType
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import Quantized, TensorDecision
@@ -76,18 +77,14 @@ def quantize_model(
     """
     start = time.perf_counter()
     file = files.target()
-    target = file.path
     ops = installed_ops()
     add_op_packages(ops, load_op_packages(op_packages))
     model = load_model(files.model, ops, map_weights=files.map_weights)
     made = quantized(model, input_list, given, ops, native=native)
-    with recorded_writes() as written:
-        notes = file.write(made.model)
-    show_differences(notes)
-    files_written = tuple(dict.fromkeys((target, *written)))
-    dumped = dump_model_encodings(made.model, target) if files.dump else ()
+    written = write_model(file, made.model)
+    dumped = dump_model_encodings(made.model, file.path) if files.dump else ()
     show_notes(made.report)
-    _report(files.model, files_written, made, dumped, time.perf_counter() - start, show=show)
+    _report(files.model, written, made, dumped, time.perf_counter() - start, show=show)
 
 
 def _report(

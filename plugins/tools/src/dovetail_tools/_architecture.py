@@ -11,10 +11,11 @@ from pathlib import Path
 from dovetail.api import load_model
 from dovetail.api.architecture import ArchitectureRule, Issue, installed_rules
 from dovetail.api.exporting import ModelFile, exporter_for
-from dovetail.cli.output import current_output, named_files, show_differences, table
+from dovetail.cli.model_output import write_model
+from dovetail.cli.output import current_output, named_files, table
 from dovetail.container import Model
 from dovetail.errors import ConfigError, Problem, counted, suggest_name
-from dovetail.files import atomic_write, recorded_writes, staged_folder
+from dovetail.files import atomic_write, staged_folder
 from dovetail.ir import Graph, Node, Tensor, run_passes
 from dovetail.ir.text import param_text
 from dovetail_tools._weights_file import next_to_weights
@@ -90,9 +91,9 @@ def check_model(request: CheckRequest) -> None:
         staging.new.mkdir(exist_ok=True)
         file = staging.new / f"{_name(request.model)}{_ENDING}"
         _write_table(file, findings)
-        written = (
-            _write_model(model, _modified(request.model, file.parent)) if any(is_changed) else []
-        )
+        written: tuple[Path, ...] = ()
+        if any(is_changed):
+            written = write_model(_modified(request.model, file.parent), model)
         names = [Path(path.name) for path in (file, *written)]
         staging.commit(names)
     _report(request, findings, rules, [folder / name for name in names])
@@ -199,13 +200,6 @@ def _modified(model: Path, folder: Path) -> ModelFile:
         return ModelFile(path, exporter_for(path, None, "--output-path"))
     except ConfigError:
         return ModelFile(path.with_name(f"{_name(model)}_modified.dvt"))
-
-
-def _write_model(model: Model, file: ModelFile) -> list[Path]:
-    with recorded_writes() as files:
-        notes = file.write(model)
-    show_differences(notes)
-    return list(dict.fromkeys((file.path, *files)))
 
 
 def _write_table(file: Path, findings: Sequence[_Finding]) -> None:

@@ -19,6 +19,7 @@ from dovetail.api.exporting import ModelFile, model_file
 from dovetail.api.quantization import write_encodings
 from dovetail.api.shape_sets import shape_sets
 from dovetail.api.updateability import UpdatableMode
+from dovetail.cli.model_output import write_model
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import current_output, named_files, show_differences
 from dovetail.cli.quantization_run import report_table, show_advice, show_notes
@@ -204,17 +205,15 @@ def _write(file: ModelFile, model: Model, *, check: bool) -> tuple[Path, ...]:
 
     With `check`, the file of the architecture checker is one of them: there are both or none.
     """
-    with recorded_writes() as files:
-        if not check:
-            notes = file.write(model)
-        else:
-            # imported here: most conversions do without
-            from dovetail_tools._architecture import write_check
+    if not check:
+        return write_model(file, model)
+    # imported here: most conversions do without
+    from dovetail_tools._architecture import write_check
 
-            with staged_folder(file.path.parent) as staging:
-                notes = replace(file, path=staging.new / file.path.name).write(model)
-                write_check(model, staging.new, file.path)
-                staging.commit([path.relative_to(staging.new) for path in staging.new.iterdir()])
+    with recorded_writes() as files, staged_folder(file.path.parent) as staging:
+        notes = replace(file, path=staging.new / file.path.name).write(model)
+        write_check(model, staging.new, file.path)
+        staging.commit([path.relative_to(staging.new) for path in staging.new.iterdir()])
     show_differences(notes)
     return tuple(dict.fromkeys((file.path, *(path for path in files if path.exists()))))
 
