@@ -13,6 +13,7 @@ from dlc_files import float_graph, small_graph, write_dlc
 
 import dovetail
 from dovetail.cli import main
+from dovetail.errors import ConfigError
 from dovetail.ir import DType, Graph, ScaleOffset, Spec
 
 DIGITS = Path(__file__).parents[1] / "examples/digits/digits.onnx"
@@ -241,3 +242,15 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(outputs) == 3
     for path in outputs:
         np.testing.assert_array_equal(np.fromfile(path, "<f4"), expected.reshape(-1))
+
+
+def test_a_session_is_specialized_for_inputs_of_the_file(tmp_path: Path) -> None:
+    path = write_dlc(float_graph(), tmp_path / "net.dlc")
+    with pytest.raises(ConfigError) as caught:
+        dovetail.Session(path, specialize=["xx"])
+    assert "input 'xx' not found in the model (did you mean 'x'?)" in str(caught.value)
+    x = np.random.default_rng(0).uniform(-5, 5, (5, 8)).astype(np.float32)
+    with dovetail.Session(path, specialize=["x"]) as session:
+        several = session.run({"x": x})["z"]
+        alone = np.concatenate([session.run({"x": row[np.newaxis]})["z"] for row in x])
+    np.testing.assert_allclose(several, alone, rtol=1e-6)  # sums in another order

@@ -214,6 +214,20 @@ def test_inputs_that_are_missing_or_no_numbers(frontend: Doubler) -> None:
     assert frontend.reads == []
 
 
+def test_unknown_inputs_are_rejected_before_the_first_run(
+    frontend: Doubler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Doubler, "input_names", lambda self, path: ("times", "x"), raising=False)
+    with pytest.raises(ConfigError, match="`specialize` names unknown inputs") as caught:
+        session("tmies", "x", "y")
+    assert caught.value.code == "USAGE"
+    first, second = map(str, caught.value.problems)
+    assert first == "input 'tmies' not found in the model (did you mean 'times'?)"
+    assert second.startswith("input 'y' not found in the model")
+    with session() as net:
+        np.testing.assert_array_equal(run(net, 1), X * 2)
+
+
 def test_what_else_must_be_known_is_said(frontend: Doubler) -> None:
     frontend.asks_for = ("times", "axes")
     with session() as net, pytest.raises(InputsNeededError) as caught:

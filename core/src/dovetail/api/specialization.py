@@ -19,7 +19,7 @@ from dovetail.errors import BackendError, ConfigError, Problem, suggest_name
 from dovetail.files import PathLike
 from dovetail.ir import Array, share_blobs
 from dovetail.ops import OpRegistry
-from dovetail.ops.frontend import FrontendOptions, InputsNeededError
+from dovetail.ops.frontend import Frontend, FrontendOptions, InputsNeededError
 from dovetail.runtime import Context
 
 # Each holds the buffers of its runs, and the packed weights that depend on shapes.
@@ -58,7 +58,8 @@ class Specializer:
         names: Names of the inputs.
 
     Raises:
-        ConfigError: The limit is not a positive integer, or a name occurs twice.
+        ConfigError: The limit is not a positive integer, a name occurs twice, or the model has no
+            such input and the frontend knows its inputs without converting it.
         FrontendError: The file cannot be read, or no frontend reads it.
     """
 
@@ -76,7 +77,7 @@ class Specializer:
 
         _check_names(names)
         check_limit(limit)
-        find_frontend(Path(path), input_format)
+        _require_inputs(find_frontend(Path(path), input_format), Path(path), names)
         self.names = tuple(names)
         self._path = path
         self._prepare = prepare
@@ -256,6 +257,21 @@ def _check_names(names: Sequence[str]) -> None:
         )
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"duplicate names in `specialize`: {', '.join(twice)}", code="USAGE")
+
+
+def _require_inputs(frontend: Frontend, path: Path, names: Sequence[str]) -> None:
+    """Raise if the model lacks some inputs; without `Frontend.input_names`, a conversion will."""
+    if not hasattr(frontend, "input_names"):
+        return
+    known = frontend.input_names(path)
+    if problems := [
+        Problem(f"input '{name}' not found in the model", hint=suggest_name(name, known))
+        for name in names
+        if name not in known
+    ]:
+        raise ConfigError(
+            "`specialize` names unknown inputs", code="USAGE", where=str(path), problems=problems
+        )
 
 
 def _digest(array: Array) -> str:

@@ -107,7 +107,9 @@ class Frontend(Protocol):
     """Reads the model files of one format.
 
     A frontend for files that hold graphs as they are sets `stores_graphs = True`: each node of a
-    graph is one of the file, whatever `Node.sources` says. This member is optional.
+    graph is one of the file, whatever `Node.sources` says. A method `input_names(path)` returns the
+    names of a model's inputs without converting it, so that wrong ones are found before a
+    conversion. These members are optional.
     """
 
     name: ClassVar[str]

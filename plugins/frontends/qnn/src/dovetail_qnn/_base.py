@@ -53,6 +53,15 @@ class GraphFileFrontend:
             raise
         return graphs
 
+    def input_names(self, path: Path) -> tuple[str, ...]:
+        """Return the names of the inputs of all graphs, each once.
+
+        Raises:
+            FrontendError: The file has faults; all are listed.
+        """
+        graphs = self._load(path)
+        return tuple(dict.fromkeys(tensor.name for graph in graphs for tensor in graph.inputs))
+
     def dry_run(
         self, path: Path, options: FrontendOptions | None = None, ops: OpRegistry | None = None
     ) -> DryRun:
