@@ -16,7 +16,7 @@ from dovetail.cli.output import current_output
 from dovetail.container import ContextFile
 from dovetail.errors import counted
 from dovetail.files import atomic_write
-from dovetail.ir import DataFormat, Graph, Tensor
+from dovetail.ir import DataFormat, Graph, Tensor, static_tensors
 from dovetail_tools._encoding_json import quantize_params
 
 # QNN's numbers of backends.
@@ -119,9 +119,8 @@ def _htp_blob(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _constants(graph: Graph) -> dict[str, int]:
     """Return the sizes of a graph's constants in bytes, by hash."""
-    params = (p for node in graph.nodes for p in node.params.values() if isinstance(p, Tensor))
-    found = (t.data for t in (*graph.tensors.values(), *params) if t.data is not None)
-    return {blob.hash: blob.nbytes for blob in found}
+    found = (tensor.data for tensor in static_tensors(graph))
+    return {blob.hash: blob.nbytes for blob in found if blob is not None}
 
 
 def _tensor(number: int, tensor: Tensor) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.container import Difference, form_differences
 from dovetail.ir import Graph, Node, Param, Tensor, TensorKind
 from dovetail_tools._model_diff.matching import Matches, Way
+from dovetail_tools._model_diff.weights import has_same_bytes
 
 ABSENT = "none"
 
@@ -87,17 +88,11 @@ def _param_differences(first: Node, second: Node) -> Iterator[Difference]:
         ours, theirs = first.params.get(name), second.params.get(name)
         if isinstance(ours, Tensor) and isinstance(theirs, Tensor):
             yield from (_prefixed(each, f"param {name}") for each in form_differences(ours, theirs))
-            is_equal = _has_same_data(ours, theirs)
+            is_equal = has_same_bytes(ours, theirs)
         else:
             is_equal = ours == theirs
         if not is_equal:
             yield Difference(f"param {name}", _param_text(ours), _param_text(theirs))
-
-
-def _has_same_data(first: Tensor, second: Tensor) -> bool:
-    if first.data is None or second.data is None:
-        return first.data is second.data
-    return first.data is second.data or first.data.bytes.tobytes() == second.data.bytes.tobytes()
 
 
 def _param_text(param: Param | None) -> str:

@@ -107,7 +107,7 @@ def _constants(graph: Graph) -> Iterator[Tensor]:
 
 def _compared(first: Tensor, second: Tensor, tolerance: Tolerance) -> WeightDiff | None:
     try:
-        if not form_differences(first, second) and _has_same_bytes(first, second):
+        if not form_differences(first, second) and has_same_bytes(first, second):
             return None
         shapes = first.shape, second.shape
         found = None
@@ -124,7 +124,12 @@ def _compared(first: Tensor, second: Tensor, tolerance: Tolerance) -> WeightDiff
                 tensor.data.release()
 
 
-def _has_same_bytes(first: Tensor, second: Tensor) -> bool:
+def has_same_bytes(first: Tensor, second: Tensor) -> bool:
+    """Return whether the data of two constants are equal, piece by piece.
+
+    Raises:
+        ContainerError: They are damaged.
+    """
     if first.data is None or second.data is None or first.data.nbytes != second.data.nbytes:
         return first.data is second.data
     ours, theirs = first.data.bytes, second.data.bytes  # checked, also if they are one blob
