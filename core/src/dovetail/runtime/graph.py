@@ -310,6 +310,5 @@ class Graph(RevisedGraph):
 
 def _guards(graph: ir.Graph) -> tuple[Callable[[], None], ...]:
     """Return a check for each mapped file whose bytes a prepared graph still uses."""
-    params = (p for node in graph.nodes for p in node.params.values() if isinstance(p, ir.Tensor))
-    blobs = (t.data for t in (*graph.tensors.values(), *params) if t.data is not None)
+    blobs = (t.data for t in ir.static_tensors(graph) if t.data is not None)
     return tuple({guard: None for blob in blobs if (guard := blob.guard) is not None})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dovetail.ir import Graph, Node, Tensor
+from dovetail.ir import Graph, Node, Tensor, static_tensors
 from dovetail.ops import CheckedGraph, NodeView, OpRegistry, checked_node, opaque_node
 from dovetail.runtime.plan.recipes import RecipeError
 
@@ -63,8 +63,7 @@ def checked_excerpt(graph: Graph, names: Collection[str], ops: OpRegistry) -> Ch
 
 def hashes_of(graph: Graph) -> set[str]:
     """Return the hashes of the data that no update changes."""
-    params = (p for node in graph.nodes for p in node.params.values() if isinstance(p, Tensor))
-    tensors = (t for t in (*graph.tensors.values(), *params) if not t.kind.is_updateable)
+    tensors = (t for t in static_tensors(graph) if not t.kind.is_updateable)
     return {tensor.data.hash for tensor in tensors if tensor.data is not None}
 
 
