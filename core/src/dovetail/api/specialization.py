@@ -53,6 +53,7 @@ class Specializer:
         prepare: Returns a context with a model's finalized graphs.
         ops: Ops for the conversions; by default those of all installed op packages.
         limit: Maximum number of graphs kept.
+        input_format: Name of the frontend; by default it is found by suffix, then by content.
 
     Attributes:
         names: Names of the inputs.

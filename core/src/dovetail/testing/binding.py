@@ -21,7 +21,7 @@ class BoundCase(msgspec.Struct, frozen=True):
     Attributes:
         case: The case.
         inputs: Stored inputs; None for omitted ones.
-        answers: Stored expected outputs.
+        expected: Stored expected outputs.
         later_calls: Later calls of the same node.
     """
 
