@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dovetail.ir import Array, DType, Graph, Node, Scalar, Tensor, TensorKind, pack
 from dovetail_opset.families import FAMILIES
+from dovetail_quantizers.planning.value_range import values_of
 
 Vector = NDArray[np.float64]
 
@@ -53,7 +54,7 @@ class LinearLayer:
     @cached_property
     def _magnitudes(self) -> NDArray[np.float32]:
         """Maximum magnitudes of the weights with the same factors, (period, groups, made)."""
-        values = _view(self.node, np.asarray(self._weight.values(), np.float32))
+        values = _view(self.node, values_of(self._weight))
         values = values.reshape(-1, self._period, *self._over.shape)
         maximum, minimum = values.max(axis=0, initial=0.0), values.min(axis=0, initial=0.0)
         return np.asarray(np.maximum(maximum, -minimum), np.float32)
@@ -92,7 +93,7 @@ class LinearLayer:
 
     def store(self, graph: Graph) -> None:
         """Store the changed weights and bias."""
-        values = np.asarray(self._weight.values(), np.float32)
+        values = values_of(self._weight)
         # one after the other: all factors at once would take twice the memory of the weights
         scaled = _view(self.node, values) * self._times.T[:, :, None].astype(np.float32)
         scaled /= self._over.astype(np.float32)

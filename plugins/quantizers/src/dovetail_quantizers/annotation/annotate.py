@@ -13,14 +13,13 @@ import numpy as np
 from dovetail.ir import DType, Graph, Node, Spec, Tensor, add_like, pack, quantize
 from dovetail_opset.build import add
 from dovetail_quantizers.annotation.input_encodings import InputEncodings, as_float, input_encodings
-from dovetail_quantizers.annotation.statics import values_of
 from dovetail_quantizers.planning.decide import decide_result
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.recipe import float_type
 from dovetail_quantizers.planning.rules import is_quantized
-from dovetail_quantizers.planning.value_range import FLOAT16_MAX
+from dovetail_quantizers.planning.value_range import FLOAT16_MAX, values_of
 
 Decisions = dict[Tensor, EncodingDecision]
 

@@ -15,7 +15,6 @@ from dovetail_quantizers.annotation.statics import (
     bias_encoding,
     constant_encoding,
     packed,
-    values_of,
     weight_encoding,
     with_room_for_bias,
 )
@@ -29,7 +28,7 @@ from dovetail_quantizers.planning.recipe import Recipe, float_type
 from dovetail_quantizers.planning.roles import present, roles_of
 from dovetail_quantizers.planning.rules import is_quantized, kept_by
 from dovetail_quantizers.planning.spanning import is_same
-from dovetail_quantizers.planning.value_range import value_range_of
+from dovetail_quantizers.planning.value_range import value_range_of, values_of
 
 _BIAS_BITS = 32
 _WIDE_WEIGHT = "a computed weight of 16 bits"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dovetail.errors import Problem, QuantizationError
 from dovetail.ir import (
@@ -27,7 +26,12 @@ from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.recipe import MIN_MAX, Recipe
 from dovetail_quantizers.planning.roles import inputs_with_roles, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized
-from dovetail_quantizers.planning.value_range import EVERYTHING_COUNTS, Far, value_range_of
+from dovetail_quantizers.planning.value_range import (
+    EVERYTHING_COUNTS,
+    Far,
+    value_range_of,
+    values_of,
+)
 
 # Limit of 32-bit biases: rounding the scale cannot overflow the type.
 _MOST = 2.0**31 - 2.0**8
@@ -165,11 +169,6 @@ def check_statics(graph: Graph, ops: OpRegistry) -> None:
             problems=list(dict.fromkeys(problems)),  # copies have the same source and fault
             hint="check how the model was trained or exported",
         )
-
-
-def values_of(tensor: Tensor) -> NDArray[np.float32]:
-    """Return the values of a static tensor as float32."""
-    return np.asarray(tensor.values(), np.float32)
 
 
 def _per_axis(

@@ -21,7 +21,7 @@ from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.rules import op_of
-from dovetail_quantizers.planning.value_range import ValueRange, span, value_range_of
+from dovetail_quantizers.planning.value_range import ValueRange, span, value_range_of, values_of
 from dovetail_quantizers.planning.whole_numbers import whole_grid, whole_groups
 
 _NOTHING = ValueRange(0.0, 0.0)
@@ -219,7 +219,7 @@ def _factors(node: Node) -> np.ndarray | None:
     statics = [t for t in node.inputs if t is not None and _is_static(t)]
     if len(statics) != 1:
         return None
-    sizes = np.abs(np.asarray(statics[0].values(), np.float32))
+    sizes = np.abs(values_of(statics[0]))
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     return sizes if sizes.size else None
 
@@ -229,5 +229,5 @@ def _is_static(tensor: Tensor | None) -> bool:
 
 
 def _constant(tensor: Tensor) -> Range:
-    value_range = value_range_of(np.asarray(tensor.values(), np.float32))
+    value_range = value_range_of(values_of(tensor))
     return value_range.minimum, value_range.maximum

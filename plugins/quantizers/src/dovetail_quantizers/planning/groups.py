@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
-
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor
 from dovetail.ops import OpRegistry, Range
 from dovetail.quantization import QuantizationOptions, Style
@@ -31,7 +29,14 @@ from dovetail_quantizers.planning.rules import (
     kept_by,
     op_of,
 )
-from dovetail_quantizers.planning.value_range import Far, RowFloor, ValueRange, span, value_range_of
+from dovetail_quantizers.planning.value_range import (
+    Far,
+    RowFloor,
+    ValueRange,
+    span,
+    value_range_of,
+    values_of,
+)
 
 # A join may widen the grid of a known range by as much.
 _WIDER = 8
@@ -104,7 +109,7 @@ class Group:
         """Return the range that is known without observing: constants and bounds."""
         ranges = [ValueRange(*bound.range) for bound in self.bounds]
         for tensor in self.constants:
-            values = np.asarray(tensor.values(), np.float32)
+            values = values_of(tensor)
             if values.size:
                 ranges.append(value_range_of(values, self.far))
         return functools.reduce(ValueRange.joined, ranges) if ranges else None

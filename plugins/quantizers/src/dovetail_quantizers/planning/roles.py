@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dovetail.ir import Graph, Node, Scalar, Tensor
+from dovetail.ir import Graph, Node, Scalar, Tensor, TensorKind
 from dovetail.ops import Bias, OpRegistry, OpSchema, Role, Weight
 
 
@@ -55,4 +55,5 @@ def schema_of(node: Node, ops: OpRegistry) -> OpSchema:
 
 def present(node: Node) -> list[tuple[int, Tensor]]:
     """Return the present inputs of a node with their numbers."""
-    return [(i, t) for i, t in enumerate(node.inputs) if t is not None and t.kind.name != "NULL"]
+    inputs = enumerate(node.inputs)
+    return [(i, t) for i, t in inputs if t is not None and t.kind is not TensorKind.NULL]

@@ -24,7 +24,6 @@ from dovetail.ir import (
 )
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Bias, Difference, Granularity, Sharing, Weight
-from dovetail_quantizers.annotation.statics import values_of
 from dovetail_quantizers.planning.columns import put_back_where
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.grid_recovery import recover_grid
@@ -38,6 +37,7 @@ from dovetail_quantizers.planning.overrides import (
 from dovetail_quantizers.planning.precision import Float
 from dovetail_quantizers.planning.roles import inputs_with_roles, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized, kept_by
+from dovetail_quantizers.planning.value_range import values_of
 
 _ON_NO_GRID = "are on no grid of 8 or 16 bits: they are quantized as float weights"
 _ASYMMETRIC = (

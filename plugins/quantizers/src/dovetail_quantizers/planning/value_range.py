@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dovetail.ir import Array
+from dovetail.ir import Array, Tensor
 from dovetail.ops import Range
 
 # Numbers from here represent infinity: masks, or the border of a maximum pool.
@@ -85,6 +86,11 @@ class Far:
 
 
 EVERYTHING_COUNTS = Far()
+
+
+def values_of(tensor: Tensor) -> NDArray[np.float32]:
+    """Return the values of a static tensor as float32."""
+    return np.asarray(tensor.values(), np.float32)
 
 
 def value_range_of(values: Array, far: Far = EVERYTHING_COUNTS) -> ValueRange:

@@ -13,11 +13,12 @@ from dovetail.ir import Array, Node, Tensor, copy_tensor, pack, quantize
 from dovetail.ops import from_real, to_real
 from dovetail.quantization import Bias, Layer, Weight
 from dovetail_quantizers.annotation.annotate import Decisions
-from dovetail_quantizers.annotation.statics import bias_encoding, values_of
+from dovetail_quantizers.annotation.statics import bias_encoding
 from dovetail_quantizers.calibration.running import node_runner
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
+from dovetail_quantizers.planning.value_range import values_of
 
 Floats = NDArray[np.float32]
 # Values of inputs by number: an array for each sample.
