@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from dovetail import Session
 from dovetail.errors import ConfigError, ExitCode, FrontendError
 from dovetail_onnx import OnnxFrontend, OnnxOptions
 
@@ -168,6 +169,20 @@ def idle(model):
         return model([N("Relu", ["x"], ["y"])], {"idle": (kind, dims), "x": x}, ["y"])
 
     return make
+
+
+def test_a_session_is_specialized_for_inputs_of_the_model(model, tmp_path) -> None:
+    made = model([N("Add", ["x", "w"], ["y"])], {"x": (FLOAT, ["N"]), "w": (FLOAT, [1])}, ["y"])
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1, np.float32), "w"))
+    path = tmp_path / "net.onnx"
+    path.write_bytes(made.SerializeToString())
+    assert OnnxFrontend().input_names(path) == ("x",)
+    with pytest.raises(ConfigError) as caught:
+        Session(path, specialize=["xx", "w"])
+    assert "input 'xx' not found in the model (did you mean 'x'?)" in str(caught.value)
+    assert "input 'w' not found in the model" in str(caught.value)
+    with Session(path, specialize=["x"]) as session:
+        assert session.run({"x": np.ones(3, np.float32)})["y"].tolist() == [2, 2, 2]
 
 
 def test_inputs_that_nothing_reads_stay_in_the_interface(idle, read, caplog) -> None:

@@ -107,6 +107,18 @@ class OnnxFrontend:
         made.graph.name = path.stem
         return (made.graph,)
 
+    def input_names(self, path: Path) -> tuple[str, ...]:
+        """Return the names of a model's inputs, without those that have an initializer.
+
+        Args:
+            path: The .onnx file.
+
+        Raises:
+            FrontendError: The file cannot be read as a model.
+        """
+        model, _ = read_proto(path)
+        return tuple(parse_model(model).inputs)
+
     def dry_run(
         self, path: Path, options: OnnxOptions | None = None, ops: OpRegistry | None = None
     ) -> DryRun:
@@ -134,7 +146,7 @@ class OnnxFrontend:
             raise
         except DovetailError as error:
             unsupported = list(model.survey.unsupported)
-            invalid = [*_as_problems(error), *model.survey.malformed.values()]
+            invalid = [*error.as_problems(), *model.survey.malformed.values()]
         return DryRun(
             operators=model.survey.operators,
             problems=(*grouped(unsupported), *invalid),
@@ -205,7 +217,3 @@ def _unsupported(made: _Imported, where: str) -> UnsupportedOpError:
         hint=f"{what} of inputs are known: `dovetail convert {options}`, or in Python "
         f"OnnxOptions(input_values=...) or Session(..., specialize={list(made.needed)})",
     )
-
-
-def _as_problems(error: DovetailError) -> list[Problem]:
-    return list(error.problems) or [Problem(error.message, error.where, error.hint)]
