@@ -16,7 +16,7 @@ from dovetail.ir.tensor import DataFormat, MemoryType, Tensor, TensorKind
 # QNN stores dimensions in 32 bits; larger ones are damage.
 MAX_AXIS_SIZE = 2**32 - 1
 
-# Python 3.11 takes ten times as long to look up a member of an enum as a name.
+# As names, which are quicker; see `dovetail.ir.tensor`.
 _UNDEFINED, _STRING = DType.UNDEFINED, DType.STRING
 _NULL, _RAW, _DENSE = TensorKind.NULL, MemoryType.RAW, DataFormat.DENSE
 
@@ -36,7 +36,7 @@ def find_faults(graph: Graph, *, is_part: bool = False) -> list[Problem]:
     try:
         nodes = graph.nodes
     except GraphError as error:
-        found.append(Problem(error.message, error.where, error.hint))
+        found.append(error.as_problem())
         nodes = _linked_nodes(graph)
     for node in nodes:
         found += _node_faults(graph, node)

@@ -12,7 +12,7 @@ from dovetail.ops.op import Op, Port
 from dovetail.ops.registry import OpRegistry
 from dovetail.ops.schema import OpSchema
 
-# Python 3.11 takes ten times as long to look up a member of an enum as a name.
+# As names, which are quicker; see `dovetail.ir.tensor`.
 _NULL = TensorKind.NULL
 
 
@@ -84,7 +84,7 @@ def _missing(nodes: Iterable[Node], registry: OpRegistry) -> list[Problem]:
         except UnsupportedOpError as error:
             first = users[0].where
             where = first if len(users) == 1 else f"{first} and {len(users) - 1} more"
-            found.append(Problem(error.message, where, error.hint))
+            found.append(error.as_problem(where))
     return found
 
 
@@ -102,7 +102,7 @@ def checked_node(node: Node, registry: OpRegistry) -> tuple[NodeView | None, lis
     try:
         schema = registry.find(node.package, node.op_type)
     except DovetailError as error:
-        return None, [Problem(error.message, node.where, error.hint)]
+        return None, [error.as_problem(node.where)]
     return matched_node(node, schema)
 
 
@@ -147,7 +147,7 @@ def _inferred(schema: OpSchema, node: Node) -> tuple[NodeView | None, list[Probl
         op = schema.bind(node.params, ins)
         inferred = schema.infer(op, ins, declared)
     except DovetailError as error:
-        return None, [Problem(error.message, node.where, error.hint), *error.problems]
+        return None, [error.as_problem(node.where), *error.problems]
     if len(inferred) < len(node.outputs):
         text = f"has {len(node.outputs)} outputs, but {schema.full_name} returns {len(inferred)}"
         return None, [Problem(text, node.where)]

@@ -102,12 +102,12 @@ def _undoes(graph: Graph, node: Node) -> bool:
 def _share(graph: Graph, node: Node) -> bool:
     """Replace the second of two equal transposes of a tensor."""
     source, target = first_input(node), node.outputs[0]
-    twin = transposed_already(graph, source, perm_of(node))
-    if twin is None or twin is target or not is_inner(target) or twin.spec != target.spec:
+    known = transposed_already(graph, source, perm_of(node))
+    if known is None or known is target or not is_inner(target) or known.spec != target.spec:
         return False
-    if not is_inner(twin):
+    if not is_inner(known):
         return False
-    graph.replace_uses(target, twin)
+    graph.replace_uses(target, known)
     return True
 
 

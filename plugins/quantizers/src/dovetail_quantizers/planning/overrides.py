@@ -265,7 +265,7 @@ def _put_columns_back(file: EncodingsFile, graph: Graph) -> list[Problem]:
             try:
                 put_columns_back(graph, tensor)
             except QuantizationError as error:
-                problems.append(Problem(error.message, error.where, error.hint))
+                problems.append(error.as_problem())
     return problems
 
 
