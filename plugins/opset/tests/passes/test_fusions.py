@@ -34,6 +34,19 @@ def test_batchnorm_folds(
     assert net.graph.nodes[0].sources == ("layer", "step")
 
 
+def test_weights_are_rounded_once_when_batchnorm_folds(net: Any) -> None:
+    bits = np.random.default_rng(0).integers(0, 2**32, (4, 1000, 2), np.uint32)
+    values = np.where(bits & 0x7F800000 == 0x7F800000, 0, bits).view(np.float32)
+    weight, factor = static(net.graph, "w", values[..., 0]), static(net.graph, "f", values[0, :, 1])
+    y = add(net.graph, "MatMul", [net.x, weight], name="layer")
+    net.step("Batchnorm", y, factor).kind = TensorKind.APP_READ
+    assert run_passes(net.graph, [FoldBatchnorm()])
+    with np.errstate(over="ignore", under="ignore"):
+        wanted = (values[..., 0].astype(float) * values[0, :, 1]).astype(np.float32)
+    found = net.graph.nodes[0].inputs[1].values()
+    np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+
+
 def test_weights_that_overflow_when_batchnorm_folds_are_infinite(net: Any) -> None:
     large = np.full((4, 4), 1e30, np.float32)
     weight, factor = static(net.graph, "w", large), static(net.graph, "f", large[0])

@@ -100,10 +100,7 @@ def _fold(
     added = channel_values(shift[0], channels) if any(shift) else np.zeros(channels)
     if scale is None or bias is None or added is None:
         return False
-    # in float64, so that folding costs one rounding; NumPy converts a block at a time
-    scaled = np.empty(weight.shape, weight.dtype.storage)
-    factors = _aligned(layer, weight.shape, scale)
-    np.multiply(weight.values(), factors, scaled, dtype=np.float64, casting="same_kind")
+    scaled = _product(weight.values(), _aligned(layer, weight.shape, scale))
     inputs = [
         layer.inputs[0],
         new_constant(graph, weight, f"{weight.name}.folded", scaled),
@@ -144,6 +141,16 @@ def _aligned(layer: Node, shape: Shape, scale: NDArray[np.float64]) -> NDArray[n
     # a transposed convolution in groups: those of the inputs have the outputs side by side
     groups = scale.size // each
     return np.repeat(scale.reshape(groups, each), shape[-2] // groups, axis=0)
+
+
+def _product(values: Array, factors: NDArray[np.float64]) -> Array:
+    """Return values times factors, rounded once, in the type of the values."""
+    narrow = factors.astype(values.dtype)
+    if np.array_equal(narrow, factors):  # the usual case: quicker, and rounded once, too
+        return np.asarray(values * narrow)
+    made = np.empty(values.shape, values.dtype)
+    # NumPy converts a block at a time
+    return np.multiply(values, factors, made, dtype=np.float64, casting="same_kind")
 
 
 def new_bias(
