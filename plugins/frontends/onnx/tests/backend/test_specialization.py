@@ -146,8 +146,7 @@ def reshaping(save: Save, **more: object) -> Path:
     ("specialize", "feeds", "error", "said"),
     [
         (["shape"], {"shape": [24], "zero": [0]}, InputsNeededError, "=['shape', 'zero']"),
-        (["sahpe"], {"shape": [24], "zero": [0]}, BackendError, "did you mean 'shape'?"),
-        (["sahpe"], {"sahpe": [24], "zero": [0]}, ConfigError, "did you mean 'shape'?"),
+        (["sahpe"], {"shape": [24], "zero": [0]}, ConfigError, "did you mean 'shape'?"),
         (["shape", "zero"], {"shape": [25], "zero": [0]}, FrontendError, "cannot be reshaped"),
         (["shape", "zero"], {"shape": [24.5], "zero": [0]}, ConfigError, "is 24.5, which INT64"),
         (["shape", "zero"], {"shape": [24]}, BackendError, "missing input 'zero'"),
