@@ -64,6 +64,19 @@ def test_two_initializers_of_one_name_stay_what_they_are(tmp_path: Path) -> None
     assert parsed(Payloads(tmp_path / "m.onnx")) == whole
 
 
+@pytest.mark.parametrize("place", ["key", "length"])
+def test_numbers_longer_than_protobuf_permits_stay_errors(tmp_path: Path, place: str) -> None:
+    graph = model(raw("a", 100_000)).graph.SerializeToString()
+    key, size = (b"\xba" + b"\x80" * 5 + b"\0", b"") if place == "key" else (b"\x3a", b"\x80" * 3)
+    length = bytes([len(graph) >> at & 127 | 128 for at in (0, 7, 14)])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"\x08\x08" + key + length + size + b"\0" + graph)
+    with pytest.raises(DecodeError):
+        ModelProto.FromString(path.read_bytes())
+    with pytest.raises(DecodeError):
+        ModelProto.FromString(Payloads(path).rest)
+
+
 SIZES = st.sampled_from([0, 1, 200, _SMALL - 20, _SMALL, _SMALL + 1, 70_000])
 EDITS = st.lists(
     st.tuples(st.floats(0, 1), st.integers(0, 255), st.sampled_from("sid")), max_size=4

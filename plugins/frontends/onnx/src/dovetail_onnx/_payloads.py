@@ -25,6 +25,8 @@ _GRAPH_INITIALIZER = 5 << 3 | 2
 _TENSOR_NAME = 8 << 3 | 2
 _TENSOR_RAW_DATA = 9 << 3 | 2
 _FIXED_SIZES = {1: 8, 5: 4}
+# Most bytes of a key or length, and of a value.
+_NUMBER, _VALUE = 5, 10
 
 Region = tuple[int, int]  # offset and size
 Pieces = list[memoryview | bytes]
@@ -141,12 +143,12 @@ def _fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int,
     at = start
     while at < stop:
         first = at
-        key, at = _varint(data, at, stop)
+        key, at = _varint(data, at, stop, _NUMBER)
         kind = key & 7
         if kind == 2:
-            size, at = _varint(data, at, stop)
+            size, at = _varint(data, at, stop, _NUMBER)
         elif kind == 0:
-            size = _varint(data, at, stop)[1] - at
+            size = _varint(data, at, stop, _VALUE)[1] - at
         elif kind in _FIXED_SIZES:
             size = _FIXED_SIZES[kind]
         else:
@@ -157,14 +159,12 @@ def _fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int,
         at += size
 
 
-def _varint(data: memoryview, at: int, stop: int) -> tuple[int, int]:
-    """Return a number of up to 64 bits and the byte after it."""
-    value = shift = 0
-    while at < stop and shift < 64:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at += 1
+def _varint(data: memoryview, at: int, stop: int, longest: int) -> tuple[int, int]:
+    """Return a number of up to `longest` bytes and the byte after it."""
+    value = 0
+    for i in range(min(longest, stop - at)):
+        byte = data[at + i]
+        value |= (byte & 127) << 7 * i
         if byte < 128:
-            return value, at
-        shift += 7
-    raise ValueError("a number is cut short")
+            return value, at + i + 1
+    raise ValueError("a number is cut short, or longer than protobuf permits")
