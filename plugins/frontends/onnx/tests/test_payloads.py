@@ -77,6 +77,23 @@ def test_numbers_longer_than_protobuf_permits_stay_errors(tmp_path: Path, place:
         ModelProto.FromString(Payloads(path).rest)
 
 
+@pytest.mark.parametrize("place", ["model", "graph", "tensor"])
+def test_files_of_many_short_fields_are_left_to_protobuf(tmp_path: Path, place: str) -> None:
+    many = b"\x98\x06\1" * 50_000  # of a number that ONNX does not use
+    tensor, whole = raw("a", 100_000), model()
+    tensor.MergeFromString(many if place == "tensor" else b"")
+    whole.graph.initializer.append(tensor)
+    whole.graph.MergeFromString(many if place == "graph" else b"")
+    whole.MergeFromString(many if place == "model" else b"")
+    data = whole.SerializeToString()
+    assert len(data) > 250_000
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data)
+    payloads = Payloads(path)
+    assert payloads.rest == data
+    assert payloads.read("a") is None
+
+
 SIZES = st.sampled_from([0, 1, 200, _SMALL - 20, _SMALL, _SMALL + 1, 70_000])
 EDITS = st.lists(
     st.tuples(st.floats(0, 1), st.integers(0, 255), st.sampled_from("sid")), max_size=4
