@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import dovetail
-from dovetail.errors import ContainerError
+from dovetail.errors import ContainerError, FrontendError
 from dovetail_onnx._payloads import _SMALL, Payloads
 
 FLOAT = TensorProto.FLOAT
@@ -92,6 +92,26 @@ def test_files_of_many_short_fields_are_left_to_protobuf(tmp_path: Path, place: 
     payloads = Payloads(path)
     assert payloads.rest == data
     assert payloads.read("a") is None
+
+
+def test_a_number_with_too_many_bytes_is_said_to_have_them(tmp_path: Path) -> None:
+    # the pattern of Gelu reads its constants
+    whole = model()
+    del whole.graph.node[:]
+    for i, (op_type, inputs) in enumerate(
+        [("Div", "xa"), ("Erf", "0"), ("Add", "1b"), ("Mul", "x2"), ("Mul", "3c")]
+    ):
+        whole.graph.node.append(helper.make_node(op_type, [*inputs], [str(i)]))
+    whole.graph.output[0].name = "4"
+    numbers = {"a": 2**0.5, "b": 1.0, "c": 0.5}
+    whole.graph.initializer.extend(
+        numpy_helper.from_array(np.float32(x), name) for name, x in numbers.items()
+    )
+    whole.graph.initializer[1].raw_data = bytes(100_000)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(whole.SerializeToString())
+    with pytest.raises(FrontendError, match=r"expected 4 of data for FLOAT .*, got 100000 bytes"):
+        dovetail.convert(path)
 
 
 SIZES = st.sampled_from([0, 1, 200, _SMALL - 20, _SMALL, _SMALL + 1, 70_000])

@@ -109,7 +109,9 @@ class SourceView:
             proto = attributes.tensor("value") if "value" in attributes else None
         if proto is None or math.prod(proto.dims) != 1 or proto.data_type not in DTYPES:
             return None
-        return float(self._reader.read(proto, name).values.reshape(()))
+        reader = self._reader
+        found = reader.read_initializer(proto) if maker is None else reader.read(proto, name)
+        return float(found.values.reshape(()))
 
 
 def _step(node: SourceNode) -> Callable[[float], float] | None:
