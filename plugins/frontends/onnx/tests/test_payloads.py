@@ -9,11 +9,14 @@ import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper, save_model
 
 import dovetail
 from dovetail.errors import ContainerError, FrontendError
+from dovetail.ir import Graph
+from dovetail_onnx._frontend import OnnxFrontend
 from dovetail_onnx._payloads import _SMALL, Payloads
+from dovetail_onnx._reader import GraphReader
 
 FLOAT = TensorProto.FLOAT
 
@@ -157,6 +160,26 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> Non
     path.write_bytes(model(raw("a", 100_001)).SerializeToString())
     with pytest.raises(ContainerError, match="overwritten"):
         payloads.read("a")
+
+
+@pytest.mark.parametrize("is_external", [False, True])
+def test_a_file_that_changes_after_the_last_tensor_was_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_external: bool
+) -> None:
+    path = tmp_path / "m.onnx"
+    whole = model(numpy_helper.from_array(np.ones(50_000, np.float32), "a"))
+    save_model(whole, path, save_as_external_data=is_external, location="w")
+    changed = tmp_path / "w" if is_external else path
+    run = GraphReader.run
+
+    def overwritten(reader: GraphReader) -> Graph:
+        made = run(reader)
+        changed.write_bytes(bytes(100_000))
+        return made
+
+    monkeypatch.setattr(GraphReader, "run", overwritten)
+    with pytest.raises(ContainerError, match="overwritten"):
+        OnnxFrontend().read(path)
 
 
 def test_a_converted_model_does_not_depend_on_its_file(tmp_path: Path) -> None:

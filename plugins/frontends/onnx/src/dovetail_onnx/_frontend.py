@@ -195,6 +195,7 @@ def _import(model: _PreparedModel, path: Path) -> _Imported:
     )
     with np.errstate(all="ignore"):  # inf and NaN are valid constants
         graph = reader.run()
+    model.tensors.check()  # constants were copied and computed since they were read
     return _Imported(graph, source, reader.unsupported, reader.invalid, reader.needed_inputs())
 
 

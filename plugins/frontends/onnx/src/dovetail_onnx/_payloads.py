@@ -70,11 +70,19 @@ class Payloads:
         region = self._regions.get(name)
         if region is None:
             return None
-        self._file.check()
+        self.check()
         if self._last[1] >= _LARGE:
             self._file.release(*self._last)
         self._last = region
         return self._file.view(*region)
+
+    def check(self) -> None:
+        """Raise if the file has changed since it was parsed: what was read may be wrong.
+
+        Raises:
+            ContainerError: It has.
+        """
+        self._file.check()
 
     def restore(self, model: ModelProto) -> None:
         """Put the bytes back into the model that was parsed from the rest."""

@@ -49,6 +49,16 @@ class TensorReader:
         """The bytes of all files of external data that were opened so far."""
         return sum(file.data.size for file in self._files.values())
 
+    def check(self) -> None:
+        """Raise if one of the files has changed since it was opened: values may be wrong.
+
+        Raises:
+            ContainerError: One has.
+        """
+        self._payloads.check()
+        for file in self._files.values():
+            file.check()
+
     def read_initializer(self, proto: TensorProto) -> Constant:
         """Return the values of an initializer of the model's graph; see `read`."""
         return self.read(proto, proto.name, self._payloads.read(proto.name))
