@@ -71,6 +71,11 @@ def recurrent(graph: Graph, x: Tensor) -> Tensor:
     return add_all(graph, "Gru", [steps, *weights], name="gru")[0]
 
 
+def prescribed(graph: Graph, x: Tensor) -> Tensor:
+    """A result with the scale that its op prescribes, and a Convert to that of its reader."""
+    return add(graph, "Relu", [add(graph, "Sigmoid", [x], name="s")], name="y")
+
+
 WIDE = {"act_bitwidth": 16, "weights_bitwidth": 16, "use_dynamic_16_bit_weights": True}
 
 
@@ -80,6 +85,7 @@ WIDE = {"act_bitwidth": 16, "weights_bitwidth": 16, "use_dynamic_16_bit_weights"
         (softplus, {}),
         (normalized, {"act_quantizer_schema": "symmetric"}),
         (squared, WIDE),
+        (prescribed, {"act_bitwidth": 16}),
         (recurrent, {"weights_bitwidth": 4, "weights_block_size": 4}),
     ],
 )

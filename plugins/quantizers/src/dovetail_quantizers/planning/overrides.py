@@ -252,6 +252,11 @@ def overrides_of(
         raise QuantizationError(
             "encodings do not match the model", where=f"graph '{graph.name}'", problems=problems
         )
+    for tensor, copy in [*found.copies.items()]:
+        own = found.encodings.get(tensor)
+        # the encoding of a result is that of its copy if its op prescribes another one
+        if own is not None and own.dtype is copy.dtype:
+            found.encodings[tensor] = found.copies.pop(tensor)
     return found
 
 
