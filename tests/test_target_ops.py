@@ -76,6 +76,15 @@ def prescribed(graph: Graph, x: Tensor) -> Tensor:
     return add(graph, "Relu", [add(graph, "Sigmoid", [x], name="s")], name="y")
 
 
+def copied_twice(graph: Graph, x: Tensor) -> Tensor:
+    """A tensor that is float for one node, and of another fixed-point type for the next."""
+    whole = add(graph, "Cast", [x], name="whole", spec=Spec(DType.INT_32, x.shape))
+    real = add(graph, "Cast", [whole], name="real", spec=Spec(DType.FLOAT_32, x.shape))
+    limit = static(graph, "limit", np.full((1,), 0.5, np.float32))
+    test = add(graph, "ElementWiseNotEqual", [x, limit], name="test")
+    return add(graph, "ElementWiseSelect", [test, x, real], name="y")
+
+
 WIDE = {"act_bitwidth": 16, "weights_bitwidth": 16, "use_dynamic_16_bit_weights": True}
 
 
@@ -86,6 +95,7 @@ WIDE = {"act_bitwidth": 16, "weights_bitwidth": 16, "use_dynamic_16_bit_weights"
         (normalized, {"act_quantizer_schema": "symmetric"}),
         (squared, WIDE),
         (prescribed, {"act_bitwidth": 16}),
+        (copied_twice, {"act_quantizer_schema": "symmetric"}),
         (recurrent, {"weights_bitwidth": 4, "weights_block_size": 4}),
     ],
 )

@@ -149,7 +149,7 @@ class _Writer:
         return made
 
     def _converted(self, tensor: Tensor, spec: Spec, op_type: str) -> Tensor:
-        name = f"{tensor.name}.{op_type.lower()}"  # the suffix in encodings files: CONVERTED
+        name = f"{tensor.name}.{op_type.lower()}"  # see `converted_from`
         made = add_like(self._graph, tensor, name, spec)
         return add(self._graph, op_type, [tensor], name=name, outputs=made, sources=())
 

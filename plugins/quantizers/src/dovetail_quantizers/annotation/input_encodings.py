@@ -182,8 +182,7 @@ def _converted(
     results = [decided[plan.groups[t]] for t in kept_by(node, plan.ops, plan.options.concat)[1]]
     if results and results[0].dtype is dtype and all(is_same(results[0], r) for r in results):
         return results[0]
-    given = plan.overrides.copies.get(tensor)
-    if given is not None and given.dtype is dtype:
+    if (given := plan.overrides.copies.get((tensor, dtype))) is not None:
         return given
     own = decided[plan.groups[tensor]]
     grid = plan.recipes.activation.of_type(dtype).grid(*(own.observed or own.ends or (0.0, 0.0)))

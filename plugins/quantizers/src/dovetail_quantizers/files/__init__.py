@@ -2,12 +2,12 @@
 
 from dovetail_quantizers.files.form import (
     BITWIDTHS,
-    CONVERTED,
     QNN_JSON,
     VERSIONS,
     EncodingsFile,
     Form,
     TensorEncoding,
+    converted_from,
     known_name,
 )
 from dovetail_quantizers.files.from_graph import encodings_of, entry_of
@@ -17,7 +17,6 @@ from dovetail_quantizers.files.writing import WRITTEN, Dumped, dump_encodings, w
 
 __all__ = [
     "BITWIDTHS",
-    "CONVERTED",
     "QNN_JSON",
     "VERSIONS",
     "WRITTEN",
@@ -25,6 +24,7 @@ __all__ = [
     "EncodingsFile",
     "Form",
     "TensorEncoding",
+    "converted_from",
     "dump_encodings",
     "encodings_of",
     "entry_of",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -24,9 +25,10 @@ Ints = NDArray[np.int64]
 Plain = bool | int | float | str | None
 
 QNN_JSON = "qnn-json"
-# Suffix of the output of a Convert. A file may use such a name without a Convert in the graph: the
-# tensor is float by its own entry, and other consumers need this encoding.
-CONVERTED = ".convert"
+# Outputs of a Convert; further copies of a tensor, of other types, are numbered. A file may use
+# such a name without a Convert in the graph: the tensor is float by its own entry, and other
+# consumers need this encoding.
+_COPY = re.compile(r"(.+)\.convert(?:_[0-9]+)?")
 # Of the first output of an op, in names of TensorFlow.
 _FIRST_OUTPUT = ":0"
 # Keys of a file for the widths of tensors without an entry -> the quantizer's options.
@@ -212,6 +214,12 @@ class EncodingsFile:
     def params(self) -> dict[str, TensorEncoding]:
         """Entries of weights and biases."""
         return {name: e for name, e in self.entries.items() if e.role_is_param}
+
+
+def converted_from(name: str) -> str:
+    """Return the tensor of which a name is that of a converted copy; "" if it is none."""
+    found = _COPY.fullmatch(name)
+    return "" if found is None else found[1]
 
 
 def known_name(name: str, known: Container[str]) -> str:

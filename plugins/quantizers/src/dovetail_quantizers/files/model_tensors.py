@@ -13,7 +13,12 @@ from dovetail.ir import Graph, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.plugins.ops import installed_ops
 from dovetail_quantizers.files._arrange import placed
-from dovetail_quantizers.files.form import CONVERTED, EncodingsFile, TensorEncoding, known_name
+from dovetail_quantizers.files.form import (
+    EncodingsFile,
+    TensorEncoding,
+    converted_from,
+    known_name,
+)
 from dovetail_quantizers.planning.roles import channel_axes
 
 
@@ -38,7 +43,7 @@ class ModelTensors:
         graphs: The graphs of the model.
         ops: Finds their ops.
         tensors: Tensors that can be quantized, by their names in the user's model.
-        inner: All of these by their names in the graph, and by the names of outputs of a Convert.
+        inner: All of these by their names in the graph.
         removed_sources: Names of the user's model that conversion removes.
     """
 
@@ -49,9 +54,12 @@ class ModelTensors:
     removed_sources: frozenset[str]
 
     def find(self, name: str) -> ModelTensor | None:
-        """Return the tensor of a name: first of the user's model, then of the graph."""
+        """Return the tensor of a name: of the user's model, of the graph, or what was converted."""
         own = known_name(name, self.tensors.keys() | self.inner.keys())
-        return self.tensors.get(own) or self.inner.get(own)
+        if (found := self.tensors.get(own) or self.inner.get(own)) is not None:
+            return found
+        converted = self.inner.get(converted_from(name))
+        return None if converted is None or converted.tensor.kind.is_static else converted
 
     def names(self) -> set[str]:
         """All names that a file can use."""
@@ -79,8 +87,6 @@ def model_tensors_of(graphs: Iterable[Graph], ops: OpRegistry) -> ModelTensors:
             if not (tensor.dtype.is_float or tensor.dtype.is_fixed_point):
                 continue
             named = inner[tensor.name] = ModelTensor(tensor, axes.get(tensor))
-            if not tensor.kind.is_static:
-                inner.setdefault(f"{tensor.name}{CONVERTED}", named)
             if tensor.source not in found or _rank(named) > _rank(found[tensor.source]):
                 found[tensor.source] = named
     removed_sources = (

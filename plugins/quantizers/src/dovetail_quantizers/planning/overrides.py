@@ -13,9 +13,9 @@ from dovetail.ops import OpRegistry
 from dovetail.quantization import Difference, QuantizationOptions
 from dovetail_quantizers.files import (
     BITWIDTHS,
-    CONVERTED,
     EncodingsFile,
     TensorEncoding,
+    converted_from,
     read_encodings,
     to_encoding,
 )
@@ -57,8 +57,8 @@ class Overrides:
         input_types: The same for inputs of nodes, which are converted if need be.
         prescribed: Results that get the encoding that their op prescribes, whatever was given; a
             Convert to the given one follows.
-        copies: Types and encodings of the converted copies of fixed-point tensors, for nodes that
-            need another type.
+        copies: Encodings of the converted copies of fixed-point tensors by their types, for nodes
+            that need these.
     """
 
     encodings: dict[Tensor, EncodingDecision] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Overrides:
     types: dict[Tensor, DType] = field(default_factory=dict)
     input_types: dict[tuple[Node, int], DType] = field(default_factory=dict)
     prescribed: set[Tensor] = field(default_factory=set)
-    copies: dict[Tensor, EncodingDecision] = field(default_factory=dict)
+    copies: dict[tuple[Tensor, DType], EncodingDecision] = field(default_factory=dict)
 
     def change(self, tensor: Tensor, kind: str, text: str) -> None:
         """Record a change of the model's quantization of a tensor, once."""
@@ -139,7 +139,7 @@ class Overrides:
             types={copy.tensor(t.name): dtype for t, dtype in self.types.items()},
             input_types={(nodes[n.name], i): d for (n, i), d in self.input_types.items()},
             prescribed={copy.tensor(t.name) for t in self.prescribed},
-            copies={copy.tensor(t.name): e for t, e in self.copies.items()},
+            copies={(copy.tensor(t.name), d): e for (t, d), e in self.copies.items()},
         )
 
     def uncovered(self, graph: Graph) -> tuple[str, ...]:
@@ -187,9 +187,7 @@ def unmatched_names(file: EncodingsFile, graphs: Sequence[Graph]) -> list[str]:
     names = {t.name for graph in graphs for t in graph.tensors.values()}
     known = _names(graphs) | _removed_sources(graphs)
     return [
-        name
-        for name in file.entries
-        if name not in known and name.removesuffix(CONVERTED) not in names
+        name for name in file.entries if name not in known and converted_from(name) not in names
     ]
 
 
@@ -243,7 +241,8 @@ def overrides_of(
                 continue  # one of the problems
             try:
                 if is_of_copy:
-                    found.copies[tensor] = _given(entry, tensor, None)
+                    copy = _given(entry, tensor, None)
+                    found.copies[tensor, copy.dtype] = copy
                 else:
                     _take(entry, tensor, graph, axes.get(tensor), found)
             except QuantizationError as error:
@@ -252,11 +251,9 @@ def overrides_of(
         raise QuantizationError(
             "encodings do not match the model", where=f"graph '{graph.name}'", problems=problems
         )
-    for tensor, copy in [*found.copies.items()]:
-        own = found.encodings.get(tensor)
+    for tensor, own in found.encodings.items():
         # the encoding of a result is that of its copy if its op prescribes another one
-        if own is not None and own.dtype is copy.dtype:
-            found.encodings[tensor] = found.copies.pop(tensor)
+        found.encodings[tensor] = found.copies.pop((tensor, own.dtype), own)
     return found
 
 
@@ -279,7 +276,7 @@ def matches(entry: TensorEncoding, graph: Graph) -> list[Tensor]:
     named = [t for t in graph.tensors.values() if t.source == entry.name]
     if not named and entry.name in graph.tensors:
         named = [graph.tensors[entry.name]]
-    read = graph.tensors.get(entry.name.removesuffix(CONVERTED))
+    read = graph.tensors.get(converted_from(entry.name))
     if not named and read is not None and entry.kind == "int":
         named = [read]
     # a folded bias has the name of the output that it was folded from
@@ -293,7 +290,7 @@ def matches(entry: TensorEncoding, graph: Graph) -> list[Tensor]:
 
 def _is_of_copy(entry: TensorEncoding, file: EncodingsFile, tensor: Tensor) -> bool:
     """Return whether an entry describes the converted copy of a fixed-point tensor."""
-    if entry.name in (tensor.name, tensor.source) or not entry.name.endswith(CONVERTED):
+    if entry.name in (tensor.name, tensor.source) or not converted_from(entry.name):
         return False
     own = file.entries.get(tensor.source) or file.entries.get(tensor.name)
     return own is not None and own.kind == "int" and not entry.is_open
