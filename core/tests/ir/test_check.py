@@ -169,6 +169,15 @@ BREAKS: list[tuple[Callable[[Graph], object], list[tuple[str, str]]]] = [
         [("tensor 'm'", "is read by B node 'b', but no node writes it")],
     ),
     (unnamed_node, [("C node ''", "has no name"), ("C node ''", "has no outputs")]),
+    (
+        lambda g: setattr(g.node("a"), "name", "c"),
+        [
+            (
+                "A node 'c' (from a)",
+                "has another key in the graph; a node cannot be renamed in place",
+            )
+        ],
+    ),
     (foreign_input, [("B node 'b'", "uses tensor 's', which is not in the graph")]),
     (stolen_output, [("A node 'a'", "writes tensor 'y', whose producer is B node 'b'")]),
     (

@@ -171,6 +171,8 @@ def _storage_faults(tensor: Tensor) -> Iterator[str]:
 
 def _node_faults(graph: Graph, node: Node) -> list[Problem]:
     texts = [] if node.name else ["has no name"]
+    if graph.has_node(node) and not graph.has_name(node):
+        texts.append("has another key in the graph; a node cannot be renamed in place")
     if not node.outputs:
         texts.append("has no outputs")
     texts += _link_faults(graph, node)

@@ -184,7 +184,11 @@ class Graph:
             ) from None
 
     def has_node(self, node: Node) -> bool:
-        """Return whether a node is in the graph."""
+        """Return whether a node is in the graph, perhaps under another name than its own."""
+        return self.has_name(node) or node in self._nodes.values()
+
+    def has_name(self, node: Node) -> bool:
+        """Return whether the graph has a node under the node's own name."""
         return self._nodes.get(node.name) is node
 
     def producer(self, tensor: Tensor) -> Node | None:
