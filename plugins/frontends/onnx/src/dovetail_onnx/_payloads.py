@@ -87,7 +87,8 @@ class Payloads:
     def restore(self, model: ModelProto) -> None:
         """Put the bytes back into the model that was parsed from the rest."""
         for tensor in model.graph.initializer:
-            if (payload := self.read(tensor.name)) is not None:
+            is_cut = not tensor.HasField("raw_data")  # and not another one of that name
+            if is_cut and (payload := self.read(tensor.name)) is not None:
                 tensor.raw_data = payload.tobytes()
 
     def _cut_graph(self, data: memoryview, start: int, stop: int) -> Pieces | None:
