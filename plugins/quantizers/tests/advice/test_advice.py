@@ -14,7 +14,7 @@ from quantizing import model_of, new_graph, output
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
 from dovetail.cli import main
-from dovetail.ir import Array, Graph
+from dovetail.ir import Array, Graph, TensorKind
 from dovetail_opset.build import add, static
 from dovetail_quantizers.advice.advise import advice_on
 from dovetail_quantizers.advice.noise import CHANNEL, Noise
@@ -44,8 +44,8 @@ def even() -> Case:
     return graph, drawn((1, 16), 2), {}
 
 
-def spread_channels() -> Case:
-    """Filters that differ 500-fold in size, evened out by the next layer."""
+def spread_channels(last: str = "y") -> Case:
+    """Filters that differ 500-fold in size, evened out by the next layer, whose result is `last`."""
     rng = np.random.default_rng(3)
     sizes = np.geomspace(1, 500, 8).astype(np.float32)
     graph, x = new_graph((1, 6, 6, 4))
@@ -56,9 +56,20 @@ def spread_channels() -> Case:
     made = add(graph, "ElementWiseMultiply", [made, static(graph, "k", 1 / sizes)], name="even")
     second = static(graph, "w2", rng.standard_normal((1, 1, 8, 4)).astype(np.float32))
     none = [[0, 0], [0, 0]]
-    made = add(graph, "Conv2d", [made, second], name="y", stride=[1, 1], pad_amount=none)
+    made = add(graph, "Conv2d", [made, second], name=last, stride=[1, 1], pad_amount=none)
     output(made)
     return graph, drawn((1, 6, 6, 4), 4), WIDE
+
+
+def gated_channels() -> Case:
+    """The same behind a gate that is open or closed: its input lies where a Sigmoid is flat."""
+    graph, samples, options = spread_channels("c2")
+    (x,), (made,) = graph.inputs, graph.outputs
+    made.kind = TensorKind.NATIVE
+    far = add(graph, "ElementWiseMultiply", [x, static(graph, "f", np.float32([500]))], name="far")
+    gate = add(graph, "Sigmoid", [far], name="gate")
+    output(add(graph, "ElementWiseMultiply", [made, gate], name="y"))
+    return graph, samples, options
 
 
 def spread_rows() -> Case:
@@ -128,6 +139,7 @@ def uneven_channels() -> Case:
 
 CASES: dict[str, tuple[Callable[[], Case], str]] = {
     "channels": (spread_channels, "use_per_channel_quantization"),
+    "gate": (gated_channels, "use_per_channel_quantization"),
     "rows": (spread_rows, "use_per_row_quantization"),
     "bias": (coarse_bias, "bias_bitwidth"),
     "tails": (long_tails, "act_quantizer_calibration"),

@@ -95,7 +95,8 @@ class _Estimate:
         for group in dict.fromkeys(plan.groups.values()):
             parts = [each for t in group.sources for each in drawn.get(t.name, ())]
             values = np.concatenate(parts) if parts else np.zeros(0, np.float32)
-            values = values[np.isfinite(values)]
+            # where all consumers are flat, or mask values, the end of the grid is as good
+            values = np.clip(values[np.isfinite(values)], *_counting(group))
             power = _mean_square(values) if values.size else 0.0
             if 0 < power < math.inf:
                 self._power[group] = power
@@ -212,6 +213,15 @@ class _Estimate:
 
     def _error(self, tensor: Tensor) -> Array:
         return np.asarray(real_values(tensor) - self._exact(tensor))
+
+
+def _counting(group: Group) -> tuple[float, float]:
+    """Return the range of the values of a group that make a difference to its consumers."""
+    low, high = group.needed
+    encoding = group.leader.encoding
+    if group.floors and isinstance(encoding, ScaleOffset):
+        low = max(low, encoding.offset * encoding.scale)
+    return low, high
 
 
 def _mean_square(values: Array) -> float:
