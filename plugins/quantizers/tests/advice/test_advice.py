@@ -45,7 +45,7 @@ def even() -> Case:
 
 
 def spread_channels(last: str = "y") -> Case:
-    """Filters that differ 500-fold in size, evened out by the next layer, whose result is `last`."""
+    """Filters that differ 500-fold in size, evened out by the next layer; `last` is its result."""
     rng = np.random.default_rng(3)
     sizes = np.geomspace(1, 500, 8).astype(np.float32)
     graph, x = new_graph((1, 6, 6, 4))
@@ -85,19 +85,55 @@ def spread_rows() -> Case:
     return graph, drawn((1, 16), 6), WIDE
 
 
-def coarse_bias() -> Case:
-    """One bias of 400 beside small ones: 8 bits have steps of 3.1 for sums of about 1."""
+def coarse_bias(largest: float = 400, idle: float = 1) -> Case:
+    """One bias of 400 beside small ones: 8 bits have steps of 3.1 for sums of about 1.
+
+    Every other row of the weights is multiplied by `idle`.
+    """
     rng = np.random.default_rng(7)
     graph, x = new_graph((1, 64))
     weight = rng.uniform(-0.5, 0.5, (64, 64)).astype(np.float32)
+    weight[::2] *= np.float32(idle)
     bias = rng.uniform(-1, 1, 64).astype(np.float32)
-    bias[5] = -400
+    bias[5] = -largest
     inputs = [x, static(graph, "w", weight), static(graph, "b", bias)]
     made = add(graph, "FullyConnected", inputs, name="f")
     made = add(graph, "Relu", [made], name="r")
     last = static(graph, "v", rng.uniform(-1, 1, (4, 64)).astype(np.float32))
     output(add(graph, "FullyConnected", [made, last], name="y"))
     return graph, drawn((1, 64), 8), {}
+
+
+def precise() -> Case:
+    """Biases of some steps in a network of 16 bits, which is good, but could be much better."""
+    graph, samples, options = coarse_bias(largest=20)
+    return graph, samples, options | {"act_bitwidth": 16, "weights_bitwidth": 16}
+
+
+def few_bits() -> Case:
+    """Two layers of even weights with 4 bits."""
+    rng = np.random.default_rng(13)
+    graph, made = new_graph((1, 64))
+    for i in range(2):
+        weight = static(graph, f"w{i}", rng.uniform(-1, 1, (64, 64)).astype(np.float32))
+        made = add(graph, "FullyConnected", [made, weight], name="y" if i else "f")
+    output(made)
+    options = {"weights_bitwidth": 4, "use_per_row_quantization": True}
+    return graph, drawn((1, 64), 14), options
+
+
+def narrow_weights() -> Case:
+    """A hundred rotations with weights of 8 bits, between activations of 16 bits."""
+    rng = np.random.default_rng(15)
+    graph, made = new_graph((1, 32))
+    for i in range(100):
+        rotation = np.linalg.qr(rng.standard_normal((32, 32)))[0].astype(np.float32)
+        inputs = [made, static(graph, f"w{i}", rotation)]
+        made = add(graph, "FullyConnected", inputs, name="y" if i == 99 else f"f{i}")
+    output(made)
+    samples = drawn((1, 32), 16)
+    samples[:24] = [2 * sample for sample in samples[:24]]  # so that nothing is clipped later
+    return graph, samples, {"act_bitwidth": 16, "use_per_row_quantization": True}
 
 
 def long_tails() -> Case:
@@ -142,6 +178,9 @@ CASES: dict[str, tuple[Callable[[], Case], str]] = {
     "gate": (gated_channels, "use_per_channel_quantization"),
     "rows": (spread_rows, "use_per_row_quantization"),
     "bias": (coarse_bias, "bias_bitwidth"),
+    "precise": (precise, "bias_bitwidth"),
+    "few": (few_bits, "weights_bitwidth"),
+    "weights": (narrow_weights, "weights_bitwidth"),
     "tails": (long_tails, "act_quantizer_calibration"),
     "width": (deep, "act_bitwidth"),
     "scales": (uneven_channels, "algorithms"),
@@ -175,6 +214,7 @@ def test_nothing_is_said_where_nothing_would_help() -> None:
     assert quantize_with_report(model_of(graph), samples[:24], **options).report.advice == ()
     everything = {
         "act_bitwidth": 16,
+        "weights_bitwidth": 16,
         "bias_bitwidth": 32,
         "use_per_channel_quantization": True,
         "use_per_row_quantization": True,
@@ -185,6 +225,13 @@ def test_nothing_is_said_where_nothing_would_help() -> None:
         graph, samples, _ = build()
         made = quantize_with_report(model_of(graph), samples[:24], **everything)
         assert made.report.advice == ()
+
+
+def test_rows_that_are_little_but_their_bias_need_no_scale() -> None:
+    graph, samples, _ = coarse_bias(largest=60, idle=1e-4)
+    options: dict[str, Any] = {"act_bitwidth": 16, "weights_bitwidth": 16}
+    made = quantize_with_report(model_of(graph), samples[:24], **options)
+    assert [advice.option for advice in made.report.advice] == ["bias_bitwidth"]
 
 
 def test_nothing_is_measured_without_samples() -> None:

@@ -6,10 +6,22 @@ import math
 from collections.abc import Iterable, Sequence
 
 from dovetail.quantization import Advice
-from dovetail_quantizers.advice.noise import BIAS, CHANNEL, RANGE, ROW, SCALES, WIDTH, Noise
+from dovetail_quantizers.advice.noise import (
+    BIAS,
+    CHANNEL,
+    RANGE,
+    ROW,
+    SCALES,
+    WEIGHTS_8,
+    WEIGHTS_16,
+    WIDTH,
+    Noise,
+)
 
 # Outputs that are estimated to be this good need no advice.
 GOOD_DB = 25.0
+# The same for biases of 32 bits, which take little memory and no time.
+_GOOD_BIAS_DB = 40.0
 # By how much the estimate is lower than measured ratios of trained networks.
 _PESSIMISM_DB = 5.0
 # A setting is named if it gains this much, about the error of the estimate; no more than MOST are.
@@ -35,19 +47,39 @@ _SETTINGS: dict[str, tuple[str, Value, str]] = {
         "rare values widen the ranges of {n} activations",
     ),
     WIDTH: ("act_bitwidth", 16, "8 bits are coarse for {n} activations"),
+    WEIGHTS_8: ("weights_bitwidth", 8, "less than 8 bits are coarse for {n} weights"),
+    WEIGHTS_16: (
+        "weights_bitwidth",
+        16,
+        "8 bits are coarse for {n} weights between 16-bit activations",
+    ),
     SCALES: (
         "algorithms",
         ("cle",),
         "the channels of {n} tensors differ in range, and each tensor has one scale",
     ),
 }
+# Remedies that leave less for others to remove, and those that leave nothing for others.
+_LESSENED = {
+    RANGE: (WIDTH,),
+    CHANNEL: (WEIGHTS_8, WEIGHTS_16),
+    ROW: (WEIGHTS_8, WEIGHTS_16),
+    SCALES: (WEIGHTS_8, WEIGHTS_16),
+}
+_REPLACED = {
+    WIDTH: (RANGE,),
+    WEIGHTS_8: (CHANNEL, ROW),
+    WEIGHTS_16: (CHANNEL, ROW),
+    SCALES: (CHANNEL, ROW),  # even channels need no scales of their own
+}
 
 
 def advice_on(noise: Noise, measured_db: float | None = None) -> list[Advice]:
     """Return up to three settings, the one with the largest gain first.
 
-    Each gain is in addition to the settings before it. A range estimator is preferred to wider
-    activations where it is enough or gains at least half as many dB: it costs nothing at run time.
+    Each gain is in addition to the settings before it. What costs nothing at run time is preferred
+    where it is enough or gains at least half as many dB: a range estimator to wider activations,
+    scales for channels or rows to wider weights.
 
     Args:
         noise: The estimate.
@@ -59,25 +91,28 @@ def advice_on(noise: Noise, measured_db: float | None = None) -> list[Advice]:
     if measured_db is not None:
         present = measured_db - _PESSIMISM_DB
     remedies = {name: sum(parts.values()) for name, parts in noise.savings.items()}
-    while len(found) < MOST and left > 0 and present < GOOD_DB:
-        gains = {name: _gain(left, saved) for name, saved in remedies.items()}
+    while len(found) < MOST and left > 0:
+        gains = {
+            name: _gain(left, saved)
+            for name, saved in remedies.items()
+            if present < (_GOOD_BIAS_DB if name == BIAS else GOOD_DB)
+        }
         best = max(gains, key=lambda name: gains[name], default=None)
         if best is None or gains[best] < LEAST_DB:
             break
-        if best == WIDTH and gains.get(RANGE, 0.0) >= LEAST_DB:
-            is_enough = present + gains[RANGE] >= GOOD_DB
-            best = RANGE if is_enough or gains[RANGE] >= gains[WIDTH] / 2 else WIDTH
+        cheaper = [name for name in gains if best in _LESSENED.get(name, ())]
+        for name in sorted(cheaper, key=lambda name: gains[name]):
+            is_enough = present + gains[name] >= GOOD_DB
+            if gains[name] >= LEAST_DB and (is_enough or gains[name] >= gains[best] / 2):
+                best = name
         found.append(_advice(best, gains[best], noise))
         saved = remedies.pop(best)
         left -= saved
         present += gains[best]
-        if best == RANGE:  # a narrower range leaves less for more bits to take away
-            remedies[WIDTH] = max(remedies.get(WIDTH, 0.0) - saved, 0.0)
-        if best == WIDTH:
-            remedies.pop(RANGE, None)
-        if best == SCALES:  # even channels need no scales of their own
-            remedies.pop(CHANNEL, None)
-            remedies.pop(ROW, None)
+        for name in _LESSENED.get(best, ()):
+            remedies[name] = max(remedies.get(name, 0.0) - saved, 0.0)
+        for name in _REPLACED.get(best, ()):
+            remedies.pop(name, None)
     return found
 
 

@@ -9,7 +9,7 @@ values that calibration drew, weights and biases by their steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,7 +25,7 @@ from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.refinement.layer import real_values
 
 BIAS, CHANNEL, ROW, WIDTH, RANGE = "bias", "channel", "row", "width", "range"
-SCALES = "scales"
+SCALES, WEIGHTS_8, WEIGHTS_16 = "scales", "weights 8", "weights 16"
 _GRANULARITIES = {Granularity.CHANNEL: CHANNEL, Granularity.ROW: ROW}
 # Errors of constants are the same at all positions: they do not average out in later sums and
 # means, as those of activations do. The factor fits the trained networks of examples/.
@@ -137,23 +137,29 @@ class _Estimate:
         rounding = one.scale**2 / 12 if isinstance(one, ScaleOffset) else 0.0
         known = _Output(power, rounding, factor)
         roles = roles_of(node, self._plan.ops)
-        for i, tensor in present(node):
-            role = roles.get(i)
-            if role is None or not tensor.kind.is_static or tensor.encoding is None:
-                continue
-            if not all(tensor.shape):
-                continue
+        constants = [
+            (tensor, role)
+            for i, tensor in present(node)
+            if (role := roles.get(i)) is not None
+            and tensor.kind.is_static
+            and tensor.encoding is not None
+            and all(tensor.shape)
+        ]
+        biases = [tensor for tensor, role in constants if isinstance(role, Bias)]
+        for tensor, role in constants:
             if isinstance(role, Bias):
                 self._add_bias(tensor, known)
             else:
-                self._add_weight(node, tensor, role, known)
+                self._add_weight(node, tensor, role, known, biases)
 
     def _add_bias(self, tensor: Tensor, output: _Output) -> None:
         share = _mean_square(self._error(tensor)) * output.factor / output.power
         is_free = tensor.dtype.bits == 8 and tensor not in self._plan.overrides.encodings
         self.noise.add(tensor.source, share, {BIAS: share} if is_free else {})
 
-    def _add_weight(self, node: Node, tensor: Tensor, role: Weight, output: _Output) -> None:
+    def _add_weight(
+        self, node: Node, tensor: Tensor, role: Weight, output: _Output, biases: Sequence[Tensor]
+    ) -> None:
         values, error = self._exact(tensor), self._error(tensor)
         axis, _ = weight_axes(role, node, values.ndim)
         data = None if node.inputs[0] is None else self._plan.groups.get(node.inputs[0])
@@ -171,12 +177,17 @@ class _Estimate:
             return
         amplified = mean / output.power
         is_uneven = self._add_scales(node.inputs[0], read, amplified)
-        powers = sums * (output.power / mean) + output.rounding
+        # a channel of tiny weights may have a bias only
+        whole = sums + sum(
+            np.square(self._exact(b).astype(np.float64)) for b in biases if b.shape == sums.shape
+        )
+        powers = whole * (output.power / float(whole.mean())) + output.rounding
         weighed = output.factor * read * (math.prod(tensor.shape) / tensor.shape[axis]) / powers
         share = float((_by_channel(error, axis) * weighed).mean())
         remedy = _GRANULARITIES.get(role.granularity)
         is_free = tensor not in self._plan.overrides.encodings
         saved = {SCALES: share} if is_uneven else {}
+        saved |= self._wider(tensor, share)
         if remedy is None or not is_free or not isinstance(tensor.encoding, ScaleOffset):
             self.noise.add(tensor.source, share, saved)
             return
@@ -184,6 +195,18 @@ class _Estimate:
         narrow = _rounded_by_channel(values, axis, bitwidth) - values
         left = float((_by_channel(narrow, axis) * weighed).mean())
         self.noise.add(tensor.source, share, saved | {remedy: max(share - left, 0.0)})
+
+    def _wider(self, tensor: Tensor, share: float) -> dict[str, float]:
+        """Return the part of a weight's share that a wider grid would remove, by remedy."""
+        recipes, overrides = self._plan.recipes, self._plan.overrides
+        if tensor in overrides.encodings or tensor in overrides.widths:
+            return {}
+        bitwidth = recipes.weight.bitwidth
+        if bitwidth < 8:
+            return {WEIGHTS_8: share * (1 - 4.0 ** (bitwidth - 8))}
+        if bitwidth == 8 and recipes.activation.bitwidth == 16:
+            return {WEIGHTS_16: share * (1 - 2.0**-16)}
+        return {}
 
     def _add_scales(self, data: Tensor | None, read: float, amplified: float) -> bool:
         """Add the rounding of small channels of an input, which large weights amplify.
